@@ -9,13 +9,14 @@ The records are COCO-like annotations. WebDataset has no random access and reads
 """
 
 import argparse
-import atexit
+import itertools
 import json
 import multiprocessing
 import os
 import pickle
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,231 +32,232 @@ SECONDS = 20  # a worker reads all records, or as many as it can in this time
 WAYS = {}
 
 
-def way(name):
-    def note(function):
-        WAYS[name] = function
-        return function
+def way(name, files=False):
+    """Two functions: `make(records, folder)` gives a state, `opened(folder, state)` reads by index. With `files`,
+    the workers start before the library is imported, because some do not survive a fork, and receive the state."""
+
+    def note(pair):
+        WAYS[name] = (*pair(), files)
+        return pair
 
     return note
 
 
-# ---- A way: `make(records, folder)` gives a function that opens a reader, which each worker calls ----
+class Rows:
+    """What makes a record of a row of columns again, without the table."""
+
+    def __init__(self, columns):
+        self.split, self._plain = columns.split, columns._plain
+
+    def __call__(self, row):
+        from columns import Columns
+
+        return Columns.restore(self, row)
 
 
-@way("list")
-def python_list(records, folder):
-    whole = list(records)
-    return lambda: whole.__getitem__
+def in_memory(build):
+    return lambda: (lambda records, folder: build(records), lambda folder, store: store.__getitem__)
 
 
-@way("numpy + pickle")
-def pickled(records, folder):
+def pickled(records):
     from recstore.cli.bench_rivals import NumpyPickle
 
-    store = NumpyPickle.build(records)
-    return lambda: store.__getitem__
+    return NumpyPickle.build(records)
 
 
-@way("torch + pickle")
-def tensors(records, folder):
+def tensors(records):
     from recstore.cli.bench_rivals import TorchPickle
 
-    store = TorchPickle.build(records)
-    return lambda: store.__getitem__
+    return TorchPickle.build(records)
 
 
-@way("Manager().list")
-def manager(records, folder):
+def served(records):
     server = multiprocessing.Manager()
-    shared = server.list(list(records))
+    shared = server.list()
+    while some := list(itertools.islice(records, 10_000)):  # the whole list would stay in this process's memory
+        shared.extend(some)
     shared.server = server  # which ends with its last reference
-    return lambda: shared.__getitem__
+    return shared
 
 
-@way("HF datasets")
-def hf_datasets(records, folder):
-    import columns
-    import datasets
+def stored(records):
+    import recstore
 
-    split = columns.Columns(list(records))
-    datasets.Dataset(split.table).save_to_disk(folder)
-    store = datasets.load_from_disk(folder)
-    return lambda: lambda index: split.restore(store[index])
+    return recstore.RecordList(records)
 
 
-@way("LMDB")
-def lmdb_msgpack(records, folder):
-    import lmdb
-    import msgspec
-
-    encode, decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
-    with lmdb.open(folder, map_size=1 << 36, sync=False) as environment, environment.begin(write=True) as transaction:
-        for number, record in enumerate(records):
-            transaction.put(number.to_bytes(8, "big"), encode(record), append=True)
-
-    def open_reader():
-        transaction = lmdb.open(folder, readonly=True, lock=False, readahead=False).begin(buffers=True)
-        return lambda index: decode(transaction.get(index.to_bytes(8, "big")))
-
-    return open_reader
+way("list")(in_memory(list))
+way("numpy + pickle")(in_memory(pickled))
+way("torch + pickle")(in_memory(tensors))
+way("Manager().list")(in_memory(served))
+way("recstore")(in_memory(stored))
 
 
-@way("Arrow file")
-def arrow(records, folder):
-    import columns
-    from pyarrow import feather
+@way("HF datasets", files=True)
+def hf_datasets():
+    def make(records, folder):
+        import columns
+        import datasets
 
-    split = columns.Columns(list(records))
-    feather.write_feather(split.table, f"{folder}/a.arrow", compression="uncompressed")
+        split = columns.Columns(list(records))
+        datasets.Dataset(split.table).save_to_disk(folder)
+        return Rows(split)
 
-    def open_reader():
+    def opened(folder, rows):
+        import datasets
+
+        store = datasets.load_from_disk(folder)
+        return lambda index: rows(store[index])
+
+    return make, opened
+
+
+@way("LMDB", files=True)
+def lmdb_msgpack():
+    def make(records, folder):
+        import lmdb
+        import msgspec
+
+        encode = msgspec.msgpack.Encoder().encode
+        with lmdb.open(folder, map_size=1 << 36, sync=False) as environment, environment.begin(write=True) as write:
+            for number, record in enumerate(records):
+                write.put(number.to_bytes(8, "big"), encode(record), append=True)
+
+    def opened(folder, state):
+        import lmdb
+        import msgspec
+
+        decode = msgspec.msgpack.Decoder().decode
+        read = lmdb.open(folder, readonly=True, lock=False, readahead=False).begin(buffers=True)
+        return lambda index: decode(read.get(index.to_bytes(8, "big")))
+
+    return make, opened
+
+
+@way("Arrow file", files=True)
+def arrow():
+    def make(records, folder):
+        import columns
+        from pyarrow import feather
+
+        split = columns.Columns(list(records))
+        feather.write_feather(split.table, f"{folder}/a.arrow", compression="uncompressed")
+        return Rows(split)
+
+    def opened(folder, rows):
+        from pyarrow import feather
+
         table = feather.read_table(f"{folder}/a.arrow", memory_map=True)
-        return lambda index: split.restore(table.slice(index, 1).to_pylist()[0])
+        return lambda index: rows(table.slice(index, 1).to_pylist()[0])
 
-    return open_reader
+    return make, opened
 
 
-@way("Lance")
-def lance(records, folder):
-    import columns
-    import lance
+@way("Lance", files=True)
+def lance():
+    def make(records, folder):
+        import columns
+        import lance
 
-    split = columns.Columns(list(records))
-    lance.write_dataset(split.table, f"{folder}/a.lance")
+        split = columns.Columns(list(records))
+        lance.write_dataset(split.table, f"{folder}/a.lance")
+        return Rows(split)
 
-    def open_reader():
+    def opened(folder, rows):
+        import lance
+
         dataset = lance.dataset(f"{folder}/a.lance")
-        return lambda index: split.restore(dataset.take([index]).to_pylist()[0])
+        return lambda index: rows(dataset.take([index]).to_pylist()[0])
 
-    return open_reader
-
-
-@way("Vortex")
-def vortex(records, folder):
-    import columns
-
-    store = columns.Vortex.build(list(records))
-    return lambda: store.__getitem__
+    return make, opened
 
 
-@way("litData")
-def litdata(records, folder):
-    import litdata
+@way("litData", files=True)
+def litdata():
+    def make(records, folder):
+        from litdata.streaming.writer import BinaryWriter
 
-    writer = litdata.streaming.writer.BinaryWriter(folder, chunk_bytes="16MB")
-    for number, record in enumerate(records):
-        writer[number] = pickle.dumps(record)
-    writer.done()
-    writer.merge()
+        writer = BinaryWriter(folder, chunk_bytes="16MB")
+        for number, record in enumerate(records):
+            writer[number] = pickle.dumps(record)
+        writer.done()
+        writer.merge()
 
-    def open_reader():
+    def opened(folder, state):
+        import litdata
+
         dataset = litdata.StreamingDataset(folder)
         return lambda index: pickle.loads(dataset[index])
 
-    return open_reader
+    return make, opened
 
 
-@way("mosaicml streaming")
-def streaming(records, folder):
-    import streaming
+@way("mosaicml streaming", files=True)
+def streaming():
+    def make(records, folder):
+        import streaming
 
-    with streaming.MDSWriter(out=folder, columns={"record": "pkl"}) as writer:
-        for record in records:
-            writer.write({"record": record})
+        with streaming.MDSWriter(out=folder, columns={"record": "pkl"}) as writer:
+            for record in records:
+                writer.write({"record": record})
 
-    def open_reader():
+    def opened(folder, state):
+        import streaming
+
         dataset = streaming.LocalDataset(folder)
         return lambda index: dataset[index]["record"]
 
-    return open_reader
+    return make, opened
 
 
-@way("WebDataset")
-def webdataset(records, folder):
-    import webdataset
+@way("WebDataset", files=True)
+def webdataset():
+    def make(records, folder):
+        import webdataset
 
-    with webdataset.ShardWriter(f"{folder}/%04d.tar", maxcount=5000, verbose=0) as writer:
-        for number, record in enumerate(records):
-            writer.write({"__key__": f"{number:08}", "pyd": record})
+        with webdataset.ShardWriter(f"{folder}/%04d.tar", maxcount=5000, verbose=0) as writer:
+            for number, record in enumerate(records):
+                writer.write({"__key__": f"{number:08}", "pickle": record})
 
-    def open_reader():
-        stream = (
-            webdataset.WebDataset(
-                f"{folder}/{{0000..{len(os.listdir(folder)) - 1:04}}}.tar",
-                shardshuffle=False,
-                nodesplitter=None,
-                empty_check=False,
-            )
-            .repeat()
-            .decode()
-        )
+    def opened(folder, state):
+        import webdataset
+
+        shards = sorted(f"{folder}/{name}" for name in os.listdir(folder))
+        stream = webdataset.WebDataset(shards, shardshuffle=False, nodesplitter=None).repeat().decode()
         samples = iter(stream)
-        return lambda index: next(samples)["pyd"]
+        return lambda index: next(samples)["pickle"]
 
-    return open_reader
+    return make, opened
 
 
-@way("Grain (ArrayRecord)")
-def grain(records, folder):
-    from array_record.python import array_record_module
-    from grain.sources import ArrayRecordDataSource
+@way("Grain (ArrayRecord)", files=True)
+def grain():
+    def make(records, folder):
+        from array_record.python import array_record_module
 
-    writer = array_record_module.ArrayRecordWriter(f"{folder}/a.array_record", "group_size:1")
-    for record in records:
-        writer.write(pickle.dumps(record))
-    writer.close()
+        writer = array_record_module.ArrayRecordWriter(f"{folder}/a.array_record", "group_size:1")
+        for record in records:
+            writer.write(pickle.dumps(record))
+        writer.close()
 
-    def open_reader():
+    def opened(folder, state):
+        from grain.sources import ArrayRecordDataSource
+
         source = ArrayRecordDataSource(f"{folder}/a.array_record")
         return lambda index: pickle.loads(source[index])
 
-    return open_reader
-
-
-@way("Redis")
-def redis(records, folder):
-    import msgspec
-    import redis
-
-    encode, decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
-    server = shutil.which("redis-server")
-    if server is None:
-        raise ImportError("redis-server")
-    socket = f"{folder}/s"
-    command = [server, "--port", "0", "--unixsocket", socket, "--save", ""]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    atexit.register(process.terminate)
-    while not os.path.exists(socket):
-        time.sleep(0.05)
-    pipe = redis.Redis(unix_socket_path=socket).pipeline(transaction=False)
-    for number, record in enumerate(records):
-        pipe.set(number, encode(record))
-        if number % 10_000 == 0:
-            pipe.execute()
-    pipe.execute()
-
-    def open_reader():
-        client = redis.Redis(unix_socket_path=socket)
-        return lambda index: decode(client.get(index))
-
-    return open_reader
-
-
-@way("recstore")
-def recstore(records, folder):
-    import recstore
-
-    store = recstore.RecordList(records)
-    return lambda: store.__getitem__
+    return make, opened
 
 
 # ---- The measure ----
 
 
-def read(reader, count, seed, pipe):
-    """Reads records in random order for SECONDS, or all of them; sends how many, and the seconds to the first."""
+def work(way, count, folder, seed, pipe, state):
+    """A worker: reads records in random order, all or for SECONDS; sends how many, and the seconds to the first."""
+    if state is None:
+        state = pipe.recv()
     began = time.monotonic()
-    get = reader()
+    get = way[1](folder, state)
     order = list(range(count))
     random.Random(seed).shuffle(order)
     get(order[0])
@@ -270,50 +272,60 @@ def read(reader, count, seed, pipe):
     os._exit(0)
 
 
+def workers(way, count, folder, state):
+    context, crew = multiprocessing.get_context("fork"), []
+    for number in range(WORKERS):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=work, args=(way, count, folder, number, theirs, state), daemon=True)
+        process.start()
+        crew.append((process, ours))
+    return crew
+
+
+def random_read(get, count):
+    """Seconds of a random read: the median of five rounds."""
+    draw, times = random.Random(0), []
+    for _ in range(6):
+        indices = [draw.randrange(count) for _ in range(400)]
+        began = time.perf_counter()
+        for index in indices:
+            get(index)
+        times.append((time.perf_counter() - began) / len(indices))
+    return statistics.median(times[1:])
+
+
 def measure(name, count):
-    dataset = data.load("coco", False)
-    records = (record for _, record in zip(range(count), dataset.fresh()))
+    way = WAYS[name]
     folder = tempfile.mkdtemp(prefix="recstore-beside-")
+    crew = workers(way, count, folder, None) if way[2] else None
     try:
+        records = data.coco(False, count).fresh()
         began = time.monotonic()
-        reader = WAYS[name](records, folder)
+        state = way[0](records, folder)
         built = time.monotonic() - began
-        del dataset, records
-        get = reader()
-        draw = random.Random(0)
-        for _ in range(200):
-            get(draw.randrange(count))
-        times = []
-        for _ in range(5):
-            indices = [draw.randrange(count) for _ in range(400)]
-            began = time.perf_counter()
-            for index in indices:
-                get(index)
-            times.append((time.perf_counter() - began) / len(indices))
-        del get
-        crew = []
-        context = multiprocessing.get_context("fork")
-        for number in range(WORKERS):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=read, args=(reader, count, number, theirs))
-            process.start()
-            crew.append((process, ours))
+        if crew is None:
+            crew = workers(way, count, folder, state)
+        else:
+            for _, pipe in crew:
+                pipe.send(state)
         done = [pipe.recv() for _, pipe in crew]
-        known = process_memory.segments()
-        total = process_memory.total(process_memory.family(os.getpid()), known)
+        parent = os.getpid()
+        family = [
+            one for one in process_memory.family(parent) if not way[2] or one != parent
+        ]  # which only wrote the files
+        total = process_memory.total(family, process_memory.segments())
         for process, pipe in crew:
             pipe.send(None)
             process.join()
-        size = sum(os.path.getsize(os.path.join(at, one)) for at, _, names in os.walk(folder) for one in names)
         return {
             "way": name,
             "records": count,
             "built_s": round(built, 2),
             "first_s": round(max(first for _, first in done), 3),
-            "read_us": round(1e6 * sorted(times)[2], 2),
+            "read_us": round(1e6 * random_read(way[1](folder, state), count), 2),
             "read_by_worker": min(number for number, _ in done),
             "memory": total,
-            "files": size,
+            "files": sum(os.path.getsize(f"{at}/{one}") for at, _, names in os.walk(folder) for one in names),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
