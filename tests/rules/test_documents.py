@@ -288,3 +288,17 @@ def test_the_first_two_commands():
     quoting = ROOT / "docs/errors"  # messages that name the extra of a package that is installed already
     for page in [README, *(page for page in PAGES if page.parent != quoting)]:
         assert not re.search(r"pip install [^.`\n]*\brecstore", page.read_text(encoding="utf-8")), page.name
+
+
+# ---- The hosted site ----
+
+
+def test_the_switcher_lists_the_newest_release_first(tmp_path):
+    for name in ("0.9", "0.10", "dev", "stable"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").write_text("")
+    subprocess.run([sys.executable, str(ROOT / "docs/_ext/versions.py"), str(tmp_path)], check=True)
+    listed = json.loads((tmp_path / "versions.json").read_text())
+    assert [entry["version"] for entry in listed] == ["dev", "0.10", "0.9"]
+    assert [entry["preferred"] for entry in listed] == [False, True, False]
+    assert "url=stable/" in (tmp_path / "index.html").read_text()
