@@ -253,7 +253,7 @@ def grain():
 
 
 def work(way, count, folder, seed, pipe, state):
-    """A worker: reads records in random order, all or for SECONDS; sends how many, and the seconds to the first."""
+    """A worker: reads records in random order, all or for SECONDS; sends the seconds to the first, then how many."""
     if state is None:
         state = pipe.recv()
     began = time.monotonic()
@@ -261,13 +261,15 @@ def work(way, count, folder, seed, pipe, state):
     order = list(range(count))
     random.Random(seed).shuffle(order)
     get(order[0])
-    first, done = time.monotonic() - began, 1
+    pipe.send(time.monotonic() - began)
+    pipe.recv()
+    began, done = time.monotonic(), 1
     for index in order[1:]:
         get(index)
         done += 1
         if done % 64 == 0 and time.monotonic() - began > SECONDS:
             break
-    pipe.send((done, first))
+    pipe.send(done)
     pipe.recv()
     os._exit(0)
 
@@ -294,6 +296,12 @@ def random_read(get, count):
     return statistics.median(times[1:])
 
 
+def memory(files):
+    """The PSS of all processes, the shared memory that none maps included, without the process that only wrote files."""
+    family = process_memory.family(os.getpid())
+    return process_memory.total(family[1:] if files else family, process_memory.segments())
+
+
 def measure(name, count):
     way = WAYS[name]
     folder = tempfile.mkdtemp(prefix="recstore-beside-")
@@ -308,12 +316,12 @@ def measure(name, count):
         else:
             for _, pipe in crew:
                 pipe.send(state)
-        done = [pipe.recv() for _, pipe in crew]
-        parent = os.getpid()
-        family = [
-            one for one in process_memory.family(parent) if not way[2] or one != parent
-        ]  # which only wrote the files
-        total = process_memory.total(family, process_memory.segments())
+        first = max(pipe.recv() for _, pipe in crew)
+        opened = memory(way[2])
+        for _, pipe in crew:
+            pipe.send(None)
+        done = min(pipe.recv() for _, pipe in crew)
+        read = memory(way[2])
         for process, pipe in crew:
             pipe.send(None)
             process.join()
@@ -321,10 +329,11 @@ def measure(name, count):
             "way": name,
             "records": count,
             "built_s": round(built, 2),
-            "first_s": round(max(first for _, first in done), 3),
+            "first_s": round(first, 3),
             "read_us": round(1e6 * random_read(way[1](folder, state), count), 2),
-            "read_by_worker": min(number for number, _ in done),
-            "memory": total,
+            "read_by_worker": done,
+            "memory_opened": opened,
+            "memory": read,
             "files": sum(os.path.getsize(f"{at}/{one}") for at, _, names in os.walk(folder) for one in names),
         }
     finally:
@@ -350,10 +359,8 @@ def main():
             continue
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         row = rows[-1]
-        print(
-            f"{name:22}{row['memory'] / 1e6:9.0f} MB {row['read_us']:9.1f} us {row['files'] / 1e6:8.1f} MB  {row}",
-            flush=True,
-        )
+        opened, read, files = (f"{row[key] / 1e6:8.1f} MB" for key in ("memory_opened", "memory", "files"))
+        print(f"{name:20}{opened} opened{read} read{files} in files{row['read_us']:9.1f} us a read", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"machine": output.machine(), "rows": rows}, file, indent=1)
