@@ -297,7 +297,7 @@ def random_read(get, count):
 
 
 def memory(files):
-    """The PSS of all processes, the shared memory that none maps included, without the process that only wrote files."""
+    """The PSS of all processes, with shared memory that none maps, without the process that only wrote files."""
     family = process_memory.family(os.getpid())
     return process_memory.total(family[1:] if files else family, process_memory.segments())
 
