@@ -1,9 +1,11 @@
 """The documentation site: `sphinx-build -W --keep-going -j auto -c docs . build/site`, from the root of a checkout.
 
 The source folder is the root of the checkout, so links between pages are the same in the repository and on the site.
+docs/development/releasing.md says how a page is added.
 """
 
 import builtins
+import os
 import pathlib
 import sys
 
@@ -81,16 +83,34 @@ html_css_files = ["recstore.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {"docs/index": [], "docs/tutorial": []}
-html_context = {"default_mode": "auto"}
+# For the button "Edit on GitHub".
+html_context = {
+    "default_mode": "auto",
+    "github_user": "recstore",
+    "github_repo": "recstore",
+    "github_version": "main",
+    "doc_path": "",
+}
 html_theme_options = {
     "logo": {"text": "recstore"},
     "navbar_align": "left",
     "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "docs/index": []},
+    "use_edit_page_button": True,
+    "secondary_sidebar_items": {
+        "**": ["page-toc", "edit-this-page"],
+        "docs/reference/names/**": ["page-toc"],
+        "docs/index": [],
+    },
+    # .github/workflows/site.yml publishes each version and this list. A site built elsewhere shows the version alone.
+    "switcher": {
+        "json_url": "https://recstore.github.io/recstore/versions.json",
+        "version_match": os.environ.get("SITE_VERSION", "dev"),
+    },
+    "check_switcher": False,
     "show_toc_level": 2,
     "show_nav_level": 1,
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version-switcher", "theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "back_to_top_button": False,

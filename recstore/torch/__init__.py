@@ -19,6 +19,7 @@ _LATER = {
     "Field": "forms",
     "Fields": "fields",
     "GroupSampler": "buckets",
+    "Headroom": "bottleneck",
     "LengthBatchSampler": "buckets",
     "Loader": "loader",
     "Ragged": "forms",
@@ -26,6 +27,7 @@ _LATER = {
     "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
     "WeightedSampler": "weighted",
+    "headroom": "bottleneck",
 }
 
 __all__ = list(_LATER)

@@ -1,6 +1,7 @@
 """The public names of this room, which are imported when they are first asked for."""
 
 from recstore.torch.batches import Batch
+from recstore.torch.bottleneck import Headroom, headroom
 from recstore.torch.buckets import GroupSampler, LengthBatchSampler
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
@@ -16,6 +17,7 @@ __all__ = [
     "Field",
     "Fields",
     "GroupSampler",
+    "Headroom",
     "LengthBatchSampler",
     "Loader",
     "Ragged",
@@ -23,4 +25,5 @@ __all__ = [
     "ShardSampler",
     "ShuffleSampler",
     "WeightedSampler",
+    "headroom",
 ]

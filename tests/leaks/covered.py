@@ -41,6 +41,7 @@ LEFT_OUT = {
     "recstore.errors.*": "classes without state; refusals raises those that a call of one process can meet",
     "recstore.*Error": "see recstore.errors",
     "recstore.torch.*.__reduce__": "pickled by tensors",
+    "recstore.torch.bottleneck.*": "Python that measures a loader and holds no store",
     "recstore.values.classes.register": "run as recstore.register",
     "recstore.names.*": "run as recstore.names.list, remove and collect",
     "recstore.sharing.*": "run as recstore.shared",

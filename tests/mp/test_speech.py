@@ -1,7 +1,7 @@
-"""The example that motivates all this, word for word as README.md has it: a speech Dataset that holds a dict and the list of its keys.
+"""The example that motivates all this, word for word as docs/tour.md has it: a speech Dataset that holds a dict and the list of its keys.
 
 With the two lines changed, a DataLoader's workers give the batches that they gave before, and take hardly any memory. The version with dict
-and list is made from README's by changing the two lines back. Real utterances where the data folder is there.
+and list is made from it by changing the two lines back. Real utterances where the data folder is there.
 """
 
 import importlib
@@ -39,10 +39,11 @@ def wav_scp(count):
 
 @pytest.fixture
 def versions(tmp_path, monkeypatch):
-    """README's Dataset, and the same as it was: modules that a spawned worker can import."""
-    if not (ROOT / "README.md").exists():
-        pytest.skip("README.md is not here")
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """The Dataset of the page, and the same as it was: modules that a spawned worker can import."""
+    page = ROOT / "docs/tour.md"
+    if not page.exists():
+        pytest.skip("docs/tour.md is not here")
+    text = page.read_text(encoding="utf-8")
     block = next(found for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "utt2fpath" in found)
     before, changed = re.subn(r"= Record(Dict|List)\(", lambda match: f"= {match[1].lower()}(", block)
     assert changed == 2

@@ -20,6 +20,7 @@ from recstore.torch import (
     Field,
     Fields,
     GroupSampler,
+    Headroom,
     LengthBatchSampler,
     Loader,
     Ragged,
@@ -27,6 +28,7 @@ from recstore.torch import (
     ShardSampler,
     ShuffleSampler,
     WeightedSampler,
+    headroom,
 )
 
 
@@ -100,6 +102,7 @@ assert_type(list(shards), list[int])
 BatchSampler(shards, 2).load_state_dict(shards.state_dict(samples=0))
 ShardSampler(samples, 2)  # type: ignore[call-arg]
 
+assert_type(headroom(Loader(samples, 2), len, steps=3), Headroom)
 assert_type(Loader(samples, 2), Loader[list[Sample]])
 assert_type(Loader(pairs, batch_size=2, shuffle=True, prefetch=4), Loader[list[tuple[str, int]]])
 

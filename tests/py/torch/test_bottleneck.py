@@ -1,0 +1,122 @@
+"""headroom: planted bottlenecks are found with their shares, by a clock that only the planted parts move."""
+
+import pytest
+
+import recstore
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset  # noqa: E402
+
+from recstore.torch import Fields, Loader, RecordDataset, bottleneck, headroom  # noqa: E402
+
+BATCH = 4
+PARTS = ("read", "transform", "collate", "pin", "transfer")
+
+
+class Clock:
+    """Stands still but for `pass_`."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def pass_(self, seconds, value=None):
+        self.now += seconds
+        return value
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(bottleneck, "time", made)
+    monkeypatch.setattr(bottleneck, "_accelerated", lambda: True)
+    return made
+
+
+class Planted(Dataset):
+    """A dataset whose parts take known times: seconds for each sample."""
+
+    def __init__(self, clock, read=0.0, transform=0.0):
+        self.clock, self.read = clock, read
+        self.transform = lambda value: clock.pass_(transform, value)
+
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        return self.transform(self.clock.pass_(self.read, index))
+
+
+class Moved:
+    """A batch that takes a known time to move to a device and to pin."""
+
+    def __init__(self, clock, to, pin):
+        self.clock, self.seconds, self.pin = clock, to, pin
+
+    def to(self, device):
+        return self.clock.pass_(self.seconds, self)
+
+    def pin_memory(self):
+        return self.clock.pass_(self.pin, self)
+
+
+def planted(clock, seconds, wrap=lambda dataset: dataset):
+    """A loader whose parts take these seconds for each batch."""
+    dataset = Planted(clock, seconds["read"] / BATCH, seconds["transform"] / BATCH)
+
+    def collate(samples):
+        return clock.pass_(seconds["collate"], Moved(clock, seconds["transfer"], seconds["pin"]))
+
+    loader = DataLoader(wrap(dataset), BATCH, collate_fn=collate)
+    loader.pin_memory = True  # which the loop itself does only with an accelerator
+    return loader
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda one: one, lambda one: Subset(one, range(100)), lambda one: ConcatDataset([one])]
+)
+@pytest.mark.parametrize("largest", PARTS)
+def test_planted_parts_have_their_shares(clock, largest, wrap):
+    seconds = {name: 40.0 if name == largest else 4.0 for name in PARTS}
+    report = headroom(planted(clock, seconds, wrap), lambda batch: clock.pass_(20, batch.to("cpu")), steps=8)
+    assert report.parts == pytest.approx(seconds)
+    making = seconds["read"] + seconds["transform"] + seconds["collate"]
+    step = 20 + seconds["transfer"]
+    assert report.waiting_share == pytest.approx(making / (making + step))
+    assert report.speedup == pytest.approx((making + step) / step)
+    assert f"{largest:<10}" in max(str(report).splitlines(), key=lambda line: line.count("71%"))
+    assert "to" in vars(Moved), "the class of the batch is as it was"
+
+
+def test_loaders_of_recstore(clock):
+    x = recstore.RecordList({"id": i} for i in range(100))
+    report = headroom(Loader(Fields(x, "id"), batch_size=10), lambda batch: clock.pass_(1), steps=4)
+    assert (report.steps, report.speedup, report.waiting_share) == (4, 1, 0)
+    dataset = RecordDataset(x, transform=lambda record: clock.pass_(1, record))
+    loader = Loader(dataset, batch_size=10, prefetch=0, collate=lambda samples: clock.pass_(5, samples))
+    report = headroom(loader, lambda batch: clock.pass_(15), steps=4)
+    assert report.parts == {"read": 0, "transform": 10, "collate": 5, "pin": 0, "transfer": 0}
+    assert (report.waiting_share, report.speedup) == (0.5, 2)
+
+
+def test_a_loader_that_cannot_be_taken_apart(clock):
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return (clock.pass_(1, i) for i in range(40))
+
+    for loader in (DataLoader(Stream(), 4), [clock] * 10):
+        report = headroom(loader, lambda batch: clock.pass_(4), steps=5)
+        assert report.parts == {} and report.steps == 5
+    with pytest.raises(ValueError):
+        headroom([], print)
+    with pytest.raises(ValueError):
+        headroom([1, 2, 3], print, steps=0)
+
+
+def test_the_step_runs_with_workers_and_without_a_clock():
+    seen = []
+    x = recstore.RecordList({"id": i} for i in range(64))
+    report = headroom(DataLoader(RecordDataset(x), 4, num_workers=1), lambda batch: seen.append(batch["id"]), steps=6)
+    assert report.steps == 6 and report.workers == 1 and len(seen) > 6 and report.speedup >= 1
+    assert isinstance(seen[0], torch.Tensor) and set(report.parts) == set(PARTS)
