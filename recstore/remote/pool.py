@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
 from recstore._core import forks
@@ -46,6 +47,9 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
                 futures = [pool.submit(_written, writer, run, source.pairs) for run in runs]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
+        ended, _ = wait(futures, return_when=FIRST_EXCEPTION)  # all, or one that failed while others still write
+        for future in ended:
+            future.result()
         done = [future.result() for future in futures]
     except BrokenProcessPool:
         raise BuildError(
@@ -88,10 +92,23 @@ class _Run(Source):
                 builder.extend(pairs_of(part) if self.pairs else items_of(part))
 
 
+_writing = False  # in a process of the pool: whether it is within `_written`
+
+
 def _written(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entry, list[Any]]:
     """In a process: the entry of some parts, and their reports."""
+    global _writing
     run = _Run(parts, pairs)
-    return writer.write(run), run.reports
+    try:
+        _writing = True
+        entry = writer.write(run)
+        _writing = False
+    except SystemExit:
+        os._exit(1)  # the pool would catch it, and wait for another task
+    except BaseException:
+        _writing = False
+        raise
+    return entry, run.reports
 
 
 def _take_signals() -> None:
@@ -101,6 +118,8 @@ def _take_signals() -> None:
 
 
 def _end(*_: object) -> None:
-    """Ends this process by an exception, so that no temporary file stays."""
+    """Ends this process, by an exception while it writes, so that no temporary file stays."""
+    if not _writing:
+        os._exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)

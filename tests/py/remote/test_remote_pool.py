@@ -1,12 +1,14 @@
 """recstore.remote.pool: processes of this machine that write the files of a reader as shard files."""
 
 import csv
+import functools
 import json
 import multiprocessing
 import os
 import signal
 
 import pytest
+from mp import workers
 
 import recstore
 from recstore.remote import manifest, pool
@@ -76,3 +78,14 @@ def kill_self(*_):
 def test_an_option_that_a_source_does_not_take_is_refused(tmp_path, option):
     with pytest.raises(TypeError, match=rf"jsonl\(\) got an unexpected keyword argument '{option}'"):
         recstore.sources.jsonl(jsonl(tmp_path), **{option: "none"})
+
+
+def test_an_error_in_one_process_ends_another_in_the_middle_of_a_file(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"id": range(40)}), tmp_path / "x.parquet", row_group_size=20)
+    begun = tmp_path / "begun"
+    where = functools.partial(workers.waits_or_fails, str(begun))
+    with pytest.raises(ZeroDivisionError):
+        pool.write(ShardWriter(tmp_path / "set"), recstore.sources.parquet(str(tmp_path / "*.parquet"), where=where), 2)
+    assert begun.exists() and multiprocessing.active_children() == []
+    assert [path.name for path in (tmp_path / "set").rglob("*") if path.is_file()] == []
