@@ -204,7 +204,8 @@ def describe_view(
 ) -> ViewInfo:
     """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
     stores, closed ones included."""
-    stores = tuple(describe(segment, segment.records, fields=fields) for segment in segments)
+    pages = process_memory.HugePages()
+    stores = tuple(describe(segment, segment.records, fields=fields, pages=pages) for segment in segments)
     names = [getattr(one.opener, "where", None) for one in sets]
     told = tuple(dict.fromkeys(name for name in names if name is not None))
     return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=told)
@@ -263,8 +264,9 @@ class MappingInfo:
 
 def describe_mapping(mapping: RecordDict[Any, Any], fields: bool) -> MappingInfo:
     """The MappingInfo of an open RecordDict."""
+    pages = process_memory.HugePages()
     keys, values = (
-        tuple(describe(segment, segment.records, store, fields) for segment, store in side.selection.leaves())
+        tuple(describe(segment, segment.records, store, fields, pages) for segment, store in side.selection.leaves())
         for side in (mapping._keys, getattr(mapping._values.projection, "records", mapping._values))
     )
     return MappingInfo(
@@ -277,7 +279,13 @@ def describe_mapping(mapping: RecordDict[Any, Any], fields: bool) -> MappingInfo
     )
 
 
-def describe(segment: native.Segment, records: int, store: int = 0, fields: bool = False) -> StoreInfo:
+def describe(
+    segment: native.Segment,
+    records: int,
+    store: int = 0,
+    fields: bool = False,
+    pages: process_memory.HugePages | None = None,
+) -> StoreInfo:
     """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
     a mapping. With `fields` it has the bytes of each field, for which every record is read."""
     totals: dict[int, list[int]] = {}
@@ -304,7 +312,7 @@ def describe(segment: native.Segment, records: int, store: int = 0, fields: bool
         trees=tuple(trees),
         kept_bytes=segment.kept_bytes,
         tables=tuple(tables),
-        huge_bytes=process_memory.huge(*segment.mapped),
+        huge_bytes=(pages or process_memory.HugePages()).within(*segment.mapped),
         zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
         indexes=tuple(map(_saved_index, native.saved_indexes(segment))),
         fields=node_sizes.field_sizes(segment, store) if fields else (),

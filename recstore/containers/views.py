@@ -43,18 +43,10 @@ class ListOperations(exports.TableExports):
         field: Callable[..., RecordView]
 
         def _unwatched(self) -> Self: ...
+        def _require_open(self) -> None: ...
         def __len__(self) -> int: ...
         def __iter__(self) -> Iterator[Any]: ...
         def __getitem__(self, key: Any, /) -> Any: ...
-
-    def _require_open(self) -> None:
-        """Raises ClosedError if a store was closed. Unlike `_require`, it accepts a detached view."""
-        if self.selection is None:
-            self._require()  # raises: the constructor never ran
-        for segment in self.segments:
-            segment.require_open()
-        for shards in self.sets:
-            shards.require_open()
 
     # ---- Selecting ----
 

@@ -15,12 +15,13 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeAlias
 
     Identity: TypeAlias = tuple[int, int, int]  # (major, minor, inode)
 
 __all__ = [
+    "HugePages",
     "Usage",
     "allocated",
     "available",
@@ -204,27 +205,49 @@ def _mapped_pss(key: Identity, pid: int | str) -> int:
     return mapped
 
 
-def huge(begin: int, size: int) -> int | None:
-    """How many of the `size` bytes from address `begin` on lie in huge pages; None if the system has no smaps. The
-    result of madvise does not say it."""
-    try:
-        with open("/proc/self/smaps", "rb") as file:
-            return _huge_of(file, begin, begin + size)
-    except OSError:
-        return None
+class HugePages:
+    """The mappings of this process that have huge pages, read once from smaps, whose length grows with their number.
+    The result of madvise does not say it."""
+
+    def __init__(self) -> None:
+        self.mappings: list[tuple[int, int, int]] | None  # (first address, end, bytes), by address
+        try:
+            with open("/proc/self/smaps", "rb") as file:
+                self.mappings = list(_huge_mappings(file))
+        except OSError:
+            self.mappings = None
+
+    def within(self, begin: int, size: int) -> int | None:
+        """The bytes in huge pages of the mappings that overlap these `size` bytes; None if the system has no smaps."""
+        from bisect import bisect_right
+
+        if self.mappings is None:
+            return None
+        at, total = bisect_right(self.mappings, (begin,)), 0
+        at -= at > 0 and self.mappings[at - 1][1] > begin
+        while at < len(self.mappings) and self.mappings[at][0] < begin + size:
+            total += self.mappings[at][2]
+            at += 1
+        return total
 
 
-def _huge_of(lines: Iterable[bytes], begin: int, end: int) -> int:
-    total = 0
-    inside = False
+def _huge_mappings(lines: Iterable[bytes]) -> Iterator[tuple[int, int, int]]:
+    span, size = b"", 0
     for line in lines:
-        parts = line.split(None, 1)
-        if not parts[0].endswith(b":"):
-            low, high = (int(part, 16) for part in parts[0].split(b"-"))
-            inside = low < end and begin < high
-        elif inside and parts[0] in (b"AnonHugePages:", b"ShmemPmdMapped:", b"FilePmdMapped:"):
-            total += _kib(line)
-    return total
+        first = line.split(None, 1)[0]
+        if not first.endswith(b":"):
+            if size:
+                yield (*_span(span), size)
+            span, size = first, 0
+        elif first in (b"AnonHugePages:", b"ShmemPmdMapped:", b"FilePmdMapped:"):
+            size += _kib(line)
+    if size:
+        yield (*_span(span), size)
+
+
+def _span(text: bytes) -> tuple[int, int]:
+    begin, end = text.split(b"-")
+    return int(begin, 16), int(end, 16)
 
 
 def _identity(parts: list[bytes]) -> Identity:

@@ -332,12 +332,14 @@ class Fields(Dataset[T]):
 
 
 class Samples:
-    """The samples that a DataLoader asked for at once: a sequence, of which an item is read when it is looked at."""
+    """The samples that a DataLoader asked for at once: a sequence that reads an item at its first use and keeps it,
+    because `default_collate` goes through all samples once for each entry."""
 
-    __slots__ = ("fields", "positions")
+    __slots__ = ("fields", "positions", "read")
 
     def __init__(self, fields: Fields[Any], positions: Any) -> None:
         self.fields, self.positions = fields, positions
+        self.read: dict[int, dict[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -346,7 +348,10 @@ class Samples:
         positions = memoryview(self.positions)
         if isinstance(i, slice):
             return Samples(self.fields, self.fields._positions(positions[i]))
-        return self.fields._sample(positions[i])
+        sample = self.read.get(i)
+        if sample is None:
+            sample = self.read[i] = self.fields._sample(positions[i])
+        return sample
 
 
 def _size_of(x: RecordList[Any]) -> str:

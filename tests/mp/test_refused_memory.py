@@ -1,7 +1,9 @@
 """Systems and sandboxes that refuse memfd_create: what is anonymous elsewhere is a file of the private folder."""
 
+import errno
 import os
 import platform
+import subprocess
 import sys
 
 import pytest
@@ -71,3 +73,36 @@ def test_another_error_is_not_taken_for_a_refusal(python, tmp_path):
     program = REFUSE.format(number=NUMBERS[platform.machine()])
     program += "try: RecordList([1])\nexcept OSError as error: print(error.errno == errno.EMFILE)"
     assert python(program, "EMFILE", RECSTORE_DIR=str(tmp_path), RECSTORE_BACKING="auto") == "True\n"
+
+
+STORES = {
+    "anonymous": "RecordList([i], backing='anonymous')",
+    "dir": "RecordList([i], backing='dir')",
+    "open": "recstore.open(path)",
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_too_many_open_files(tmp_path, store):
+    """Each store is an open file, and the error says how to have more, or to need fewer."""
+    if store == "anonymous" and not hasattr(os, "memfd_create"):
+        pytest.skip("needs memfd_create")
+    program = f"""
+import resource, sys, recstore
+from recstore import RecordList
+path = sys.argv[1]
+RecordList([1]).save(path)
+kept = [RecordList([1], backing="dir")]
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+try:
+    for i in range(99):
+        kept.append({STORES[store]})
+except OSError as error:
+    kept.clear()
+    print(type(error) is OSError, error.errno, "48 files" in str(error), "ulimit -n" in str(error))
+print(len(recstore.open(path)))
+"""
+    environ = {**os.environ, "RECSTORE_DIR": str(tmp_path / "private")}
+    run = [sys.executable, "-c", program, str(tmp_path / "a.recs")]
+    done = subprocess.run(run, env=environ, capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"True {errno.EMFILE} True True\n1\n", done.stderr

@@ -297,14 +297,15 @@ cdef class ColumnReader:
         return 0
 
     cdef int run_selection(self, Selection selection, Positions chosen) except -1:
-        """Reads the records of a selection at the chosen positions, or all of them. The caller has entered the
-        segments."""
+        """Reads the records of a selection at the chosen positions, or all of them."""
         cdef Py_ssize_t start, step
         cdef const int64_t *at = NULL
         cdef Py_ssize_t n = selection.length
         if chosen is not None:
             n, at = chosen.n, chosen.at
+        selection.require_open()
         if selection.is_flat(&start, &step):
+            self.entered.add(selection.segment)
             return self.run(self.paths.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
         if at == NULL and selection.is_run_of_shards(&start):
             return self.run_shards(selection.shards, start, n)
@@ -401,7 +402,6 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
     self.entered = Entered()
     try:
-        self.entered.add_all(records.selection)
         self.run_selection(records.selection, chosen)
     finally:
         self.entered.leave()

@@ -289,20 +289,18 @@ cdef class Gather:
     cdef readonly tuple fields       # the GatherSpecs
     cdef rs_gather_spec *specs
     cdef uint32_t n_specs
-    cdef tuple segments              # those of the records
     cdef list paths                  # for each spec the Path from the stored record, or None
     cdef list compiled               # for each spec its CompiledPaths
     cdef list held                   # bytes that specs point into
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
-    cdef bint of_shards              # some records are of sets of shards, whose segments are entered once located
+    cdef bint of_shards              # some records are of sets of shards
 
     def __cinit__(self, container, specs):
         cdef GatherSpec spec
         cdef uint32_t i
         cdef Records records = records_in(container)
         self.records = records
-        self.segments = tuple([segment for segment, _ in records.selection.leaves()])
         self.of_shards = bool(records.selection.sets())
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
@@ -344,14 +342,12 @@ cdef class Gather:
         cdef Span chosen = Span.of(positions, 8)
         cdef GatherState state
         cdef Entered entered = Entered()
-        cdef Segment segment
         try:
             state = self.pool.pop()
         except IndexError:
             state = GatherState(self)
         try:
-            for segment in self.segments:
-                entered.add(segment)
+            self.records.selection.require_open()
             state.entered = entered
             return self.read_entered(state, chosen, allocate)
         finally:
@@ -409,6 +405,7 @@ cdef class Gather:
             raise IndexError(f"index {state.positions[good]} is out of range: {counted(selection.length, 'record')}")
         if not selection.is_flat(&start, &step):
             return self.measure_scattered(state, selection, n)
+        state.entered.add(selection.segment)
         source = self.source(state, selection.segment, selection.store)
         return self.run(state, source, state.positions, start, step, n)
 
@@ -417,8 +414,7 @@ cdef class Gather:
         the read."""
         stretches = [*locate_all(selection, state.positions, state.indices, n), (n, None, 0)]
         for (_, part, number), (end, _, _) in zip(stretches, stretches[1:]):
-            if self.of_shards:
-                state.entered.add(part)
+            state.entered.add(part)
             self.run(state, self.source(state, part, number), state.indices, 0, 1, end)
         return 0
 

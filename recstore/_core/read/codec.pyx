@@ -28,6 +28,9 @@ cdef int raise_status(rs_error *err, path=None) except -1:
             text = text.removesuffix(path).rstrip(" :")  # the exception shows its filename
         if err.sys_errno:
             text += f": {os.strerror(err.sys_errno)}"
+        if err.sys_errno == errno.EMFILE:
+            text += (f"; this process may have {os.sysconf('SC_OPEN_MAX'):,} files open, and each store is one: raise "
+                     "the limit (ulimit -n), close stores, or build one store of all the records")
         number = err.sys_errno
         if err.code == RS_E_SPACE:
             number = errno.ENOSPC

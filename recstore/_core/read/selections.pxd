@@ -58,6 +58,7 @@ cdef class Selection:
     cdef Selection base_of(self, Py_ssize_t *position)
     cdef object base_id(self)
     cdef int trim(self) except -1
+    cdef int require_open(self) except -1
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
     cdef bint is_run_of_shards(self, Py_ssize_t *start)
     cdef Py_ssize_t base_length(self)

@@ -77,6 +77,19 @@ cdef list lightened(list parts, weight, total):
     return [(<Selection>part).flattened() if (<Selection>part).nested >= MAX_NESTED else part for part in parts]
 
 
+cdef tuple united_leaves(tuple first, tuple second):
+    """Two results of leaves() as one, each leaf once. `second` is short in a long row of `+`."""
+    cdef tuple leaf, known
+    cdef list added = []
+    for leaf in second:
+        for known in first:
+            if known[0] is leaf[0] and known[1] == leaf[1]:
+                break
+        else:
+            added.append(leaf)
+    return first + tuple(added) if added else first
+
+
 cdef tuple united(tuple first, tuple second):
     return first + tuple([one for one in second if one not in first])
 
@@ -176,7 +189,7 @@ cdef class Selection:
             return self.flattened()  # an index array is smaller than the parts
         if len(selections) == 2:
             first, second = selections
-            self.found = united(first.leaves(), second.leaves())
+            self.found = united_leaves(first.leaves(), second.leaves())
             self.found_sets = united(tuple(first.sets()), tuple(second.sets()))
         return self
 
@@ -264,7 +277,8 @@ cdef class Selection:
         taken = 0
         if length == 0:
             return (<Selection>self.parts[0]).sliced(0, 1, 0) if count else self
-        for k in range(count):
+        cdef Py_ssize_t nearest = part_of(self.ends, 0, count - 1, start)
+        for k in range(nearest if step > 0 else count - 1 - nearest, count):
             i = k if step > 0 else count - 1 - k
             begin = self.ends[i - 1] if i else 0
             end = self.ends[i]
@@ -586,6 +600,15 @@ cdef class Selection:
         """After a read that held many shards of a set, unmaps those that are too many."""
         for shards in self.sets():
             (<Shards>shards).trim()
+        return 0
+
+    cdef int require_open(self) except -1:
+        """Raises ClosedError if a store or a set of shards is closed."""
+        cdef tuple leaf
+        for leaf in self.leaves():
+            (<Segment>leaf[0]).require_open()
+        for shards in self.sets():
+            (<Shards>shards).require_open()
         return 0
 
     def known_leaves(self):

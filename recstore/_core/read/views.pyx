@@ -201,8 +201,17 @@ cdef class Records:
         """Raises SegmentNotFoundError if the container is detached, ClosedError if it is closed."""
         if self.detached is not None or self.selection is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or NEVER_BUILT)
-        for resource in (*self.segments, *self.sets):
-            resource.require_open()
+        self._require_open()
+
+    def _require_open(self):
+        """Raises ClosedError if a store was closed. Unlike `_require`, it accepts a detached view."""
+        if self.selection is None:
+            raise errors.SegmentNotFoundError(errno.ENOENT, NEVER_BUILT)
+        if self.detached is not None:
+            return
+        self.selection.require_open()
+        if isinstance(self.projection, GroupProjection):
+            (<GroupProjection>self.projection).records._require_open()
 
     def __len__(self):
         return self.length

@@ -89,14 +89,6 @@ def test_huge_pages_are_what_smaps_shows():
     assert f"huge pages: {shown * 1024:,} bytes" in str(info)
 
 
-def test_huge_pages_of_other_mappings_do_not_count():
-    lines = [b"1000-5000 r--s 00000000 00:01 7 /memfd:x (deleted)\n", b"AnonHugePages:         0 kB\n", b"ShmemPmdMapped:     2048 kB\n",
-             b"5000-9000 rw-p 00000000 00:00 0 \n", b"AnonHugePages:      4096 kB\n", b"FilePmdMapped:      2048 kB\n"]  # fmt: skip
-    assert process_memory._huge_of(lines, 0x1000, 0x4800) == 2 << 20
-    assert process_memory._huge_of(lines, 0x5000, 0x9000) == 6 << 20
-    assert process_memory._huge_of(lines, 0x9000, 0xA000) == 0
-
-
 def test_it_cannot_be_changed(info):
     with pytest.raises(AttributeError):
         info.records = 1
@@ -107,3 +99,39 @@ def test_names_of_kinds_and_codes_come_from_the_core():
     assert [native.ext_name(code) for code in (1, 10, 30)] == ["complex", "defaultdict", "StringDType"]
     for name, number in ((native.node_name, 0), (native.node_name, 99), (native.ext_name, 0), (native.ext_name, 31)):
         pytest.raises(ValueError, lambda: name(number)).match(f"the (number|code) {number}")
+
+
+def test_many_stores_read_the_list_of_mappings_once(monkeypatch):
+    """Its length grows with the number of stores."""
+    opened = []
+
+    def counted(path, *args):
+        opened.append(path)
+        return open(path, *args)
+
+    monkeypatch.setattr(process_memory, "open", counted, raising=False)
+    stores = [RecordList([{"a": i}]) for i in range(20)]
+    view = stores[0]
+    for store in stores[1:]:
+        view = view + store
+    assert len(view.info().stores) == 20
+    assert opened.count("/proc/self/smaps") <= 1
+    opened.clear()
+    view.index_by("a").info()
+    assert opened.count("/proc/self/smaps") <= 1
+    view.close()
+
+
+def test_huge_pages_of_other_mappings_do_not_count():
+    pages = process_memory.HugePages()
+    lines = [
+        *(b"1000-3000 r--s 0 00:01 5 /a", b"Rss: 8 kB", b"AnonHugePages: 2 kB"),
+        *(b"3000-4000 r--s 0 00:01 5 /a", b"AnonHugePages: 0 kB", b"ShmemPmdMapped: 0 kB"),
+        *(b"5000-9000 r--s 0 00:01 5 /a", b"ShmemPmdMapped: 4 kB", b"FilePmdMapped: 1 kB"),
+    ]
+    pages.mappings = list(process_memory._huge_mappings(lines))
+    assert pages.mappings == [(0x1000, 0x3000, 2048), (0x5000, 0x9000, 5120)]
+    spans = [(0x1000, 0x2000), (0x2000, 1), (0x3000, 0x1000), (0x2FFF, 0x2002), (0x8FFF, 9), (0x9000, 9), (0, 0x1000)]
+    assert [pages.within(*span) for span in spans] == [2048, 2048, 0, 7168, 5120, 0, 0]
+    pages.mappings = None
+    assert pages.within(0x1000, 9) is None

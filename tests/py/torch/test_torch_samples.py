@@ -9,6 +9,7 @@ from gather_model import assert_same  # noqa: E402
 from torch.utils import data  # noqa: E402
 from torch_records import ORDER, N, everything, record, x  # noqa: E402, F401
 
+import recstore  # noqa: E402
 from recstore.torch import Field, Fields, RecordDataset  # noqa: E402
 
 
@@ -106,3 +107,14 @@ def test_the_samples_of_a_loader_are_dicts_for_other_collate_functions(x):
     assert [one["id"].item() for one in samples] == [1, 2, 3]
     assert [one["id"].item() for one in samples[1:]] == [2, 3]
     pytest.raises(IndexError, lambda: samples[3])
+
+
+def test_default_collate_reads_each_sample_once(monkeypatch):
+    """It goes through the samples once for each entry: with thousands of fields the reads would be their square."""
+    reads = []
+    sample = Fields._sample
+    monkeypatch.setattr(Fields, "_sample", lambda self, index: reads.append(index) or sample(self, index))
+    with recstore.RecordList([{f"k{i}": i + 10 * j for i in range(10)} for j in range(6)]) as x:
+        batches = list(data.DataLoader(Fields(x, *(f"k{i}" for i in range(10))), batch_size=3))
+        assert [batch["k2"].tolist() for batch in batches] == [[2, 12, 22], [32, 42, 52]]
+        assert reads == list(range(6))
