@@ -1,4 +1,4 @@
-"""Swap puts the new values of share_dataset in the slots of the old ones; Undo puts plain values back."""
+"""Swap replaces the values of a dataset with the new values of share_dataset; Undo puts plain values back."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Swap:
-    """Puts new values in the slots of old ones, all or none. A plain tuple that holds an old value is replaced by a new
-    tuple."""
+    """Replaces old values with new values in all slots, or in none. A plain tuple that holds an old value is replaced
+    with a new tuple."""
 
     def __init__(self, plan: Plan, made: dict[int, Any]) -> None:
         self.new = dict(made)  # id of the old value -> the new value
@@ -39,13 +39,12 @@ class Swap:
                 self.writes.append((slot, value, self._changed(value)))
 
     def _changed(self, value: Any) -> Any:
-        """The value that takes the place of `value`: itself, unless it is replaced or is a tuple with a replaced
-        value."""
+        """The replacement of `value`: `value` itself, unless it is replaced or is a tuple with a replaced value."""
         if id(value) in self.new:
             return self.new[id(value)]
         if id(value) not in self._tuples:
             return value
-        self.new[id(value)] = value  # for now: a tuple may lead to itself
+        self.new[id(value)] = value  # for now, since a tuple may lead to itself
         items = tuple(map(self._changed, value))
         if any(new is not old for new, old in zip(items, value)):
             self.new[id(value)] = items
@@ -56,7 +55,7 @@ class Swap:
         try:
             for slot, old, new in self.writes:
                 if slot.get() is not old:
-                    raise RuntimeError(f"{slot.path} was given another value meanwhile; nothing was replaced")
+                    raise RuntimeError(f"{slot.path} was assigned during the call; nothing was replaced")
                 done.append((slot, old))
                 slot.put(new)
         except BaseException:
@@ -68,11 +67,11 @@ class Swap:
 
 
 class Undo:
-    """Puts plain values in the slots of the new ones. It makes them from the store: the old ones are not kept."""
+    """Replaces new values with plain values, which it makes from the store: the old values are not kept."""
 
     def __init__(self, swap: Swap, packed: Packed) -> None:
         self.writes = swap.writes
-        # By the id of a new value, the object that makes its plain value.
+        # id of a new value -> the object that makes its plain value
         self.restorers: dict[int, _RecordRestorer | _ArrayRestorer] = {}
         clusters = {id(candidate): cluster for cluster in packed.clusters for candidate in cluster.members}
         for candidate in packed.plan.candidates.values():
@@ -94,8 +93,8 @@ class Undo:
         return len(todo)
 
     def _plain(self, new: Any, plain: dict[int, Any], made: dict[Any, Any]) -> Any:
-        """The plain value of a new one. `plain` has the plain values made so far, by the id of the new one; `made` has
-        the lists and memory behind them."""
+        """The plain value of a new value. `plain` caches plain values by the id of the new value; `made` caches the
+        lists and memory that they share."""
         if id(new) not in plain:
             restorer = self.restorers.get(id(new))
             if restorer is not None:
@@ -108,7 +107,7 @@ class Undo:
 
 
 class _RecordRestorer:
-    """Makes a plain list or dict from the records of a new one."""
+    """Makes a plain list or dict from the records of a store."""
 
     def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Cluster | None, mapping: Any) -> None:
         self.type, self.columns, self.new = type(candidate.value), columns, new
@@ -122,8 +121,8 @@ class _RecordRestorer:
 
 
 def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
-    """The records of a column as a list, made once and kept in `made`: a dict of the samples of a list then holds the
-    same objects as the list."""
+    """The records of a column as a list, cached in `made`, so that a dict of a list's samples holds the same objects as
+    the list."""
     if id(column) not in made:
         if column.source is None:
             made[id(column)] = column.view.to_list()
@@ -134,7 +133,7 @@ def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
 
 
 class _ArrayRestorer:
-    """Makes a plain array or tensor from the private memory of a new one, so a write to a tensor is kept."""
+    """Makes a plain array or tensor from the private mapping, so that writes to a tensor are kept."""
 
     def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Any, mapping: Any) -> None:
         self.new, self.mapping, self.offset, self.size = new, mapping, cluster.offset, cluster.size
@@ -149,7 +148,7 @@ class _ArrayRestorer:
             from recstore.values import tensors
 
             form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)  # type: ignore[misc]
-            if not start <= low < high <= start + self.size:  # torch has moved it, to send it to another process
+            if not start <= low < high <= start + self.size:  # torch moved it to send it to another process
                 return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
             return form.over(memory, low - start)
         import numpy as np

@@ -208,7 +208,7 @@ def test_a_worker_makes_jagged_tensors_when_it_looks(in_a_worker, monkeypatch):
     arrived = pickle.loads(sent)
     assert type(arrived) is Batch
     assert [row.tolist() for row in arrived["t"].unbind()] == [[1], [2, 3]]
-    assert "Unmade" not in repr(f) and len(made) > 10
+    assert "PendingJagged" not in repr(f) and len(made) > 10
 
 
 def fetched(f, indices, collate):
@@ -221,7 +221,7 @@ def test_a_worker_sends_a_batch_that_no_default_collate_function_has_copied(in_a
         f = Fields(x, "s", t="jagged")
         sent = fetched(f, [0, 1], data.default_convert)
         assert not isinstance(sent, dict)
-        assert type(sent.batch) is batches.UnsentBatch
+        assert type(sent.batch) is batches.LazyBatch
         arrived = pickle.loads(pickle.dumps(sent))
         assert type(arrived) is Batch and arrived["s"] == ["a", "b"] and arrived["t"].layout is torch.jagged
         assert isinstance(fetched(f, [0, 1], f.collate), Batch)

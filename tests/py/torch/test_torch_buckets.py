@@ -126,27 +126,27 @@ def test_memory_is_4_bytes_a_record():
 
 
 def test_bad_lengths():
-    with pytest.raises(ValueError, match="record 2 has a length of 9, and a batch has room for max_tokens=8"):
+    with pytest.raises(ValueError, match="record 2 has a length of 9, more than a batch of max_tokens=8"):
         LengthBatchSampler([1, 2, 9, 3], 8)
     with pytest.raises(ValueError, match="record 1 has a length of 7"):
         LengthBatchSampler([1, 7], 15, multiple_of=16)
-    with pytest.raises(ValueError, match="record 1 has a length of -1: lengths are 0 or more"):
+    with pytest.raises(ValueError, match="record 1 has a length of -1"):
         LengthBatchSampler([1, -1, 3], 8)
     for wrong in ([1.0, 2.0], [True, False]):
-        pytest.raises(TypeError, lambda: LengthBatchSampler(wrong, 8)).match("lengths are integers")
+        pytest.raises(TypeError, lambda: LengthBatchSampler(wrong, 8)).match("lengths must be integers")
     with pytest.raises(TypeError, match=r"a length is a number: give .* x.field\('length'\)"):
         LengthBatchSampler(["a"], 8)
     pytest.raises(TypeError, lambda: LengthBatchSampler("n_tokens", 8)).match(r"not str: write x.field\('n_tokens'\)")
     with recstore.RecordList({"ids": [1] * i} for i in range(3)) as x:
-        with pytest.raises(TypeError, match=r"'ids' holds lists, and a length is a number: .*numpy.diff\(offsets\)"):
+        with pytest.raises(TypeError, match=r"'ids' holds lists, but a length is a number.*numpy.diff\(offsets\)"):
             LengthBatchSampler(x.field("ids"), 8)
         assert len(LengthBatchSampler(np.diff(x.field("ids").to_numpy(ragged=True)[1]), 8)) == 1
     for name in ("max_tokens", "max_batch", "multiple_of", "buckets"):
         for wrong in (0, -1):
-            with pytest.raises(ValueError, match=f"{name} is at least 1"):
+            with pytest.raises(ValueError, match=f"{name} must be at least 1"):
                 LengthBatchSampler([1], **{"max_tokens": 8, name: wrong})
         for wrong in (1.5, True):
-            with pytest.raises(TypeError, match=f"{name} is an integer"):
+            with pytest.raises(TypeError, match=f"{name} must be an integer"):
                 LengthBatchSampler([1], **{"max_tokens": 8, name: wrong})
 
 
@@ -205,14 +205,14 @@ def test_kinds_of_groups():
     assert sorted(made, key=min) == [{0, 3}, {1, 4}, {2}, {5, 6, 7}], "equal as keys of a dict are"
     assert len(GroupSampler(torch.tensor([1, 2, 1]), 8)) == 2
     assert len(GroupSampler(np.array([True, False]), 8)) == 2
-    pytest.raises(TypeError, lambda: GroupSampler(np.zeros((2, 1)), 8)).match(r"an array of the shape \(2, 1\)")
+    pytest.raises(TypeError, lambda: GroupSampler(np.zeros((2, 1)), 8)).match(r"has the shape \(2, 1\)")
     pytest.raises(TypeError, lambda: GroupSampler([[1], [2]], 8))
     for wrong in ("abc", 5, None):
         pytest.raises(TypeError, lambda: GroupSampler(wrong, 8)).match("with a value for each record")
-    with pytest.raises(TypeError, match="Lightning replaces samplers given as batch_sampler"):
+    with pytest.raises(TypeError, match="Lightning replaces a batch_sampler"):
         GroupSampler(torch.utils.data.SequentialSampler(range(3)), 8)
     for wrong, error in ((0, ValueError), (-2, ValueError), (1.5, TypeError), (True, TypeError), (None, TypeError)):
-        pytest.raises(error, lambda: GroupSampler([1], wrong)).match("batch_size is")
+        pytest.raises(error, lambda: GroupSampler([1], wrong)).match("batch_size must be")
 
 
 # ---- Both: ranks, states, loaders ----

@@ -135,7 +135,7 @@ def test_other_containers_are_refused(x):
 
 
 def test_a_transform_must_be_callable(x):
-    pytest.raises(TypeError, lambda: RecordDataset(x, "id")).match("transform is a function of one record, not str")
+    pytest.raises(TypeError, lambda: RecordDataset(x, "id")).match("transform must be a function of one record, not str")
 
 
 def test_repr(x):

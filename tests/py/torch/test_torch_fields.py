@@ -82,7 +82,7 @@ def test_transform(x):
     assert f.collate([f[3], f[4]])["id"].tolist() == [6, 8]
     assert f[3]["id"].item() == 3  # a batch is transformed, a sample not
     assert Fields(x, "id", transform=lambda batch: batch["id"].sum().item())[[3, 4]] == 7
-    pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform is a function")
+    pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform must be a function")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -256,7 +256,7 @@ def test_a_name_is_for_the_whole_record_where_it_has_no_fields(records, form, wa
         if form in ("tensor", "text"):
             assert plain(Fields(x, "any name")[[0, 1]])["any name"] == wanted
         explicit = form if isinstance(form, str) else form.form
-        more = {} if isinstance(form, str) else form._given()
+        more = {} if isinstance(form, str) else form._non_defaults()
         assert plain(Fields(x, value=Field(explicit, field=(), **more))[[0, 1]])["value"] == wanted
 
 

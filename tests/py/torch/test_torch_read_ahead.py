@@ -47,7 +47,7 @@ def test_nothing_piles_up_where_results_wait_for_the_caller():
         assert result == i * i
         while len(with_time._shared.results) < min(4, 199 - i):
             threading.Event().wait(0.001)
-        assert with_time._shared.came.qsize() <= 5
+        assert with_time._shared.arrivals.qsize() <= 5
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2, 7, 100])
@@ -393,7 +393,7 @@ if os.fork() == 0:
     try:
         next(it)
     except RuntimeError as error:
-        print("forked" in str(error), flush=True)
+        print("parent" in str(error), flush=True)
     it.close()
     print(sum(ReadAhead(lambda i: i, range(100))), threading.active_count(), flush=True)
     own = ReadAhead(lambda i: i, range(100))

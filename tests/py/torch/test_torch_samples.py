@@ -51,7 +51,7 @@ def test_collate_refuses_what_the_read_refuses(x):
     f = Fields(x, tokens=Field("padded", length=3))
     g = Fields(x, tokens="jagged")
     pytest.raises(ValueError, lambda: f[[9]]).match("tokens.*more than")
-    with pytest.raises(ValueError, match="'tokens' of a sample has 9 elements, more than the length of 3"):
+    with pytest.raises(ValueError, match="'tokens' of a sample has 9 elements, more than length=3"):
         f.collate([g[9]])
     cut = Fields(x, tokens=Field("padded", length=3, truncate=True))
     assert cut.collate([g[9], g[1]])["tokens"].tolist() == [[0, 1, 2], [0, 0, 0]]

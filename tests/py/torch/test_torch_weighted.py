@@ -232,46 +232,45 @@ def test_no_records():
     ):
         assert list(sampler) == [] and len(sampler) == 0
     assert list(WeightedSampler([0, 0], 0)) == []
-    pytest.raises(ValueError, lambda: WeightedSampler([], 3)).match("no weight is above 0")
+    pytest.raises(ValueError, lambda: WeightedSampler([], 3)).match("nothing can be drawn")
 
 
 @pytest.mark.parametrize("bad", [-1, -1e-300, float("nan"), float("inf")])
 def test_bad_weights(bad):
-    with pytest.raises(ValueError, match="the weight of record 1 is .*finite and from 0 on"):
+    with pytest.raises(ValueError, match="the weight of record 1 is .*finite and not negative"):
         WeightedSampler([1, bad, bad])
     with pytest.raises(ValueError, match="the weight of class 'b' is"):
         WeightedSampler({"a": 1, "b": bad}, classes=["a", "b"])
 
 
 def test_bad_arguments():
-    pytest.raises(ValueError, lambda: WeightedSampler([0, 0.0])).match("no weight is above 0")
+    pytest.raises(ValueError, lambda: WeightedSampler([0, 0.0])).match("all weights are 0")
     pytest.raises(ValueError, lambda: WeightedSampler([1e308, 1e308])).match("sum of the weights is infinite")
     for wrong in ("abc", b"abc", 3, None, iter([1])):
         pytest.raises(TypeError, lambda: WeightedSampler(wrong)).match("with a weight for each record")
     pytest.raises(TypeError, lambda: WeightedSampler(["a", "b"])).match("a weight is a number")
     pytest.raises(TypeError, lambda: WeightedSampler([[1, 2], [3, 4]])).match(r"has the shape \(2, 2\)")
     with recstore.RecordList({"w": [1] * i, "s": "x"} for i in range(3)) as x:
-        with pytest.raises(TypeError, match="the field 'w' holds lists, and a weight is a number"):
-            WeightedSampler(x.field("w"))
-        pytest.raises(TypeError, lambda: WeightedSampler(x.field("s"))).match("and a weight is a number")
+        pytest.raises(TypeError, lambda: WeightedSampler(x.field("w"))).match("the field 'w' holds lists")
+        pytest.raises(TypeError, lambda: WeightedSampler(x.field("s"))).match("a weight is a number")
         pytest.raises(KeyError, lambda: WeightedSampler(x.field("gone"))).match("gone")
         pytest.raises(KeyError, lambda: WeightedSampler("balanced", classes=x.field("gone"))).match("gone")
         with pytest.raises(TypeError):
             WeightedSampler("balanced", classes=x.field("w"))  # lists cannot be hashed
-    with pytest.raises(ValueError, match="num_samples=3 without replacement, and 2 records have a weight above 0"):
+    with pytest.raises(ValueError, match="num_samples=3 without replacement, but only 2 records have a weight above 0"):
         WeightedSampler([1, 0, 1], 3, replacement=False)
     for number in (-1, 2**48 + 1):
-        pytest.raises(ValueError, lambda: WeightedSampler([1], number)).match("num_samples is from 0")
+        pytest.raises(ValueError, lambda: WeightedSampler([1], number)).match("num_samples must be from 0")
     for number in (1.5, True, "3"):
-        pytest.raises(TypeError, lambda: WeightedSampler([1], number)).match("num_samples is an integer")
-    pytest.raises(TypeError, lambda: WeightedSampler([1], replacement=1)).match("replacement is True or False")
-    with pytest.raises(ValueError, match="no weight for class 'b': 0 leaves its records out"):
+        pytest.raises(TypeError, lambda: WeightedSampler([1], number)).match("num_samples must be an integer")
+    pytest.raises(TypeError, lambda: WeightedSampler([1], replacement=1)).match("replacement must be")
+    with pytest.raises(ValueError, match="class 'b' has no weight"):
         WeightedSampler({"a": 1}, classes=["a", "b"])
     with pytest.raises(ValueError, match="no record has class 'c', which has a weight of 2"):
         WeightedSampler({"a": 1, "c": 2}, classes=["a"])
     with pytest.raises(TypeError, match=r'a mapping from each class to its share, or "balanced", not \[1, 2\]'):
         WeightedSampler([1, 2], classes=["a", "b"])
-    pytest.raises(TypeError, lambda: WeightedSampler({"a": "1"}, classes=["a"])).match("the weight of class 'a' is '1'")
+    pytest.raises(TypeError, lambda: WeightedSampler({"a": "1"}, classes=["a"])).match("weight of class 'a'.* not '1'")
     with pytest.raises(TypeError, match="with a value for each record, not str"):
         WeightedSampler("balanced", classes="abc")
 
