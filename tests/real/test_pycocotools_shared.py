@@ -145,7 +145,7 @@ def test_own_index(path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[1, 2]", "the JSON is not an object; a COCO file is one"),
+        ("[1, 2]", "a COCO file must be a JSON object"),
         ('{"images": [', "not JSON: the file ends too early"),
         ('{"images": [{"id": 1}, {"id": }]}', r"element 1 of 'images' \(byte 22\) is not JSON"),
         ('{"images": [], "annotations": []} more', "not JSON: something follows the document"),
@@ -175,7 +175,7 @@ def test_options(path):
 def test_arguments(path):
     with pytest.raises(FileNotFoundError, match="missing.json"):
         COCO("missing.json")
-    with pytest.raises(TypeError, match="without a file there is nothing for shared"):
+    with pytest.raises(TypeError, match="shared need an annotation_file"):
         COCO(shared="coco")
     with pytest.raises(TypeError, match="unexpected keyword argument 'share'"):
         COCO(path, share="coco")
