@@ -1,4 +1,4 @@
-"""The memory of several processes that load one dataset at the same time, as the ranks of a training job on one machine do.
+"""The memory of several processes that load one dataset at the same time, like the ranks of a training job on one machine.
 
 A launcher process imports the libraries, holds no data, and forks the ranks. It adds up their PSS again and again while they load, and
 once more when all of them hold the data.
@@ -19,14 +19,14 @@ DEADLINE = 120
 
 
 class Measured:
-    """`peak` and `held` in bytes, of all ranks together; `results`: for each rank, the result of the function's check."""
+    """`peak` and `held` in bytes, of all ranks together; `results` has the result of each rank's function."""
 
     def __init__(self, peak, held, results):
         self.peak, self.held, self.results = peak, held, results
 
 
 def compare(plain, shared, *, modules=()):
-    """The Measured of two ways to load a dataset. A way is `(function, *arguments)`: each rank calls the function, which returns
+    """Measures two ways to load a dataset. A way is `(function, *arguments)`: each rank calls the function, which returns
     `(data, result)`, and keeps `data` until all have loaded. The function lives in a module that can be imported. `modules` are imported
     before the ranks start. Prints the figures, and asserts that both ways give all ranks the same result."""
     context = multiprocessing.get_context("spawn")
@@ -42,7 +42,7 @@ def compare(plain, shared, *, modules=()):
         launcher.close()
         mine.close()
     before, after = measured
-    results = [repr(result) for one in measured for result in one.results]
+    results = [repr(result) for run in measured for result in run.results]
     assert len(set(results)) == 1, results
     print(f"held {before.held >> 20} -> {after.held >> 20} MiB, peak {before.peak >> 20} -> {after.peak >> 20} MiB")
     return before, after
@@ -82,7 +82,7 @@ def _measured(function, arguments):
 
 
 class _Sampler(threading.Thread):
-    """Looks at the memory of processes until it is stopped."""
+    """Samples the memory of processes until it is stopped."""
 
     def __init__(self, pids):
         super().__init__()
@@ -117,7 +117,7 @@ def _rank(connection, function, arguments):
 
 
 def checksum(records):
-    """A number that tells whether two ways give the same records in the same order."""
+    """A checksum of records and their order."""
     out = 0
     for record in records:
         out = zlib.crc32(repr(record).encode("utf-8", "surrogatepass"), out)
@@ -125,5 +125,5 @@ def checksum(records):
 
 
 def fresh_name():
-    """A name for a shared store that no other run of the tests has."""
+    """A unique name for a shared store."""
     return f"real {os.getpid()} {time.monotonic_ns()}"

@@ -50,7 +50,7 @@ def test_items(path):
     with pytest.raises(IndexError):
         mine[COUNT]
     assert mine[3] is not mine[3]
-    assert mine.data.by_id.blobs == [], "the index lies in the store"
+    assert mine.data.by_id.blobs == [], "the index is in the store"
     assert mine.to_eager() == plain.to_eager() and mine == ours.CutSet.from_jsonl(path)
 
 
@@ -89,7 +89,7 @@ def test_samplers(cuts, shuffle, world):
             sampler = SimpleCutSampler(manifest, **common)
             sampler.set_epoch(epoch)
             got.append(batches(sampler))
-        assert got[0] == got[1] and len(got[0]) > 5, "a shuffle of the whole, as of a list"
+        assert got[0] == got[1] and len(got[0]) > 5, "a full shuffle, as of a list"
     for sampler, more in ((DynamicCutSampler, {}), (DynamicBucketingSampler, {"num_buckets": 4})):
         assert batches(sampler(lazy, **common, **more)) == batches(sampler(mine, **common, **more)) != []
 

@@ -1,4 +1,4 @@
-"""recstore.torch.Field and Ragged: options, what goes together, and dtypes."""
+"""recstore.torch.Field and Ragged: options, their combinations, and dtypes."""
 
 import pickle
 
@@ -45,12 +45,12 @@ def test_bad_options(options, error, message):
 
 
 @pytest.mark.parametrize("dtype", ["int32", torch.int32, np.int32, np.dtype("int32"), np.dtype(">i4"), "torch.int32"])
-def test_dtypes_are_given_in_several_ways(dtype):
+def test_forms_of_dtypes(dtype):
     assert Field(dtype=dtype).dtype == "int32"
     assert Field(dtype=float).dtype == "float64"
 
 
-def test_field_prints_and_travels():
+def test_repr_and_pickle_of_a_field():
     field = Field("padded", "ids", dtype="int32", pad=-1)
     assert repr(field) == "Field('padded', field='ids', dtype='int32', pad=-1)"
     assert pickle.loads(pickle.dumps(field)) == field

@@ -1,4 +1,4 @@
-"""Loader.state_dict and load_state_dict: a run goes on after the batch that the loop received last."""
+"""Loader.state_dict and load_state_dict: a run resumes after the last batch that the loop received."""
 
 import pickle
 
@@ -24,7 +24,7 @@ def resumed(state, **options):
     "then", [{"batch_size": 5}, {"batch_size": 2, "threads": 2}, {"batch_size": 9, "prefetch": 0}], ids=str
 )
 @pytest.mark.parametrize("prefetch", [0, 2, 50])
-def test_a_run_goes_on_where_the_loop_stopped(consumed, then, prefetch):
+def test_a_run_resumes_where_the_loop_stopped(consumed, then, prefetch):
     first = Loader(Batches(), batch_size=5, shuffle=True, seed=2, prefetch=prefetch)
     whole, after = flat(first), flat(first)
     first.set_epoch(0)

@@ -1,4 +1,4 @@
-"""ShuffleSampler and BatchSampler: every index once, DistributedSampler's counts, and runs that go on elsewhere."""
+"""ShuffleSampler and BatchSampler: every index once, the counts of DistributedSampler, DataLoaders."""
 
 import itertools
 import pickle
@@ -57,8 +57,8 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_the_order_is_that_of_the_seed_that_is_set(make):
-    """An order that is kept for the next iteration was kept for the epoch, whatever had become the seed."""
+def test_the_order_follows_an_assigned_seed(make):
+    """The cache of the latest order must depend on the seed."""
     sampler = make(1)
     first = list(sampler)
     sampler.seed = 2
@@ -73,14 +73,14 @@ def test_orders_of_epochs_differ_and_repeat():
         assert tuple(sampler) == orders[-1]  # an epoch is the same until another is set
     assert len(set(orders)) == 5
     following = ShuffleSampler(100, seed=2)
-    assert tuple(following) not in orders, "an epoch is none of the next seed's"
+    assert tuple(following) not in orders, "epochs of one seed are not epochs of another"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("drop_last", [True, False])
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7, 8])
-def test_shared_out_as_distributed_sampler_does(world_size, drop_last, shuffle):
-    """Its own order, put in place of DistributedSampler's, gives the same indices on each rank."""
+def test_ranks_have_the_indices_of_distributed_sampler(world_size, drop_last, shuffle):
+    """A DistributedSampler with our order yields the same indices on each rank."""
     for n in [1, 2, 3, 5, 7, 8, 9, 16, 100, 101]:
         whole = list(ShuffleSampler(n, seed=4, shuffle=shuffle))
         assert sorted(whole) == list(range(n))
@@ -94,13 +94,13 @@ def test_shared_out_as_distributed_sampler_does(world_size, drop_last, shuffle):
             )
 
 
-def test_without_shuffle_the_order_of_the_records():
+def test_without_shuffle_records_keep_their_order():
     assert list(ShuffleSampler(5, shuffle=False)) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("n", [10**9, 2**48])
 def test_long_orders_take_no_memory(n):
-    """The middle of a long epoch is reached at once: what would hold or walk it does not end."""
+    """The middle of a long epoch is reached at once. A list or a loop over it would not end."""
     sampler = ShuffleSampler(n, seed=3, rank=1, world_size=2)
     assert len(sampler) == n // 2
     state = {**ShuffleSampler(n, seed=3).state_dict(), "consumed": n - 10}
@@ -111,7 +111,7 @@ def test_long_orders_take_no_memory(n):
 
 
 def test_many_indices_of_one_iterator():
-    """More than one chunk, and exactly whole chunks."""
+    """More than one chunk, and a whole number of chunks."""
     for n in (1023, 1024, 1025, 2048, 5000):
         sampler = ShuffleSampler(n, seed=1)
         assert list(sampler) == permute.order(n, 1)
@@ -166,7 +166,7 @@ def test_set_epoch_through_batches():
 
 
 class Squares(torch.utils.data.Dataset):
-    """Takes all indices of a batch at once where there are several."""
+    """Takes one index, or all indices of a batch at once."""
 
     def __init__(self, n):
         self.n = n
@@ -179,14 +179,14 @@ class Squares(torch.utils.data.Dataset):
 
 
 def test_ways_into_a_dataloader():
-    wanted = torch.tensor(permute.order(50, 3)) ** 2
+    expected = torch.tensor(permute.order(50, 3)) ** 2
     sampler = ShuffleSampler(50, seed=3)
     for loader in (
         DataLoader(Squares(50), batch_size=8, sampler=sampler),
         DataLoader(Squares(50), batch_sampler=BatchSampler(sampler, 8)),
         DataLoader(Squares(50), sampler=BatchSampler(sampler, 8), batch_size=None),
     ):
-        assert torch.equal(torch.cat(list(loader)), wanted)
+        assert torch.equal(torch.cat(list(loader)), expected)
         assert len(loader) == 7
 
 
@@ -224,8 +224,8 @@ def test_bad_arguments():
         pytest.raises(TypeError, lambda: ShuffleSampler(3, rank=rank, world_size=world_size)).match(
             "must be an integer"
         )
-    for one in ({"rank": 0}, {"world_size": 2}):
-        pytest.raises(TypeError, lambda: ShuffleSampler(3, **one)).match("both rank and world_size, or neither")
+    for place in ({"rank": 0}, {"world_size": 2}):
+        pytest.raises(TypeError, lambda: ShuffleSampler(3, **place)).match("both rank and world_size, or neither")
     for name in ("drop_last", "shuffle"):
         pytest.raises(TypeError, lambda: ShuffleSampler(3, **{name: 1})).match(f"{name} must be True or False")
     sampler = ShuffleSampler(3)
@@ -251,8 +251,8 @@ def test_bad_arguments():
 # ---- Kinds and copies ----
 
 
-def test_all_are_distributed_samplers_by_class():
-    """Lightning replaces samplers that are not."""
+def test_all_subclass_distributed_sampler():
+    """Lightning replaces other samplers."""
     for sampler in (
         ShuffleSampler(4), WeightedSampler([1, 1]), LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2),
         ShardSampler(4, boundaries=[2, 4]), BatchSampler(ShuffleSampler(4), 2)
@@ -291,7 +291,7 @@ def test_native_batches_check_their_arguments():
     pytest.raises((ValueError, BufferError), lambda: native.fill_permutation(bytes(8), 3, 1, 0, 1))
 
 
-def test_an_iterator_that_ended_stays_so():
+def test_an_exhausted_iterator_stays_exhausted():
     iterator = iter(ShuffleSampler(2))
     assert list(iterator) and list(iterator) == []
     failing = native.IndexIterator(lambda: 1 / 0)
