@@ -16,21 +16,17 @@ from recstore import sharing
 from recstore._core import trust
 from recstore.building import build_options, fingerprints
 from recstore.building.source import Source
-from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan, swap, travel
-from recstore.dataset.share_plan import DICT, LIST
+from recstore.dataset import object_graph, object_sizes, packing, patterns, placing, share_plan, swap, travel
 from recstore.errors import Error
-from recstore.values import factories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from recstore._types import OnUnsupported
     from recstore.containers.records import RecordList
-
-    # (kind, path, columns, factory, placed), see layout_of
-    _Entry: TypeAlias = tuple[str | None, str, Any, Any, Any]
+    from recstore.dataset.placing import Entry
 
 _MARK = "recstore dataset"
 
@@ -104,7 +100,7 @@ def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     if source.packed is None:
         return _Unpickler(note["rest"], note["layout"], store).load()
     source.packed.plan.met.settle()
-    source.packed.place(store)
+    placing.place(source.packed, store)
     swap.Swap(source.packed.plan, source.packed.made).do()
     return source.obj
 
@@ -129,7 +125,7 @@ class _Making(Source):
         if reason is None:
             packed.append_to(builder)
             rest, reason = _rest(packed, self.obj)  # again, since some values could not be stored
-            layout = _pickled(None, layout_of(packed))
+            layout = _pickled(None, placing.layout_of(packed))
         builder.end_block()
         builder.append({_MARK: 1, "rest": rest, "layout": layout, "reason": reason})
         self.packed = packed
@@ -149,78 +145,6 @@ def _rest(packed: packing.Packed, obj: object) -> tuple[bytes | None, str | None
 
 
 # ---- The rest of a dataset ----
-
-
-def layout_of(packed: packing.Packed) -> list[_Entry]:
-    """The packed values' positions in a segment, as a picklable list with an entry `(kind, path, columns, factory,
-    placed)` for each value.
-
-    `columns` has `(start, stop, number of the source's value, positions)` for each column of a list or dict. `factory`
-    is the number of a default factory. `placed` is `(record, Placement)` for an array or tensor.
-    """
-    todo = packed.chosen()
-    numbers = {id(packed.columns[id(value)][0]): n for n, value in enumerate(todo) if value.kind in (LIST, DICT)}
-    clusters = {id(member): cluster for cluster in packed.clusters for member in cluster.members}
-    out = []
-    for candidate in todo:
-        columns = factory = placed = None
-        if candidate.kind in (LIST, DICT):
-            columns = [
-                (c.start, c.stop, None if c.source is None else numbers[id(c.source)], c.positions)
-                for c in packed.columns[id(candidate)]
-            ]
-            factory = getattr(candidate.value, "default_factory", None)
-            factory = None if factory is None else factories.FACTORIES.index(factory)
-        else:
-            cluster = clusters[id(candidate)]
-            placed = cluster.record, packing.Placement.of(candidate, cluster.base)
-        out.append((candidate.kind, candidate.path, columns, factory, placed))
-    return out
-
-
-class Values:
-    """The values of a layout over a store, each made on first access."""
-
-    def __init__(self, layout: list[_Entry], store: RecordList[Any]) -> None:
-        self.layout, self.store = layout, store
-        self.made: dict[int, Any] = {}
-        self.views: dict[tuple[int, int], Any] = {}
-        self.offsets: dict[int, int] = {}
-        self.mapping: Any = None
-
-    def __getitem__(self, number: int) -> Any:
-        if number not in self.made:
-            kind, path, columns, factory, placed = self.layout[number]
-            if kind == LIST:
-                made = self.view(number, 0)
-                made._shared_as = path
-            elif kind == DICT:
-                from recstore.containers import dicts
-
-                factory = None if factory is None else factories.FACTORIES[factory]
-                made = dicts.RecordDict._of_sides(self.view(number, 0), self.view(number, 1), factory)
-                made._shared_as = path
-            else:
-                made = self.array(*placed)
-            self.made[number] = made
-        return self.made[number]
-
-    def view(self, number: int, column: int) -> Any:
-        key = number, column
-        if key not in self.views:
-            start, stop, source, positions = self.layout[number][2][column]
-            made = self.store[start:stop] if source is None else self.view(source, 0)._take(positions)
-            self.views[key] = made
-        return self.views[key]
-
-    def array(self, record: int, placement: packing.Placement) -> Any:
-        from recstore.dataset import shared_arrays
-
-        if self.mapping is None:
-            self.mapping = shared_arrays.mapping_over(self.store)
-            records = sorted({placed[0] for *_, placed in self.layout if placed is not None})
-            self.offsets = dict(zip(records, shared_arrays.offsets(self.store, records)))
-        return placement.value(self.mapping, self.offsets[record])
 
 
 class _Pickler(pickle.Pickler):
@@ -253,7 +177,7 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     def __init__(self, rest: bytes, layout: bytes, store: RecordList[Any]) -> None:
         super().__init__(io.BytesIO(rest))
-        self.values = Values(pickle.loads(layout), store)
+        self.values = placing.Values(pickle.loads(layout), store)
 
     def persistent_load(self, number: int) -> Any:
         return self.values[number]
@@ -275,18 +199,18 @@ def _share_loaded(obj: Any, request: Request, prefix: str) -> Any:
     packed.plan.met.settle()
     if own is None:
         return obj
-    layout = layout_of(packed)
+    layout = placing.layout_of(packed)
     user = request.sharing_options.get("fingerprint")
     prefix = prefix or (f"{user}+" if user else "")
     content = fingerprints.derive(functools.partial(dict, records=own.fingerprint, layout=_plain(layout)))
     store = request.store(_Copying(own, layout), f"{prefix}{content}")
-    packed.place(store)
+    placing.place(packed, store)
     swap.Swap(packed.plan, packed.made).do()
     own.close()
     return obj
 
 
-def _plain(layout: list[_Entry]) -> str:
+def _plain(layout: list[Entry]) -> str:
     """The layout as a text."""
     out = []
     for kind, path, columns, factory, placed in layout:
@@ -301,7 +225,7 @@ def _plain(layout: list[_Entry]) -> str:
 class _Copying(Source):
     """The records of a store that was just packed, in the blocks that packing makes."""
 
-    def __init__(self, store: RecordList[Any], layout: list[_Entry]) -> None:
+    def __init__(self, store: RecordList[Any], layout: list[Entry]) -> None:
         self.store = store
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})

@@ -55,9 +55,9 @@ class Column:
 class Packed:
     """The segment that holds the data of a plan, and the new values over it.
 
-    `store` is a RecordList of the whole segment, or None if nothing was packed. `made` has the new value by the id of
-    the old value. `columns` has the columns of each list and dict by the id of its candidate. `clusters` are the
-    clusters of arrays, and `mapping` is the private mapping that they are in.
+    `columns` has the columns of each list and dict by the id of its candidate. `clusters` are the clusters of arrays.
+    placing.py sets the rest: `store`, a RecordList of the whole segment, or None if nothing was packed; `made`, the new
+    value by the id of the old value; `mapping`, the private mapping of the arrays.
     """
 
     def __init__(self, plan: Plan, strict: bool) -> None:
@@ -282,46 +282,6 @@ class Packed:
             cluster.size = cluster.nbytes
             if not self.forecasting:
                 builder.append(_span(cluster))
-
-    # ---- The new values ----
-
-    def place(self, store: RecordList[Any]) -> None:
-        """Makes the new values over `store`, a RecordList that begins with the packed records."""
-        self.store, todo = store, self.chosen()
-        for candidate in todo:
-            for column in self.columns.get(id(candidate), ()):
-                if column.source is None:
-                    column.view = self.store[column.start : column.stop]
-        for candidate in todo:
-            if candidate.kind is LIST:
-                made = self.made[id(candidate.value)] = self._view(self.columns[id(candidate)][0])
-                made._shared_as = candidate.path
-            elif candidate.kind is DICT:
-                from recstore.containers import dicts
-
-                keys, values = map(self._view, self.columns[id(candidate)])
-                factory = getattr(candidate.value, "default_factory", None)
-                made = self.made[id(candidate.value)] = dicts.RecordDict._of_sides(keys, values, factory)
-                made._shared_as = candidate.path
-        if self.clusters:
-            self._make_arrays()
-
-    @staticmethod
-    def _view(column: Column) -> Any:
-        if column.view is None:
-            column.view = column.source.view._take(column.positions)  # type: ignore[union-attr]
-        return column.view
-
-    def _make_arrays(self) -> None:
-        from recstore.dataset import shared_arrays
-
-        self.mapping = shared_arrays.mapping_over(self.store)
-        offsets = shared_arrays.offsets(self.store, [cluster.record for cluster in self.clusters])
-        for cluster, offset in zip(self.clusters, offsets):
-            cluster.offset = offset
-            for candidate in cluster.members:
-                placement = Placement.of(candidate, cluster.base)
-                self.made[id(candidate.value)] = placement.value(self.mapping, offset)
 
 
 class _Larger(Exception):

@@ -1,11 +1,12 @@
 """share_dataset: moves the large lists, dicts, arrays and tensors of a dataset into one segment of shared memory, in
-place. share_plan selects the values, packing writes the segment, swap replaces the values.
+place. share_plan selects the values, packing writes the segment,
+placing makes the new values, swap replaces the old ones.
 """
 
 from __future__ import annotations
 
 from recstore.building import build_options
-from recstore.dataset import object_sizes, packing, patterns, share_plan, swap
+from recstore.dataset import object_sizes, packing, patterns, placing, share_plan, swap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _share_here(
     store = packed.build()
     plan.met.settle()  # after packing, which may meet more mapped memory
     if store is not None:
-        packed.place(store)
+        placing.place(packed, store)
     swapped = swap.Swap(plan, packed.made)
     swapped.do()
     # Neither the report nor Undo keeps any of the old data.

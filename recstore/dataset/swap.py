@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from recstore.dataset import memory_kinds, object_graph, tensor_forms
@@ -9,12 +10,11 @@ from recstore.dataset.share_plan import DICT, LIST, TENSOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from recstore.dataset.memory_overlaps import Cluster
     from recstore.dataset.packing import Column, Packed
-    from recstore.dataset.share_plan import Candidate, Plan
+    from recstore.dataset.share_plan import Plan
 
 
 class Swap:
@@ -71,16 +71,21 @@ class Undo:
 
     def __init__(self, swap: Swap, packed: Packed) -> None:
         self.writes = swap.writes
-        # id of a new value -> the object that makes its plain value
-        self.restorers: dict[int, _RecordRestorer | _ArrayRestorer] = {}
+        # id of a new value -> a function that makes its plain value
+        self.restorers: dict[int, Callable[[dict[Any, Any]], Any]] = {}
         clusters = {id(candidate): cluster for cluster in packed.clusters for candidate in cluster.members}
         for candidate in packed.plan.candidates.values():
             new = packed.made.get(id(candidate.value))
-            if new is not None:
-                restorer = _RecordRestorer if candidate.kind in (LIST, DICT) else _ArrayRestorer
-                self.restorers[id(new)] = restorer(
-                    candidate, new, packed.columns.get(id(candidate)), clusters.get(id(candidate)), packed.mapping
-                )
+            if new is None:
+                continue
+            if candidate.kind in (LIST, DICT):
+                columns = packed.columns[id(candidate)]
+                self.restorers[id(new)] = functools.partial(_plain_records, type(candidate.value), new, columns)
+            else:
+                writeable = candidate.kind is TENSOR or bool(candidate.value.flags.writeable)
+                cluster = clusters[id(candidate)]
+                span = cluster.offset, cluster.size
+                self.restorers[id(new)] = functools.partial(_plain_array, new, packed.mapping, *span, writeable)
 
     def do(self) -> int:
         todo = [(slot, new) for slot, new in self.writes if slot.get() is new]
@@ -98,7 +103,7 @@ class Undo:
         if id(new) not in plain:
             restorer = self.restorers.get(id(new))
             if restorer is not None:
-                plain[id(new)] = restorer.restore(made)
+                plain[id(new)] = restorer(made)
             elif type(new) is tuple:
                 plain[id(new)] = tuple(self._plain(item, plain, made) for item in new)
             else:
@@ -106,18 +111,13 @@ class Undo:
         return plain[id(new)]
 
 
-class _RecordRestorer:
-    """Makes a plain list or dict from the records of a store."""
-
-    def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Cluster | None, mapping: Any) -> None:
-        self.type, self.columns, self.new = type(candidate.value), columns, new
-
-    def restore(self, made: dict[Any, Any]) -> Any:
-        lists = [_records(column, made) for column in self.columns]
-        if len(lists) == 1:
-            return lists[0]
-        defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
-        return defaultdict(self.new.factory, zip(*lists)) if self.type is defaultdict else self.type(zip(*lists))
+def _plain_records(kind: type, new: Any, columns: Sequence[Column], made: dict[Any, Any]) -> Any:
+    """A plain list or dict of the type `kind`, from the records of a store."""
+    lists = [_records(column, made) for column in columns]
+    if len(lists) == 1:
+        return lists[0]
+    defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
+    return defaultdict(new.factory, zip(*lists)) if kind is defaultdict else kind(zip(*lists))
 
 
 def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
@@ -132,27 +132,22 @@ def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
     return made[id(column)]  # type: ignore[no-any-return]
 
 
-class _ArrayRestorer:
-    """Makes a plain array or tensor from the private mapping, so that writes to a tensor are kept."""
+def _plain_array(new: Any, mapping: Any, offset: int, size: int, writeable: bool, made: dict[Any, Any]) -> Any:
+    """A plain array or tensor, from the private mapping, so that writes to a tensor are kept. Its cluster has the bytes
+    `offset` to `offset + size`."""
+    key = "memory", offset  # arrays of one cluster share memory again
+    if key not in made:
+        made[key] = mapping.bytes_at(offset, size).copy()
+    memory, start = made[key], mapping.address + offset
+    if not object_graph.is_array(new):
+        from recstore.values import tensors
 
-    def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Any, mapping: Any) -> None:
-        self.new, self.mapping, self.offset, self.size = new, mapping, cluster.offset, cluster.size
-        self.writeable = candidate.kind is TENSOR or bool(candidate.value.flags.writeable)
+        form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)  # type: ignore[misc]
+        if not start <= low < high <= start + size:  # torch moved it to send it to another process
+            return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
+        return form.over(memory, low - start)
+    import numpy as np
 
-    def restore(self, made: dict[Any, Any]) -> Any:
-        key = "memory", self.offset  # arrays of one cluster share memory again
-        if key not in made:
-            made[key] = self.mapping.bytes_at(self.offset, self.size).copy()
-        memory, new, start = made[key], self.new, self.mapping.address + self.offset
-        if not object_graph.is_array(new):
-            from recstore.values import tensors
-
-            form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)  # type: ignore[misc]
-            if not start <= low < high <= start + self.size:  # torch moved it to send it to another process
-                return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
-            return form.over(memory, low - start)
-        import numpy as np
-
-        out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)
-        out.flags.writeable = self.writeable
-        return out
+    out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)
+    out.flags.writeable = writeable
+    return out

@@ -144,7 +144,7 @@ def _fingerprint(caller: str, names: Sequence[str], load: functools.partial[Any]
 
 
 def _parts(function: Any) -> list[Any]:
-    """The code of a function and its values: arguments of functools.partial, closure, defaults, the object of a method."""
+    """The code of a function and its values: arguments of functools.partial, closure, defaults, object of a method."""
     out = []
     while isinstance(function, functools.partial):
         out += [*function.args, *function.keywords.items()]

@@ -134,7 +134,7 @@ class CocoCaptions(CocoDetection, datasets.CocoCaptions):  # type: ignore[misc]
 
 
 def _sorted(ids: records.RecordList[int]) -> records.RecordList[int]:
-    """The ids in ascending order. If they are sorted already, as usual, this is `ids` itself, without an index array."""
+    """The ids in ascending order. If they are sorted already, as usual, this is `ids` itself, with no index array."""
     previous = None
     for item in ids:
         if previous is not None and item < previous:

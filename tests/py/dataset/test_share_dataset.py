@@ -322,12 +322,6 @@ class TestReport:
         report.undo()
         assert x.samples[5] is x.samples[5] and x.samples[5].i == 5
 
-    def test_the_report_keeps_nothing_alive_but_the_store(self):
-        x = Plain(samples=records())
-        share(x)
-        gc.collect()
-        assert x.samples[3]["id"] == 3
-
 
 class TestUndo:
     def test_values(self):
