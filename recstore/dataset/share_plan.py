@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FEW_PARTS = 256
 _MOST_INSPECTED = 5000
-_PROBED = 64  # entries that a trial stores, up to so many bytes
+_PROBED = 64  # entries that a trial stores, up to _PROBED_BYTES
 _PROBED_BYTES = 1024 * 1024
 _FEW = 16  # with so few entries, some of them lists, dicts or arrays, a container is not a list of records
 _PART_ENTRIES = 64

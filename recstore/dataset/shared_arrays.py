@@ -119,7 +119,7 @@ def tensor_at(mapping: Mapping, offset: int, form: tensor_forms.Form) -> Any:
 
 
 def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
-    """Whether these bytes of the private mapping still equal those of the store."""
+    """Whether these bytes of the private mapping still equal the store's bytes."""
     (segment,) = mapping.store.segments
     if segment.closed:
         return False

@@ -1,7 +1,6 @@
 """LengthBatchSampler and GroupSampler: every record once, similar records in a batch, and resuming on other ranks."""
 
 import itertools
-import pickle
 import random
 
 import numpy as np
@@ -228,38 +227,6 @@ def make(request):
     return MAKERS[request.param]
 
 
-@pytest.mark.parametrize("drop_last", [True, False])
-def test_all_ranks_have_equally_many_batches(make, drop_last):
-    whole = batches_of(make(drop_last=drop_last))
-    for world_size in (1, 2, 3, 4, 8):
-        per_rank = [batches_of(make(rank=r, world_size=world_size, drop_last=drop_last)) for r in range(world_size)]
-        assert len({len(batches) for batches in per_rank}) == 1
-        assert len(per_rank[0]) == len(make(rank=0, world_size=world_size, drop_last=drop_last))
-        taken = [batch for step in zip(*per_rank) for batch in step]
-        if drop_last:
-            assert taken == whole[: len(whole) // world_size * world_size]
-        else:
-            assert taken == (whole * 2)[: -(-len(whole) // world_size) * world_size]
-
-
-def test_resume_on_other_ranks(make):
-    whole = batches_of(make())
-    for before, after in itertools.product((1, 2, 3), repeat=2):
-        for steps in range(0, -(-len(whole) // before) + 1, 2):
-            sampler = make(rank=0, world_size=before)
-            list(itertools.islice(sampler, steps))
-            state = sampler.state_dict()
-            assert state["consumed"] == min(steps * before, len(whole))
-            per_rank = []
-            for rank in range(after):
-                later = make(rank=rank, world_size=after)
-                later.load_state_dict(state)
-                later.set_epoch(0)
-                per_rank.append(batches_of(later))
-            left = whole[steps * before :]
-            assert [batch for step in zip(*per_rank) for batch in step][: len(left)] == left
-
-
 def test_states_that_do_not_fit(make):
     sampler = make()
     list(itertools.islice(sampler, 3))
@@ -273,14 +240,6 @@ def test_states_that_do_not_fit(make):
         LengthBatchSampler(some_lengths(150), 701, seed=5).load_state_dict(
             {**state, "kind": "recstore.torch.LengthBatchSampler"}
         )
-
-
-def test_pickled(make):
-    sampler = make()
-    list(itertools.islice(sampler, 3))
-    copy = pickle.loads(pickle.dumps(sampler))
-    assert copy.state_dict() == sampler.state_dict()
-    assert batches_of(copy) == batches_of(sampler)
 
 
 def test_in_a_dataloader(make):

@@ -1,6 +1,5 @@
 """ShuffleSampler and BatchSampler: every index once, the counts of DistributedSampler, DataLoaders."""
 
-import itertools
 import pickle
 import sys
 
@@ -261,17 +260,6 @@ def test_all_subclass_distributed_sampler():
         assert repr(sampler).startswith(type(sampler).__name__.removeprefix("_Distributed") + "(")
     for sampler in (LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2)):
         assert isinstance(sampler, torch.utils.data.BatchSampler) and sampler.sampler is sampler
-
-
-def test_pickled():
-    sampler = ShuffleSampler(20, seed=3, rank=1, world_size=2)
-    sampler.set_epoch(2)
-    list(itertools.islice(sampler, 4))
-    copies = pickle.loads(pickle.dumps(sampler)), pickle.loads(pickle.dumps(BatchSampler(sampler, 3))).sampler
-    state, whole = sampler.state_dict(), list(sampler)
-    assert state["consumed"] == 8
-    for copy in copies:
-        assert copy.state_dict() == state and list(copy) == whole
 
 
 def test_native_batches_check_their_arguments():

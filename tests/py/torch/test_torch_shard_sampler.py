@@ -1,10 +1,8 @@
 """ShardSampler: every record once an epoch on any number of ranks and nodes, a window of shards at a time, and
 resuming."""
 
-import copy
 import itertools
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -424,17 +422,8 @@ def test_boundaries_and_bad_arguments():
             ShardSampler(N, boundaries=ENDS, **{name: 1})
 
 
-def test_copies():
+def test_repr_and_class():
     sampler = ShardSampler(N, boundaries=ENDS, window=2, seed=3, rank=1, world_size=2, nodes=2)
     sampler.set_epoch(2)
-    list(itertools.islice(sampler, 4))
-    copies = (
-        pickle.loads(pickle.dumps(sampler)),
-        copy.deepcopy(sampler),
-        pickle.loads(pickle.dumps(BatchSampler(sampler, 3))).sampler,
-    )
-    state, whole = sampler.state_dict(), list(sampler)
-    for twin in copies:
-        assert twin.state_dict() == state and list(twin) == whole
     assert repr(sampler) == "ShardSampler(40 records in 9 shards, window=2, seed=3, rank=1, world_size=2, epoch=2)"
     assert isinstance(sampler, torch.utils.data.DistributedSampler)

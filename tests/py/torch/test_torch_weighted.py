@@ -1,6 +1,5 @@
 """WeightedSampler: frequencies, reproducible draws, and bad arguments."""
 
-import itertools
 import pickle
 import struct
 
@@ -66,35 +65,6 @@ def test_integers_and_bools_are_weights():
     with recstore.RecordList({"n": i, "ok": i % 2 == 0} for i in range(6)) as x:
         assert set(WeightedSampler(x.field("ok"), 100)) == {0, 2, 4}
         assert set(WeightedSampler(x.field("n"), 100)) == {1, 2, 3, 4, 5}
-
-
-def test_ranks_divide_the_draws():
-    whole = list(WeightedSampler([1, 2, 3], 10, seed=4))
-    for world_size, drop_last in itertools.product((1, 2, 3, 4), (True, False)):
-        shares = [
-            list(WeightedSampler([1, 2, 3], 10, seed=4, rank=r, world_size=world_size, drop_last=drop_last))
-            for r in range(world_size)
-        ]
-        taken = [index for step in zip(*shares) for index in step]
-        assert taken == (whole * 2)[: 10 // world_size * world_size if drop_last else -(-10 // world_size) * world_size]
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-def test_resume_on_other_ranks(replacement):
-    make = lambda **place: WeightedSampler([1, 2, 3] * 5, 12, seed=4, replacement=replacement, **place)
-    whole = list(make())
-    for before, after in itertools.product((1, 2, 3), repeat=2):
-        for steps in range(12 // before + 1):
-            sampler = make(rank=0, world_size=before)
-            list(itertools.islice(sampler, steps))
-            shares = []
-            for rank in range(after):
-                later = make(rank=rank, world_size=after)
-                later.load_state_dict(sampler.state_dict())
-                later.set_epoch(0)
-                shares.append(list(later))
-            left = whole[steps * before :]
-            assert [index for step in zip(*shares) for index in step][: len(left)] == left
 
 
 # ---- Without replacement ----
@@ -198,19 +168,6 @@ def test_state_of_other_weights():
     ):
         pytest.raises(ValueError, lambda: other.load_state_dict(state)).match("the state has")
     WeightedSampler(np.array([1.0, 2.0]), seed=1).load_state_dict(state)
-
-
-def test_pickled():
-    with recstore.RecordList({"label": i % 3} for i in range(30)) as x:
-        for sampler in (
-            WeightedSampler([1, 2, 3]),
-            WeightedSampler([1, 2, 3], replacement=False),
-            WeightedSampler("balanced", classes=x.field("label")),
-            WeightedSampler("balanced", classes=["a", "b", "a"]),
-        ):
-            expected = list(sampler)
-            copy = pickle.loads(pickle.dumps(sampler))
-            assert list(copy) == expected and copy.state_dict() == sampler.state_dict()
 
 
 def test_closed_store():
