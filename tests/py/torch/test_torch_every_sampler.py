@@ -4,6 +4,7 @@ import copy
 import itertools
 import pickle
 
+import numpy
 import pytest
 
 import recstore
@@ -20,6 +21,7 @@ from recstore.torch import (  # noqa: E402
     ShuffleSampler,
     WeightedSampler,
 )
+from recstore.torch.epochs import IndexSampler  # noqa: E402
 
 LABELS = recstore.RecordList({"label": i % 3} for i in range(30)).field("label")
 MAKERS = {
@@ -31,6 +33,19 @@ MAKERS = {
     "lengths": lambda **options: LengthBatchSampler([1 + i * 37 % 400 for i in range(150)], 700, seed=5, **options),
     "groups": lambda **options: GroupSampler([i * i % 7 for i in range(150)], 6, seed=5, **options),
     "shards": lambda **options: ShardSampler(20, boundaries=[5, 5, 13, 20], window=2, seed=3, **options),
+}
+EMPTY = {
+    "shuffle": lambda **options: ShuffleSampler(0, **options),
+    "no elements": lambda **options: ShuffleSampler(numpy.empty(0), **options),
+    "weights": lambda **options: WeightedSampler([], **options),
+    "no samples": lambda **options: WeightedSampler([0, 0], 0, **options),
+    "no replacement": lambda **options: WeightedSampler([], replacement=False, **options),
+    "classes": lambda **options: WeightedSampler("balanced", classes=[], **options),
+    "lengths": lambda **options: LengthBatchSampler([], 8, **options),
+    "groups": lambda **options: GroupSampler([], 8, **options),
+    "field": lambda **options: GroupSampler(recstore.RecordList([]).field("a"), 8, **options),
+    "no shards": lambda **options: ShardSampler(0, boundaries=[], nodes=2, **options),
+    "empty shards": lambda **options: ShardSampler(0, boundaries=[0, 0, 0], **options),
 }
 every_sampler = pytest.mark.parametrize("name", MAKERS)
 
@@ -82,9 +97,21 @@ def test_pickled_and_copied(name):
     sampler.set_epoch(2)
     list(itertools.islice(sampler, 4))
     copies = [pickle.loads(pickle.dumps(sampler)), copy.deepcopy(sampler)]
-    if name not in ("lengths", "groups"):
+    if isinstance(sampler, IndexSampler):
         copies.append(pickle.loads(pickle.dumps(BatchSampler(sampler, 3))).sampler)
     state, whole = sampler.state_dict(), items_of(sampler)
     assert state["consumed"] == 8
     for twin in copies:
         assert twin.state_dict() == state and items_of(twin) == whole
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("options", [{}, {"rank": 1, "world_size": 3}, {"drop_last": True}], ids=str)
+def test_no_records(name, options):
+    sampler = EMPTY[name](**options)
+    assert items_of(sampler) == [] and len(sampler) == sampler.total_size == 0
+    if isinstance(sampler, IndexSampler):
+        assert list(BatchSampler(sampler, 4)) == []
+    assert sampler.state_dict()["consumed"] == 0
+    sampler.load_state_dict(sampler.state_dict())
+    assert items_of(sampler) == []

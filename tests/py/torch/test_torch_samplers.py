@@ -192,16 +192,6 @@ def test_ways_into_a_dataloader():
 # ---- Arguments ----
 
 
-@pytest.mark.parametrize("n", [0, [], np.empty(0)])
-def test_no_records(n):
-    for sampler in (ShuffleSampler(n), ShuffleSampler(n, rank=1, world_size=3), ShuffleSampler(n, drop_last=True)):
-        assert list(sampler) == [] and len(sampler) == 0 and sampler.total_size == 0
-        assert list(BatchSampler(sampler, 4)) == []
-        assert sampler.state_dict()["consumed"] == 0
-        sampler.load_state_dict(sampler.state_dict())
-        assert list(sampler) == []
-
-
 def test_n_is_an_int_or_has_a_length():
     for n in (7, np.int64(7), torch.tensor(7), np.zeros((7, 2)), torch.zeros(7), range(7), {i: i for i in range(7)}):
         assert len(ShuffleSampler(n)) == 7

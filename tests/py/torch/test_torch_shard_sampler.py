@@ -175,15 +175,6 @@ def test_time_and_memory_depend_on_shards_not_records():
 # ---- Few, none and empty ----
 
 
-@pytest.mark.parametrize("boundaries", [[], [0], [0, 0, 0]])
-def test_no_records(boundaries):
-    for made in (ranks(1, 0, boundaries=boundaries), ranks(3, 0, boundaries=boundaries, nodes=2, drop_last=True)):
-        for sampler in made:
-            assert list(sampler) == [] and len(sampler) == 0 and list(BatchSampler(sampler, 4)) == []
-            sampler.load_state_dict(sampler.state_dict())
-            assert sampler.state_dict()["consumed"] == 0 and list(sampler) == []
-
-
 def test_one_shard_fewer_shards_than_nodes_and_large_windows():
     for ends, window, nodes, world_size in (
         ([10], 4, 1, 1), ([10], 4, 4, 4), ([3, 10], 1, 8, 8), ([2], 1, 8, 8), (ENDS, 10**9, 1, 1), (ENDS, 2**48, 3, 6)

@@ -181,17 +181,6 @@ def test_closed_store():
 # ---- Arguments ----
 
 
-def test_no_records():
-    for sampler in (
-        WeightedSampler([]),
-        WeightedSampler([], replacement=False),
-        WeightedSampler("balanced", classes=[]),
-    ):
-        assert list(sampler) == [] and len(sampler) == 0
-    assert list(WeightedSampler([0, 0], 0)) == []
-    pytest.raises(ValueError, lambda: WeightedSampler([], 3)).match("nothing can be drawn")
-
-
 @pytest.mark.parametrize("bad", [-1, -1e-300, float("nan"), float("inf")])
 def test_bad_weights(bad):
     with pytest.raises(ValueError, match="the weight of record 1 is .*finite and not negative"):
@@ -202,6 +191,7 @@ def test_bad_weights(bad):
 
 def test_bad_arguments():
     pytest.raises(ValueError, lambda: WeightedSampler([0, 0.0])).match("all weights are 0")
+    pytest.raises(ValueError, lambda: WeightedSampler([], 3)).match("nothing can be drawn")
     pytest.raises(ValueError, lambda: WeightedSampler([1e308, 1e308])).match("sum of the weights is infinite")
     for wrong in ("abc", b"abc", 3, None, iter([1])):
         pytest.raises(TypeError, lambda: WeightedSampler(wrong)).match("with a weight for each record")
