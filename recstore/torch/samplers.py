@@ -287,6 +287,6 @@ class _DistributedBatchSampler(BatchSampler, DistributedSampler[Any]):
 def refuse_random(sampler: object) -> None:
     """Raises ValueError for a sampler of torch whose order is random each time, so that a run cannot resume with it."""
     kinds = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
-    if isinstance(sampler, kinds) and sampler.generator is None:
+    if isinstance(sampler, kinds) and getattr(sampler, "generator", None) is None:
         name = type(sampler).__name__
         raise ValueError(f"{name} has a new random order each time, so a run cannot resume with it: use ShuffleSampler")

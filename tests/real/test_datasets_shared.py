@@ -162,7 +162,4 @@ def test_examples():
 
 def test_memory_of_four_ranks(tmp_path):
     path = hugging_face.write(tmp_path / "large.jsonl", 25_000)
-    ways = (hugging_face.load_plain, path), (hugging_face.load_shared, path, ranks.fresh_name())
-    plain, shared = ranks.compare(*ways, modules=["real.hugging_face"])
-    assert shared.held < plain.held / 1.5
-    assert shared.peak < plain.peak / 1.5
+    ranks.assert_shared(hugging_face.load_plain, hugging_face.load_shared, path, ["real.hugging_face"], held=1.5)

@@ -217,7 +217,4 @@ def test_workers(path, method):
 
 def test_memory_of_four_ranks(tmp_path):
     path = open_mmlab.write(tmp_path / "large.json", 15_000)
-    ways = (open_mmlab.load_plain, path), (open_mmlab.load_shared, path, ranks.fresh_name())
-    plain, shared = ranks.compare(*ways, modules=["real.open_mmlab"])
-    assert shared.held < plain.held / 2
-    assert shared.peak < plain.peak / 1.5
+    ranks.assert_shared(open_mmlab.load_plain, open_mmlab.load_shared, path, ["real.open_mmlab"])
