@@ -1,4 +1,4 @@
-"""audit: the memory that a dataset takes over all processes, and the advice that reduces it. It changes nothing."""
+"""audit: measures the memory of a dataset over all processes, and advises how to reduce it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-_MOST_SMALL = 5
+_MOST_LISTED = 5
 
 
 def audit(
@@ -26,21 +26,21 @@ def audit(
 ) -> Audit:
     """Measures the memory of a dataset: of each attribute, of its pickle for a worker, and of all processes together.
 
-    It changes nothing, and runs no code of the dataset except the methods by which its classes are pickled. Sizes are
-    distinct memory: each object and each byte of an array counts once. What a value would take in shared memory it
-    finds by storing it, or a sample of it if it is long. It does not need torch.
+    It changes nothing. The only code of the dataset that it runs is the pickling methods of its classes. Sizes are
+    distinct memory: each object and each byte of an array counts once. To find the size of a value in shared memory it
+    stores the value, or a sample if it is long. It does not need torch.
 
     Args:
-        dataset_or_loader: any object. From a DataLoader it takes the number of workers and their start method.
-        workers: the number of workers of each process, if it is no DataLoader.
-        ranks: the number of processes on this machine that hold such a dataset; else LOCAL_WORLD_SIZE or WORLD_SIZE of
-            the environment, else 1.
-        threshold: smaller values are not worth sharing, as for :func:`recstore.share_dataset`.
+        dataset_or_loader: any object. A DataLoader supplies the number of workers and their start method.
+        workers: the number of workers of each process. None: the DataLoader's, or else 1.
+        ranks: the number of processes on this machine that hold such a dataset. None: LOCAL_WORLD_SIZE or WORLD_SIZE in
+            the environment, or else 1.
+        threshold: smaller values are not worth sharing, as in :func:`recstore.share_dataset`.
 
     Returns a :class:`recstore.dataset.reports.Audit`, which prints as a table. Raises ValueError for a threshold that
-    is no size, and for negative numbers of workers or ranks.
+    is not a size, and for a negative number of workers or ranks below 1.
 
-    No other thread may change the dataset during a call. Calls may run at the same time, of one dataset too.
+    No other thread may change the dataset during a call. Several calls may run at once, even on one dataset.
 
     >>> class Dataset:
     ...     def __init__(self):
@@ -55,14 +55,14 @@ def audit(
     dataset = dataset_or_loader if loader is None else loader["dataset"]
     count, known = _workers(loader, workers)
     ranks, notes = _ranks(ranks)
-    how = patterns.Patterns(None, None), build_options.Options()
-    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), *how, object_graph.is_a(dataset, (list, dict)))
+    defaults = patterns.Patterns(None, None), build_options.Options()
+    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), *defaults, object_graph.is_a(dataset, (list, dict)))
     packing.Packed(plan, False).forecast()
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)
     chosen = plan.chosen()
-    files, sent, there = plan.met.sizes(method)
-    mapped = (ranks - 1) * files + ranks * count * there
+    files, sent, attached = plan.met.sizes(method)
+    mapped = (ranks - 1) * files + ranks * count * attached
     before, after = (size - mapped for size in _predicted(plan, chosen, count, ranks, method))
     after -= ranks * count * sent
     notes += [*_pickling_notes(error, method, count), *_sharing_notes(plan, chosen, ranks, sent)]
@@ -85,43 +85,42 @@ def audit(
 
 def _pickling_notes(error: str | None, method: str, workers: int) -> Iterator[str]:
     if error is not None and method != "fork" and workers:
-        yield f"started by {method}, workers would fail: the dataset cannot be pickled"
+        yield f"workers started by {method} would fail: the dataset cannot be pickled"
 
 
 def _sharing_notes(plan: Plan, chosen: list[Candidate], ranks: int, sent: int) -> Iterator[str]:
     if sent:
-        yield f"each worker is sent {size_text(sent)} of mapped memory, which share_dataset lets it map instead"
+        yield f"each worker is sent {size_text(sent)} of mapped memory; after share_dataset it maps them instead"
     if plan.stores:
-        named = ", ".join(path or "the object itself" for path, _ in plan.stores[:_MOST_SMALL])
-        yield f"shared already: {named}"
+        yield f"shared already: {', '.join(path or 'the object itself' for path, _ in plan.stores[:_MOST_LISTED])}"
     if ranks > 1 and chosen:
-        yield "each rank would still build a store of its own: recstore.shared(name, build) builds one for all of them"
+        yield "each rank would still build its own store: recstore.shared(name, build) builds one for all of them"
 
 
 def _loader(value: object) -> dict[str, Any] | None:
-    """The attributes of a DataLoader, known by their names, so that torch is not needed; None for any other object."""
+    """The attributes of a DataLoader; None for any other object. It checks their names, and so does not need torch."""
     entries = object_graph.instance_dict(value)
     return entries if entries is not None and "dataset" in entries and "num_workers" in entries else None
 
 
-def _workers(loader: dict[str, Any] | None, given: int | None) -> tuple[int, bool]:
-    for count in (given, None if loader is None else loader["num_workers"]):
+def _workers(loader: dict[str, Any] | None, workers: int | None) -> tuple[int, bool]:
+    for count in (workers, None if loader is None else loader["num_workers"]):
         if count is not None:
             if not isinstance(count, int) or count < 0:
-                raise ValueError(f"workers is a number from 0 up, not {count!r:.80}")
+                raise ValueError(f"workers must be an int, at least 0, not {count!r:.80}")
             return count, True
     return 1, False
 
 
-def _ranks(given: int | None) -> tuple[int, list[str]]:
-    if given is not None:
-        if not isinstance(given, int) or given < 1:
-            raise ValueError(f"ranks is a number from 1 up, not {given!r:.80}")
-        return given, []
+def _ranks(ranks: int | None) -> tuple[int, list[str]]:
+    if ranks is not None:
+        if not isinstance(ranks, int) or ranks < 1:
+            raise ValueError(f"ranks must be an int, at least 1, not {ranks!r:.80}")
+        return ranks, []
     for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"):
         text = os.environ.get(name, "")
         if text.isascii() and text.isdigit() and int(text) > 0:
-            notes = [f"{text} ranks: WORLD_SIZE, as LOCAL_WORLD_SIZE is not set; all are assumed to be on this machine"]
+            notes = [f"{text} ranks: from WORLD_SIZE, since LOCAL_WORLD_SIZE is not set; this assumes one machine"]
             return int(text), notes if name == "WORLD_SIZE" and int(text) > 1 else []
     return 1, []
 
@@ -133,22 +132,22 @@ def _method(loader: dict[str, Any] | None) -> str:
         return name
     import multiprocessing
 
-    # The first of all methods is the default; get_start_method() without allow_none would set it.
+    # The first method is the default. get_start_method() without allow_none would fix it for the program.
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 def _predicted(plan: Plan, chosen: list[Candidate], workers: int, ranks: int, method: str) -> tuple[int, int]:
     """The bytes of all processes now, and after all candidates in `chosen` are shared.
 
-    Each worker ends up with a copy of all Python objects: under spawn at once, under fork as reading writes to
-    reference counts. The memory of arrays is copied under spawn alone.
+    Each worker ends up with a copy of all Python objects: under spawn at once, under fork because reading changes
+    reference counts. The memory of arrays is copied only under spawn.
     """
-    rest = plan.before - sum(one.before for one in chosen)
+    rest = plan.before - sum(candidate.before for candidate in chosen)
     copies, rest_copies = plan.before, rest
     if method == "fork":
-        copies, rest_copies = plan.objects, plan.objects - sum(one.objects for one in chosen)
+        copies, rest_copies = plan.objects, plan.objects - sum(candidate.objects for candidate in chosen)
     before = ranks * (plan.before + workers * copies)
-    return before, ranks * (rest + workers * rest_copies + sum(one.after for one in chosen))
+    return before, ranks * (rest + workers * rest_copies + sum(candidate.after for candidate in chosen))
 
 
 def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
@@ -160,15 +159,8 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
             why = f"can be shared, in about {size_text(candidate.after or 0)}"
         else:
             why = candidate.reason or "" if candidate.chosen else f"cannot be shared: {candidate.reason}"
-        out.append(
-            reports.Attribute(
-                candidate.path,
-                object_graph.type_name(candidate.value),
-                candidate.before,
-                candidate.kind is not None,
-                why,
-            )
-        )
+        name = object_graph.type_name(candidate.value)
+        out.append(reports.Attribute(candidate.path, name, candidate.before, candidate.kind is not None, why))
     covered = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]
     small = []
     if object_graph.is_walked(dataset):
@@ -178,11 +170,11 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
             if size:
                 small.append(reports.Attribute(slot.path, object_graph.type_name(value), size, False, ""))
     small.sort(key=lambda a: -a.size)
-    return sorted([*out, *small[:_MOST_SMALL]], key=lambda a: -a.size)
+    return sorted([*out, *small[:_MOST_LISTED]], key=lambda a: -a.size)
 
 
 def _advice(chosen: list[Candidate], has_mapped: bool, loader: dict[str, Any] | None) -> Iterator[str]:
-    if any(not candidate.path for candidate in chosen):  # then it is the only one
+    if any(not candidate.path for candidate in chosen):  # the object itself, then the only candidate
         yield f"x = recstore.{_container_of(chosen[0])}(x)"
         return
     if not chosen and not has_mapped:

@@ -1,7 +1,7 @@
-"""What the values of a plan take now against what they would take in shared memory, by distinct memory.
+"""Compares the memory that the values of a plan take now with the shared memory that would replace it.
 
-Nothing is replaced by something larger. A value counts for the memory that goes when it is replaced: not for what
-another place that stays leads to as well.
+No value is replaced with a larger one. The size of a value is the memory that replacing it frees. Memory that stays
+reachable from elsewhere does not count.
 """
 
 from __future__ import annotations
@@ -19,46 +19,49 @@ if TYPE_CHECKING:
     from recstore.dataset.memory_overlaps import Cluster
     from recstore.dataset.share_plan import Candidate, Plan
 
-_OVERHEAD = 16 * 1024  # bytes of a segment beside the data, up to which two sizes are equal
+_OVERHEAD = 16 * 1024  # bytes of a segment besides the data; a smaller difference in size does not count
 
 
 def measure(plan: Plan) -> None:
-    """Sets the bytes of the plan and of its candidates. Together the chosen ones take what goes when all of them are
-    replaced; what two of them lead to counts for the first. One that stays takes all that it leads to."""
-    # Arrays come before the lists of their views: the lists are what would store the same bytes again.
-    todo = sorted(plan.chosen(), key=lambda one: one.kind not in (ARRAY, TENSOR))
+    """Sets the bytes of the plan and of its candidates. The sizes of the chosen candidates add up to the memory that
+    replacing them frees; memory that two of them share counts for the first. The size of any other candidate is all
+    that it leads to."""
+    # Arrays come before lists of views of them: their bytes count for the arrays, and the lists would store them again.
+    todo = sorted(plan.chosen(), key=lambda candidate: candidate.kind not in (ARRAY, TENSOR))
     memory = _rest(plan, todo)
     before, objects = memory.total, memory.objects
-    for one in todo:
-        memory.add(one.value)
-        one.before, one.objects = memory.total - before, memory.objects - objects
+    for candidate in todo:
+        memory.add(candidate.value)
+        candidate.before, candidate.objects = memory.total - before, memory.objects - objects
         before, objects = memory.total, memory.objects
     plan.before, plan.objects = before, objects
-    for one in plan.candidates.values():
-        if one.kind is None:
-            one.before = object_sizes.deep(one.value)
+    for candidate in plan.candidates.values():
+        if candidate.kind is None:
+            candidate.before = object_sizes.deep(candidate.value)
 
 
 def _rest(plan: Plan, chosen: Sequence[Candidate]) -> DistinctMemory:
-    """The memory that stays when the chosen candidates are replaced. A place that the plan has no slot for, such as an
-    entry of a deque, keeps them."""
+    """The memory that stays when the chosen candidates are replaced. A candidate that is also held outside the slots of
+    the plan, such as in a deque, stays too."""
     memory = object_sizes.new_memory()
     tuples: dict[int, tuple[Any, ...]] = {}
-    for one in chosen:
-        _skip(memory, one.value, one.slots, tuples)
+    for candidate in chosen:
+        _skip(memory, candidate.value, candidate.slots, tuples)
     todo = list(tuples)
-    for key in todo:  # tuples are made anew, and so are those that hold them
+    for key in todo:  # a replaced tuple also replaces the tuples that hold it
         above: dict[int, tuple[Any, ...]] = {}
         _skip(memory, *plan.tuples[key], above)
         todo.extend(other for other in above if other not in tuples)
         tuples |= above
-    if not any(one.value is plan.root for one in chosen):
+    if not any(candidate.value is plan.root for candidate in chosen):
         memory.add(plan.root)
-    made = {id(one.value) for one in chosen} | tuples.keys()
+    replaced = {id(candidate.value) for candidate in chosen} | tuples.keys()
     kept = [item for value in tuples.values() for item in value]
-    kept += [held for one in chosen if one.kind is TENSOR for _, held in object_graph.tensor_attributes(one.value, "")]
+    for candidate in chosen:
+        if candidate.kind is TENSOR:
+            kept += [item for _, item in object_graph.tensor_attributes(candidate.value, "")]
     for item in kept:
-        if id(item) not in made:
+        if id(item) not in replaced:
             memory.add(item)
     return memory
 
@@ -66,37 +69,37 @@ def _rest(plan: Plan, chosen: Sequence[Candidate]) -> DistinctMemory:
 def _skip(
     memory: DistinctMemory, value: object, slots: Sequence[object_graph.Slot], tuples: dict[int, tuple[Any, ...]]
 ) -> None:
-    """Passes over a value in its slots, except those in tuples, which are added to `tuples`."""
-    held = [slot.holder for slot in slots if isinstance(slot, object_graph.TupleSlot)]
-    tuples.update((id(holder), holder) for holder in held)
-    memory.skip(value, len(slots) - len(held))
+    """Tells `memory` to skip a value in its slots. Adds the tuples among the holders to `tuples` instead."""
+    holders = [slot.holder for slot in slots if isinstance(slot, object_graph.TupleSlot)]
+    tuples.update((id(holder), holder) for holder in holders)
+    memory.skip(value, len(slots) - len(holders))
 
 
 def drop_larger(plan: Plan, clusters: Sequence[Cluster]) -> None:
-    """Skips what would be larger in shared memory, where `packed` of all candidates is known, and measures again.
-    Arrays of one cluster are compared together."""
+    """Skips candidates that would be larger in shared memory, and measures again. Needs `packed` of all candidates.
+    The arrays of a cluster are compared together."""
     while True:
         measure(plan)
-        groups = [[one] for one in plan.chosen() if one.kind not in (ARRAY, TENSOR)]
+        groups = [[candidate] for candidate in plan.chosen() if candidate.kind not in (ARRAY, TENSOR)]
         groups += [cluster.members for cluster in clusters if cluster.members[0].kind is not None]
-        sizes = [(sum(one.before for one in group), sum(one.packed for one in group), group) for group in groups]
+        sizes = [(sum(c.before for c in group), sum(c.packed for c in group), group) for group in groups]
         gains = sum(before - packed for before, packed, _ in sizes)
         larger = [each for each in sizes if each[1] > each[0]]
-        if gains >= -_OVERHEAD:  # together they are not larger, so data of two that one of them gives up may be stored
+        if gains >= -_OVERHEAD:  # they gain together, so one may store memory that counted for another
             larger = [each for each in larger if each[1] > _alone(plan, each[2])]
         if not larger:
             return
         for before, packed, group in larger:
-            for one in group:
-                one.skip(larger_text(before, packed), chosen=True)
+            for candidate in group:
+                candidate.skip(larger_text(before, packed), chosen=True)
 
 
 def _alone(plan: Plan, group: Sequence[Candidate]) -> int:
-    """The bytes that candidates take with all that no other place than theirs and other chosen ones leads to."""
+    """The bytes that the candidates of `group` free, including memory that other chosen candidates share with them."""
     memory = _rest(plan, plan.chosen())
     before = memory.total
-    for one in group:
-        memory.add(one.value)
+    for candidate in group:
+        memory.add(candidate.value)
     return memory.total - before
 
 

@@ -1,7 +1,7 @@
-"""What memory is, asked of its address: private to this process, shared between processes, or mapped from a file.
+"""Classifies memory by address: private to this process, shared between processes, or mapped from a file.
 
-Linux answers in /proc/self/maps, whatever object the memory belongs to. Elsewhere only the objects can be asked: a
-mapping behind an array, or torch.
+Linux lists the mappings of all addresses in /proc/self/maps. Elsewhere the objects must tell: torch, or a mapping
+behind an array.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 _MAPS = "/proc/self/maps"
 _PAGEMAP = "/proc/self/pagemap"
-_PRESENT_OR_SWAPPED, _OF_FILE = 3 << 62, 1 << 61  # bits of an entry of pagemap, for each page
-# The names of memory that has no file, and the folder of files that are memory. A private mapping of the first two is
-# ordinary memory.
+_PRESENT_OR_SWAPPED, _OF_FILE = 3 << 62, 1 << 61  # bits of a page's entry in pagemap
+# Paths in the maps of memory that has no file, and the folder of files that are memory. A private mapping of the first
+# two is ordinary memory.
 _NO_FILE = ("/dev/zero", "/anon_hugepage", "/memfd:", "/SYSV", "/dev/shm/")
 _DELETED = " (deleted)"
 
 
 class Region:
-    """Mapped memory from address `low` up to `high`, which is not private to this process alone.
+    """Memory from address `low` up to `high` that is shared or mapped from a file.
 
-    It is the file `path` from `offset` on; `key` is its device and inode. `shared` says that a write reaches the file
-    or the other processes, `writable` that this process may write.
+    It maps the file `path` from `offset` on; `key` is the device and inode. `shared`: a write reaches the file or the
+    other processes. `writable`: this process may write.
     """
 
     __slots__ = ("low", "high", "offset", "key", "path", "shared", "writable")
@@ -52,9 +52,9 @@ class Region:
 
     @property
     def is_of_file(self) -> bool:
-        """Whether it is mapped from a file, and is no memory that processes share by another name."""
+        """Whether it is mapped from a file on disk. False for shared memory, even if it has a path."""
         if not self.shared:
-            return True  # what is written to it reaches no other process
+            return True  # a write reaches no other process
         is_deleted = self.path.endswith(_DELETED) and not os.path.exists(self.path)
         return bool(self.path) and not is_deleted and not self.path.startswith(_NO_FILE)
 
@@ -62,11 +62,11 @@ class Region:
         return f"mapped from the file {self.path}" if self.is_of_file else "in shared memory already"
 
     def offset_of(self, address: int) -> int:
-        """The place of an address in the file."""
+        """The offset of an address in the file."""
         return self.offset + address - self.low
 
     def continues(self, before: Region) -> bool:
-        """Whether this region and the one before it are one mapping of which the kernel keeps two entries."""
+        """Whether this region continues the mapping of `before`: the kernel may list one mapping as two."""
         return (
             before.high == self.low
             and (before.key, before.shared) == (self.key, self.shared)
@@ -75,15 +75,14 @@ class Region:
 
 
 class Memory:
-    """The regions of this process at one moment. An array that lives since then lies in one of them, or its memory is
-    private."""
+    """The regions of this process at one moment. An array that existed then is in one of them, or in private memory."""
 
     def __init__(self) -> None:
         self.regions = _regions()
         self._lows = [region.low for region in self.regions or ()]
 
     def region(self, value: Any) -> Region | None:
-        """The Region of an array or tensor; None if its memory is private, and for any other value."""
+        """The Region of an array or tensor. None if its memory is private, and for any other value."""
         if self.regions is None:
             return _by_type(value)
         bounds = extent(value) if self.regions else None
@@ -92,13 +91,13 @@ class Memory:
     def around(self, low: int, high: int) -> Region | None:
         """The Region with the bytes from `low` up to `high`; None if they are private."""
         i = max(0, bisect_right(self._lows, low) - 1)
-        found = None
+        out = None
         for region in self.regions[i:]:  # type: ignore[index]
             if region.low >= high:
                 break
             if region.high > low:
-                found = region if found is None else _joined(found, region)
-        return found
+                out = region if out is None else _joined(out, region)
+        return out
 
 
 def _joined(before: Region, region: Region) -> Region:
@@ -109,7 +108,7 @@ def _joined(before: Region, region: Region) -> Region:
 
 
 def _regions() -> list[Region] | None:
-    """The regions in the order of their addresses; None where the system does not tell."""
+    """The regions in ascending order; None if the system does not list them."""
     try:
         with open(_MAPS, "rb") as file:
             lines = file.read().splitlines()
@@ -128,7 +127,7 @@ def _regions() -> list[Region] | None:
 
 
 def extent(value: Any) -> tuple[int, int] | None:
-    """The addresses `(first, past the last)` of an array or tensor; None for one without memory of its own in this
+    """The addresses `(first, past the last)` of an array or tensor. None if it is empty or has no memory in this
     process, and for any other value."""
     if object_graph.is_array(value):
         array = plain(value)
@@ -142,13 +141,13 @@ def extent(value: Any) -> tuple[int, int] | None:
 
 
 def plain(array: Any) -> Any:
-    """A numpy.ndarray over the memory of an array, without running code of its class."""
+    """A plain numpy.ndarray over the memory of an array. Runs no code of its class."""
     kind = sys.modules["numpy"].ndarray
     return array if type(array) is kind else kind.view(array, kind)
 
 
 def nbytes_of(value: Any) -> int:
-    """The bytes of the elements of an array or tensor, which may be more than the memory that they take."""
+    """The bytes of all elements of an array or tensor. This may be more than its memory, as for a broadcast array."""
     if object_graph.is_array(value):
         return plain(value).nbytes  # type: ignore[no-any-return]
     from recstore.values import tensors
@@ -168,7 +167,7 @@ def _array_extent(array: Any) -> tuple[int, int]:
 
 
 def was_written(low: int, high: int) -> bool:
-    """Whether this process has changed pages in a private mapping of a file; True where the system does not tell."""
+    """Whether this process has changed pages of a private mapping of a file; True if the system does not tell."""
     import numpy as np
 
     page = os.sysconf("SC_PAGE_SIZE")
@@ -186,7 +185,7 @@ def was_written(low: int, high: int) -> bool:
 
 
 def _by_type(value: Any) -> Region | None:
-    """As Memory.region, from what the objects say."""
+    """As Memory.region, by asking the objects."""
     bounds = extent(value)
     if bounds is None:
         return None

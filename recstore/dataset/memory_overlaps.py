@@ -1,4 +1,4 @@
-"""The arrays and tensors that share_dataset meets: whether each can be shared, and which of them overlap in memory."""
+"""The arrays and tensors of a plan: which of them overlap in memory, and whether each can be shared."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from recstore.dataset.patterns import Patterns
     from recstore.dataset.share_plan import Candidate
 
-SMALLEST = 1024  # smaller ones are copied by readers (RS_FMT_ARRAY_INLINE)
+SMALLEST = 1024  # readers copy smaller arrays (RS_FMT_ARRAY_INLINE)
 
 
 class Cluster:
     """Arrays and tensors that overlap in memory, from address `low` up to `high`. `members` are their Candidates.
 
-    packing.py sets the rest: the number of the `record` that has the bytes, its `offset` in the segment and its `size`.
+    packing.py sets the rest: the number of the `record` with the bytes, its `offset` in the segment and its `size`.
     """
 
     __slots__ = ("low", "high", "members", "record", "offset", "size")
@@ -35,26 +35,26 @@ class Cluster:
 
     @property
     def is_compact(self) -> bool:
-        """Whether it is packed without gaps: as a single array whose elements take no more than the memory it spans.
-        One of more elements than memory, such as a broadcast one, is packed as this memory."""
+        """Whether it is one array that is packed without gaps between its elements. If its elements take more than the
+        memory it spans, as in a broadcast array, that memory is packed instead."""
         return len(self.members) == 1 and memory_kinds.nbytes_of(self.members[0].value) <= self.high - self.low
 
     @property
     def base(self) -> int | None:
-        """The address from which on its members lie in the record; None if it is compact."""
+        """The address of the first byte of the record; None if the cluster is compact."""
         return None if self.is_compact else self.low
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its record."""
+        """The size of the record."""
         return memory_kinds.nbytes_of(self.members[0].value) if self.is_compact else self.high - self.low
 
 
 def merged(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """The clusters, with each group of overlapping ones joined to one. They and their members stand in the order in
-    which their first members came: addresses differ between processes, and equal data must be packed alike."""
+    """The clusters, with overlapping ones merged. Clusters and members keep the order of `clusters`, since addresses
+    differ between processes and equal data must pack to equal bytes."""
     out: list[Cluster] = []
-    place = {id(cluster.members[0]): number for number, cluster in enumerate(clusters)}
+    order = {id(cluster.members[0]): number for number, cluster in enumerate(clusters)}
     for cluster in sorted(clusters, key=lambda c: c.low):
         if out and cluster.low < out[-1].high:
             out[-1].high = max(out[-1].high, cluster.high)
@@ -62,53 +62,54 @@ def merged(clusters: Sequence[Cluster]) -> list[Cluster]:
         else:
             out.append(Cluster(cluster.low, cluster.high, cluster.members[0]))
     for cluster in out:
-        cluster.members.sort(key=lambda member: place[id(member)])
-    return sorted(out, key=lambda c: place[id(c.members[0])])
+        cluster.members.sort(key=lambda member: order[id(member)])
+    return sorted(out, key=lambda c: order[id(c.members[0])])
 
 
 def settle(arrays: dict[int, Candidate], candidates: dict[int, Candidate], patterns: Patterns) -> None:
-    """Decides that of overlapping arrays all are replaced or none, however small. Else the old memory would stay beside
-    the new, and a write to one array would not show in the other.
+    """Makes overlapping arrays be replaced all together or not at all, however small they are. Otherwise the old memory
+    would stay, and a write to one array would not show in the other.
 
-    `arrays` has the Candidates of all arrays by id. The small ones to be replaced are added to `candidates`.
+    `arrays` has the Candidates of all arrays by id. Small arrays to be replaced are added to `candidates`.
     """
-    bounds = [(memory_kinds.extent(one.value), one) for one in arrays.values()]
-    clusters = [Cluster(*bound, one) for bound, one in bounds if bound is not None]
+    extents = [(memory_kinds.extent(member.value), member) for member in arrays.values()]
+    clusters = [Cluster(*extent, member) for extent, member in extents if extent is not None]
     for cluster in merged(clusters):
         _leave_to_fill(cluster, patterns)
-        if len(cluster.members) == 1 or all(one.kind is None or one.little for one in cluster.members):
+        if len(cluster.members) == 1 or all(member.kind is None or member.little for member in cluster.members):
             continue
-        refused = next((one for one in cluster.members if one.kind is None), None)
-        for one in cluster.members:
+        refused = next((member for member in cluster.members if member.kind is None), None)
+        for member in cluster.members:
             if refused is None:
-                one.little = False
-                candidates.setdefault(id(one.value), one)
-                one.records = 1
-            elif one.kind is not None and not one.little:
-                one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
+                member.little = False
+                candidates.setdefault(id(member.value), member)
+                member.records = 1
+            elif member.kind is not None and not member.little:
+                reason = f"it shares memory with {refused.path}, which stays: {refused.reason}"
+                member.skip(reason, chosen=refused.chosen)
 
 
 def _leave_to_fill(cluster: Cluster, patterns: Patterns) -> None:
-    """Skips the arrays of a cluster when all their elements are one value and a program can still write to them."""
-    arrays = [one for one in cluster.members if object_graph.is_array(one.value)]
-    if all(one.little for one in cluster.members) or any(one.kind is None for one in cluster.members):
+    """Skips the arrays of a cluster if all their elements are equal and the program can still write to them."""
+    members = cluster.members
+    arrays = [member.value for member in members if object_graph.is_array(member.value)]
+    if all(member.little for member in members) or any(member.kind is None for member in members):
         return
-    if any(patterns.names(slot.path) for one in cluster.members for slot in one.slots):
+    if any(patterns.names(slot.path) for member in members for slot in member.slots):
         return
-    if any(one.value.flags.writeable for one in arrays) and all(placeholders.is_uniform(one.value) for one in arrays):
-        for one in cluster.members:
-            one.leave_to_fill("one value")
+    if any(array.flags.writeable for array in arrays) and all(map(placeholders.is_uniform, arrays)):
+        for member in members:
+            member.leave_to_fill("one value")
 
 
 def is_little(value: Any) -> bool:
-    """Whether an array or tensor is too small to lie in the segment as an array of its own."""
+    """Whether an array or tensor is too small to be an array in the segment."""
     low, high = memory_kinds.extent(value) or (0, 0)
     return min(high - low, memory_kinds.nbytes_of(value)) < SMALLEST
 
 
 def refusal(value: Any) -> str | None:
-    """The reason why an array or tensor in private memory cannot be shared, whatever its size; None for one that
-    can."""
+    """Why an array or tensor in private memory cannot be shared, apart from its size; None if it can."""
     return _refused_array(value) if object_graph.is_array(value) else _refused_tensor(value)
 
 

@@ -1,7 +1,7 @@
-"""Walks the values that an object holds, and puts other values in their slots, without running code of its class.
+"""Walks the values that an object holds, and replaces them, without running code of the object's class.
 
-It reads attributes from instance dictionaries and `__slots__` by the interpreter's own descriptors. It never calls
-properties, `__getattr__`, `__getattribute__` or `__setattr__`.
+It reads attributes from instance dictionaries, and from `__slots__` by the interpreter's own descriptors. It never
+calls properties, `__getattr__`, `__getattribute__` or `__setattr__`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-# The walk does not enter objects of the standard library: a logger or a queue leads to half the process. These modules
-# are the exceptions.
+# The walk does not enter objects of the standard library, except of these modules: a logger or a queue leads to half
+# the process.
 _WALKED = {"argparse", "collections", "types"}
-# Nor does it enter objects of libraries that keep their data in memory of their own.
+# Nor does it enter objects of libraries that manage their own memory.
 _OPAQUE = {
     "PIL",
     "av",
@@ -50,11 +50,12 @@ _OPAQUE = {
 _WALKED_TORCH = ("torch.utils.data", "torch.nn")
 CONTAINERS = (list, dict, tuple, set, frozenset)
 
-_members: dict[type, list[tuple[str, types.MemberDescriptorType]]] = {}  # by class; emptied when it gets long
+_members: dict[type, list[tuple[str, types.MemberDescriptorType]]] = {}  # a cache by class, cleared when it is full
 
 
 class Slot:
-    """A place that holds a value. `path` is the code that leads to it from the object given, as "train.samples"."""
+    """A reference to a value: an attribute or an entry. `path` is the code that leads to it from the root object, such
+    as "train.samples"."""
 
     __slots__ = ("path", "holder", "key")
 
@@ -65,7 +66,7 @@ class Slot:
 
 
 class ItemSlot(Slot):
-    """An entry of a list or dict. An attribute is an entry of the instance dictionary."""
+    """An entry of a list or dict, or an attribute, which is an entry of the instance dictionary."""
 
     __slots__ = ()
 
@@ -79,7 +80,7 @@ class ItemSlot(Slot):
 
 
 class MemberSlot(Slot):
-    """An attribute from `__slots__`; the key is its descriptor."""
+    """An attribute in `__slots__`; the key is its descriptor."""
 
     __slots__ = ()
 
@@ -106,19 +107,19 @@ class ClassSlot(Slot):
 
 
 class TupleSlot(Slot):
-    """An entry of a plain tuple. It changes only when another tuple replaces this one."""
+    """An entry of a plain tuple. To change it, the whole tuple is replaced."""
 
     __slots__ = ()
 
 
 class FixedSlot(Slot):
-    """A place that cannot get another value; the key is the reason."""
+    """A slot that cannot be changed; the key is the reason."""
 
     __slots__ = ()
 
 
 def base_of(value: object) -> Any:
-    """The builtin container among the classes of a value, or None."""
+    """The builtin container that the class of a value is or inherits from, or None."""
     kind = type(value)
     for base in CONTAINERS:
         if kind is base or issubclass(kind, base):
@@ -132,24 +133,24 @@ def length(value: object) -> int:
 
 
 def entries(value: Any) -> Iterator[Any]:
-    """An iterator over the entries of a builtin container, pairs of a dict. It does not call methods of a subclass."""
+    """The entries of a builtin container, of a dict as pairs. It does not call methods of a subclass."""
     return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
 
 
 def _module_of(cls: type) -> tuple[str, str]:
-    """The names `(top module, module)` of the module of a class."""
+    """`(top-level package, module)` of a class."""
     module = cls.__dict__.get("__module__", "builtins")
     module = module if isinstance(module, str) else ""
     return module.partition(".")[0], module
 
 
 def type_name(value: object) -> str:
-    """The name of a value's class, for people."""
+    """The name of a value's class, for messages."""
     return type(value).__name__
 
 
 def is_store(value: object) -> bool:
-    """Whether a value is a container of recstore or a part of one: its records are shared already."""
+    """Whether a value is a container of recstore or a part of one, whose records are shared already."""
     return is_store_class(type(value))
 
 
@@ -170,7 +171,7 @@ def is_tensor(value: object) -> bool:
 
 
 def is_wrapper(tensor: Any) -> bool:
-    """Whether the class of a tensor redefines what its memory is. Its attributes hold the tensors that have it."""
+    """Whether a tensor's class wraps other tensors: its attributes hold the tensors with the memory."""
     return type(tensor).__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__
 
 
@@ -181,7 +182,7 @@ def is_walked(value: object) -> bool:
 
 def is_walked_class(cls: type) -> bool:
     """Whether the walk enters the attributes of the objects of a class."""
-    if issubclass(cls, (type, types.ModuleType, deque)):  # a deque has no attributes, and from CPython 3.12 on a module
+    if issubclass(cls, (type, types.ModuleType, deque)):  # CPython 3.12 and later call deque's module `collections`
         return False
     top, module = _module_of(cls)
     if module == "recstore.dataset.reports":
@@ -192,18 +193,18 @@ def is_walked_class(cls: type) -> bool:
 
 
 def _members_of(cls: type) -> list[tuple[str, types.MemberDescriptorType]]:
-    known = _members.get(cls)
-    if known is None:
+    members = _members.get(cls)
+    if members is None:
         if len(_members) > 1000:
             _members.clear()
-        known = _members[cls] = [
+        members = _members[cls] = [
             (name, member)
             for base in cls.__mro__
             if "__slots__" in base.__dict__
             for name, member in base.__dict__.items()
             if type(member) is types.MemberDescriptorType
         ]
-    return known
+    return members
 
 
 def attributes(value: object, path: str = "") -> Iterator[tuple[Slot, Any]]:
@@ -215,13 +216,13 @@ def attributes(value: object, path: str = "") -> Iterator[tuple[Slot, Any]]:
             yield ItemSlot(f"{dot}{name}", entries, name), dict.get(entries, name)
     for name, member in _members_of(type(value)):
         slot = MemberSlot(f"{dot}{name}", value, member)
-        found = slot.get()
-        if found is not None:
-            yield slot, found
+        held = slot.get()
+        if held is not None:
+            yield slot, held
 
 
 def tensor_attributes(value: Any, path: str) -> Iterator[tuple[FixedSlot, Any]]:
-    """A Slot and a value for each attribute of a tensor. Another tensor that takes its place keeps them."""
+    """A Slot and a value for each attribute of a tensor. The tensor that replaces it gets the same attributes."""
     from recstore.values import tensors
 
     for name, held in tensors.state_of(value).items():
@@ -233,9 +234,9 @@ def class_attributes(value: object, path: str) -> Iterator[tuple[ClassSlot, Any]
     dot = f"{path}." if path else ""
     for cls in type(value).__mro__:
         if cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: Python code made the class
-            for name, found in list(cls.__dict__.items()):
-                if not name.startswith("__") and (type(found) in (list, dict) or is_array(found) or is_tensor(found)):
-                    yield ClassSlot(f"{dot}__class__.{name}", cls, name), found
+            for name, held in list(cls.__dict__.items()):
+                if not name.startswith("__") and (type(held) in (list, dict) or is_array(held) or is_tensor(held)):
+                    yield ClassSlot(f"{dot}__class__.{name}", cls, name), held
 
 
 def items(value: Any, path: str) -> Iterator[tuple[Slot, Any]]:
@@ -253,41 +254,35 @@ def items(value: Any, path: str) -> Iterator[tuple[Slot, Any]]:
             yield TupleSlot(f"{path}[{i}]", value, i), item
         elif base is tuple:
             name = f".{names[i]}" if i < len(names) else f"[{i}]"
-            yield (
-                FixedSlot(
-                    f"{path}{name}", value, f"it is in a {type_name(value)}, which is a tuple and cannot be changed"
-                ),
-                item,
-            )
+            reason = f"it is in a {type_name(value)}, which is a tuple and cannot be changed"
+            yield FixedSlot(f"{path}{name}", value, reason), item
         else:
-            yield (
-                FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, whose entries cannot be replaced"),
-                item,
-            )
+            reason = "it is in a set, whose entries cannot be replaced"
+            yield FixedSlot(f"{path}{{{shown(item)}}}", value, reason), item
 
 
 def arrays_in(value: Any) -> Iterator[Any]:
-    """All arrays and tensors that a value leads to, each once."""
-    todo, seen = [value], {}  # a value stays in `seen`: an id is good only while its object lives
+    """All distinct arrays and tensors that a value leads to."""
+    todo, seen = [value], {}  # `seen` keeps the values alive, since an id may be reused
     while todo:
-        one = todo.pop()
-        if one is None or type(one) in (bool, int, float, str, bytes) or id(one) in seen:
+        item = todo.pop()
+        if item is None or type(item) in (bool, int, float, str, bytes) or id(item) in seen:
             continue
-        seen[id(one)] = one
-        if is_array(one) or is_tensor(one):
-            yield one
+        seen[id(item)] = item
+        if is_array(item) or is_tensor(item):
+            yield item
             continue
-        base = base_of(one)
+        base = base_of(item)
         if base is dict:
-            todo.extend(dict.values(one))
+            todo.extend(dict.values(item))
         elif base is not None:
-            todo.extend(base.__iter__(one))
-        if not is_store(one) and is_walked(one):
-            todo.extend(held for _, held in attributes(one))
+            todo.extend(base.__iter__(item))
+        if not is_store(item) and is_walked(item):
+            todo.extend(held for _, held in attributes(item))
 
 
 def shown(key: object) -> str:
-    """A dict key as text between brackets. A key of another than a basic type shows its type alone."""
+    """A dict key as text for a path: its repr if it has a basic type, else its type."""
     if type(key) in (str, bytes, int, float, bool, type(None)):
         text = repr(key)
         return text if len(text) <= 40 else text[:37] + "..."

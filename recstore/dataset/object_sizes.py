@@ -1,5 +1,5 @@
-"""Sizes: of texts such as "1MiB", of objects with everything they hold, and of their pickles. Of the pickle of a long
-container a sample is measured."""
+"""Sizes: of texts such as "1MiB", of objects with everything that they hold, and of their pickles, estimated from
+a sample if they are long."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _UNITS = {"": 1, "b": 1} | {
     for power, letter in enumerate("kmgt", 1)
     for tail, base in (("b", 1000), ("ib", 1024))
 }  # fmt: skip
-# Half of the entries that are pickled, by the depth of the container; a container of up to twice as many is pickled
+# Half of the entries that are sampled, by the depth of the container. A container of up to twice the sample is pickled
 # whole.
 _SAMPLES = (500, 100, 30, 10)
-_HANDLE = 300  # bytes of the largest handle, that of an array included; see handles.HANDLE_BYTES
+_HANDLE = 300  # bytes of the largest handle, of a store or an array; see handles.HANDLE_BYTES
 
 
 def parse(size: int | str) -> int:
-    """The number of bytes that an int or a text such as "1MiB", "500 kB" or "2GB" means.
+    """The number of bytes of an int, or of a text such as "1MiB", "500 kB" or "2GB".
 
     >>> parse("1MiB"), parse("500 kB"), parse("1.5 GB"), parse(4096)
     (1048576, 500000, 1500000000, 4096)
@@ -44,12 +44,12 @@ def parse(size: int | str) -> int:
     else:
         raise TypeError(f'a size is an int or a text such as "1MiB", not {type(size).__name__}')
     if value < 0:
-        raise ValueError(f'a size is a number of bytes, or a text such as "1MiB", "500 kB" or "2 GB", not {size!r:.80}')
+        raise ValueError(f'a size is a number of bytes, or a text such as "1MiB" or "500 kB", not {size!r:.80}')
     return value
 
 
 def sampled(container: Any, most: int) -> tuple[list[Any], int]:
-    """At most `most` entries from all over a builtin container, and how many it has; entries of a dict are pairs."""
+    """At most `most` entries spread over a builtin container (of a dict, pairs), and its length."""
     n = object_graph.length(container)
     if n <= most:
         return list(object_graph.entries(container)), n
@@ -60,23 +60,23 @@ def sampled(container: Any, most: int) -> tuple[list[Any], int]:
 
 # ---- Deep sizes ----
 
-_ASKED, _REFERS = -1, -2  # as DistinctMemory says
-_HEADER = 112  # bytes of an array or tensor beside its elements
+_ASKED, _REFERS = -1, -2  # see DistinctMemory
+_HEADER = 112  # bytes of an array or tensor besides its elements
 _MANAGED_DICT, _HEAP_TYPE = 1 << 4, 1 << 9  # Py_TPFLAGS_...
 
 
 def deep(value: object, limit: int = 0) -> int:
-    """The bytes that an object takes with everything that it leads to, each object and each byte of an array once.
+    """The bytes of an object and everything that it leads to. Each object and each byte of an array counts once.
 
-    With `limit` it stops once it has found so many, and returns any number from there up. Stores, classes, modules and
-    functions count nothing.
+    With `limit` it stops at that size, and the result may be smaller than the full size. Stores, classes, modules and
+    functions do not count.
     """
     return new_memory().add(value, limit)
 
 
 def new_memory() -> native.DistinctMemory:
-    """A DistinctMemory, to which values are added one after another."""
-    return native.DistinctMemory(_kind_of, _opened)
+    """An empty DistinctMemory, which counts the values added to it."""
+    return native.DistinctMemory(_kind_of, _contents)
 
 
 def _kind_of(cls: type) -> int:
@@ -88,10 +88,10 @@ def _kind_of(cls: type) -> int:
         return _ASKED
     base = next((base for base in object_graph.CONTAINERS if issubclass(cls, base)), None)
     if object_graph.is_walked_class(cls):
-        # From CPython 3.13 on an instance dictionary and the instance refer to the same values, so one of them is read.
-        may_be_twice = sys.version_info >= (3, 13) and cls.__flags__ & _MANAGED_DICT
-        return _REFERS if _builtin_base(cls) in (object, tuple) and not may_be_twice else _ASKED
-    if base is None and any("__call__" in one.__dict__ for one in cls.__mro__):
+        # From CPython 3.13 on both the instance dictionary and the instance refer to the values; count them once.
+        is_doubled = sys.version_info >= (3, 13) and cls.__flags__ & _MANAGED_DICT
+        return _REFERS if _builtin_base(cls) in (object, tuple) and not is_doubled else _ASKED
+    if base is None and any("__call__" in parent.__dict__ for parent in cls.__mro__):
         return 0
     if issubclass(cls, getattr(numpy, "number", ())):
         return cls.__basicsize__
@@ -100,14 +100,14 @@ def _kind_of(cls: type) -> int:
 
 
 def _builtin_base(cls: type) -> type:
-    """The first base of a class that no Python code made: what its objects lead to beside their attributes is its."""
+    """The first base of a class that is not defined in Python code."""
     while cls.__flags__ & _HEAP_TYPE:
         cls = cls.__base__  # type: ignore[assignment]
     return cls
 
 
-def _opened(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
-    """The bytes of an object itself, the spans of memory that it views, and the objects that it leads to."""
+def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
+    """The bytes of an object itself, the memory that it views as `(first, past the last)`, and its referents."""
     if object_graph.is_array(value):
         array = memory_kinds.plain(value)
         return _HEADER, _spans(array), list(array.flat) if array.dtype.hasobject and array.dtype.kind == "O" else ()
@@ -143,7 +143,7 @@ def _viewed(view: memoryview) -> tuple[object, ...]:
 
 
 def _opaque_bytes(value: object) -> int:
-    """The size that an object says itself: of the standard library, or of a library with memory of its own."""
+    """The size that an object reports: an object of the standard library, or of a library with its own memory."""
     try:
         return sys.getsizeof(value, 64)
     except Exception:
@@ -158,20 +158,20 @@ def _spans(value: Any) -> Sequence[tuple[int, int]]:
 
         bare = tensors.bare(value)
         if bare.layout is sys.modules["torch"].sparse_coo:
-            return [one for part in (bare._indices(), bare._values()) for one in _spans(part)]
-    found = memory_kinds.extent(value)
-    return () if found is None else (found,)
+            return [span for part in (bare._indices(), bare._values()) for span in _spans(part)]
+    extent = memory_kinds.extent(value)
+    return () if extent is None else (extent,)
 
 
 # ---- Pickles ----
 
 
 def pickled(value: object) -> tuple[int, bool, str | None]:
-    """`(bytes, exact, error)`: the bytes that a worker is sent for an object, whether they are exact, and the error for
-    which it cannot be pickled, or None.
+    """`(bytes, exact, error)`: the bytes that a worker is sent for an object, whether they are exact, and None or the
+    error that prevents pickling.
 
-    Of a long list, dict or tuple it pickles a sample. A store, a tensor or an array of share_dataset counts as a handle
-    and is not pickled. It runs the methods by which classes say how they are pickled, as pickling does.
+    It pickles a sample of a long list, dict or tuple. A store, a tensor or an array of share_dataset counts as a handle
+    and is not pickled. Like pickle, it runs the pickling methods of classes.
     """
     counter = _new_counter()
     try:
@@ -192,7 +192,7 @@ class _Sink:
 
 
 def _new_counter() -> Any:
-    # The pickler of the start methods knows the reducers that multiprocessing and torch registered.
+    # ForkingPickler has the reducers that multiprocessing and torch registered.
     from multiprocessing.reduction import ForkingPickler
 
     from recstore.dataset import travel
@@ -203,7 +203,7 @@ def _new_counter() -> Any:
         def __init__(self, level: int = 0, whole: object = None) -> None:
             self.sink, self.level, self.more, self.exact = _Sink(), level, 0, True
             self.sampled: set[int] = set()
-            self.whole = whole  # a sample, which is not sampled again
+            self.whole = whole  # a sample, not to be sampled again
             super().__init__(self.sink, 5)
 
         def total(self) -> int:

@@ -1,10 +1,9 @@
 """share_dataset with a name: one process of a machine makes the dataset and stores its large data, the others attach.
 
-The segment holds the data as packing writes it, and one record more: a pickle of the rest of the dataset, in which a
-number stands in place of each large value. An attaching process unpickles that record and puts values over the segment
-in the places of the numbers, so it never runs the factory. If the rest cannot be pickled, the record has the reason,
-and each process runs the factory. It then packs its data for itself and replaces them by those of the first process
-that packed equal ones.
+The segment holds the packed data and one more record: a pickle of the rest of the dataset, with a number instead of
+each large value. An attaching process unpickles that record and replaces the numbers with values over the segment, so
+it never runs the factory. If the rest cannot be pickled, the record has the reason, and each process runs the factory.
+Each then packs its data and replaces them with the data of the first process that packed equal data.
 """
 
 from __future__ import annotations
@@ -17,21 +16,17 @@ from recstore import sharing
 from recstore._core import trust
 from recstore.building import build_options, fingerprints
 from recstore.building.source import Source
-from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan, swap, travel
-from recstore.dataset.share_plan import DICT, LIST
+from recstore.dataset import object_graph, object_sizes, packing, patterns, placing, share_plan, swap, travel
 from recstore.errors import Error
-from recstore.values import factories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from recstore._types import OnUnsupported
     from recstore.containers.records import RecordList
-
-    # The kind, path, columns, factory and place of a value; see layout_of.
-    _Entry: TypeAlias = tuple[str | None, str, Any, Any, Any]
+    from recstore.dataset.placing import Entry
 
 _MARK = "recstore dataset"
 
@@ -63,23 +58,24 @@ class Request:
         return packing.Packed(plan, self.strict)
 
     def store(self, source: Source, fingerprint: str) -> RecordList[Any]:
-        """The segment of this name is trusted: its owner and mode say that this user wrote it."""
-        given = {**self.sharing_options, "fingerprint": fingerprint, "options": {"on_unsupported": self.on_unsupported}}
-        store: RecordList[Any] = sharing.shared_with(trust.Reader, self.name, source, **given)
+        """The store of this name. It is trusted, since the segment's owner and mode show that this user wrote it."""
+        options = {**self.sharing_options, "fingerprint": fingerprint}
+        options["options"] = {"on_unsupported": self.on_unsupported}
+        store: RecordList[Any] = sharing.shared_with(trust.Reader, self.name, source, **options)
         return store
 
     def fingerprint(self, factory: Callable[[], Any]) -> str:
-        given: str | None = self.sharing_options.get("fingerprint")
-        if given is not None:
-            return given
+        fingerprint: str | None = self.sharing_options.get("fingerprint")
+        if fingerprint is not None:
+            return fingerprint
         if self.sharing_options.get("keep") is True and self.sharing_options.get("files") is None:
-            raise ValueError("keep=True needs fingerprint= or files=: a dataset that stays must be known by its data")
-        how = dict(threshold=self.threshold, only=self.only, skip=self.skip, on_unsupported=self.on_unsupported)
-        return f"{fingerprints.derive(factory)}-{fingerprints.derive(functools.partial(dict, **how))}"
+            raise ValueError("keep=True needs fingerprint= or files=, which identify the data of a kept dataset")
+        options = dict(threshold=self.threshold, only=self.only, skip=self.skip, on_unsupported=self.on_unsupported)
+        return f"{fingerprints.derive(factory)}-{fingerprints.derive(functools.partial(dict, **options))}"
 
 
 def share(obj: Any, request: Request) -> Any:
-    """The dataset, its large data shared: that of a factory, or `obj` itself."""
+    """The dataset with its large data shared: `obj`, or the result of `obj` if that is a factory."""
     return _share_made(obj, request) if share_plan.is_factory(obj) else _share_loaded(obj, request, "")
 
 
@@ -92,7 +88,7 @@ def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     store = request.store(source, fingerprint)
     note = store[-1] if len(store) else None
     if type(note) is not dict or _MARK not in note:
-        raise Error(f"{store!r} holds no dataset; choose another name or fingerprint")
+        raise Error(f"{store!r} does not hold a dataset; choose another name or fingerprint")
     if note["reason"] is not None:
         import logging
 
@@ -104,13 +100,13 @@ def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     if source.packed is None:
         return _Unpickler(note["rest"], note["layout"], store).load()
     source.packed.plan.met.settle()
-    source.packed.place(store)
+    placing.place(source.packed, store)
     swap.Swap(source.packed.plan, source.packed.made).do()
     return source.obj
 
 
 class _Making(Source):
-    """Runs the factory, and appends the data of its dataset and the record of the rest. `packed` is then set."""
+    """Runs the factory, and appends the data of its dataset and the record of the rest. Then sets `packed`."""
 
     def __init__(self, factory: Callable[[], Any], request: Request) -> None:
         self.factory, self.request = factory, request
@@ -120,7 +116,7 @@ class _Making(Source):
     def append_to(self, builder: Any) -> None:
         self.obj = self.factory()
         if self.obj is None:
-            raise TypeError("the factory returned None; it returns the dataset")
+            raise TypeError("the factory returned None; it must return the dataset")
         packed = self.request.packed(self.obj)
         packed.forecast()
         packed = packing.Packed(packed.plan, self.request.strict)
@@ -128,23 +124,22 @@ class _Making(Source):
         layout = None
         if reason is None:
             packed.append_to(builder)
-            rest, reason = _rest(packed, self.obj)  # without what turned out not to be storable
-            layout = _pickled(None, layout_of(packed))
+            rest, reason = _rest(packed, self.obj)  # again, since some values could not be stored
+            layout = _pickled(None, placing.layout_of(packed))
         builder.end_block()
         builder.append({_MARK: 1, "rest": rest, "layout": layout, "reason": reason})
         self.packed = packed
 
 
 def _rest(packed: packing.Packed, obj: object) -> tuple[bytes | None, str | None]:
-    """`(pickle, None)` of the dataset without its packed values; `(None, reason)` if it cannot be sent to other
-    processes."""
+    """`(pickle, None)` of the dataset without its packed values; `(None, reason)` if it has no such pickle."""
     if packed.plan.stores:
         path = packed.plan.stores[0][0]
-        return None, f"{path or 'it'} is a store, which the dataset shares by itself"
+        return None, f"{path or 'it'} is already a store of its own"
     try:
         return _pickled(packed, obj), None
     except travel.Unreachable as error:
-        return None, f"it holds memory that its own workers alone can share: {error}"
+        return None, f"it holds memory that only its own workers can share: {error}"
     except Exception as error:
         return None, f"without its large data it cannot be pickled: {type(error).__name__}: {error}"
 
@@ -152,93 +147,21 @@ def _rest(packed: packing.Packed, obj: object) -> tuple[bytes | None, str | None
 # ---- The rest of a dataset ----
 
 
-def layout_of(packed: packing.Packed) -> list[_Entry]:
-    """The places of the packed values in a segment: a list that can be pickled, with an entry for each value, `(kind,
-    path, columns, factory, placed)`.
-
-    `columns` are those of a list or dict, each `(start, stop, number of the source's value, positions)`. `factory` is
-    the number of a default factory. `placed` is, of an array or tensor, `(record, Placement)`.
-    """
-    todo = packed.chosen()
-    numbers = {id(packed.columns[id(one)][0]): n for n, one in enumerate(todo) if one.kind in (LIST, DICT)}
-    clusters = {id(one): cluster for cluster in packed.clusters for one in cluster.members}
-    out = []
-    for one in todo:
-        columns = factory = placed = None
-        if one.kind in (LIST, DICT):
-            columns = [
-                (c.start, c.stop, None if c.source is None else numbers[id(c.source)], c.positions)
-                for c in packed.columns[id(one)]
-            ]
-            factory = getattr(one.value, "default_factory", None)
-            factory = None if factory is None else factories.FACTORIES.index(factory)
-        else:
-            cluster = clusters[id(one)]
-            placed = cluster.record, packing.Placement.of(one, cluster.base)
-        out.append((one.kind, one.path, columns, factory, placed))
-    return out
-
-
-class Values:
-    """The values of a layout over a store, each made when it is first asked for."""
-
-    def __init__(self, layout: list[_Entry], store: RecordList[Any]) -> None:
-        self.layout, self.store = layout, store
-        self.made: dict[int, Any] = {}
-        self.views: dict[tuple[int, int], Any] = {}
-        self.offsets: dict[int, int] = {}
-        self.mapping: Any = None
-
-    def __getitem__(self, number: int) -> Any:
-        if number not in self.made:
-            kind, path, columns, factory, placed = self.layout[number]
-            if kind == LIST:
-                made = self.view(number, 0)
-                made._shared_as = path
-            elif kind == DICT:
-                from recstore.containers import dicts
-
-                factory = None if factory is None else factories.FACTORIES[factory]
-                made = dicts.RecordDict._of_sides(self.view(number, 0), self.view(number, 1), factory)
-                made._shared_as = path
-            else:
-                made = self.array(*placed)
-            self.made[number] = made
-        return self.made[number]
-
-    def view(self, number: int, column: int) -> Any:
-        key = number, column
-        if key not in self.views:
-            start, stop, source, positions = self.layout[number][2][column]
-            made = self.store[start:stop] if source is None else self.view(source, 0)._take(positions)
-            self.views[key] = made
-        return self.views[key]
-
-    def array(self, record: int, placement: packing.Placement) -> Any:
-        from recstore.dataset import shared_arrays
-
-        if self.mapping is None:
-            self.mapping = shared_arrays.mapping_over(self.store)
-            records = sorted({one[4][0] for one in self.layout if one[4] is not None})
-            self.offsets = dict(zip(records, shared_arrays.offsets(self.store, records)))
-        return placement.value(self.mapping, self.offsets[record])
-
-
 class _Pickler(pickle.Pickler):
-    """Pickles a dataset, with the number of a packed value in its place; `packed` is None for a layout."""
+    """Pickles a dataset with a number instead of each packed value, or a layout if `packed` is None."""
 
     def __init__(self, file: io.BytesIO, packed: packing.Packed | None) -> None:
         super().__init__(file, 5)
         chosen = () if packed is None else packed.chosen()
-        self.numbers = {id(one.value): number for number, one in enumerate(chosen)}
+        self.numbers = {id(candidate.value): number for number, candidate in enumerate(chosen)}
         self.travel = travel.Travel()
 
     def persistent_id(self, value: object) -> int | None:
         return self.numbers.get(id(value))
 
     def reducer_override(self, value: Any) -> Any:
-        """Sends memory that is mapped from a file as its place there. Raises Unreachable for memory that is shared
-        between processes and that another process cannot map: a copy of it would not be shared."""
+        """Pickles memory that is mapped from a file as its offset in the file. Raises Unreachable for shared memory
+        that another process cannot map, since a copy of it would not be shared."""
         if not (object_graph.is_array(value) or object_graph.is_tensor(value)):
             return NotImplemented
         try:
@@ -254,7 +177,7 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     def __init__(self, rest: bytes, layout: bytes, store: RecordList[Any]) -> None:
         super().__init__(io.BytesIO(rest))
-        self.values = Values(pickle.loads(layout), store)
+        self.values = placing.Values(pickle.loads(layout), store)
 
     def persistent_load(self, number: int) -> Any:
         return self.values[number]
@@ -266,46 +189,47 @@ def _pickled(packed: packing.Packed | None, obj: object) -> bytes:
     return file.getvalue()
 
 
-# ---- A dataset that each process has loaded ----
+# ---- A dataset that each process loads ----
 
 
 def _share_loaded(obj: Any, request: Request, prefix: str) -> Any:
-    """Replaces the data of `obj` by those of the first process that stored equal ones."""
+    """Replaces the data of `obj` with the data of the first process that stored equal data."""
     packed = request.packed(obj)
     own = packed.build()
     packed.plan.met.settle()
     if own is None:
         return obj
-    layout = layout_of(packed)
-    given = request.sharing_options.get("fingerprint") if not prefix else None
+    layout = placing.layout_of(packed)
+    user = request.sharing_options.get("fingerprint")
+    prefix = prefix or (f"{user}+" if user else "")
     content = fingerprints.derive(functools.partial(dict, records=own.fingerprint, layout=_plain(layout)))
-    store = request.store(_Copying(own, layout), f"{prefix or (given + '+' if given else '')}{content}")
-    packed.place(store)
+    store = request.store(_Copying(own, layout), f"{prefix}{content}")
+    placing.place(packed, store)
     swap.Swap(packed.plan, packed.made).do()
     own.close()
     return obj
 
 
-def _plain(layout: list[_Entry]) -> str:
+def _plain(layout: list[Entry]) -> str:
     """The layout as a text."""
     out = []
     for kind, path, columns, factory, placed in layout:
         if placed is not None:
-            record, one = placed
-            placed = record, str(one.dtype), tuple(one.shape), tuple(one.strides), one.delta
+            record, form = placed
+            placed = record, str(form.dtype), tuple(form.shape), tuple(form.strides), form.delta
         columns = columns and [(a, b, source, positions and positions.tolist()) for a, b, source, positions in columns]
         out.append((kind, path, columns, factory, placed))
     return repr(out)
 
 
 class _Copying(Source):
-    """The records of a store that was just packed, in blocks as packing makes them."""
+    """The records of a store that was just packed, in the blocks that packing makes."""
 
-    def __init__(self, store: RecordList[Any], layout: list[_Entry]) -> None:
+    def __init__(self, store: RecordList[Any], layout: list[Entry]) -> None:
         self.store = store
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
-        self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # the first of the records that become arrays
+        self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # arrays are the records from here on
 
     def append_to(self, builder: Any) -> None:
         for start, stop in zip(self.ends, self.ends[1:]):

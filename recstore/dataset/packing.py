@@ -1,4 +1,4 @@
-"""Packing: writes the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
+"""Packs the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ if TYPE_CHECKING:
     from recstore.containers.records import RecordList
     from recstore.dataset.share_plan import Candidate, Plan
 
-_MOST_WASTED = 5  # of 100 bytes: with more, the segment is built again without them
+_MOST_WASTED = 5  # percent; with more wasted bytes, the segment is built again without them
 _PROBES = 8
-_MOST_COMPARED = 16  # lists: with more, none is searched for the records of others
+_MOST_COMPARED = 16  # lists; with more, lists are not searched for the records of others
 _HEADER = 4096  # bytes of a segment's header
-# Bytes that a builder may write late, and by which a value that becomes larger may pass its size.
-_MOST_AHEAD = 64 << 20
+_MOST_AHEAD = 64 << 20  # bytes that a value may exceed its size by, since a builder writes late
 _CHUNK = 16 << 20
-# A forecast stores so many bytes of records, as they take now: of each list, and of all together.
+# Bytes of records, at their present size, that a forecast stores: of each list, of all lists, at least.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
-_NODE = 8  # bytes of a node in a tree, about
+_NODE = 8  # the approximate bytes of a node in a tree
 _NAME_TABLES = ("dict-coded", "symbols")
-_RUNS = 4  # from so many places of a list
+_RUNS = 4  # of a list that a forecast samples
 
 
 class Column:
     """The records of a list, or the keys or the values of a dict.
 
-    They are the records from `start` to `stop` of the segment. If a list that is packed already holds all of them, they
-    are the records of its column `source` at `positions` instead. `view` is the RecordView of them, once it is made.
+    They are the records `start` to `stop` of the segment. If a list that was packed before holds all of them, they are
+    the records at `positions` of its column `source` instead. `view` is the RecordView of them, once it is made.
     """
 
     __slots__ = ("start", "stop", "source", "positions", "view")
@@ -54,11 +53,11 @@ class Column:
 
 
 class Packed:
-    """The segment that holds the data of a plan, and the values that take the places of the old ones.
+    """The segment that holds the data of a plan, and the new values over it.
 
-    `store` is a RecordList of the whole segment, or None if nothing was packed. `made` has the new value by the id of
-    the old one. `columns` has the columns of each list and dict by the id of its candidate. `clusters` are those of the
-    arrays, and `mapping` is the private mapping in which they lie.
+    `columns` has the columns of each list and dict by the id of its candidate. `clusters` are the clusters of arrays.
+    placing.py sets the rest: `store`, a RecordList of the whole segment, or None if nothing was packed; `made`, the new
+    value by the id of the old value; `mapping`, the private mapping of the arrays.
     """
 
     def __init__(self, plan: Plan, strict: bool) -> None:
@@ -70,15 +69,15 @@ class Packed:
         self.mapping: Any = None
         self.forecasting = False
         self.wasted: list[tuple[int, int]] = []  # runs of records
-        self.sampled: dict[int, int] = {}  # in a forecast: for each list and dict, how many of its entries are stored
+        self.sampled: dict[int, int] = {}  # in a forecast, the number of stored entries of each list and dict
 
     def chosen(self) -> list[Candidate]:
-        """The candidates that are to be packed. Packing takes those out that turn out not to be storable, or larger."""
+        """The candidates to be packed. Packing drops a candidate that cannot be stored, or would be larger."""
         return self.plan.chosen()
 
     def build(self) -> RecordList[Any] | None:
-        """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
-        is nothing to pack."""
+        """Packs the values into a new segment that only this process knows. Returns its RecordList, or None if there is
+        nothing to pack."""
         built = self._build()
         if built is None:
             return None
@@ -89,26 +88,26 @@ class Packed:
         return store
 
     def forecast(self) -> None:
-        """Sets what `build` would: which candidates stay, and the bytes of the others. Of long lists and dicts it
-        stores a sample, and it copies no array."""
+        """Estimates the result of `build`: which candidates stay, and the bytes of the others. It stores a sample of
+        long lists and dicts, and copies no arrays."""
         comparison.measure(self.plan)
-        self.forecasting, todo = True, self.chosen()
-        own = {id(one): object_sizes.deep(one.value) for one in todo if one.kind in (LIST, DICT)}
-        all_of_them = sum(min(_FORECAST, size) for size in own.values())
-        for one in todo:
-            if one.kind in (LIST, DICT):
-                size = own[id(one)]
-                most = min(_FORECAST, size) * min(_FORECAST_OF_ALL, all_of_them) // all_of_them
-                self.sampled[id(one)] = max(1, len(one.value) * max(most, min(_FORECAST_LEAST, size)) // size)
+        self.forecasting = True
+        todo = [candidate for candidate in self.chosen() if candidate.kind in (LIST, DICT)]
+        sizes = [object_sizes.deep(candidate.value) for candidate in todo]
+        total = sum(min(_FORECAST, size) for size in sizes)
+        for candidate, size in zip(todo, sizes):
+            most = min(_FORECAST, size) * min(_FORECAST_OF_ALL, total) // total
+            most = max(most, min(_FORECAST_LEAST, size))
+            self.sampled[id(candidate)] = max(1, len(candidate.value) * most // size)
         built = self._build()
         if built is not None:
-            segment, stored, apart = built
+            segment, stored, overhead = built
             segment.close()
-            self._share_out(stored, sum(stored[id(one)] for one in self.chosen()) + apart)
+            self._share_out(stored, sum(stored[id(candidate)] for candidate in self.chosen()) + overhead)
 
     def append_to(self, builder: Any) -> list[tuple[int, int]]:
-        """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
-        be storable leaves the records before its bad one behind."""
+        """Appends the values to a builder. Returns the runs of wasted records: if a value cannot be stored, the records
+        before the failing one remain in the segment."""
         self.columns, self.clusters = {}, []
         builder.settings.refuses = self.plan.met.refuses
         wasted, todo = [], self.chosen()
@@ -127,25 +126,25 @@ class Packed:
                     continue
                 self.columns.pop(id(candidate), None)
                 wasted.append((before, builder.records))
-        builder.settings.refuses = None  # what follows was looked at
+        builder.settings.refuses = None  # the plan has checked the arrays
         self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
         return wasted
 
     def _build(self) -> tuple[native.Segment, dict[int | None, int], int] | None:
-        """A segment of all candidates that are not larger in it, for each of them the bytes of its records by its id,
-        and the bytes of what the segment has beside records; None if no candidate is left."""
+        """`(segment, stored, overhead)`: a segment of all candidates that it makes smaller, the bytes of the records of
+        each by its id, and the bytes of the segment besides records. None if no candidate is left."""
         comparison.measure(self.plan)
         while self.chosen():
             todo = self.chosen()
             segment = self._written()
-            stored, apart = self._measured(segment, todo)
+            stored, overhead = self._measured(segment, todo)
             comparison.drop_larger(self.plan, self.clusters)
             self.clusters = [cluster for cluster in self.clusters if cluster.members[0].kind is not None]
-            wasted = sum(stored.values()) - sum(stored[id(one)] for one in self.chosen())
-            gained = sum(one.before - one.packed for one in self.chosen())
+            wasted = sum(stored.values()) - sum(stored[id(candidate)] for candidate in self.chosen())
+            gained = sum(candidate.before - candidate.packed for candidate in self.chosen())
             is_little = wasted * 100 <= _MOST_WASTED * segment.nbytes and wasted <= max(0, gained)
             if self.chosen() and (is_little or self.forecasting) and self._has_all_columns():
-                return segment, stored, apart
+                return segment, stored, overhead
             segment.close()
         return None
 
@@ -159,7 +158,8 @@ class Packed:
             raise
 
     def _measured(self, segment: native.Segment, todo: Sequence[Candidate]) -> tuple[dict[int | None, int], int]:
-        """Sets `packed` of the candidates in `todo`. Returns the bytes of their records, and those beside records."""
+        """Sets `packed` of the candidates in `todo`. Returns `stored` and `overhead`, as `_build` does; under the key
+        None, `stored` has the wasted bytes."""
         blocks, sampled, whole = Blocks(segment), 0, 0
         stored: dict[int | None, int] = {}
         wasted = sum(sum(blocks.bytes_of(*run)) for run in self.wasted)
@@ -167,40 +167,40 @@ class Packed:
             runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
             records, tables = sum(run[0] for run in runs), sum(run[1] for run in runs)
             n = self.sampled.get(id(candidate))
-            sampled += records + (n or 0)  # a record without bytes has its share of the bytes beside records
+            sampled += records + (n or 0)  # even a record without bytes gets a share of the overhead
             records = records if n is None else records * len(candidate.value) // n
             whole += records + (len(candidate.value) if n else 0)
             stored[id(candidate)] = records + tables
             if candidate.kind in (LIST, DICT):
-                candidate.packed = records + tables + self._beside(candidate)
+                candidate.packed = records + tables + self._outside(candidate)
         for cluster in self.clusters:
             for i, candidate in enumerate(cluster.members):
                 stored[id(candidate)] = candidate.packed = 0 if i else cluster.size
         arrays = 0 if self.forecasting else sum(cluster.size for cluster in self.clusters)
-        apart = segment.nbytes - _HEADER - blocks.total - arrays
+        overhead = segment.nbytes - _HEADER - blocks.total - arrays
         stored[None] = wasted
-        return stored, _HEADER + apart * whole // max(1, sampled)
+        return stored, _HEADER + overhead * whole // max(1, sampled)
 
     def _has_all_columns(self) -> bool:
-        """Whether no list or dict has its records in one that stays after all."""
-        columns = [column for one in self.chosen() for column in self.columns.get(id(one), ())]
-        return all(column.source is None or any(column.source is one for one in columns) for column in columns)
+        """Whether all columns with a `source` have a source that is packed too."""
+        columns = [column for candidate in self.chosen() for column in self.columns.get(id(candidate), ())]
+        return all(column.source is None or any(column.source is other for other in columns) for column in columns)
 
-    def _beside(self, candidate: Candidate) -> int:
-        """The bytes of a list or dict that are not in the segment: of positions in another, and of its key index."""
+    def _outside(self, candidate: Candidate) -> int:
+        """The bytes of a list or dict outside the segment: its positions in another list, and its key index."""
         columns: list[Any] = self.columns[id(candidate)]
         positions: int = sum(4 * len(column.positions) for column in columns if column.source)
         return positions + (64 + len(candidate.value) * 32 // 5 if candidate.kind is DICT else 0)
 
     def _share_out(self, stored: dict[int | None, int], nbytes: int) -> None:
-        """Sets `after`: to each candidate a part of the bytes of the segment that belong to no records."""
+        """Sets `after`: `packed` plus a share of the bytes of the segment that do not belong to records."""
         chosen = self.chosen()
-        weights = [stored[id(one)] + one.records // 4 + 1 for one in chosen]
-        apart, all_of_them = nbytes - sum(stored[id(one)] for one in chosen), sum(weights)
-        for one, weight in zip(chosen, weights):
-            part = apart * weight // all_of_them
-            apart, all_of_them = apart - part, all_of_them - weight
-            one.after = one.packed + part
+        weights = [stored[id(candidate)] + candidate.records // 4 + 1 for candidate in chosen]
+        overhead, total = nbytes - sum(stored[id(candidate)] for candidate in chosen), sum(weights)
+        for candidate, weight in zip(chosen, weights):
+            part = overhead * weight // total
+            overhead, total = overhead - part, total - weight
+            candidate.after = candidate.packed + part
 
     def _append(self, builder: Any, candidate: Candidate) -> None:
         value = candidate.value
@@ -224,16 +224,16 @@ class Packed:
         self.columns[id(candidate)] = columns
 
     def _extend(self, builder: Any, source: Iterable[Any], candidate: Candidate, n: int) -> None:
-        """Appends records, as long as they do not become larger than they are now. Raises _Larger."""
+        """Appends records. Raises _Larger once they take more bytes than they do now."""
         start, most, step, entries, done = builder.written, None, 1, iter(source), 0
         while True:
             before = builder.written
-            few = list(islice(entries, step))
-            if not few:
+            chunk = list(islice(entries, step))
+            if not chunk:
                 return
-            builder.extend(few)
-            done += len(few)
-            del few
+            builder.extend(chunk)
+            done += len(chunk)
+            del chunk
             if builder.written - start > candidate.before + _MOST_AHEAD:
                 most = object_sizes.deep(candidate.value) if most is None else most
                 if builder.written - start > most + _MOST_AHEAD:
@@ -245,17 +245,17 @@ class Packed:
         self, source: Iterable[Any], length: int
     ) -> tuple[Column, array.array[int]] | tuple[None, None]:
         """The column of a packed list that holds all items of `source` as the same objects, and their positions in it;
-        else (None, None). `by_id = {s.id: s for s in samples}` is such a case.
+        else (None, None). An example is `by_id = {s.id: s for s in samples}`.
 
-        A few items are looked for first: most lists have none of them, and need no table of all their items.
+        It probes for a few items first, since most lists have none of them.
         """
         probes = [
             x
             for x in object_sizes.sampled(list(source), 4 * _PROBES)[0]
             if type(x) not in (int, float, bool, str, bytes, type(None))
         ]
-        wanted = {id(x) for x in probes[:_PROBES]}
-        if not wanted:
+        probe_ids = {id(x) for x in probes[:_PROBES]}
+        if not probe_ids:
             return None, None
         for candidate in self.plan.candidates.values():
             columns = self.columns.get(id(candidate))
@@ -263,10 +263,10 @@ class Packed:
                 return None, None
             if columns is None or candidate.kind is not LIST or columns[0].source is not None:
                 continue
-            if not wanted <= {id(x) for x in candidate.value if id(x) in wanted}:
+            if not probe_ids <= {id(x) for x in candidate.value if id(x) in probe_ids}:
                 continue
-            where = {id(x): i for i, x in enumerate(candidate.value)}
-            positions = array.array("q", (where.get(id(x), -1) for x in source))
+            position_of = {id(x): i for i, x in enumerate(candidate.value)}
+            positions = array.array("q", (position_of.get(id(x), -1) for x in source))
             if len(positions) == length and min(positions) >= 0:
                 return columns[0], positions
         return None, None
@@ -276,56 +276,16 @@ class Packed:
             low, high = memory_kinds.extent(candidate.value)  # type: ignore[misc]
             self.clusters.append(memory_overlaps.Cluster(low, high, candidate))
         self.clusters = memory_overlaps.merged(self.clusters)
-        builder.settings.narrows = False  # they become arrays over these bytes
+        builder.settings.narrows = False  # the new arrays are views of these bytes
         for cluster in self.clusters:
             cluster.record = builder.records
             cluster.size = cluster.nbytes
             if not self.forecasting:
                 builder.append(_span(cluster))
 
-    # ---- The new values ----
-
-    def place(self, store: RecordList[Any]) -> None:
-        """Makes the new values over `store`, a RecordList that begins with the records of this one."""
-        self.store, todo = store, self.chosen()
-        for candidate in todo:
-            for column in self.columns.get(id(candidate), ()):
-                if column.source is None:
-                    column.view = self.store[column.start : column.stop]
-        for candidate in todo:
-            if candidate.kind is LIST:
-                made = self.made[id(candidate.value)] = self._view(self.columns[id(candidate)][0])
-                made._shared_as = candidate.path
-            elif candidate.kind is DICT:
-                from recstore.containers import dicts
-
-                keys, values = map(self._view, self.columns[id(candidate)])
-                factory = getattr(candidate.value, "default_factory", None)
-                made = self.made[id(candidate.value)] = dicts.RecordDict._of_sides(keys, values, factory)
-                made._shared_as = candidate.path
-        if self.clusters:
-            self._make_arrays()
-
-    @staticmethod
-    def _view(column: Column) -> Any:
-        if column.view is None:
-            column.view = column.source.view._take(column.positions)  # type: ignore[union-attr]
-        return column.view
-
-    def _make_arrays(self) -> None:
-        from recstore.dataset import shared_arrays
-
-        self.mapping = shared_arrays.mapping_over(self.store)
-        offsets = shared_arrays.offsets(self.store, [cluster.record for cluster in self.clusters])
-        for cluster, offset in zip(self.clusters, offsets):
-            cluster.offset = offset
-            for candidate in cluster.members:
-                placement = Placement.of(candidate, cluster.base)
-                self.made[id(candidate.value)] = placement.value(self.mapping, offset)
-
 
 class _Larger(Exception):
-    """The records of a value become larger than they are now; `packed` is the size that is to be expected."""
+    """The records of a value would take more bytes than they do now; `packed` is the expected size."""
 
     def __init__(self, packed: int) -> None:
         super().__init__()
@@ -333,7 +293,8 @@ class _Larger(Exception):
 
 
 def _runs(source: Iterable[Any], n: int) -> Iterator[list[Any]]:
-    """n entries of a list, or of the keys or values of a dict, in runs from all over it, as a block has neighbours."""
+    """n entries of a list, or of the keys or values of a dict, in runs spread over it. Runs, since the encoding of
+    a block depends on neighboring records."""
     entries = source if type(source) is list else list(source)
     for run in range(_RUNS):
         start = len(entries) * run // _RUNS
@@ -341,9 +302,9 @@ def _runs(source: Iterable[Any], n: int) -> Iterator[list[Any]]:
 
 
 class Blocks:
-    """The blocks of a segment, for the bytes that a run of records takes: of its blocks, and of the trees and tables
-    that they are the first to use. A block that two runs share counts for each in proportion to its records. `total`
-    are the bytes of all runs."""
+    """The bytes that runs of records take in a segment: their blocks, and the trees and tables that these blocks are
+    the first to use. A block that two runs share counts for each in proportion to its records. `total` is the size of
+    all runs."""
 
     def __init__(self, segment: native.Segment) -> None:
         self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
@@ -354,7 +315,7 @@ class Blocks:
         self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.shared)
 
     def _of_tree(self, tree: int) -> int:
-        """The bytes of a tree and of the tables that it names, without those that were counted before."""
+        """The bytes of a tree and of its tables, without tables that were counted before."""
         if ("tree", tree) in self._used:
             return 0
         self._used.add(("tree", tree))
@@ -368,7 +329,7 @@ class Blocks:
         return total
 
     def bytes_of(self, start: int, stop: int) -> tuple[int, int]:
-        """`(of blocks, of trees and tables)` of the records from `start` to `stop`."""
+        """`(bytes of blocks, bytes of trees and tables)` of the records from `start` to `stop`."""
         records = tables = 0
         for (first, n, _, heap, arrays), shared in zip(self.blocks, self.shared):
             common = min(stop, first + n) - max(start, first)
@@ -382,13 +343,13 @@ class Blocks:
 
 
 def _span(cluster: memory_overlaps.Cluster) -> Any:
-    """The bytes of a cluster as an array. One that is compact is packed without gaps between its elements."""
+    """The bytes of a cluster as an array. If the cluster is compact, without gaps between its elements."""
     import numpy as np
 
     if cluster.base is not None:
         import ctypes
 
-        # The members overlap, so they lie in one allocation, which they keep alive.
+        # The members overlap, so they are in one allocation, which they keep alive.
         memory = (ctypes.c_ubyte * (cluster.high - cluster.low)).from_address(cluster.low)
         return np.frombuffer(memory, np.uint8)  # type: ignore[call-overload]
     candidate = cluster.members[0]
@@ -408,7 +369,7 @@ def _is_dense(tensor: Any) -> bool:
 
 
 class Placement:
-    """The form of an array or tensor in the bytes of its cluster, `delta` bytes behind their beginning. Can be pickled.
+    """The form of an array or tensor in the bytes of its cluster, from offset `delta` on. Can be pickled.
 
     The strides of a tensor count elements, and `form` is its Form.
     """
@@ -432,8 +393,8 @@ class Placement:
 
     @staticmethod
     def of(candidate: Candidate, low: int | None) -> Placement:
-        """That of a candidate. A member of a cluster lies as far behind its beginning as the old one lay behind `low`,
-        the first address of the cluster; `low` is None for a cluster that is compact."""
+        """The Placement of a candidate. `low` is the first address of the candidate's cluster, or None if the cluster
+        is compact."""
         value = candidate.value
         if candidate.kind is TENSOR:
             from recstore.values.tensors import bare
@@ -451,7 +412,7 @@ class Placement:
         return Placement(ARRAY, value.dtype, value.shape, strides, 0)
 
     def value(self, mapping: Any, offset: int) -> Any:
-        """The new array or tensor over a mapping in which the cluster begins at `offset`."""
+        """The new array or tensor over a mapping that has the cluster at `offset`."""
         from recstore.dataset import shared_arrays
 
         if self.kind == TENSOR:

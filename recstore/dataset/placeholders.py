@@ -1,7 +1,7 @@
-"""Lists, dicts and arrays that hold no data yet: a program makes them at their full length and fills them later.
+"""Placeholders: lists, dicts and arrays that a program makes at their full length and fills later.
 
-`self.images = [None] * n` is the usual form. A store in its place would raise where the program assigns an entry, and
-only from the size on at which share_dataset replaces a list.
+`self.images = [None] * n` is typical. If share_dataset replaced it with a store, the program would raise when it
+assigns an entry.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 _EMPTY = (list, dict, set)
-_FEWEST = 16  # entries; fewer that are all alike are data, such as one long text
+_FEWEST = 16  # entries; fewer equal entries are data, such as one long text
 _CHUNK = 1 << 20  # bytes of an array that are compared at a time
 
 
 def of_entries(container: Any) -> str | None:
-    """The words for the entries of a list or dict that waits to be filled; None for one that holds data.
+    """A description of the entries of a list or dict that is a placeholder; None if it holds data.
 
-    It waits when all entries are the same object, a plain immutable value, or when each is an empty list, dict or set.
-    Entries of a dict are its values. Fewer than 16 entries are data.
+    It is a placeholder if all entries are the same object, a plain immutable value, or if all are empty lists, dicts or
+    sets. The entries of a dict are its values. Fewer than 16 entries are data.
 
     >>> of_entries([None] * 20), of_entries(dict.fromkeys(range(20), 0)), of_entries([[] for _ in range(20)])
     ('None', '0', 'empty lists')
@@ -37,9 +37,9 @@ def of_entries(container: Any) -> str | None:
     first = next(iter(values))
     kind = type(first)
     if kind in _EMPTY:
-        if _all(values, lambda few: all(type(value) is kind and not value for value in few)):
+        if _all(values, lambda some: all(type(value) is kind and not value for value in some)):
             return f"empty {kind.__name__}s"
-    elif _is_plain(first) and _all(values, lambda few: all(map(is_, few, repeat(first)))):
+    elif _is_plain(first) and _all(values, lambda some: all(map(is_, some, repeat(first)))):
         return f"{first!r:.40}"
     return None
 
@@ -49,11 +49,11 @@ def _is_plain(value: object) -> bool:
 
 
 def _all(values: Collection[Any], test: Callable[[Iterable[Any]], bool]) -> bool:
-    return test(islice(values, _FEWEST)) and test(values)  # data shows itself in the first few
+    return test(islice(values, _FEWEST)) and test(values)  # the first few entries usually decide
 
 
 def is_uniform(array: Any) -> bool:
-    """Whether all elements of a numpy array, 16 or more, have the same bytes.
+    """Whether a numpy array has at least 16 elements, all with the same bytes.
 
     >>> import numpy
     >>> is_uniform(numpy.zeros((6, 4))), is_uniform(numpy.arange(24)), is_uniform(numpy.zeros(3))
@@ -64,12 +64,7 @@ def is_uniform(array: Any) -> bool:
     if array.size < _FEWEST:
         return False
     size = array.dtype.itemsize
-    chunks = np.nditer(
-        array,
-        flags=["external_loop", "buffered"],
-        order="K",
-        buffersize=max(1, _CHUNK // size),
-    )
+    chunks = np.nditer(array, flags=["external_loop", "buffered"], order="K", buffersize=max(1, _CHUNK // size))
     first = None
     for chunk in chunks:
         rows = np.ascontiguousarray(chunk).view(np.uint8).reshape(-1, size)

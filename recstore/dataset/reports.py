@@ -28,9 +28,9 @@ class Row:
     """One large value of a dataset.
 
     Attributes: ``path``, the code that leads to it; ``aliases``, further paths to the same object; ``type``;
-    ``before``, its bytes as Python objects, without those that an earlier row has; ``after`` and ``records``, its bytes
-    and records in shared memory, None for a skipped one; ``action``, "replaced", "would be replaced" or "skipped";
-    ``reason``, why it was skipped, else the type of its replacement.
+    ``before``, its bytes as Python objects, without bytes that an earlier row counts; ``after`` and ``records``, its
+    bytes and records in shared memory, None if it was skipped; ``action``, "replaced", "would be replaced" or
+    "skipped"; ``reason``, why it was skipped, else the type of its replacement.
     """
 
     path: str
@@ -46,12 +46,12 @@ class Row:
 class SharingReport:
     """The result of :func:`recstore.share_dataset`. It prints as a table.
 
-    Attributes: ``rows``, a Row for each large value, the largest first; ``replaced`` and ``skipped``, the rows of that
-    action; ``before`` and ``after``, the bytes of the replaced values before and in shared memory (after a dry run an
-    estimate); ``store``, a RecordList of the segment, None if nothing was replaced; ``dry_run``; ``threshold``, in
-    bytes; ``notes``, lines of text.
+    Attributes: ``rows``, a Row for each large value, the largest first; ``replaced`` and ``skipped``, the rows with
+    that action; ``before`` and ``after``, the bytes of the replaced values before and in shared memory (an estimate
+    after a dry run); ``store``, a RecordList of the segment, None if nothing was replaced; ``dry_run``; ``threshold``,
+    in bytes; ``notes``, lines of text.
 
-    Reading it is safe from several threads at once.
+    Reading it is thread-safe.
     """
 
     dry_run: bool
@@ -87,10 +87,10 @@ class SharingReport:
 
     def undo(self) -> int:
         """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns the number of attributes
-        and entries that it changed. An attribute that got another value since keeps it. A second call does nothing.
+        and entries that it changed. An attribute that was assigned since keeps its value. A second call does nothing.
 
-        Raises ClosedError if the store was closed; it then changes nothing. No other thread may use the dataset
-        meanwhile.
+        Raises ClosedError if the store was closed; it then changes nothing. No other thread may use the dataset during
+        the call.
         """
         return 0 if self._undo is None else self._undo.do()
 
@@ -103,7 +103,7 @@ class SharingReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The same as HTML, for notebooks."""
+        """The report as HTML, for notebooks."""
         rows = html.table(self._table(), _SIDES) if self.rows else ""
         return html.block(html.heading(self._heading()), rows, *map(html.note, self.notes))
 
@@ -113,8 +113,7 @@ class SharingReport:
         return f"{counts}; {size_text(self.before)} before, {size_text(self.after)} in shared memory"
 
     def _table(self) -> list[tuple[str, ...]]:
-        happened = "what happened" if not self.dry_run else "what would happen"
-        head = ("attribute", "type", "before", "after", "records", happened)
+        head = ("attribute", "type", "before", "after", "records", "planned action" if self.dry_run else "action")
         return [head, *(line for row in self.rows for line in _lines(row))]
 
 
@@ -133,14 +132,8 @@ def _lines(row: Row) -> Iterator[tuple[str, ...]]:
     if row.action == "skipped":
         yield path, row.type, size_text(row.before), "", "", f"skipped: {row.reason}"
     else:
-        yield (
-            path,
-            row.type,
-            size_text(row.before),
-            size_text(row.after or 0),
-            f"{row.records or 0:,}",
-            f"{row.action} by a {row.reason}",
-        )
+        sizes = size_text(row.before), size_text(row.after or 0), f"{row.records or 0:,}"
+        yield path, row.type, *sizes, f"{row.action} by a {row.reason}"
     for alias in row.aliases:
         yield f"  = {alias}", "", "", "", "", ""
 
@@ -148,25 +141,23 @@ def _lines(row: Row) -> Iterator[tuple[str, ...]]:
 def _notes(plan: Plan) -> list[str]:
     notes = []
     if plan.small:
-        notes.append(
-            f"smaller than {size_text(plan.threshold)} and left alone: {plan.small:,} lists, dicts, tuples, arrays and"
-            " tensors"
-        )
+        size = size_text(plan.threshold)
+        notes.append(f"smaller than {size} and left alone: {plan.small:,} lists, dicts, tuples, arrays and tensors")
     if plan.stores:
         paths = ", ".join(path or "the object itself" for path, _ in plan.stores[:5])
         notes.append(f"shared already: {paths}" + (f" and {len(plan.stores) - 5} more" if len(plan.stores) > 5 else ""))
     if plan.too_deep:
-        notes.append(f"not looked into, as it is nested too deeply: {plan.too_deep}")
+        notes.append(f"not searched, because it is nested too deeply: {plan.too_deep}")
     unused = plan.patterns.unused()
     if unused:
-        notes.append(f"no attribute goes by {', '.join(map(repr, unused))}")
+        notes.append(f"no attribute matches {', '.join(map(repr, unused))}")
     return notes
 
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
     """One attribute in an audit: ``path``; ``type``; ``size`` in bytes, with everything that it leads to;
-    ``shareable``; ``reason``, the size in shared memory, or why it stays."""
+    ``shareable``; ``reason``, the size in shared memory, or why it cannot be shared."""
 
     path: str
     type: str
@@ -179,13 +170,13 @@ class Attribute:
 class Audit:
     """The result of :func:`recstore.audit`. It prints as a table. All sizes are bytes.
 
-    Attributes: ``attributes``, an Attribute each, the largest first; ``size`` of the dataset; ``pickled``, the size
-    that a spawned worker is sent, None if it cannot be pickled for the reason ``pickle_error``; ``pickle_exact``,
-    whether ``pickled`` is no estimate; ``workers`` of each of the ``ranks`` processes; ``workers_known``, False if
-    that number is assumed; ``method``, by which workers are started; ``predicted``, the size that all processes may
-    take; ``predicted_shared``, the same after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
+    Attributes: ``attributes``, a list of Attribute, the largest first; ``size`` of the dataset; ``pickled``, the size
+    of the pickle for a spawned worker, None if pickling fails with ``pickle_error``; ``pickle_exact``, False if
+    ``pickled`` is an estimate; ``workers`` of each of the ``ranks`` processes; ``workers_known``, False if that number
+    is assumed; ``method``, the start method of workers; ``predicted``, the size that all processes may take;
+    ``predicted_shared``, the same after following ``advice``; ``advice``, lines of code; ``notes``, lines of text.
 
-    Immutable, so safe from several threads at once.
+    Immutable and thread-safe.
     """
 
     attributes: tuple[Attribute, ...]
@@ -209,7 +200,7 @@ class Audit:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The same as HTML, for notebooks; bars show the sizes."""
+        """The audit as HTML, for notebooks; bars show the sizes."""
         rows = [(path, a.size, 0, f"{kind}{'; ' * bool(why)}{why}") for a, (path, kind, _, why) in self._rows()]
         parts = [html.heading(self._heading()), html.bars("attribute", rows, self.size)]
         parts += map(html.note, self._predictions())
@@ -233,12 +224,12 @@ class Audit:
             yield f"pickled for a worker: {'' if self.pickle_exact else 'about '}{size_text(self.pickled)}{sent}"
         yield f"predicted for all processes: {size_text(self.predicted)}"
         if self.advice:
-            yield f"after what follows: {size_text(self.predicted_shared)}"
+            yield f"after this change: {size_text(self.predicted_shared)}"
         else:
             yield "nothing large to share"
 
     def _processes(self) -> str:
-        known = "" if self.workers_known else " (assumed; say workers=)"
+        known = "" if self.workers_known else " (assumed; give workers=)"
         ranks = "1 process" if self.ranks == 1 else f"{self.ranks} processes (ranks)"
         each = "1 worker" if self.workers == 1 else f"{self.workers} workers"
         return f"{ranks} with {each}{' each' if self.ranks > 1 else ''}{known}, started by {self.method}"

@@ -1,11 +1,12 @@
-"""share_dataset: puts the large lists, dicts, arrays and tensors of a dataset into one segment of shared memory, in
-place. The plan says which, packing writes the segment, swap changes the places.
+"""share_dataset: moves the large lists, dicts, arrays and tensors of a dataset into one segment of shared memory, in
+place. share_plan selects the values, packing writes the segment,
+placing makes the new values, swap replaces the old ones.
 """
 
 from __future__ import annotations
 
 from recstore.building import build_options
-from recstore.dataset import object_sizes, packing, patterns, share_plan, swap
+from recstore.dataset import object_sizes, packing, patterns, placing, share_plan, swap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from recstore._types import Backing, OnUnsupported
     from recstore.dataset.reports import SharingReport
 
-_HERE = ("dry_run", "backing")
-_BY_NAME = ("keep", "fingerprint", "files", "dir", "timeout")
+_UNNAMED = ("dry_run", "backing")
+_NAMED = ("keep", "fingerprint", "files", "dir", "timeout")
 
 
 def share_dataset(
@@ -28,37 +29,38 @@ def share_dataset(
     shared: str | None = None,
     **options: Any,
 ) -> Any:
-    """Replaces the large data among an object's attributes, in place, by data in shared memory that all workers read.
+    """Replaces the large data among an object's attributes, in place, with data in shared memory that all workers read.
 
-    A list becomes a :class:`recstore.RecordView` and a dict a :class:`recstore.RecordDict`. A numpy array or torch CPU
-    tensor becomes one over the shared bytes. All go into one segment. A list, dict or array that waits to be filled,
-    such as ``[None] * n``, stays, and so does what would be larger in shared memory. Two attributes that are one object
-    stay one object. It looks at ``__dict__`` and ``__slots__`` of the object and of all that these hold, and runs no
-    code of their classes.
+    A list becomes a :class:`recstore.RecordView` and a dict becomes a :class:`recstore.RecordDict`. A numpy array or
+    torch CPU tensor becomes an array or tensor over the shared bytes. All are in one segment. A value is not replaced
+    if it would be larger in shared memory, or if it is a placeholder to be filled later, such as ``[None] * n``. Two
+    attributes that are one object stay one object. It inspects ``__dict__`` and ``__slots__`` of the object and of all
+    objects below it, and runs no code of their classes.
 
     Args:
-        obj: a dataset, a DataLoader, or any object that holds some; with `shared` also a function, class or
-            functools.partial without further arguments, which makes it.
-        threshold: smaller values stay: an int in bytes, or a text such as "500 kB". Of a large list or dict that is
-            taken apart, parts from 64 KiB on are replaced too.
+        obj: a dataset, a DataLoader, or any object that holds data. With `shared`, also a function, class or
+            functools.partial that makes the dataset when called without arguments.
+        threshold: smaller values stay: an int in bytes, or a text such as "500 kB". If the parts of a large list or
+            dict are replaced one by one, the threshold of a part is 64 KiB.
         only, skip: the values to replace and to leave: a path such as ``"dataset.samples"``, a pattern such as
             ``"*.samples"``, or a list of them. A path includes everything below it. An attribute of a class is replaced
             only if `only` names it: "__class__.samples".
-        shared: a name. Of all processes of this user on this machine that give it, one packs the data, and the others
-            attach. Only one calls a function; the others unpickle the dataset without its large data and run no
-            constructor. If it cannot be pickled, each process makes it and then attaches, with a warning.
-        options: `strict`: raise if a large value cannot be stored, instead of leaving it. `on_unsupported`: as of
+        shared: a name. One of the processes of this user on this machine that use the name packs the data, the others
+            attach. If `obj` makes the dataset, only one process calls it; the others unpickle the dataset without its
+            large data and run no constructor. If the dataset cannot be pickled, each process makes it and then
+            attaches, with a warning.
+        options: `strict`: raise if a large value cannot be stored, instead of leaving it. `on_unsupported`: as in
             :class:`recstore.RecordList`. Without `shared`: `backing` as there, and `dry_run`: change nothing; the
-            report says the effect of a call. With `shared`: `keep`, `fingerprint`, `files`, `dir` and `timeout` as of
+            report shows the effect of a call. With `shared`: `keep`, `fingerprint`, `files`, `dir` and `timeout` as in
             :func:`recstore.shared`. A fingerprint derived from a function does not cover the contents of its files.
 
     Returns a :class:`recstore.dataset.reports.SharingReport`, which prints as a table and has ``undo()``; with `shared`
     the dataset. The old data is freed at once, unless the program holds it elsewhere. The new lists, dicts and arrays
-    are read-only. A write to a new tensor changes it in the writing process only.
+    are read-only. A write to a new tensor is visible in the writing process only.
 
-    Raises EncodeError with `strict`; ValueError for a threshold that is no size; OutOfSpaceError; RuntimeError if the
-    dataset changes meanwhile; with `shared` the exceptions of :func:`recstore.shared`. It then replaces nothing. No
-    other thread may use the object during a call.
+    Raises EncodeError with `strict`, ValueError for a threshold that is not a size, OutOfSpaceError, RuntimeError if
+    the dataset changes during the call, and with `shared` the exceptions of :func:`recstore.shared`. It then replaces
+    nothing. No other thread may use the object during a call.
 
     >>> class Dataset:
     ...     def __init__(self):
@@ -81,12 +83,11 @@ def share_dataset(
 
 
 def _check_options(shared: str | None, options: Iterable[str]) -> None:
-    legal = ("strict", "on_unsupported") + (_HERE if shared is None else _BY_NAME)
+    legal = ("strict", "on_unsupported") + (_UNNAMED if shared is None else _NAMED)
     for option in options:
         if option not in legal:
-            where = " with" if option in _HERE else " without" if option in _BY_NAME else ""
-            more = f"{where} shared=" if where else ""
-            raise TypeError(f"share_dataset() got an unexpected keyword argument {option!r}{more}")
+            condition = " with shared=" if option in _UNNAMED else " without shared=" if option in _NAMED else ""
+            raise TypeError(f"share_dataset() got an unexpected keyword argument {option!r}{condition}")
 
 
 def _share_here(
@@ -102,8 +103,7 @@ def _share_here(
     from recstore.dataset import reports
 
     options = build_options.Options(on_unsupported, backing=backing)
-    wanted = patterns.Patterns(only, skip)
-    plan = share_plan.Plan(obj, object_sizes.parse(threshold), wanted, options)
+    plan = share_plan.Plan(obj, object_sizes.parse(threshold), patterns.Patterns(only, skip), options)
     if strict:
         share_plan.refuse(plan)
     packed = packing.Packed(plan, strict)
@@ -111,9 +111,9 @@ def _share_here(
         packed.forecast()
         return reports.SharingReport(plan, None, None)
     store = packed.build()
-    plan.met.settle()  # packing may have met more of it
+    plan.met.settle()  # after packing, which may meet more mapped memory
     if store is not None:
-        packed.place(store)
+        placing.place(packed, store)
     swapped = swap.Swap(plan, packed.made)
     swapped.do()
     # Neither the report nor Undo keeps any of the old data.

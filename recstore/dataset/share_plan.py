@@ -1,5 +1,5 @@
-"""The plan of share_dataset: the large lists, dicts, arrays and tensors that an object leads to, the slots that hold
-them, and whether each can be stored. Making a plan changes nothing."""
+"""The plan of share_dataset: the large lists, dicts, arrays and tensors below an object, the slots that hold them, and
+whether each can be stored. Making a plan changes nothing."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from recstore.dataset.patterns import Patterns
 
 _FEW_PARTS = 256
-_MOST_LOOKED_AT = 5000
-_PROBED = 64  # entries stored on trial, as long as they take so many bytes
+_MOST_INSPECTED = 5000
+_PROBED = 64  # entries that a trial stores, up to _PROBED_BYTES
 _PROBED_BYTES = 1024 * 1024
-_FEW = 16  # entries of a list or dict that is no list of records, if some of them are lists, dicts or arrays
+_FEW = 16  # with so few entries, some of them lists, dicts or arrays, a container is not a list of records
 _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
 _LARGE_BYTES = 1024 * 1024
-_LEFT = 16  # the parts that are too small to be replaced are at most 1 / 16 of the whole
+_LEFT = 16  # parts that are too small to be replaced are at most 1 / 16 of the whole
 _MOST_PARTS = 10_000
 _MOST_NAMED = 5  # values that an error names
-_DEEPEST = 100  # objects in objects: the walk takes several of Python's thousand frames for each
+_DEEPEST = 100  # nested objects; the walk takes several of Python's thousand frames for each
 
 LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 
@@ -40,26 +40,15 @@ LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 class Candidate:
     """A large value that may be replaced, with the slots that hold it.
 
-    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen` says that it stays on
-    purpose, which is no failure. `little` says of an array that it is below the threshold: it is replaced only together
-    with others in the same memory. comparison.py sets the bytes: `before` and of these `objects`, which are Python
-    objects and no data of arrays; `packed`, its records or elements in the segment; `after`, with its part of what the
-    segment has beside these.
+    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen`: it stays on purpose,
+    which is not a failure. `little`: an array below the threshold, which is replaced only together with others in the
+    same memory. comparison.py sets the bytes: `before`; `objects`, the part of `before` that is Python objects and not
+    the data of arrays; `packed`, its records or elements in the segment; `after`, `packed` and its share of the rest of
+    the segment.
     """
 
-    __slots__ = (
-        "value",
-        "kind",
-        "slots",
-        "before",
-        "objects",
-        "packed",
-        "after",
-        "reason",
-        "records",
-        "chosen",
-        "little",
-    )
+    __slots__ = ("value", "kind", "slots", "before", "objects", "packed", "after", "reason", "records", "chosen",
+                 "little")  # fmt: skip
 
     kind: str | None
     slots: list[object_graph.Slot]
@@ -81,12 +70,12 @@ class Candidate:
         self.after = self.packed = None  # type: ignore[assignment]
 
     def leave_to_fill(self, entries: str | None) -> None:
-        """Skips a value that waits to be filled. `entries` are words for its entries, or None for a value that does
-        not."""
+        """Skips a placeholder, which the program fills later. `entries` describes its entries; None if the value is not
+        a placeholder."""
         if entries is not None:
             self.skip(
-                f"all its entries are {entries}, so it is taken for a place to be filled, which a store cannot be; "
-                f"only=[{self.path!r}] shares it all the same",
+                f"all its entries are {entries}, so it looks like a placeholder to be filled later, but a store is "
+                f"read-only; only=[{self.path!r}] shares it anyway",
                 chosen=True,
             )
 
@@ -96,14 +85,14 @@ class Candidate:
 
 
 class Plan:
-    """The large values that one object leads to: `candidates` has them by the value's id, in the order of the walk.
+    """The large values below one object: `candidates` has them by the value's id, in the order of the walk.
 
-    `_arrays` has all arrays and tensors in the same way, small ones too. `tuples` has each plain tuple and its slots by
-    its id. `stores` has (path, store) of each value that is shared already. `small` counts the values below the
-    threshold, `hits` the large ones that the walk met. `too_deep` is a path where it stopped, or None. comparison.py
-    sets `before`, the bytes of everything, and `objects`, those of them that are Python objects and no data of arrays.
+    `_arrays` has all arrays and tensors by id, including small ones. `tuples` has each plain tuple and its slots by id.
+    `stores` has (path, store) of each value that is shared already. `small` counts the values below the threshold,
+    `hits` counts the large values that the walk met. `too_deep` is a path where the walk stopped, or None.
+    comparison.py sets `before`, the bytes of everything, and `objects`, the part of them that is Python objects.
 
-    `held` says that the holder of `root` can replace it.
+    `held`: the code that holds `root` can replace it.
     """
 
     def __init__(self, root: Any, threshold: int, patterns: Patterns, options: Options, held: bool = False) -> None:
@@ -119,16 +108,16 @@ class Plan:
         self.before = self.objects = 0
         self._floor = threshold
         self._seen: dict[int, int] = {}  # id of a value that was entered -> the floor at that time
-        self._places: set[tuple[int, int, int]] = set()
+        self._known_slots: set[tuple[int, int, int]] = set()
         self._depth = 0
-        self._keep: list[Any] = []  # the walked values: an id is good only while its object lives
+        self._keep: list[Any] = []  # keeps walked values alive, since an id may be reused
         _check(root)
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
             self._walk_object(root, "")
+        elif held:
+            self._visit(root, object_graph.Slot("", None, None))
         else:
-            self._visit(
-                root, object_graph.Slot("", None, None) if held else object_graph.FixedSlot("", None, _itself(root))
-            )
+            self._visit(root, object_graph.FixedSlot("", None, _itself(root)))
         self._take_apart()
         for candidate in (self.candidates | self._arrays).values():
             self._settle(candidate)
@@ -138,11 +127,11 @@ class Plan:
     # ---- The walk ----
 
     def chosen(self) -> list[Candidate]:
-        """The candidates that are to be replaced."""
+        """The candidates to be replaced."""
         return [candidate for candidate in self.candidates.values() if candidate.kind is not None]
 
     def _enters(self, value: object) -> bool:
-        """Whether a value is to be entered: for the first time, or with a lower floor than before."""
+        """Whether to enter a value: it is new, or the floor is lower than before."""
         if self._seen.get(id(value), self._floor + 1) <= self._floor:
             return False
         self._seen[id(value)] = self._floor
@@ -171,7 +160,7 @@ class Plan:
     def _plan_value(self, value: Any, slot: object_graph.Slot) -> None:
         if self.patterns.skips(slot.path):
             return
-        self.patterns.wants(slot.path)  # counts the pattern as used, even if the value is small
+        self.patterns.wants(slot.path)  # marks the pattern as used, even if the value is small
         if value is None or type(value) in (bool, int, float, str, bytes):
             return
         if type(value) is tuple:
@@ -195,10 +184,10 @@ class Plan:
             self._visit_opaque(value, slot)
 
     def _hold(self, slots: list[object_graph.Slot], slot: object_graph.Slot) -> None:
-        """Adds a slot, unless the walk came to the same place before."""
-        place = id(slots), id(slot.holder), slot.key if type(slot.key) is int else id(slot.key)
-        if place not in self._places:
-            self._places.add(place)
+        """Adds a slot, unless the walk has met it before."""
+        key = id(slots), id(slot.holder), slot.key if type(slot.key) is int else id(slot.key)
+        if key not in self._known_slots:
+            self._known_slots.add(key)
             slots.append(slot)
 
     def _add(self, value: Any, slot: object_graph.Slot, kind: str | None, reason: str | None = None) -> Candidate:
@@ -233,7 +222,7 @@ class Plan:
 
     def _visit_opaque(self, value: Any, slot: object_graph.Slot) -> None:
         if object_sizes.deep(value) >= max(self._floor, 1):
-            self._add(value, slot, None, f"{an(object_graph.type_name(value))} keeps its data by rules of its own")
+            self._add(value, slot, None, f"{an(object_graph.type_name(value))} manages its own data")
 
     def _visit_container(self, value: Any, slot: object_graph.Slot) -> None:
         if not self._would_enter(value):
@@ -261,14 +250,13 @@ class Plan:
             before = self.hits
             self._walk_items(value, slot.path)
             if self.hits > before:
-                del self.candidates[id(value)]  # it holds data and is none itself
+                del self.candidates[id(value)]  # its parts are the candidates instead
 
     def _would_enter(self, value: object) -> bool:
         return self._seen.get(id(value), self._floor + 1) > self._floor
 
     def _walk_items(self, value: Any, path: str, floor: int | None = None) -> None:
-        """Visits the entries. With `floor`, those of so many bytes are replaced even if they are below the
-        threshold."""
+        """Visits the entries. `floor` is a lower threshold for them."""
         if not self._would_enter(value) or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
             return
         above, self._floor = self._floor, self._floor if floor is None else min(floor, self._floor)
@@ -283,21 +271,21 @@ class Plan:
             self._floor = above
 
     def _take_apart(self) -> None:
-        """Replaces the parts of a short list or dict instead of the whole, if another slot holds one of the parts too:
-        else that part would be stored twice."""
+        """Replaces the parts of a short list or dict instead of the whole, if another slot holds one of the parts. That
+        part would otherwise be stored twice."""
         again = True
         while again:
             again = False
             for candidate in list(self.candidates.values()):
                 if not self._can_be_taken_apart(candidate):
                     continue
-                if self._holds_candidate(candidate.value, [_MOST_LOOKED_AT]):
+                if self._holds_candidate(candidate.value, [_MOST_INSPECTED]):
                     del self.candidates[id(candidate.value)]
                     self._walk_items(candidate.value, candidate.path, _part_floor(candidate.value))
                     again = True
 
     def _can_be_taken_apart(self, candidate: Candidate) -> bool:
-        """Whether it is a list or dict whose entries no walk has visited: one to be replaced, or one that stays because
+        """Whether it is a list or dict whose entries the walk has not visited, because it is to be replaced, or because
         it holds memory that is shared already."""
         stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
         return candidate.kind in (LIST, DICT) or bool(stays_for_parts)
@@ -316,7 +304,7 @@ class Plan:
     # ---- Judging ----
 
     def leave(self, candidate: Candidate, reason: str) -> None:
-        """Skips a list or dict that cannot be stored. It is no failure if it holds memory that stays shared."""
+        """Skips a list or dict that cannot be stored. This is not a failure if it holds memory that stays shared."""
         candidate.skip(reason, chosen=self.met.has_refused(reason))
         if candidate.chosen:
             for value in object_graph.arrays_in(candidate.value):
@@ -345,7 +333,7 @@ class Plan:
         return True
 
     def _settle(self, candidate: Candidate) -> None:
-        """Decides whether a candidate is replaced, by all slots that hold it."""
+        """Decides whether a candidate is replaced, from all slots that hold it."""
         path = candidate.slots[0].path
         if not any(self.patterns.wants(slot.path) for slot in candidate.slots):
             candidate.skip("not in only=", chosen=True)
@@ -358,16 +346,13 @@ class Plan:
                 where = f" at {slot.path}" if slot.path != path else ""
                 candidate.skip(slot.key if not slot.path else f"{slot.key}{where}")
             elif isinstance(slot, object_graph.ClassSlot) and not self.patterns.names_class(slot.path):
-                candidate.skip(
-                    f"a class attribute, which all instances share: only={slot.path!r} replaces it, where workers are"
-                    " forked",
-                    chosen=True,
-                )
+                reason = f"a class attribute, which all instances share: with forked workers, only={slot.path!r} works"
+                candidate.skip(reason, chosen=True)
             elif isinstance(slot, object_graph.TupleSlot) and not self._can_change(slot.holder, set()):
-                candidate.skip(f"it is in a tuple that is itself in a place that cannot be changed ({slot.path})")
+                candidate.skip(f"it is in a tuple that cannot be replaced ({slot.path})")
 
     def _can_change(self, holder: object, above: set[int]) -> bool:
-        """Whether another tuple can take the place of this one everywhere."""
+        """Whether this tuple can be replaced everywhere."""
         if id(holder) in above:
             return False
         for slot in self.tuples[id(holder)][1]:
@@ -379,10 +364,10 @@ class Plan:
 
 
 def _floor_of_parts(value: Any) -> int | None:
-    """The bytes from which on an entry of a large list or dict is replaced by itself; None where the whole is replaced.
+    """The size from which on the entries of a large list or dict are replaced one by one; None to replace the whole.
 
-    A container of a few lists, dicts or arrays is taken apart, and so is one of large entries. Dicts that are more than
-    a few are records, however large: each read gives a plain dict. The threshold has no say in this, so a lower one
+    A container of a few lists, dicts or arrays is taken apart, and so is a container of large entries. Many dicts are
+    records, however large: each read returns a plain dict. This does not depend on the threshold, so a lower threshold
     never shares less.
     """
     entries, n = sampled_values(value, _FEW_PARTS)
@@ -407,13 +392,13 @@ def _is_part(entry: object) -> bool:
 
 
 def sampled_values(value: Any, most: int) -> tuple[list[Any], int]:
-    """As `object_sizes.sampled`, with the values of a dict instead of its pairs."""
+    """Like `object_sizes.sampled`, but with the values of a dict instead of pairs."""
     entries, n = object_sizes.sampled(value, most)
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
 
 
 def trial(records: Iterable[Any], options: Options, refuses: Callable[[Any], str | None]) -> None:
-    """Stores records, and drops the store. Raises EncodeError, also for a value for which `refuses` has a reason."""
+    """Stores records, and drops the store. Raises EncodeError, also for a value that `refuses` has a reason for."""
     from recstore._core import native
 
     builder = destination.new_builder(native.Builder, options)
@@ -425,7 +410,7 @@ def trial(records: Iterable[Any], options: Options, refuses: Callable[[Any], str
 
 
 def reason_of(error: EncodeError) -> str:
-    """The message of an EncodeError without the record's number, which is that in the trial or the segment."""
+    """The message of an EncodeError without the record's number, which belongs to the trial or the segment."""
     return str(error).partition(": ")[2] if str(error).startswith("record ") else str(error)
 
 
@@ -436,20 +421,16 @@ def _kind_of(value: Any) -> str | None:
     collections = sys.modules.get("collections")
     if kind is dict or (collections is not None and kind is collections.OrderedDict):
         return DICT
-    if (
-        collections is not None
-        and kind is collections.defaultdict
-        and any(value.default_factory is f for f in factories.FACTORIES)
-    ):
-        return DICT
+    if collections is not None and kind is collections.defaultdict:
+        return DICT if any(value.default_factory is f for f in factories.FACTORIES) else None
     return None
 
 
 def _unlike(value: Any, path: str) -> str:
-    """Why a container of this type is not shared, and the code that helps."""
+    """Why a container of this type is not shared, and the code to write."""
     name = an(object_graph.type_name(value))
     if type(value) is tuple:
-        return "a tuple, which a store cannot stand for; make it a list"
+        return "a tuple, which a store cannot replace; make it a list"
     base = object_graph.base_of(value)
     if base is tuple:
         return f"{name}, which is a tuple and cannot be changed"
@@ -458,38 +439,36 @@ def _unlike(value: Any, path: str) -> str:
         if base is frozenset:
             return f"{name}, which has no order; a store is a set too: {keys}"
         return f"{name}, which add() and discard() change: skip=[{path!r}] keeps it; if it is only read, {keys}"
-    return f"{name}, a subclass of {base.__name__} with a behaviour of its own; {remedies.of(value)}"
+    return f"{name}, a subclass of {base.__name__} with its own behavior; {remedies.of(value)}"
 
 
 def is_factory(obj: object) -> bool:
-    """Whether the argument of share_dataset makes a dataset: whether it is a function, a class or a functools.partial.
-    Any other callable object is a dataset."""
-    made = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
-    return object_graph.is_a(obj, made)
+    """Whether the argument of share_dataset makes a dataset: it is a function, a class or a functools.partial. Any
+    other callable object is a dataset."""
+    kinds = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+    return object_graph.is_a(obj, kinds)
 
 
 def _check(root: object) -> None:
     if is_factory(root):
-        raise TypeError(f"{root!r:.80} makes a dataset and is not one: give what it returns, or a name with shared=")
+        raise TypeError(f"{root!r:.80} makes a dataset: pass the dataset that it returns, or give a name with shared=")
     if root is None or type(root) in (bool, int, float, complex, str, bytes, types.ModuleType):
-        raise TypeError(f"a dataset is an object that holds data, not {object_graph.type_name(root)}")
+        raise TypeError(f"a dataset must be an object that holds data, not {object_graph.type_name(root)}")
 
 
 def _itself(root: object) -> str:
-    if object_graph.is_a(root, (list, tuple)):
-        return "it is the object given, which only its holder can replace: x = recstore.RecordList(x)"
-    if object_graph.is_a(root, dict):
-        return "it is the object given, which only its holder can replace: x = recstore.RecordDict(x)"
-    return "it is the object given, which only its holder can replace"
+    kind = "RecordList" if object_graph.is_a(root, (list, tuple)) else "RecordDict"
+    remedy = f": x = recstore.{kind}(x)" if object_graph.is_a(root, (list, tuple, dict)) else ""
+    return f"it is the argument itself, which only the caller can replace{remedy}"
 
 
 def refuse(plan: Plan) -> None:
-    """EncodeError when the plan leaves a value that was to be replaced; ValueError for a pattern that names nothing."""
+    """Raises EncodeError if a value that should be replaced stays, ValueError for a pattern without matches."""
     bad = [candidate for candidate in plan.candidates.values() if candidate.kind is None and not candidate.chosen]
     if bad:
-        said = "; ".join(f"{one.path or 'the object'}: {one.reason}" for one in bad[:_MOST_NAMED])
+        reasons = "; ".join(f"{candidate.path or 'the object'}: {candidate.reason}" for candidate in bad[:_MOST_NAMED])
         more = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
-        raise EncodeError(f"{said}{more}; nothing was replaced; strict=False leaves them as they are")
+        raise EncodeError(f"{reasons}{more}; nothing was replaced; strict=False leaves them as they are")
     unused = plan.patterns.unused()
     if unused:
-        raise ValueError(f"no attribute goes by {', '.join(map(repr, unused))}; nothing was replaced")
+        raise ValueError(f"no attribute matches {', '.join(map(repr, unused))}; nothing was replaced")

@@ -1,12 +1,13 @@
-"""The arrays and tensors that share_dataset makes: they lie in the bytes of a segment, and travel to spawned workers as
+"""The arrays and tensors that share_dataset makes, over the bytes of a segment. They are sent to spawned workers as
 a handle.
 
-The segment is mapped a second time, privately and copy-on-write. torch has no read-only tensors, and it makes writable
-ones of read-only arrays. A write to such a tensor changes pages of its own process only: it neither changes the store
-nor ends the process. numpy arrays are read-only all the same, as a write would cost the memory that sharing saved.
+The segment is mapped a second time, privately and copy-on-write, since torch has no read-only tensors and makes
+writable tensors from read-only arrays. A write to such a tensor changes private pages of the process: it does not
+change the store, and does not crash. numpy arrays are read-only, since a write would cost the memory that sharing
+saved.
 
-Only the pickler of a start method sends a handle (ForkingPickler, while a process is being spawned). Everywhere else,
-as in checkpoints and queues, these arrays are pickled with all their bytes like any others.
+Only the pickler of a start method sends a handle (ForkingPickler, while a process is being spawned). Elsewhere, as in
+checkpoints and queues, these arrays are pickled with all their bytes like any others.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Mapping(mmap.mmap):
         return self
 
     def __del__(self) -> None:
-        # mmap has a duplicate of the descriptor, which holds the lease as the store's own does. With that one open,
-        # the store, which goes next, would not be the last user and would leave a named segment behind.
+        # mmap has a duplicate of the descriptor, which holds the segment's lease too. While it is open, the store,
+        # which closes next, would not see itself as the last user, and would not remove a named segment.
         try:
             self.close()
         except BufferError:
@@ -61,8 +62,8 @@ class Mapping(mmap.mmap):
 def mapping_over(store: Any) -> Mapping:
     """The Mapping of the one segment of a store, in this process."""
     (segment,) = store.segments
-    known = _mappings.get(segment.id)
-    mapping = None if known is None else known()
+    cached = _mappings.get(segment.id)
+    mapping = None if cached is None else cached()
     if mapping is None:
         mapping = Mapping(store)
         _mappings[segment.id] = ref(mapping, native.Forget(_mappings, segment.id))
@@ -71,21 +72,21 @@ def mapping_over(store: Any) -> Mapping:
 
 
 def mapping_of(value: Any) -> Mapping | None:
-    """The Mapping in which an array or tensor lies, or None."""
+    """The Mapping with the memory of an array or tensor, or None."""
     bounds = memory_kinds.extent(value) if _mappings else None
     if bounds is None:
         return None
-    for known in list(_mappings.values()):
-        mapping = known()
+    for cached in list(_mappings.values()):
+        mapping = cached()
         if mapping is not None and mapping.address <= bounds[0] and bounds[1] <= mapping.address + len(mapping):
             return mapping
     return None
 
 
 def offsets(store: Any, records: Sequence[int]) -> list[int]:
-    """The offsets in the segment at which these records begin, each of which is an array."""
+    """The offsets of these records in the segment. Each record must be an array."""
     (segment,) = store.segments
-    # Only a reader with arrays="view" gives addresses in the segment, so it is mapped once more for this.
+    # Only a reader with arrays="view" exposes addresses in the segment, so map it once more with such a reader.
     import os
 
     twin = native.adopt_fd(os.dup(segment.fileno()), segment.backing)
@@ -118,7 +119,7 @@ def tensor_at(mapping: Mapping, offset: int, form: tensor_forms.Form) -> Any:
 
 
 def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
-    """Whether these bytes of the private mapping still equal those of the store."""
+    """Whether these bytes of the private mapping still equal the store's bytes."""
     (segment,) = mapping.store.segments
     if segment.closed:
         return False
@@ -135,7 +136,7 @@ def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
 
 
 def _reduced(value: Any, popen: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """The `(function, arguments)` for an array or tensor in a Mapping that nobody wrote to; None for any other."""
+    """The `(function, arguments)` of an array or tensor in an unchanged part of a Mapping; None for any other value."""
     mapping, bounds = mapping_of(value), memory_kinds.extent(value)
     if mapping is None or not _unwritten(mapping, bounds[0], bounds[1] - bounds[0]):  # type: ignore[index]
         return None

@@ -1,7 +1,8 @@
-"""Swap puts the new values of share_dataset in the slots of the old ones; Undo puts plain values back."""
+"""Swap replaces the values of a dataset with the new values of share_dataset; Undo puts plain values back."""
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from recstore.dataset import memory_kinds, object_graph, tensor_forms
@@ -9,17 +10,16 @@ from recstore.dataset.share_plan import DICT, LIST, TENSOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from recstore.dataset.memory_overlaps import Cluster
     from recstore.dataset.packing import Column, Packed
-    from recstore.dataset.share_plan import Candidate, Plan
+    from recstore.dataset.share_plan import Plan
 
 
 class Swap:
-    """Puts new values in the slots of old ones, all or none. A plain tuple that holds an old value is replaced by a new
-    tuple."""
+    """Replaces old values with new values in all slots, or in none. A plain tuple that holds an old value is replaced
+    with a new tuple."""
 
     def __init__(self, plan: Plan, made: dict[int, Any]) -> None:
         self.new = dict(made)  # id of the old value -> the new value
@@ -39,13 +39,12 @@ class Swap:
                 self.writes.append((slot, value, self._changed(value)))
 
     def _changed(self, value: Any) -> Any:
-        """The value that takes the place of `value`: itself, unless it is replaced or is a tuple with a replaced
-        value."""
+        """The replacement of `value`: `value` itself, unless it is replaced or is a tuple with a replaced value."""
         if id(value) in self.new:
             return self.new[id(value)]
         if id(value) not in self._tuples:
             return value
-        self.new[id(value)] = value  # for now: a tuple may lead to itself
+        self.new[id(value)] = value  # for now, since a tuple may lead to itself
         items = tuple(map(self._changed, value))
         if any(new is not old for new, old in zip(items, value)):
             self.new[id(value)] = items
@@ -56,7 +55,7 @@ class Swap:
         try:
             for slot, old, new in self.writes:
                 if slot.get() is not old:
-                    raise RuntimeError(f"{slot.path} was given another value meanwhile; nothing was replaced")
+                    raise RuntimeError(f"{slot.path} was assigned during the call; nothing was replaced")
                 done.append((slot, old))
                 slot.put(new)
         except BaseException:
@@ -68,20 +67,25 @@ class Swap:
 
 
 class Undo:
-    """Puts plain values in the slots of the new ones. It makes them from the store: the old ones are not kept."""
+    """Replaces new values with plain values, which it makes from the store: the old values are not kept."""
 
     def __init__(self, swap: Swap, packed: Packed) -> None:
         self.writes = swap.writes
-        # By the id of a new value, the object that makes its plain value.
-        self.restorers: dict[int, _RecordRestorer | _ArrayRestorer] = {}
+        # id of a new value -> a function that makes its plain value
+        self.restorers: dict[int, Callable[[dict[Any, Any]], Any]] = {}
         clusters = {id(candidate): cluster for cluster in packed.clusters for candidate in cluster.members}
         for candidate in packed.plan.candidates.values():
             new = packed.made.get(id(candidate.value))
-            if new is not None:
-                restorer = _RecordRestorer if candidate.kind in (LIST, DICT) else _ArrayRestorer
-                self.restorers[id(new)] = restorer(
-                    candidate, new, packed.columns.get(id(candidate)), clusters.get(id(candidate)), packed.mapping
-                )
+            if new is None:
+                continue
+            if candidate.kind in (LIST, DICT):
+                columns = packed.columns[id(candidate)]
+                self.restorers[id(new)] = functools.partial(_plain_records, type(candidate.value), new, columns)
+            else:
+                writeable = candidate.kind is TENSOR or bool(candidate.value.flags.writeable)
+                cluster = clusters[id(candidate)]
+                span = cluster.offset, cluster.size
+                self.restorers[id(new)] = functools.partial(_plain_array, new, packed.mapping, *span, writeable)
 
     def do(self) -> int:
         todo = [(slot, new) for slot, new in self.writes if slot.get() is new]
@@ -94,12 +98,12 @@ class Undo:
         return len(todo)
 
     def _plain(self, new: Any, plain: dict[int, Any], made: dict[Any, Any]) -> Any:
-        """The plain value of a new one. `plain` has the plain values made so far, by the id of the new one; `made` has
-        the lists and memory behind them."""
+        """The plain value of a new value. `plain` caches plain values by the id of the new value; `made` caches the
+        lists and memory that they share."""
         if id(new) not in plain:
             restorer = self.restorers.get(id(new))
             if restorer is not None:
-                plain[id(new)] = restorer.restore(made)
+                plain[id(new)] = restorer(made)
             elif type(new) is tuple:
                 plain[id(new)] = tuple(self._plain(item, plain, made) for item in new)
             else:
@@ -107,23 +111,18 @@ class Undo:
         return plain[id(new)]
 
 
-class _RecordRestorer:
-    """Makes a plain list or dict from the records of a new one."""
-
-    def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Cluster | None, mapping: Any) -> None:
-        self.type, self.columns, self.new = type(candidate.value), columns, new
-
-    def restore(self, made: dict[Any, Any]) -> Any:
-        lists = [_records(column, made) for column in self.columns]
-        if len(lists) == 1:
-            return lists[0]
-        defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
-        return defaultdict(self.new.factory, zip(*lists)) if self.type is defaultdict else self.type(zip(*lists))
+def _plain_records(kind: type, new: Any, columns: Sequence[Column], made: dict[Any, Any]) -> Any:
+    """A plain list or dict of the type `kind`, from the records of a store."""
+    lists = [_records(column, made) for column in columns]
+    if len(lists) == 1:
+        return lists[0]
+    defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
+    return defaultdict(new.factory, zip(*lists)) if kind is defaultdict else kind(zip(*lists))
 
 
 def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
-    """The records of a column as a list, made once and kept in `made`: a dict of the samples of a list then holds the
-    same objects as the list."""
+    """The records of a column as a list, cached in `made`, so that a dict of a list's samples holds the same objects as
+    the list."""
     if id(column) not in made:
         if column.source is None:
             made[id(column)] = column.view.to_list()
@@ -133,27 +132,22 @@ def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
     return made[id(column)]  # type: ignore[no-any-return]
 
 
-class _ArrayRestorer:
-    """Makes a plain array or tensor from the private memory of a new one, so a write to a tensor is kept."""
+def _plain_array(new: Any, mapping: Any, offset: int, size: int, writeable: bool, made: dict[Any, Any]) -> Any:
+    """A plain array or tensor, from the private mapping, so that writes to a tensor are kept. Its cluster has the bytes
+    `offset` to `offset + size`."""
+    key = "memory", offset  # arrays of one cluster share memory again
+    if key not in made:
+        made[key] = mapping.bytes_at(offset, size).copy()
+    memory, start = made[key], mapping.address + offset
+    if not object_graph.is_array(new):
+        from recstore.values import tensors
 
-    def __init__(self, candidate: Candidate, new: Any, columns: Any, cluster: Any, mapping: Any) -> None:
-        self.new, self.mapping, self.offset, self.size = new, mapping, cluster.offset, cluster.size
-        self.writeable = candidate.kind is TENSOR or bool(candidate.value.flags.writeable)
+        form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)  # type: ignore[misc]
+        if not start <= low < high <= start + size:  # torch moved it to send it to another process
+            return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
+        return form.over(memory, low - start)
+    import numpy as np
 
-    def restore(self, made: dict[Any, Any]) -> Any:
-        key = "memory", self.offset  # arrays of one cluster share memory again
-        if key not in made:
-            made[key] = self.mapping.bytes_at(self.offset, self.size).copy()
-        memory, new, start = made[key], self.new, self.mapping.address + self.offset
-        if not object_graph.is_array(new):
-            from recstore.values import tensors
-
-            form, (low, high) = tensor_forms.Form.of(new), memory_kinds.extent(new)  # type: ignore[misc]
-            if not start <= low < high <= start + self.size:  # torch has moved it, to send it to another process
-                return form.over(tensor_forms.bytes_of(tensors.bare(new)).copy(), 0)
-            return form.over(memory, low - start)
-        import numpy as np
-
-        out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)
-        out.flags.writeable = self.writeable
-        return out
+    out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)
+    out.flags.writeable = writeable
+    return out

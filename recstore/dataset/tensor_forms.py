@@ -1,5 +1,5 @@
-"""torch tensors as bytes at an address and a form: dtype, shape, strides, class and attributes. None of it runs code of
-a tensor's class."""
+"""torch tensors as bytes at an address and a form: dtype, shape, strides, class and attributes. Nothing here runs code
+of a tensor's class."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def span_of(tensor: Any) -> int:
-    """The number of elements from the first to the last of a tensor that is not empty, gaps included."""
+    """The number of elements from the first to the last of a non-empty tensor, including gaps."""
     return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))  # type: ignore[no-any-return]
 
 
 def extent(tensor: Any) -> tuple[int, int]:
-    """The addresses `(first, past the last)` of the bytes of a plain tensor that is not empty."""
+    """The addresses `(first, past the last)` of the bytes of a plain, non-empty tensor."""
     low = tensor.data_ptr()
     return low, low + span_of(tensor) * tensor.element_size()
 
@@ -31,7 +31,7 @@ def bytes_of(tensor: Any) -> Any:
 
 
 class Form:
-    """All of a tensor but its bytes. Can be pickled. Strides count elements."""
+    """Everything about a tensor except its bytes. Can be pickled. Strides count elements."""
 
     __slots__ = ("dtype", "shape", "strides", "flags", "cls", "state")
 
@@ -68,7 +68,7 @@ class Form:
         span = 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides))
         size = span * torch.empty(0, dtype=self.dtype).element_size()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch warns of arrays that are read-only
+            warnings.simplefilter("ignore", UserWarning)  # torch warns about read-only arrays
             flat = torch.from_numpy(np.ndarray((size,), np.uint8, memory, start))
         out = flat.view(self.dtype).as_strided(self.shape, self.strides)
         is_conjugate, is_negative, has_gradient = self.flags

@@ -1,8 +1,8 @@
-"""How arrays and tensors over mapped memory travel to other processes: as the place in a file, which is mapped there
-again.
+"""Sends arrays and tensors over mapped memory to other processes as an offset in a file, which the receiver maps.
 
-A spawned worker gets the path, or the descriptor if the file has no name any more. The rest of a dataset that is shared
-by name gets the path alone. Only memory that share_dataset has met travels so, and only through these two picklers.
+A spawned worker gets the path of the file, or a descriptor if the file has no path any more. The pickle of a dataset
+that is shared by name has the path only. This applies only to memory that share_dataset has met, and only to these two
+picklers.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from recstore.dataset.memory_kinds import Key, Region
     from recstore.dataset.tensor_forms import Form
 
-    # The device and inode of a file, and its size and time of change.
+    # (device, inode, size, time of change) of a file
     _Identity: TypeAlias = tuple[int, int, int, int | None]
     _Reduction: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 _met: set[Key] = set()  # the keys of the regions that share_dataset has met
-# By identity, offset, length and access, the FileMapping of this process.
+# (identity, offset, length, access) -> the FileMapping of this process
 _mapped: dict[tuple[_Identity, int, int, str], ref[FileMapping]] = {}
 _warned: set[tuple[Key | None, str]] = set()
 
@@ -42,23 +42,23 @@ _ACCESS = {_READ: mmap.ACCESS_READ, _WRITE: mmap.ACCESS_WRITE, _COPY: mmap.ACCES
 
 
 class Unreachable(Exception):
-    """The memory cannot be mapped in another process; the message says why, and how to change that."""
+    """Another process cannot map the memory. The message has the reason and a remedy."""
 
 
 class Nameless(Unreachable):
-    """The path of a file does not lead to it; a descriptor may."""
+    """The path of a file no longer leads to it, but a descriptor may."""
 
 
 class FileMapping(mmap.mmap):
-    """A file that another process has mapped too. Can be referred to weakly."""
+    """A mapping of a file, with weak references."""
 
 
 class Descriptor:
-    """A descriptor of a file that has no name, for all children. torch passes its own, and a child can be passed each
-    only once."""
+    """A duplicate descriptor of a file without a path, for all children: a child can be passed a descriptor only once,
+    and torch passes its own."""
 
     __slots__ = ("fd", "key", "__weakref__")
-    # By the key of the region, and whether it may be written.
+    # (key of the region, whether it may be written) -> Descriptor
     _of: dict[tuple[Key | None, bool], ref[Descriptor]] = {}
 
     def __init__(self, fd: int, key: tuple[Key | None, bool]) -> None:
@@ -70,21 +70,21 @@ class Descriptor:
 
     @staticmethod
     def of(region: Region, access: str) -> Descriptor | None:
-        """That for the file of a region; None if this process has none that allows the access."""
+        """The Descriptor for the file of a region; None if this process has no descriptor that allows the access."""
         key = region.key, access == _WRITE
-        known = Descriptor._of.get(key)
-        held = None if known is None else known()
-        if held is None:
+        cached = Descriptor._of.get(key)
+        out = None if cached is None else cached()
+        if out is None:
             fd = _descriptor_of(region, access)
-            held = None if fd is None else Descriptor(fd, key)
-        return held
+            out = None if fd is None else Descriptor(fd, key)
+        return out
 
 
 class Source:
-    """A part of a file that is to be mapped in another process: bytes `offset` to `offset + length`.
+    """A part of a file for another process to map: the bytes `offset` to `offset + length`.
 
-    `identity` is what stat says of the file: device, inode, and its size and time of change if these must be equal,
-    else None. `descriptor` is None, or a multiprocessing DupFd, which is used instead of the path.
+    `identity` has the device and inode of the file, its size, and its time of change, or None if the file may change.
+    `descriptor` is None, or a multiprocessing DupFd to use instead of the path.
     """
 
     __slots__ = ("path", "identity", "offset", "length", "access", "descriptor")
@@ -99,17 +99,17 @@ class Source:
         return Source, (self.path, self.identity, self.offset, self.length, self.access, self.descriptor)
 
     def mapping(self) -> FileMapping:
-        """The FileMapping in this process. Raises Error if the file is another one or has changed."""
+        """The FileMapping in this process. Raises Error if the file was replaced or has changed."""
         key = self.identity, self.offset, self.length, self.access
         fd = self._open()
         try:
-            known = _mapped.get(key)
-            mapping = None if known is None else known()
+            cached = _mapped.get(key)
+            mapping = None if cached is None else cached()
             if mapping is None:
                 self._check(os.fstat(fd))
                 mapping = FileMapping(fd, self.length, access=_ACCESS[self.access], offset=self.offset)
                 _mapped[key] = ref(mapping, native.Forget(_mapped, key))
-                _met.add(_key_of(mapping))  # type: ignore[arg-type]  # this process may start workers too
+                _met.add(_key_of(mapping))  # type: ignore[arg-type]  # this process may start workers as well
                 register()
         finally:
             os.close(fd)
@@ -121,20 +121,20 @@ class Source:
         try:
             return os.open(self.path, os.O_CLOEXEC | (os.O_RDWR if self.access == _WRITE else os.O_RDONLY))
         except OSError as e:
-            raise Error(f"{self.path}, from which an array of the dataset is mapped: {e.strerror}") from None
+            raise Error(f"{self.path}, a file that the dataset maps: {e.strerror}") from None
 
-    def _check(self, found: os.stat_result) -> None:
+    def _check(self, status: os.stat_result) -> None:
         device, inode, size, changed = self.identity
-        if (found.st_dev, found.st_ino) != (device, inode):
-            raise Error(f"{self.path}: another file than that from which the dataset maps an array; make it anew")
-        if changed is not None and (found.st_size, found.st_mtime_ns) != (size, changed):
-            raise Error(f"{self.path}: it has changed since the dataset mapped an array from it; make the dataset anew")
-        if found.st_size < self.offset + self.length:
-            raise Error(f"{self.path}: it is shorter than when the dataset mapped an array from it")
+        if (status.st_dev, status.st_ino) != (device, inode):
+            raise Error(f"{self.path} was replaced after the dataset mapped it; make the dataset again")
+        if changed is not None and (status.st_size, status.st_mtime_ns) != (size, changed):
+            raise Error(f"{self.path} has changed since the dataset mapped it; make the dataset again")
+        if status.st_size < self.offset + self.length:
+            raise Error(f"{self.path} was truncated after the dataset mapped it; make the dataset again")
 
 
 class Copied:
-    """Bytes in place of a Source."""
+    """Bytes instead of a Source."""
 
     __slots__ = ("memory",)
 
@@ -149,8 +149,8 @@ class Copied:
 
 
 class Travel:
-    """Reduces arrays and tensors for one pickle. `popen` is that of the child that is started, None for a pickle that
-    other processes read."""
+    """Reduces arrays and tensors for one pickle. `popen` is the Popen of the child being started, or None for a pickle
+    that other processes read."""
 
     def __init__(self, popen: Any = None) -> None:
         self.memory, self.popen = memory_kinds.Memory(), popen
@@ -158,8 +158,8 @@ class Travel:
         self._held: list[Descriptor] = []
 
     def reduce(self, value: Any) -> _Reduction | None:
-        """The `(function, arguments)` for a value in mapped memory; None for any other. Raises Unreachable, and Error
-        if the file has become shorter."""
+        """The `(function, arguments)` for a value in mapped memory; None for any other value. Raises Unreachable, and
+        Error if the file was truncated."""
         region = self.memory.region(value)
         if region is None or (self.popen is not None and region.key not in _met):
             return None
@@ -167,8 +167,8 @@ class Travel:
         if object_graph.is_array(value):
             start = region.offset_of(value.__array_interface__["data"][0]) - source.offset
             writeable, memmap = bool(value.flags.writeable), sys.modules["numpy"].memmap
-            more = tuple(getattr(value, name, None) for name in _OF_MEMMAP) if type(value) is memmap else None
-            return attach_array, (source, start, value.dtype, value.shape, value.strides, writeable, more)
+            attributes = tuple(getattr(value, name, None) for name in _OF_MEMMAP) if type(value) is memmap else None
+            return attach_array, (source, start, value.dtype, value.shape, value.strides, writeable, attributes)
         from recstore.values import tensors
 
         start = region.offset_of(tensors.bare(value).data_ptr()) - source.offset
@@ -177,26 +177,25 @@ class Travel:
     def source(self, region: Region, value: Any) -> Source:
         """The Source of a value in a region. Raises Unreachable."""
         if region.key is None:
-            raise Unreachable("this system does not tell which file it is; open it there, in __setstate__")
+            raise Unreachable("this system does not tell the file; open it in the worker, in __setstate__")
         _check_form(value)
         if is_of_torch(region, value):
-            raise Unreachable("torch sends it by descriptors of its own")
+            raise Unreachable("torch sends it by its own descriptors")
         low, high = memory_kinds.extent(value)  # type: ignore[misc]
         if high > region.high or low < region.low:
             raise Unreachable("it is mapped in several parts; map it in one")
         if not region.shared and memory_kinds.was_written(low, high):
-            raise Unreachable("it was written to, and its file was not; numpy.save() it and map that file")
+            raise Unreachable("it was changed in memory but not in its file; numpy.save() it and map that file")
         access = _access(region, value)
         key = region.low, access
         if key not in self._sources:
             self._sources[key] = self._new_source(region, access)
         if region.offset_of(high) > self._sources[key].offset + self._sources[key].length:
-            raise _shorter(region)
+            raise _truncated(region)
         return self._sources[key]
 
     def obstacle(self, value: Any) -> str | None:
-        """Why a child that is started by spawn cannot map a value in mapped memory, which is then sent as a copy; None
-        if it can."""
+        """Why a spawned child cannot map a value in mapped memory, and is sent a copy instead; None if it can."""
         region: Any = self.memory.region(value)
         if is_of_torch(region, value):
             return None
@@ -210,35 +209,35 @@ class Travel:
 
     def _new_source(self, region: Region, access: str) -> Source:
         try:
-            found = os.stat(region.path)
+            status = os.stat(region.path)
         except (OSError, ValueError):
-            found = None
-        if found is not None and stat.S_ISREG(found.st_mode) and _is_mapped_from(region, found):
-            # A child finds the very file that its parent has mapped. Later readers may find another in its place.
+            status = None
+        if status is not None and stat.S_ISREG(status.st_mode) and _is_mapped_from(region, status):
+            # A child opens the file that its parent has mapped. Later readers may find another file there.
             is_fixed = self.popen is None and region.is_of_file and access != _WRITE
-            return _source(region, access, found, found.st_mtime_ns if is_fixed else None)
-        held = None if self.popen is None else Descriptor.of(region, access)
-        passed = {} if held is None else self.popen.__dict__.setdefault("_recstore_fds", {})
-        if held is None or len(passed) >= handles.MAX_PASSED_FDS:
+            return _source(region, access, status, status.st_mtime_ns if is_fixed else None)
+        descriptor = None if self.popen is None else Descriptor.of(region, access)
+        passed = {} if descriptor is None else self.popen.__dict__.setdefault("_recstore_fds", {})
+        if descriptor is None or len(passed) >= handles.MAX_PASSED_FDS:
             if not region.is_of_file:
-                raise Nameless("it has no name; that of multiprocessing.shared_memory.SharedMemory has one")
-            raise Nameless("its file was removed or replaced; map the new one")
-        self._held.append(held)  # until the child has started
-        number = passed[held.key] = passed.get(held.key) or self.popen.duplicate_for_child(held.fd)
-        return _source(region, access, os.fstat(held.fd), None, self.popen.DupFd(number))
+                raise Nameless("it has no name; memory of multiprocessing.shared_memory.SharedMemory has one")
+            raise Nameless("its file was removed or replaced; map the new file")
+        self._held.append(descriptor)  # until the child has started
+        number = passed[descriptor.key] = passed.get(descriptor.key) or self.popen.duplicate_for_child(descriptor.fd)
+        return _source(region, access, os.fstat(descriptor.fd), None, self.popen.DupFd(number))
 
 
-def _source(region: Region, access: str, found: os.stat_result, changed: int | None, descriptor: Any = None) -> Source:
-    length = min(region.high - region.low, found.st_size - region.offset)
+def _source(region: Region, access: str, status: os.stat_result, changed: int | None, descriptor: Any = None) -> Source:
+    length = min(region.high - region.low, status.st_size - region.offset)
     if length <= 0:
-        raise _shorter(region)
-    identity = found.st_dev, found.st_ino, found.st_size, changed
+        raise _truncated(region)
+    identity = status.st_dev, status.st_ino, status.st_size, changed
     return Source(region.path, identity, region.offset, length, access, descriptor)
 
 
-def _shorter(region: Region) -> Error:
-    # Reading the array, to send a copy of it, would end the process.
-    return Error(f"{region.path}: it is shorter than an array that is mapped from it; map it anew")
+def _truncated(region: Region) -> Error:
+    # An Error and not a copy, since reading the array would crash the process (SIGBUS).
+    return Error(f"{region.path} was truncated and is shorter than an array that maps it; map it again")
 
 
 def _access(region: Region, value: Any) -> str:
@@ -246,46 +245,46 @@ def _access(region: Region, value: Any) -> str:
         return _COPY
     if object_graph.is_array(value):
         return _WRITE if region.writable and value.flags.writeable else _READ
-    return _WRITE if region.writable else _COPY  # torch has no read-only tensors: a write would end the process
+    return _WRITE if region.writable else _COPY  # torch has no read-only tensors, so a write would crash the process
 
 
 def _check_form(value: Any) -> None:
-    """Raises Unreachable for an array or tensor that its bytes alone do not make again."""
+    """Raises Unreachable for an array or tensor that cannot be rebuilt from its bytes alone."""
     if object_graph.is_array(value):
         numpy = sys.modules["numpy"]
         if type(value) not in (numpy.ndarray, numpy.memmap):
             lost = "mask" if hasattr(numpy, "ma") and object_graph.is_a(value, numpy.ma.MaskedArray) else "class"
             name = object_graph.type_name(value)
-            raise Unreachable(f"it is a {name}; numpy.asarray() of it is mapped there, without its {lost}")
+            raise Unreachable(f"it is a {name}; numpy.asarray() of it can be mapped, without its {lost}")
         if value.dtype.hasobject:
             raise Unreachable("it holds Python objects; make it a list, .tolist()")
     else:
         from recstore.values import tensors
 
         if tensors.gradient_of(value) == (True, False):
-            raise Unreachable("it has a gradient and was calculated; .detach() it")
+            raise Unreachable("it has a gradient and is not a leaf; .detach() it")
 
 
 def is_of_torch(region: Region, value: Any) -> bool:
-    """Whether torch has made this shared memory. It sends such memory by itself."""
+    """Whether torch made this shared memory. torch also sends it."""
     from recstore.values import tensors
 
     return object_graph.is_tensor(value) and not region.is_of_file and tensors.bare(value).is_shared()
 
 
-# ---- Which file a mapping is of ----
+# ---- The file of a mapping ----
 
 
-def _numbers(found: os.stat_result) -> Key:
-    """The device and inode of a stat, as in the maps."""
-    return f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}", found.st_ino
+def _numbers(status: os.stat_result) -> Key:
+    """The device and inode of a file, as in the maps."""
+    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", status.st_ino
 
 
-def _is_mapped_from(region: Region, found: os.stat_result) -> bool:
-    """Whether a region is mapped from the file that has its path now, of which `found` is the stat."""
-    if _numbers(found) == region.key:
+def _is_mapped_from(region: Region, status: os.stat_result) -> bool:
+    """Whether a region maps the file that is at its path now, with the given status."""
+    if _numbers(status) == region.key:
         return True
-    # overlayfs and btrfs have other numbers in the maps than in stat. The same file has the same numbers in the maps.
+    # overlayfs and btrfs show other numbers in the maps than in stat, so compare with a new mapping of the file.
     try:
         fd = os.open(region.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -306,17 +305,17 @@ def _key_of(mapping: FileMapping) -> Key | None:
 
 
 def _descriptor_of(region: Region, access: str) -> int | None:
-    """A descriptor of this process for the file of a region that allows the access; None if there is none."""
+    """A descriptor of this process for the file of a region that allows the access, or None."""
     import fcntl
 
-    wanted = (os.O_RDWR,) if access == _WRITE else (os.O_RDONLY, os.O_RDWR)
+    modes = (os.O_RDWR,) if access == _WRITE else (os.O_RDONLY, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
         try:
-            found = os.fstat(int(name))
+            status = os.fstat(int(name))
             mode = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE
         except OSError:
-            continue  # that with which the folder was read
-        if _numbers(found) == region.key and mode in wanted:
+            continue  # the descriptor of the folder, which is closed now
+        if _numbers(status) == region.key and mode in modes:
             return int(name)
     return None
 
@@ -325,33 +324,33 @@ def _descriptor_of(region: Region, access: str) -> int | None:
 
 
 def is_mapped_there(value: Any, travel: Travel) -> bool:
-    """Whether a child that is started by spawn would map a value, instead of being sent its bytes."""
+    """Whether a spawned child would map a value instead of being sent its bytes."""
     region = travel.memory.region(value) if _met else None
     return region is not None and region.key in _met and travel.obstacle(value) is None
 
 
 class Met:
-    """The arrays and tensors in mapped memory that one call of share_dataset or audit meets. All of them stay."""
+    """The arrays and tensors in mapped memory that one call of share_dataset or audit meets. They are not replaced."""
 
     def __init__(self) -> None:
         self.travel = Travel()
         self._refused: set[str] = set()
-        # By the id of a value: the value, its Region, and what keeps a spawned worker from mapping it.
-        self._found: dict[int, tuple[Any, Region, str | None]] = {}
+        # id of a value -> (the value, its Region, why a spawned worker cannot map it)
+        self._mapped: dict[int, tuple[Any, Region, str | None]] = {}
 
     def reason(self, value: Any) -> str | None:
-        """Why an array or tensor stays; None for one in private memory."""
+        """Why an array or tensor is not replaced; None if it is in private memory."""
         region = self.travel.memory.region(value)
         if region is None:
             return None
         obstacle = self.travel.obstacle(value)
-        self._found[id(value)] = value, region, obstacle
+        self._mapped[id(value)] = value, region, obstacle
         if obstacle is None:
             return f"{region}; share_dataset lets spawned workers map it too" if region.is_of_file else str(region)
-        return f"{region}; a spawned worker is sent a copy, as {obstacle}"
+        return f"{region}; a spawned worker is sent a copy, because {obstacle}"
 
     def refuses(self, value: Any) -> str | None:
-        """Why a list or dict that holds a value cannot be stored; None for a value in private memory. For
+        """Why a list or dict that holds `value` is not stored; None if the value is in private memory. For
         trust.Writer."""
         region = self.travel.memory.region(value)
         if region is None:
@@ -364,41 +363,41 @@ class Met:
         return reason in self._refused
 
     def settle(self) -> None:
-        """From now on, what lies in the same files travels as a place in its file."""
-        if self._found:
-            _met.update(region.key for _, region, _ in self._found.values() if region.key is not None)
-            register({type(value) for value, _, _ in self._found.values()})
+        """Makes arrays and tensors in these files travel as an offset from now on."""
+        if self._mapped:
+            _met.update(region.key for _, region, _ in self._mapped.values() if region.key is not None)
+            register({type(value) for value, _, _ in self._mapped.values()})
 
     def sizes(self, method: str) -> tuple[int, int, int]:
-        """`(files, sent, there)`: the bytes of the files that the values lie in, which are in memory once for all
-        processes; the bytes that a worker is sent for the values until `settle` lets it map them; and the bytes of
-        those that it maps already. A forked worker is sent nothing."""
+        """`(files, sent, attached)`: the bytes of the mapped files, which are in memory once for all processes; the
+        bytes that a worker is sent until `settle` lets it map them; the bytes that a worker maps already. A forked
+        worker is sent nothing."""
         files: dict[int, int] = {}
-        sent = there = 0
-        for value, region, obstacle in self._found.values():
+        sent = attached = 0
+        for value, region, obstacle in self._mapped.values():
             low, high = memory_kinds.extent(value)  # type: ignore[misc]
             if region.is_of_file:
                 files[low] = max(high, files.get(low, 0))
             if method == "fork":
                 continue
             if obstacle is None and (region.key in _met or object_graph.is_tensor(value)):
-                there += high - low  # torch moves a tensor to shared memory and sends no bytes
+                attached += high - low  # torch moves a tensor to shared memory and sends no bytes
             elif obstacle is None:
                 sent += high - low
-        return sum(high - low for low, high in files.items()), sent, there
+        return sum(high - low for low, high in files.items()), sent, attached
 
 
 def register(kinds: Iterable[type] = ()) -> None:
-    """Lets the pickler of the start methods ask this module about arrays, tensors and the classes `kinds` of them."""
+    """Registers this module with the pickler of the start methods, for arrays, tensors and the classes `kinds`."""
     from multiprocessing.reduction import ForkingPickler
 
     numpy: Any = sys.modules.get("numpy")
     torch: Any = sys.modules.get("torch")
-    known = set(kinds)
-    known |= {numpy.ndarray, numpy.memmap} if hasattr(numpy, "memmap") else set()
-    known |= {torch.Tensor, torch.nn.Parameter} if "torch.multiprocessing.reductions" in sys.modules else set()
-    for kind in known:
-        ForkingPickler.register(kind, _reduce)
+    classes = set(kinds)
+    classes |= {numpy.ndarray, numpy.memmap} if hasattr(numpy, "memmap") else set()
+    classes |= {torch.Tensor, torch.nn.Parameter} if "torch.multiprocessing.reductions" in sys.modules else set()
+    for cls in classes:
+        ForkingPickler.register(cls, _reduce)
 
 
 def _reduce(value: Any) -> Any:
@@ -415,8 +414,8 @@ def _reduce(value: Any) -> Any:
 
 
 def _reduced(value: Any, popen: Any) -> _Reduction | None:
-    """The `(function, arguments)` for a value in mapped memory while a child is being started; None if it is to be sent
-    as ever."""
+    """The `(function, arguments)` for a value in mapped memory while a child is being started; None for the usual
+    pickling."""
     if not _met:
         return None
     if "_recstore_travel" not in popen.__dict__:
@@ -433,8 +432,8 @@ def _reduced(value: Any, popen: Any) -> _Reduction | None:
 
 
 def _copied(tensor: Any) -> _Reduction | None:
-    """The tensor with a copy of its bytes. torch would move the tensor of this process to other memory instead, away
-    from the arrays and processes that share this."""
+    """The tensor with a copy of its bytes. torch would move the tensor of this process to new memory instead, and so
+    detach it from arrays and processes that share the old memory."""
     from recstore.values import tensors
 
     if tensors.gradient_of(tensor) == (True, False):
@@ -442,24 +441,24 @@ def _copied(tensor: Any) -> _Reduction | None:
     return attach_tensor, (Copied(tensor_forms.bytes_of(tensors.bare(tensor)).copy()), 0, tensor_forms.Form.of(tensor))
 
 
-def warn(region: Region, value: Any, why: Unreachable) -> None:
-    """Says once for each region that a copy of it is sent."""
-    key = region.key, str(why)
+def warn(region: Region, value: Any, reason: Unreachable) -> None:
+    """Warns that a copy of a region is sent, once for each region and reason."""
+    key = region.key, str(reason)
     if key in _warned:
         return
     _warned.add(key)
     import logging
 
     low, high = memory_kinds.extent(value)  # type: ignore[misc]
-    text = "another process is sent a copy of %s %s, as %s"
-    logging.getLogger("recstore").warning(text, size_text(high - low), region, why)
+    text = "another process is sent a copy of %s %s, because %s"
+    logging.getLogger("recstore").warning(text, size_text(high - low), region, reason)
 
 
-# The functions that are asked in turn, each for the reduction of a value for a child; shared_arrays adds its own.
+# Functions that are tried in turn to reduce a value for a child; shared_arrays adds its own.
 reducers = [_reduced]
 
 
-# ---- Arriving ----
+# ---- Receiving ----
 
 
 def attach_array(
@@ -472,7 +471,7 @@ def attach_array(
     memmap: tuple[Any, ...] | None,
 ) -> Any:
     """The array in another process; unpickling calls this. `memmap` has the attributes of a numpy.memmap, or is None.
-    Raises Error if the file is another one or has changed."""
+    Raises Error if the file was replaced or has changed."""
     import numpy as np
 
     mapping = source.mapping()
@@ -486,5 +485,5 @@ def attach_array(
 
 
 def attach_tensor(source: Source | Copied, start: int, form: Form) -> Any:
-    """The tensor in another process; unpickling calls this. Raises Error as `attach_array`."""
+    """The tensor in another process; unpickling calls this. Raises Error like `attach_array`."""
     return form.over(source.mapping(), start)

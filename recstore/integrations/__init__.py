@@ -1,4 +1,4 @@
-"""Adapters for the libraries in which people load their datasets. Importing one of its modules patches nothing."""
+"""Adapters for libraries that load datasets. Importing an adapter patches nothing."""
 
 from recstore.later import later
 

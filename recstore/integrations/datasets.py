@@ -1,5 +1,5 @@
-"""`SharedDataset`: a dataset of Hugging Face's `datasets` as a store that one process of a machine makes, with the
-features' decoding and `with_transform` of a Dataset, and the way back to one."""
+"""`SharedDataset`: a dataset of Hugging Face's `datasets` as a store that one process of a machine makes, with decoding
+of features, `with_transform`, and conversion back to a Dataset."""
 
 from __future__ import annotations
 
@@ -36,19 +36,18 @@ class SharedDataset:
     """The rows of a Hugging Face Dataset in a store, for a training loop.
 
     Args:
-        source: a Dataset or IterableDataset; or a function without arguments that returns one. With `shared` only the
-            process that builds calls the function: ``lambda: load_dataset("imdb", split="train")``.
-        options: those of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-            `timeout` as of :func:`recstore.shared`. The fingerprint is that of the Dataset, or is derived from the code
-            of the function. An IterableDataset needs a `fingerprint`.
+        source: a Dataset or IterableDataset, or a function without arguments that returns one, such as
+            ``lambda: load_dataset("imdb", split="train")``. With `shared` only the building process calls it.
+        options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+            and `timeout` as in :func:`recstore.shared`. The default fingerprint is the Dataset's own, or is derived
+            from the code of the function. An IterableDataset needs a `fingerprint`.
 
-    ``x[3]`` is a row as a dict, ``x[2:5]`` and ``x[[3, 1]]`` are dicts of columns, and ``x["text"]`` is a column: the
-    values are those of the Dataset, and images, audio and the like are decoded when they are read. A format or
-    transform of the Dataset is not taken over. ``store`` is the :class:`recstore.RecordList` of the rows as they are
-    stored. torch's DataLoader reads a batch at once.
+    As in a Dataset, ``x[3]`` is a row as a dict, ``x[2:5]`` and ``x[[3, 1]]`` are dicts of columns, and ``x["text"]``
+    is a column. Images, audio and the like are decoded on read. A format or transform of the Dataset does not apply.
+    ``store`` is the :class:`recstore.RecordList` of the rows, not decoded. torch's DataLoader reads a batch at once.
 
-    Raises TypeError for another source; the exceptions of the function; EncodeError for a value that cannot be stored.
-    Safe to read from several threads at once, if the transform is.
+    Raises TypeError for another source, the exceptions of the function, EncodeError for a value that cannot be stored.
+    Reading is thread-safe if the transform is.
 
     >>> import datasets
     >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]})
@@ -83,7 +82,7 @@ class SharedDataset:
         return self._batch(self._own(self.store[key]))
 
     def __getitems__(self, indices: Iterable[int]) -> list[_Row]:
-        """A list of the rows at `indices`, which go through the transform as one batch."""
+        """The rows at `indices`, transformed as one batch."""
         return self._rows(self._own(self.store).get_many(indices))
 
     def __iter__(self) -> Iterator[_Row]:
@@ -91,7 +90,7 @@ class SharedDataset:
             yield self._rows([row])[0]
 
     def _own(self, rows: Any) -> Any:
-        """The rows for reading; a transform may change what it is given."""
+        """The rows for reading, without checks for changes if there is a transform, which may change its input."""
         return rows if self._transform is None else rows._unwatched()
 
     def _decoded(self, row: _Row) -> _Row:
@@ -120,11 +119,11 @@ class SharedDataset:
             return column
         return [self.features.decode_example({name: value})[name] for value in column]
 
-    # ---- As a Dataset ----
+    # ---- The interface of a Dataset ----
 
     @property
     def column_names(self) -> list[str] | None:
-        """The names of the columns; None if the source did not know them."""
+        """The names of the columns; None if the source does not know them."""
         return None if self.features is None else list(self.features)
 
     @property
@@ -133,8 +132,8 @@ class SharedDataset:
         return len(self.store)
 
     def with_transform(self, transform: _Transform) -> Self:
-        """The dataset with a function that is called with each batch that is read, a dict of columns, and returns
-        another, as of a Dataset; of a single row it is a batch of one. None removes the transform."""
+        """The dataset with a transform, as in a Dataset: a function from a batch, a dict of columns, to another batch.
+        It is called on each read; a single row is a batch of one. None removes the transform."""
         out = copy.copy(self)
         out._transform = transform
         return out
@@ -150,12 +149,12 @@ class SharedDataset:
         return out
 
     def shuffle(self, seed: int | None = None) -> Self:
-        """The dataset in the order in which a Dataset is after ``shuffle(seed=seed)``, over the same store."""
+        """The dataset in the order of a Dataset after ``shuffle(seed=seed)``, over the same store."""
         return self.select(np.random.default_rng(seed).permutation(len(self)))
 
     def to_hf(self) -> Any:
-        """The rows as a Dataset with the same features, without a Python object for a row. A transform does not take
-        part. Raises ImportError without pyarrow."""
+        """The rows as a Dataset with the same features, without the transform. Makes no Python object per row. Raises
+        ImportError without pyarrow."""
         import pyarrow
 
         if self.features is not None and not len(self):
@@ -172,15 +171,15 @@ class SharedDataset:
 
 
 class _Rows(Source[dict[str, Any]]):
-    """The rows of a dataset, or of the one that a function returns."""
+    """The rows of a dataset, or of the dataset that a function returns."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
         self.is_dataset = type(source).__module__.partition(".")[0] == "datasets"
         if not (self.is_dataset or callable(source)):
             raise TypeError(
-                f"SharedDataset takes a Dataset, an IterableDataset or a function that returns one, not a"
-                f" {type(source).__name__}"
+                "SharedDataset takes a Dataset, an IterableDataset or a function that returns one, not "
+                f"{an(type(source).__name__)}"
             )
 
     def append_to(self, builder: Any) -> None:
@@ -201,7 +200,7 @@ class _Rows(Source[dict[str, Any]]):
         if own is None:
             raise TypeError(
                 f"SharedDataset(): {an(type(self.source).__name__)} has no fingerprint; give fingerprint=, a text that"
-                " says which data it is"
+                " identifies the data"
             )
         return f"datasets {own}"
 

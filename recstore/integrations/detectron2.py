@@ -27,41 +27,40 @@ if TYPE_CHECKING:
 
 __all__ = ["get", "get_detection_dataset_dicts", "serializer"]
 
-register(BoxMode)  # each annotation has one; without it attached processes would read Records in its place
+register(BoxMode)  # each annotation has one; attached processes would read a Record instead
 
 _LIST = "dataset_dicts"
 _PLAIN = (type(None), bool, int, float, str, bytes, os.PathLike)
 
 
 def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **options: Any) -> RecordView[dict[str, Any]]:
-    """The dataset dicts of registered datasets as a :class:`recstore.RecordView`, in place of the function of this name
-    in ``detectron2.data``.
+    """The dataset dicts of registered datasets as a :class:`recstore.RecordView`. Replaces the function of this name in
+    ``detectron2.data``.
 
     Args:
         names: a name in ``DatasetCatalog``, or a list of them.
-        args, options: those of detectron2's function, such as `filter_empty` and `proposal_files`; and
-            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`. One process
-            of the machine then calls detectron2's function. The others attach, parse nothing, and get the entries of
-            ``MetadataCatalog`` that it has for these names. Without `shared` this process has a store of its own, which
-            its workers read without a copy.
+        args, options: the arguments of detectron2's function, such as `filter_empty` and `proposal_files`; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as in :func:`recstore.shared`. One process
+            of the machine then calls detectron2's function. The others attach without parsing, and get its entries of
+            ``MetadataCatalog`` for these names. Without `shared` this process makes its own store, which its workers
+            read without a copy.
 
-    Pass the result on: ``build_detection_train_loader(cfg, dataset=dicts)``. detectron2 then neither copies nor
+    Pass the result to ``build_detection_train_loader(cfg, dataset=dicts)``. detectron2 then neither copies nor
     serializes it.
 
-    The fingerprint is derived from the code of the registered functions, but not of the functions that these call; from
-    all arguments; and from the size and time of the local files that arguments and metadata name. Raises what
-    detectron2 raises; EncodeError for dicts or metadata that cannot be stored. Safe to read from several threads at
-    once.
+    The default fingerprint is derived from the code of the registered functions (not of functions that they call), from
+    all arguments, and from the size and time of local files that arguments and metadata name. Raises the exceptions of
+    detectron2, EncodeError for dicts or metadata that cannot be stored. Reading is thread-safe.
     """
     names = [names] if isinstance(names, str) else list(names)
-    own = {name: options.pop(name) for name in parts.SHARING if name in options}
+    sharing_options = {name: options.pop(name) for name in parts.SHARING if name in options}
     load = functools.partial(data.get_detection_dataset_dicts, names, *args, **options)
-    return _loaded("get_detection_dataset_dicts", names, load, own)
+    return _loaded("get_detection_dataset_dicts", names, load, sharing_options)
 
 
 def get(name: str, **options: Unpack[Sharing]) -> RecordView[dict[str, Any]]:
-    """The dicts of one registered dataset, unfiltered, in place of ``DatasetCatalog.get``. `options` and the result are
-    those of :func:`get_detection_dataset_dicts`."""
+    """The dicts of one registered dataset, unfiltered. Replaces ``DatasetCatalog.get``. `options` and the result are as
+    in :func:`get_detection_dataset_dicts`."""
     for option in options:
         if option not in parts.SHARING:
             raise TypeError(f"get() got an unexpected keyword argument {option!r}")
@@ -71,15 +70,15 @@ def get(name: str, **options: Unpack[Sharing]) -> RecordView[dict[str, Any]]:
 def serializer(
     shared: str | None = None, **options: Any
 ) -> Callable[[Iterable[dict[str, Any]]], records.RecordList[dict[str, Any]]]:
-    """A function for the argument `serialize` of ``detectron2.data.DatasetFromList``, and for
-    ``set_default_dataset_from_list_serialize_method``: it turns a list of dicts into a store.
+    """A function that turns a list of dicts into a store, for the argument `serialize` of
+    ``detectron2.data.DatasetFromList`` and for ``set_default_dataset_from_list_serialize_method``::
 
         with set_default_dataset_from_list_serialize_method(serializer(shared="coco-train")):
             loader = build_detection_train_loader(cfg)
 
-    With ``shared="name"`` all processes of the machine that bring equal lists have one store; `options` are then
-    `keep`, `dir` and `timeout` as of :func:`recstore.shared`. Each process holds its list until then: only
-    :func:`get_detection_dataset_dicts` saves that.
+    With ``shared="name"`` all processes of the machine with equal lists share one store; `options` are then `keep`,
+    `dir` and `timeout` as in :func:`recstore.shared`. Each process still makes its list first. To avoid that, use
+    :func:`get_detection_dataset_dicts`.
     """
     for option in options:
         if option not in parts.SHARING or shared is None or option == "fingerprint":
@@ -102,9 +101,9 @@ def _loaded(
     if options.get("shared") is not None and options.get("fingerprint") is None:
         options["fingerprint"] = _fingerprint(caller, names, load)
     lists, rest = parts.of(parts.store(caller, _Dicts(names, load), options))
-    for name, known in rest["metadata"].items():
+    for name, stored in rest["metadata"].items():
         metadata = data.MetadataCatalog.get(name)
-        for key, value in known.items():
+        for key, value in stored.items():
             if key not in vars(metadata):
                 setattr(metadata, key, value)
     return lists[_LIST]
@@ -118,15 +117,15 @@ class _Dicts(parts.PartsSource):
         self.names, self.load = names, load
 
     def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
-        found = self.load()
-        yield _LIST, found if hasattr(found, "__iter__") else map(found.__getitem__, range(len(found)))
+        dicts = self.load()
+        yield _LIST, dicts if hasattr(dicts, "__iter__") else map(dicts.__getitem__, range(len(dicts)))
 
     def rest(self) -> dict[str, Any]:
         metadata = {name: dict(data.MetadataCatalog.get(name).as_dict()) for name in self.names}
-        for name, known in metadata.items():
-            for key, value in known.items():
-                what = f"{key} in the metadata of the dataset {name!r}"
-                parts.require_storable(value, what, "set it in every process, after the dataset was loaded")
+        for name, entries in metadata.items():
+            for key, value in entries.items():
+                description = f"{key} in the metadata of the dataset {name!r}"
+                parts.require_storable(value, description, "set it in every process, after the dataset was loaded")
         return {"metadata": metadata}
 
 
@@ -134,20 +133,18 @@ class _Dicts(parts.PartsSource):
 
 
 def _fingerprint(caller: str, names: Sequence[str], load: functools.partial[Any]) -> str:
-    """The globals of the registered functions do not count, because the catalogs of detectron2 are among them, and
-    loading changes these."""
-    functions = [data.DatasetCatalog[name] for name in names if name in data.DatasetCatalog]
-    given = [_parts(function) for function in functions]
-    known = [data.MetadataCatalog.get(name).as_dict().get("json_file") for name in names]
-    values = list(_flat([caller, *given, *known, *load.args, *load.keywords.items()]))
+    """The default fingerprint. It leaves out globals of the registered functions, because they include the catalogs of
+    detectron2, which loading changes."""
+    functions = [_parts(data.DatasetCatalog[name]) for name in names if name in data.DatasetCatalog]
+    json_files = [data.MetadataCatalog.get(name).as_dict().get("json_file") for name in names]
+    values = list(_flat([caller, *functions, *json_files, *load.args, *load.keywords.items()]))
     plain = [value for value in values if isinstance(value, (*_PLAIN, types.CodeType))]
     files = sorted({os.fspath(text) for text in plain if isinstance(text, (str, os.PathLike)) and os.path.isfile(text)})
     return fingerprints.derive(functools.partial(dict, plain=plain, stamps=fingerprints.of_files(files)))
 
 
 def _parts(function: Any) -> list[Any]:
-    """The code of a function and the values that it was made with: arguments of functools.partial, closure, defaults,
-    the object of a method."""
+    """The code of a function and its values: arguments of functools.partial, closure, defaults, object of a method."""
     out = []
     while isinstance(function, functools.partial):
         out += [*function.args, *function.keywords.items()]
@@ -162,7 +159,7 @@ def _parts(function: Any) -> list[Any]:
         try:
             out.append(cell.cell_contents)
         except ValueError:
-            continue  # the variable has no value yet
+            continue  # the cell is empty
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
     return [*out, *defaults, function.__module__, function.__qualname__, function.__code__]
 

@@ -1,5 +1,5 @@
-"""Manifests of lhotse over stores: `CutSet`, `RecordingSet` and `SupervisionSet` that read their items one by one, with
-random access. One process of a machine reads the JSONL file."""
+"""Manifests of lhotse over stores: `CutSet`, `RecordingSet` and `SupervisionSet`, lazy and with random access. One
+process of a machine reads the JSONL file."""
 
 from __future__ import annotations
 
@@ -35,18 +35,17 @@ if TYPE_CHECKING:
         where: Callable[[Any], object] | None
         n_rows: int | None
 else:
-    _Manifest = object  # the class of lhotse beside it has the methods
+    _Manifest = object  # the other base class, from lhotse, has the methods
 
 __all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
 
 
 class Items:
-    """The items of a manifest, such as cuts, over a store of their dicts. To lhotse it is a lazy manifest: every
-    iteration makes new objects, and no list of them is held.
+    """The items of a manifest, such as cuts, over a store of their dicts. For lhotse it is a lazy manifest: each
+    iteration makes new objects and keeps no list of them.
 
-    ``items[3]`` is an item, ``items["id"]`` the one with that id, and ``items[2:5]`` or ``items[[3, 1]]`` other Items
-    over the same store. The first lookup of an id makes an index where the store has none. Safe to read from several
-    threads at once.
+    ``items[3]`` is an item, ``items["id"]`` is the item with that id, and ``items[2:5]`` or ``items[[3, 1]]`` are Items
+    over the same store. If the store has no index of ids, the first lookup of an id makes one. Thread-safe.
     """
 
     def __init__(self, store: RecordList[dict[str, Any]]) -> None:
@@ -57,7 +56,7 @@ class Items:
         return len(self.store)
 
     def __iter__(self) -> Iterator[Any]:
-        return map(deserialize_item, self.store._unwatched())  # which takes keys out of the dicts
+        return map(deserialize_item, self.store._unwatched())  # deserialize_item removes keys of the dicts
 
     @overload
     def __getitem__(self, key: int | str) -> Any: ...
@@ -66,8 +65,8 @@ class Items:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return deserialize_item(self.by_id[key])
-        found = self.store._unwatched()[key]
-        return deserialize_item(found) if isinstance(found, dict) else Items(found)
+        selected = self.store._unwatched()[key]
+        return deserialize_item(selected) if isinstance(selected, dict) else Items(selected)
 
     def __add__(self, other: Any) -> Any:
         return Items(self.store + other.store) if isinstance(other, Items) else LazyIteratorChain(self, other)
@@ -79,10 +78,10 @@ class Items:
 
     @property
     def by_id(self) -> RecordDict[str, dict[str, Any]]:
-        """A RecordDict from each id to the dict of its item."""
+        """A RecordDict from ids to the dicts of the items."""
         if self._by_id is None:
-            found = self.store.index_by("id")
-            self._by_id = found._with_values(found._values._unwatched())
+            index = self.store.index_by("id")
+            self._by_id = index._with_values(index._values._unwatched())
         return self._by_id
 
     def __repr__(self) -> str:
@@ -93,23 +92,22 @@ _ARGUMENTS = ("errors", "columns", "where", "n_rows")  # of sources.jsonl
 
 
 class _OverStore(_Manifest):  # type: ignore[misc]
-    """The methods of manifests that a store answers by itself. Manifests that come of it by `filter` and `map` are
-    lhotse's own lazy ones."""
+    """The methods of manifests that use the store directly. `filter` and `map` return lhotse's own lazy manifests."""
 
     @classmethod
     def from_jsonl_lazy(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
-        """The manifest of JSONL files, also packed ones.
+        """The manifest of JSONL files, which may be compressed.
 
         Args:
-            path: a path, a pattern or a list of these, as :func:`recstore.read_jsonl` takes it.
+            path: a path, a pattern or a list of these, as in :func:`recstore.read_jsonl`.
             options: the arguments of :func:`recstore.sources.jsonl` and the options of :class:`recstore.RecordList`;
-                and ``shared="name"`` for one copy on a machine, with `keep`, `fingerprint`, `dir` and `timeout`.
+                and ``shared="name"`` for one copy per machine, with `keep`, `fingerprint`, `dir` and `timeout`.
 
         Raises OSError for a file that cannot be read, and InputError for a bad line.
         """
-        given: dict[str, Any] = {"index_by": "id", **options}
-        chosen = {name: given.pop(name) for name in _ARGUMENTS if name in given}
-        return cls(Items(parts.store("from_jsonl", jsonl_files.jsonl(path, **chosen), given)))
+        build: dict[str, Any] = {"index_by": "id", **options}
+        arguments = {name: build.pop(name) for name in _ARGUMENTS if name in build}
+        return cls(Items(parts.store("from_jsonl", jsonl_files.jsonl(path, **arguments), build)))
 
     @classmethod
     def from_jsonl(cls, path: Files, **options: Unpack[_JsonlOptions]) -> Self:
@@ -132,7 +130,7 @@ class _OverStore(_Manifest):  # type: ignore[misc]
         return (other if isinstance(other, str) else other.id) in self.data.by_id
 
     def shuffle(self, rng: random.Random | None = None, buffer_size: int = 10_000) -> Self:
-        """The manifest in the order that `rng` gives a list of it: a full shuffle, not one within a buffer."""
+        """The manifest in the order in which `rng` shuffles a list: a full shuffle, without a buffer."""
         if not isinstance(self.data, Items):
             return super().shuffle(rng, buffer_size)  # type: ignore[no-any-return]
         order = array("q", range(len(self)))
@@ -140,25 +138,25 @@ class _OverStore(_Manifest):  # type: ignore[misc]
         return type(self)(self.data[order])
 
     def split(self, num_splits: int, shuffle: bool = False, drop_last: bool = False) -> list[Any]:
-        """The manifest in `num_splits` parts of equal size, as a list."""
+        """A list of `num_splits` manifests of equal size."""
         if not isinstance(self.data, Items):
             return super().split(num_splits, shuffle=shuffle, drop_last=drop_last)  # type: ignore[no-any-return]
         parts = split_sequence(range(len(self)), num_splits=num_splits, shuffle=shuffle, drop_last=drop_last)
         return [type(self)(self.data[part]) for part in parts]
 
-    def subset(self, first: int | None = None, last: int | None = None, **chosen: Any) -> Any:
-        """The first or last items; other choices as lhotse makes them."""
+    def subset(self, first: int | None = None, last: int | None = None, **options: Any) -> Any:
+        """The first or last items. lhotse handles all other arguments."""
         count = first if last is None else last
-        others = [value for value in (first if last is not None else None, *chosen.values()) if value is not None]
+        others = [value for value in (first if last is not None else None, *options.values()) if value is not None]
         if not isinstance(self.data, Items) or others or count is None or count <= 0:
-            return super().subset(first=first, last=last, **chosen)
+            return super().subset(first=first, last=last, **options)
         return type(self)(self.data[:count] if last is None else self.data[-count:])
 
 
 class CutSet(_OverStore, lhotse.CutSet):  # type: ignore[misc]
     """lhotse's CutSet over a store; `from_file`, `from_jsonl` and `from_jsonl_lazy` take ``shared="name"``.
 
-    All samplers that take lazy manifests work, `SimpleCutSampler` with a full shuffle.
+    All samplers for lazy manifests work; `SimpleCutSampler` shuffles fully.
 
     >>> import json, os, tempfile
     >>> cut = {"id": "a", "start": 0, "duration": 2.5, "channel": 0, "supervisions": [], "type": "MonoCut"}
@@ -180,22 +178,22 @@ class SupervisionSet(_OverStore, lhotse.SupervisionSet):  # type: ignore[misc]
 
 
 def load_manifest(path: Files, **options: Unpack[_JsonlOptions]) -> CutSet | RecordingSet | SupervisionSet:
-    """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, by the kind of the first item. `path` and
-    `options` are as of ``CutSet.from_file``; a file object, which is read only once, cannot be given.
+    """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, depending on the first item. `path` and
+    `options` are as in ``CutSet.from_file``, except that `path` cannot be a file object, which is readable only once.
 
-    Raises OSError, InputError, TypeError for a file object, and ValueError for files without an item or with items of
+    Raises OSError, InputError, TypeError for a file object, and ValueError for files without items or with items of
     another kind.
     """
     if hasattr(path, "read") and not isinstance(path, os.PathLike):
         raise TypeError(
-            "load_manifest reads the first item beforehand: give a path, or call CutSet.from_file or another"
+            "load_manifest reads the first item separately: give a path, or call CutSet.from_file or the like"
         )
     with jsonl_files.read_jsonl(path, errors=options.get("errors", "raise"), n_rows=1) as first:
         if not len(first):
-            raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
+            raise ValueError(f"{path}: a manifest without items has no kind: use CutSet.from_file or the like")
         kind = resolve_manifest_set_class(deserialize_item(first._unwatched()[0]))
-    known: tuple[type[CutSet | RecordingSet | SupervisionSet], ...] = (CutSet, RecordingSet, SupervisionSet)
-    for cls in known:
+    classes: tuple[type[CutSet | RecordingSet | SupervisionSet], ...] = (CutSet, RecordingSet, SupervisionSet)
+    for cls in classes:
         if issubclass(cls, kind):
             return cls.from_file(path, **options)
-    raise ValueError(f"{path}: {an(kind.__name__)} cannot be over a store; load it with lhotse.load_manifest")
+    raise ValueError(f"{path}: {an(kind.__name__)} cannot use a store; load it with lhotse.load_manifest")

@@ -1,5 +1,5 @@
-"""mmengine's `BaseDataset` over a store, and `SharedData`, a mixin for dataset classes of other packages such as mmdet:
-one process of a machine loads and filters the annotations."""
+"""mmengine's `BaseDataset` over a store, and `SharedData`, a mixin for dataset classes of packages such as mmdet. One
+process of a machine loads and filters the annotations."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from recstore.containers.records import RecordView
 else:
-    _Mixed = object  # the class beside it has the methods
+    _Mixed = object  # the other base class has the methods
 
 __all__ = ["BaseDataset", "SharedData"]
 
-# Attributes that neither decide which records are loaded nor are set by loading them.
-_OWN = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
+# Attributes that loading neither depends on nor sets.
+_IGNORED = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
 
 
 class SharedData(_Mixed):  # type: ignore[misc]
@@ -37,19 +37,19 @@ class SharedData(_Mixed):  # type: ignore[misc]
         class SharedCoco(SharedData, CocoDataset):
             pass
 
-    The constructor takes, beside the arguments of the class, ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-    `timeout` as of :func:`recstore.shared`. One process of the machine then runs `full_init` of the class: it loads,
-    parses, filters and takes `indices`. The others attach, load nothing, and get the attributes that loading sets, such
-    as `cat2label` and the entries of `metainfo`. Without `shared`, this process has a store of its own, which its
+    The constructor takes the arguments of the class, and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+    `timeout` as in :func:`recstore.shared`. One process of the machine then runs `full_init` of the class, which loads,
+    parses, filters and applies `indices`. The others attach without loading, and get the attributes that loading sets,
+    such as `cat2label` and the entries of `metainfo`. Without `shared`, this process makes its own store, which its
     workers read without a copy. `serialize_data` has no effect.
 
-    The fingerprint is derived from the class, its attributes before loading, except `pipeline`, and the size and time
-    of each local file that an attribute names. `not_shared` names attributes that loading sets, that cannot be stored,
-    and that the class does not need afterwards.
+    The default fingerprint is derived from the class, its attributes before loading, except `pipeline`, and the size
+    and time of each local file that an attribute names. If loading sets attributes that cannot be stored and are not
+    needed afterwards, list them in `not_shared`.
 
     `get_data_info`, `get_subset`, `get_subset_`, `lazy_init` and the wrappers of mmengine work as before. A subset is a
-    view. Raises EncodeError for records or attributes that cannot be stored, and the exceptions of the class. Safe to
-    read from several threads at once.
+    view. Raises EncodeError for records or attributes that cannot be stored, and the exceptions of the class. Reading
+    is thread-safe.
     """
 
     not_shared: Sequence[str] = ()
@@ -61,7 +61,7 @@ class SharedData(_Mixed):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
 
     def full_init(self) -> None:
-        """Loads the annotations, or attaches to the store of the process that did."""
+        """Loads the annotations, or attaches to the store of the process that loaded them."""
         if self._fully_initialized:
             return
         source, options = _DataList(self, super().full_init), dict(self._recstore)
@@ -83,9 +83,9 @@ class SharedData(_Mixed):  # type: ignore[misc]
             return inherited(idx)  # type: ignore[no-any-return]
         if not self._fully_initialized:
             self.full_init()
-        # mmengine would make a deep copy; a record that is read is a copy already.
-        own = self.data_list._unwatched() if isinstance(self.data_list, records.RecordList) else self.data_list
-        info: dict[str, Any] = own[idx]
+        # mmengine makes a deep copy here, but a read from a store is a copy already.
+        data_list = self.data_list._unwatched() if isinstance(self.data_list, records.RecordList) else self.data_list
+        info: dict[str, Any] = data_list[idx]
         info["sample_idx"] = idx if idx >= 0 else len(self) + idx
         return info
 
@@ -98,7 +98,7 @@ class SharedData(_Mixed):  # type: ignore[misc]
 
 
 class BaseDataset(SharedData, _BaseDataset):  # type: ignore[misc]
-    """mmengine's BaseDataset whose annotations are loaded by one process of a machine; see :class:`SharedData`.
+    """mmengine's BaseDataset. One process of a machine loads the annotations; see :class:`SharedData`.
 
     >>> import json, os, tempfile
     >>> document = {"metainfo": {"classes": ["cat"]}, "data_list": [{"img_path": "1.jpg"}, {"img_path": "2.jpg"}]}
@@ -112,7 +112,7 @@ class BaseDataset(SharedData, _BaseDataset):  # type: ignore[misc]
 
 
 class _DataList(parts.PartsSource):
-    """The annotations that `load`, a dataset's own full_init, makes."""
+    """The annotations that `load`, the dataset's original full_init, makes."""
 
     loaded = False
 
@@ -122,7 +122,7 @@ class _DataList(parts.PartsSource):
 
     def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         dataset = self.dataset
-        self.before = {name: _held(value) for name, value in vars(dataset).items() if name not in _OWN}
+        self.before = {name: _snapshot(value) for name, value in vars(dataset).items() if name not in _IGNORED}
         serialize, dataset.serialize_data = dataset.serialize_data, False
         try:
             self.load()
@@ -136,19 +136,19 @@ class _DataList(parts.PartsSource):
         changed = {
             name: value
             for name, value in vars(self.dataset).items()
-            if name not in (*_OWN, "_metainfo", "_fully_initialized", *self.dataset.not_shared)
+            if name not in (*_IGNORED, "_metainfo", "_fully_initialized", *self.dataset.not_shared)
             and not (name in self.before and _same(self.before[name], value))
         }
         for name, value in changed.items():
             _require_storable(self.dataset, name, value)
-        known = self.before.get("_metainfo", {})
-        metainfo = {name: value for name, value in self.dataset._metainfo.items() if name not in known}
+        before = self.before.get("_metainfo", {})
+        metainfo = {name: value for name, value in self.dataset._metainfo.items() if name not in before}
         _require_storable(self.dataset, "metainfo", metainfo)
         return {"attributes": changed, "metainfo": metainfo}
 
 
-def _held(value: Any) -> Any:
-    """The value, or a copy of one that loading may change in place."""
+def _snapshot(value: Any) -> Any:
+    """The value, or a copy if loading may change it in place."""
     return copy.deepcopy(value) if isinstance(value, (list, dict, set)) else value
 
 
@@ -157,17 +157,17 @@ def _same(before: object, after: object) -> bool:
         return True
     try:
         return type(before) is type(after) and bool(before == after)
-    except (TypeError, ValueError):  # arrays have no single answer
+    except (TypeError, ValueError):  # such as arrays
         return False
 
 
 def _require_storable(dataset: SharedData, name: str, value: object) -> None:
-    instead = "delete it at the end of load_data_list, or name it in the class attribute not_shared"
-    parts.require_storable(value, f"{type(dataset).__name__}.{name}, which loading sets,", instead)
+    remedy = "delete it at the end of load_data_list, or name it in the class attribute not_shared"
+    parts.require_storable(value, f"{type(dataset).__name__}.{name}, which loading sets,", remedy)
 
 
 def _fingerprint(dataset: SharedData) -> str:
-    state = {name: value for name, value in vars(dataset).items() if name not in _OWN}
+    state = {name: value for name, value in vars(dataset).items() if name not in _IGNORED}
     texts = [text for value in state.values() for text in (value if isinstance(value, (list, tuple)) else [value])]
     files = [text for text in texts if isinstance(text, (str, os.PathLike)) and os.path.isfile(text)]
     stamps = fingerprints.of_files(files)

@@ -1,5 +1,5 @@
-"""Several lists of records in one store, as a COCO document has them: the records of one list after another, and a last
-record with their counts and with everything else."""
+"""Several lists of records in one store, such as the lists of a COCO document: the concatenated records, and a last
+record with the lengths of the lists and everything else."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ _COUNTS = "recstore parts"
 SHARING = ("shared", "keep", "fingerprint", "dir", "timeout")
 
 
-def store(caller: str, source: Source[Any], given: Mapping[str, Any]) -> Any:
-    """The store of a source. `given` are options of a build, and ``shared="name"`` with `keep`, `fingerprint`, `dir`
-    and `timeout` as of :func:`recstore.shared`: one process of the machine then builds, and the others attach."""
-    given = dict(given)
-    chosen = {option: given.pop(option) for option in SHARING if option in given}
-    name = chosen.pop("shared", None)
-    build_options.of(caller, given, SHARING)
+def store(caller: str, source: Source[Any], options: Mapping[str, Any]) -> Any:
+    """The store of a source. `options` are build options, and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+    `timeout` as in :func:`recstore.shared`: one process of the machine then builds, and the others attach."""
+    build = dict(options)
+    by_name = {option: build.pop(option) for option in SHARING if option in build}
+    name = by_name.pop("shared", None)
+    build_options.of(caller, build, SHARING)
     if name is not None:
-        return sharing.shared(name, source, **chosen, **given)
-    if chosen:
-        raise TypeError(f"{caller}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
-    return (dicts.RecordDict if source.pairs else records.RecordList)(source, **given)
+        return sharing.shared(name, source, **by_name, **build)
+    if by_name:
+        raise TypeError(f"{caller}(): {', '.join(by_name)} belong to shared=, the name to share the store by")
+    return (dicts.RecordDict if source.pairs else records.RecordList)(source, **build)
 
 
 class PartsSource(reading.FileSource):
     """A source of several lists, for one build. `inputs` are the Inputs that it reads, or an empty list."""
 
     def parts(self, bar: reading.FileBar) -> Iterator[tuple[str, Iterable[Any]]]:
-        """Yields `(name, iterable of records)` of each list. `bar` is a reading.FileBar."""
+        """Yields `(name, records)` of each list."""
         raise NotImplementedError
 
     def rest(self) -> dict[str, Any]:
-        """The dict of everything else, asked for after the lists were read."""
+        """Everything else as a dict. Called after the lists were read."""
         return {}
 
     def split(self) -> None:
         return None
 
     def _begun(self) -> Self:
-        self.stamps = [one.stamp() for one in self.inputs]
+        self.stamps = [file.stamp() for file in self.inputs]
         return self
 
     def _read(self, builder: Any, progress: bool) -> None:
@@ -64,12 +64,12 @@ class PartsSource(reading.FileSource):
                 counted = _Counted(records)
                 builder.extend(counted)
                 counts.append((name, counted.count))
-                del records, counted  # frees a list that is stored before the next one is made
+                del records, counted  # frees the list before the next one is made
         builder.extend([{_COUNTS: counts, "rest": self.rest()}])
 
 
 class _Counted:
-    """An iterable that counts its items while it is iterated over."""
+    """An iterable that counts its items during iteration."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         self.records = records
@@ -82,9 +82,8 @@ class _Counted:
 
 
 def of(store: RecordList[Any]) -> tuple[dict[str, RecordView[Any]], dict[str, Any]]:
-    """`(lists, rest)` of the store of a PartsSource: a dict from each list's name to a view of its records, and the
-    dict of everything else. Raises ValueError for another store, which somebody else shares under the same name and
-    fingerprint."""
+    """`(lists, rest)` of the store of a PartsSource: the lists as a dict of views by name, and the dict of everything
+    else. Raises ValueError for another store, which other code shares under the same name and fingerprint."""
     last = store[-1] if len(store) else None
     if not isinstance(last, dict) or _COUNTS not in last:
         raise ValueError(f"{store!r} was not built by this adapter; choose another name or fingerprint")
@@ -95,10 +94,9 @@ def of(store: RecordList[Any]) -> tuple[dict[str, RecordView[Any]], dict[str, An
     return lists, last["rest"]
 
 
-def require_storable(value: object, what: str, instead: str) -> None:
-    """Raises EncodeError for a value of the rest that cannot be stored. `what` names the value, `instead` is the
-    advice."""
+def require_storable(value: object, name: str, remedy: str) -> None:
+    """Raises EncodeError for a value of the rest that cannot be stored, with its `name` and a `remedy`."""
     try:
         records.RecordList([value]).close()
     except EncodeError as error:
-        raise EncodeError(f"{what} cannot be stored: {error}; {instead}") from None
+        raise EncodeError(f"{name} cannot be stored: {error}; {remedy}") from None

@@ -1,4 +1,4 @@
-"""`COCO`, the class of pycocotools over stores: the annotation file is parsed by one process of a machine."""
+"""`COCO`, the class of pycocotools over stores. One process of a machine parses the annotation file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ class COCO(_COCO):  # type: ignore[misc]
     """The COCO class of pycocotools, with its own methods, over a store instead of lists and dicts.
 
     Args:
-        annotation_file: the path of a JSON file, also of a packed one such as ``.json.gz``, or a URL that fsspec knows.
-            None makes an empty object, as pycocotools does.
-        options: those of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-            `timeout` as of :func:`recstore.shared`. One process of the machine then parses the file and makes the
-            indexes, and the others attach, to stores named "name", "name.images" and "name.rest". Without `shared` this
-            process has stores of its own, which its workers read without a copy.
+        annotation_file: the path of a JSON file, which may be compressed, such as ``.json.gz``, or a URL of fsspec.
+            None makes an empty object, as in pycocotools.
+        options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+            and `timeout` as in :func:`recstore.shared`. One process of the machine then parses the file and makes the
+            indexes. The others attach to its stores, named "name", "name.images" and "name.rest". Without `shared` this
+            process makes its own stores, which its workers read without a copy.
 
     ``dataset`` has a :class:`recstore.RecordList` for each list of the file. ``anns``, ``imgs``, ``cats``,
-    ``imgToAnns`` and ``catToImgs`` are :class:`recstore.RecordDict` over the same bytes. Every read gives new objects:
-    to change an annotation in one place does not change it in another. `loadRes` gives a plain object of pycocotools
-    with the results.
+    ``imgToAnns`` and ``catToImgs`` are :class:`recstore.RecordDict` over the same bytes. Every read makes new objects,
+    so a change to one does not show in another. `loadRes` returns a plain object of pycocotools with the results.
 
-    Raises OSError for a file that cannot be read; InputError for one that holds no COCO document, or that changes while
-    it is read; KeyError for an annotation without an id. Safe to read from several threads at once.
+    Raises OSError for a file that cannot be read, InputError for a file that is not a COCO document or changes while it
+    is read, KeyError for an annotation without an id. Reading is thread-safe.
 
     >>> import json, os, tempfile
     >>> document = {"images": [{"id": 7}], "annotations": [{"id": 1, "image_id": 7, "category_id": 3, "area": 2.5}],
@@ -65,21 +64,20 @@ class COCO(_COCO):  # type: ignore[misc]
         super().__init__()
         if annotation_file is None:
             if options:
-                raise TypeError(f"COCO(): without a file there is nothing for {', '.join(options)}")
+                raise TypeError(f"COCO(): {', '.join(options)} need an annotation_file")
             return
         for name in ("name", "save", "index_by", "group_by"):
             if name in options:
                 raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
         files = inputs.resolve(annotation_file)
-        # All builds begin here: a file that changes between two of them is an error, too.
-        apart = {name: JsonSource(files, (name,))._begun() for name in _APART}
+        # Note the files' stamps before the first build, so that a change between two builds is an error too.
+        sources = {name: JsonSource(files, (name,))._begun() for name in _SUFFIXES}
         lists, rest = parts.of(parts.store("COCO", _Document(files), _shared_as(options, ".rest")))
         for name in rest["apart"]:
             indexes: dict[str, Any] = {"index_by": "id"}
             if name == "annotations":
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
-            chosen = {**_shared_as(options, _APART[name]), **indexes}
-            lists[name] = parts.store("COCO", apart[name], chosen)
+            lists[name] = parts.store("COCO", sources[name], {**_shared_as(options, _SUFFIXES[name]), **indexes})
         values = rest["values"]
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
@@ -93,10 +91,10 @@ class COCO(_COCO):  # type: ignore[misc]
         return f"<COCO: {', '.join(counts) or 'no annotations'}>"
 
     def createIndex(self) -> None:
-        """Makes `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` of `dataset`: over its stores, or, if a caller put
-        plain lists there, by the method of pycocotools."""
-        present = [self.dataset[name] for name in ("annotations", "images", "categories") if name in self.dataset]
-        if not all(isinstance(one, records.RecordList) for one in present):
+        """Makes `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` over the stores in `dataset`. If a caller put plain
+        lists there, the method of pycocotools does it."""
+        lists = [self.dataset[name] for name in ("annotations", "images", "categories") if name in self.dataset]
+        if not all(isinstance(value, records.RecordList) for value in lists):
             super().createIndex()
             return
         self.anns, self.imgs, self.cats = {}, {}, {}
@@ -113,57 +111,56 @@ class COCO(_COCO):  # type: ignore[misc]
             self.cats = self.dataset["categories"].index_by("id")
 
 
-# The arrays with stores of their own, which have saved indexes: the end of the store's name.
-_APART = {"annotations": "", "images": ".images"}
+# The arrays that get separate stores, with saved indexes -> the suffix of the store's name.
+_SUFFIXES = {"annotations": "", "images": ".images"}
 
 
-def _shared_as(options: Any, ending: str) -> dict[str, Any]:
+def _shared_as(options: Any, suffix: str) -> dict[str, Any]:
     name = options.get("shared")
-    return {**options, "shared": name + ending} if isinstance(name, str) else options
+    return {**options, "shared": name + suffix} if isinstance(name, str) else options
 
 
 class _Document(parts.PartsSource):
-    """The other arrays of a COCO document, read in pieces, and in the rest everything else: the order of the keys, the
-    names of arrays in stores of their own, and the other values."""
+    """The other arrays of a COCO document, read in pieces. The rest has the order of the keys, the names of the arrays
+    in separate stores, and the other values."""
 
     def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
         if len(self.inputs) != 1:
-            raise InputError(f"COCO reads one file, and {len(self.inputs)} were given; make one object for each")
+            raise InputError(f"COCO reads one file, not {len(self.inputs)}; make one object for each")
         file = next(bar.files())
         self.order: dict[str, None] = {}
-        self.apart: dict[str, None] = {}
+        self.separate: dict[str, None] = {}
         self.values: dict[str, Any] = {}
         with inputs.damage_of(file), file.open() as opened:
             document = json_document.Document(opened, file.name)
             document.begin()
             if document.need() != ord("{"):
-                raise InputError(
-                    f"{file.name}: the JSON is not an object; a COCO file is one, with images and annotations"
-                )
+                raise InputError(f"{file.name}: a COCO file must be a JSON object with images and annotations")
             for name in document.members():
                 self.order[name] = None
                 is_array = document.need() == ord("[")
                 if is_array:
-                    self.values.pop(name, None)  # of a repeated key the last value counts
-                if is_array and name in _APART:
-                    self.apart[name] = None
+                    self.values.pop(name, None)  # the last value of a repeated key counts
+                if is_array and name in _SUFFIXES:
+                    self.separate[name] = None
                     document.skip((name,))
                     bar.moved()
                 elif is_array:
                     yield name, self.elements(document, name, bar)
                 elif document.need() == ord("{"):
-                    self.values[name] = {k: v for one in self.elements(document, name, bar) for k, v in one.items()}
+                    members = self.elements(document, name, bar)
+                    self.values[name] = {key: value for member in members for key, value in member.items()}
                 else:
                     self.values[name] = document.scalar()
             if document.peek() is not None:
                 raise document.wrong("something follows the document")
 
     def elements(self, document: Any, name: str, bar: Any) -> Iterator[Any]:
-        """Yields the elements of the array that begins here, or the members of the object as dicts."""
+        """The elements of the array that begins here, or the members of the object as dicts."""
         source = JsonSource(list(self.inputs), (name,), document.open())
         for piece in source.pieces_in(self.inputs[0], document, bar, 0):
             yield from piece.values()
 
     def rest(self) -> dict[str, Any]:
-        apart = [name for name in self.apart if name not in self.values]
-        return {"order": list(self.order), "apart": apart, "values": self.values}
+        separate = [name for name in self.separate if name not in self.values]
+        return {"order": list(self.order), "apart": separate, "values": self.values}

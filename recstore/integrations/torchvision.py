@@ -32,21 +32,21 @@ _Vision = datasets.VisionDataset
 
 
 class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
-    """torchvision's DatasetFolder whose `samples` and `targets` are a :class:`recstore.RecordView` and a view of one
-    field over a store.
+    """torchvision's DatasetFolder over a store: `samples` is a :class:`recstore.RecordView`, `targets` a view of its
+    second field.
 
     Args:
-        root, loader, extensions, transform, target_transform, is_valid_file, allow_empty: as torchvision's.
-        options: those of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-            `timeout` as of :func:`recstore.shared`: one process of the machine lists the files, and the others attach.
-            The fingerprint is derived from the path of `root`, the times of `root` and of the class folders, and the
-            other arguments. A change in a folder below a class folder needs another `fingerprint`.
+        root, loader, extensions, transform, target_transform, is_valid_file, allow_empty: as in torchvision.
+        options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+            and `timeout` as in :func:`recstore.shared`: one process of the machine lists the files, the others attach.
+            The default fingerprint is derived from the path of `root`, the times of `root` and the class folders, and
+            the other arguments. It does not cover folders below a class folder; if they change, give another one.
 
-    The files, their order, the classes and their numbers are those of torchvision. A subclass may override
+    The files, their order, the classes and their numbers are the same as in torchvision. A subclass may override
     `find_classes` and `make_dataset`.
 
-    Raises what torchvision raises: FileNotFoundError for a folder without classes or a class without files. Safe to
-    read from several threads at once.
+    Raises FileNotFoundError for a folder without classes or a class without files, like torchvision. Reading is
+    thread-safe.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
         allow_empty: bool = False,
         **options: Unpack[SharedOptions],
     ) -> None:
-        # torchvision's own constructor would hold all samples and all targets as lists.
+        # torchvision's own constructor would make lists of all samples and targets.
         _Vision.__init__(self, root, transform=transform, target_transform=target_transform)
         source = _Folder(self, extensions, is_valid_file, allow_empty)
         lists, rest = parts.of(parts.store(type(self).__name__, source, options))
@@ -106,11 +106,10 @@ class CocoDetection(datasets.CocoDetection):  # type: ignore[misc]
     """torchvision's CocoDetection whose `coco` is :class:`recstore.integrations.pycocotools.COCO`.
 
     Args:
-        root, annFile, transform, target_transform, transforms: as torchvision's.
-        options: as of that class: ``shared="name"`` for one copy on a machine, `keep` and others.
+        root, annFile, transform, target_transform, transforms: as in torchvision.
+        options: the options of that class, such as ``shared="name"`` for one copy per machine.
 
-    ``ids`` has the sorted ids of the images, as a view. Raises what that class raises. Safe to read from several
-    threads at once.
+    ``ids`` is a view of the sorted ids of the images. Raises the exceptions of that class. Reading is thread-safe.
     """
 
     def __init__(
@@ -135,12 +134,12 @@ class CocoCaptions(CocoDetection, datasets.CocoCaptions):  # type: ignore[misc]
 
 
 def _sorted(ids: records.RecordList[int]) -> records.RecordList[int]:
-    """A view of ids in their order. If they are in order already, which is usual, it needs no index array."""
-    before = None
-    for one in ids:
-        if before is not None and one < before:
+    """The ids in ascending order. If they are sorted already, as usual, this is `ids` itself, with no index array."""
+    previous = None
+    for item in ids:
+        if previous is not None and item < previous:
             return ids.sorted_by(int)
-        before = one
+        previous = item
     return ids
 
 
@@ -152,7 +151,7 @@ class _Folder(parts.PartsSource):
     ) -> None:
         super().__init__([])
         self.dataset, self.root = dataset, dataset.root
-        self.chosen = {"extensions": extensions, "is_valid_file": is_valid_file}
+        self.options = {"extensions": extensions, "is_valid_file": is_valid_file}
         self.allow_empty = allow_empty
 
     def parts(self, bar: Any) -> Iterator[tuple[str, Iterable[Any]]]:
@@ -165,18 +164,18 @@ class _Folder(parts.PartsSource):
     def samples(self) -> Iterator[tuple[str, int]]:
         make = self.dataset.make_dataset
         if make is not datasets.DatasetFolder.make_dataset:
-            yield from make(self.root, class_to_idx=self.class_to_idx, allow_empty=self.allow_empty, **self.chosen)
+            yield from make(self.root, class_to_idx=self.class_to_idx, allow_empty=self.allow_empty, **self.options)
             return
-        # Class after class, so that the list of one class alone is held.
+        # Class by class, so that only the list of one class is in memory.
         empty = {}
         for name in sorted(self.class_to_idx):
-            one = {name: self.class_to_idx[name]}
-            found = make(self.root, class_to_idx=one, allow_empty=True, **self.chosen)
-            if not found:
-                empty.update(one)
-            yield from found
+            class_to_idx = {name: self.class_to_idx[name]}
+            samples = make(self.root, class_to_idx=class_to_idx, allow_empty=True, **self.options)
+            if not samples:
+                empty.update(class_to_idx)
+            yield from samples
         if not self.class_to_idx or empty and not self.allow_empty:
-            make(self.root, class_to_idx=empty, **self.chosen)  # raises, and names the empty classes
+            make(self.root, class_to_idx=empty, **self.options)  # raises, and names the empty classes
 
     def _identity(self) -> str:
         root = os.path.abspath(self.root)
@@ -187,7 +186,7 @@ class _Folder(parts.PartsSource):
             for name in ("find_classes", "make_dataset")
             if getattr(type(self.dataset), name) is not getattr(datasets.DatasetFolder, name)
         ]
-        content = {**self.chosen, "allow_empty": self.allow_empty, "overridden": overridden, "root": self.root}
+        content = {**self.options, "allow_empty": self.allow_empty, "overridden": overridden, "root": self.root}
         return fingerprints.derive(functools.partial(dict, folders=folders, stamps=stamps, **content))
 
 

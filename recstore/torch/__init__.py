@@ -1,18 +1,18 @@
-"""Data loading for PyTorch over a store: datasets, batches as tensors, a loader of threads, and samplers.
+"""Data loading for PyTorch over a store: datasets, batches as tensors, a threaded loader, and samplers.
 
     import recstore.torch
 
     f = recstore.torch.Fields(x, "image_id", "bbox", segmentation="jagged")
     loader = recstore.torch.Loader(f, batch_size=256, shuffle=True)
 
-Importing this package imports torch; `import recstore` does not import this package. Without PyTorch it has
-`Fields(..., output="numpy")` alone.
+Importing this package imports torch; `import recstore` does not import this package. Without PyTorch only
+`Fields(..., output="numpy")` works.
 """
 
 from recstore.later import later
 from recstore.torch.optional import torch as _torch
 
-# The public names by module. Each module is imported when one of its names is first asked for.
+# The module of each public name. A module is imported on first access to one of its names.
 _LATER = {
     "Batch": "batches",
     "BatchSampler": "samplers",
@@ -32,10 +32,10 @@ _LATER = {
 
 __all__ = list(_LATER)
 _WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged"}
-_found, __dir__ = later(globals(), _LATER)
+_import_name, __dir__ = later(globals(), _LATER)
 
 
 def __getattr__(name: str) -> object:
     if _torch is None and name in _LATER and name not in _WITHOUT_TORCH:
         raise ImportError(f"recstore.torch.{name} needs PyTorch, which is not installed: pip install recstore[torch]")
-    return _found(name)
+    return _import_name(name)

@@ -1,4 +1,4 @@
-"""The public names of this room, which are imported when they are first asked for."""
+"""The public names of this package, imported on first access."""
 
 from recstore.torch.batches import Batch
 from recstore.torch.bottleneck import Headroom, headroom

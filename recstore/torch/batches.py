@@ -1,8 +1,8 @@
-"""Batch, a dict of tensors that travels between processes as one tensor or one run of bytes.
+"""Batch, a dict of tensors that travels between processes as one tensor or as bytes.
 
-A descriptor costs both processes together about a millisecond of processor time: a socket, a mapping, and a fault for
-each page. So a worker sends small batches as bytes within the message and makes shared memory only for large ones
-(bench/NOTES.md has the measure).
+Sending a file descriptor costs both processes together about a millisecond of CPU time: a socket, a mapping, and
+a fault for each page. So a worker sends small batches as bytes within the message and makes shared memory only for
+large ones (measured in bench/NOTES.md).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ SHARED_BYTES = 1 << 20
 _DTYPES = tuple(TORCH_DTYPES.values())
 _SIZES = tuple(torch.empty(0, dtype=dtype).element_size() for dtype in _DTYPES)
 _NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
-_ALIGN = 64  # a cache line, as the parts of a gather are aligned
+_ALIGN = 64  # a cache line: the alignment of the parts of a gather
 
 
 class Batch(dict[str, Any]):
     """The entries of a batch by name: tensors, `Ragged`, lists of str, decoded values.
 
-    It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: a worker sends them in
-    one piece, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that
-    keeps one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``. In a program
-    that has imported JAX, a Batch is a pytree, as a dict is: ``jax.jit(f)(batch)``. (A Batch that was made before the
-    import becomes one when the next Batch is made.)
+    It is a dict in every way. The tensors that :class:`Fields` makes are views of one buffer. A worker sends them in
+    one piece, and :meth:`to` and :meth:`pin_memory` copy them in one piece. A pickle holds the values. Keeping one
+    tensor of a batch keeps the whole buffer; ``tensor.clone()`` releases it. Once a program has imported JAX, a Batch
+    is a pytree like any dict: ``jax.jit(f)(batch)``. (A Batch made before the import becomes a pytree when the next
+    Batch is made.)
 
     >>> import torch
     >>> from recstore.torch import Batch
@@ -66,19 +66,18 @@ class Batch(dict[str, Any]):
         return super().__new__(cls)
 
     def to(self, device: Any, non_blocking: bool = False) -> Batch:
-        """A Batch whose tensors are on `device`, also those within lists, tuples and dicts; one copy moves all entries
-        that share a memory."""
+        """A Batch whose tensors are on `device`, including tensors within lists, tuples and dicts. Entries that share
+        a buffer move in one copy."""
         return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """A Batch whose tensors are in pinned memory, as DataLoader's ``pin_memory=True`` asks for it."""
+        """A Batch whose tensors are in pinned memory. A DataLoader with ``pin_memory=True`` calls it."""
         return self._moved(lambda tensor: tensor.pin_memory())
 
     def _moved(self, move: Move) -> Batch:
-        """A Batch with the memories that `move` returned, each a tensor of bytes."""
-        memories, codes = taken_apart(self)
+        buffers, codes = disassemble(self)
         codes = [(name, ("as it is", each(code[1], move)) if code[0] == "as it is" else code) for name, code in codes]
-        return put_together([move(memory) for memory in memories], codes)
+        return assemble([move(buffer) for buffer in buffers], codes)
 
     def copy(self) -> Batch:
         """A Batch with the same entries."""
@@ -87,7 +86,7 @@ class Batch(dict[str, Any]):
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Batch:
-        # The copies of tensors that share a memory share one again, by way of `memo`.
+        # `memo` keeps tensors that share a buffer sharing one.
         out = memo[id(self)] = Batch()
         for name, value in self.items():
             out[name] = copy.deepcopy(value, memo)
@@ -103,8 +102,8 @@ _is_pytree = False
 
 
 def _make_pytree(jax: Any) -> None:
-    """Tells JAX that a Batch is a pytree with the leaves of a dict. Another thread may be importing JAX: then the next
-    Batch does."""
+    """Registers Batch with JAX as a pytree with the leaves of a dict. While another thread is still importing JAX this
+    does nothing, and the next Batch tries again."""
     global _is_pytree
     tree_util: Any = getattr(jax, "tree_util", None)
     if not hasattr(tree_util, "register_pytree_with_keys"):
@@ -117,7 +116,7 @@ def _make_pytree(jax: Any) -> None:
     try:
         tree_util.register_pytree_with_keys(Batch, children, lambda names, values: Batch(zip(names, values)))
     except ValueError:
-        pass  # the program itself, or another thread, has told it
+        pass  # the program itself, or another thread, has registered it
     _is_pytree = True
 
 
@@ -126,12 +125,12 @@ def each(value: Any, move: Move) -> Any:
     if isinstance(value, Tensor):
         return move(value)
     if type(value) is list and any(map(_may_hold, value)):
-        return [each(one, move) for one in value]
+        return [each(item, move) for item in value]
     if isinstance(value, tuple) and any(map(_may_hold, value)):
-        moved = [each(one, move) for one in value]
+        moved = [each(item, move) for item in value]
         return type(value)(*moved) if hasattr(value, "_fields") else tuple(moved)
     if type(value) is dict:
-        return {key: each(one, move) for key, one in value.items()}
+        return {key: each(item, move) for key, item in value.items()}
     return value
 
 
@@ -139,11 +138,11 @@ def _may_hold(value: Any) -> bool:
     return isinstance(value, (list, tuple, dict)) or isinstance(value, Tensor)
 
 
-# ---- Memory ----
+# ---- Buffers ----
 
 
-class Memory:
-    """The memory of one batch, and tensors over it."""
+class TensorBuffer:
+    """The buffer of one batch, and tensors over it."""
 
     __slots__ = ("base", "by_name")
 
@@ -153,8 +152,8 @@ class Memory:
         self.by_name: dict[str, Tensor] = {}
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
-        """Makes `nbytes` of memory and returns a buffer over it. In a worker of a DataLoader, memory that is large is
-        shared, so that no byte of it is copied when it is sent."""
+        """Allocates `nbytes` and returns them as an array. A large buffer in a worker of a DataLoader is shared memory,
+        so sending it copies nothing."""
         size = max(-(-nbytes // _ALIGN) * _ALIGN, _ALIGN)
         if size >= SHARED_BYTES and in_worker():
             shared = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
@@ -166,7 +165,7 @@ class Memory:
         return array[:nbytes]
 
     def tensor(self, offset: int, name: str, shape: tuple[int, ...]) -> Tensor:
-        """A contiguous tensor of the dtype of that name, which begins `offset` bytes into the memory."""
+        """A contiguous tensor of the dtype `name` that begins `offset` bytes into the buffer."""
         typed = self.by_name.get(name)
         if typed is None:
             typed = self.by_name[name] = self.base.view(TORCH_DTYPES[name])
@@ -177,18 +176,18 @@ class Memory:
         return torch.tensor(values, dtype=torch.bool)
 
 
-class ArrayMemory:
-    """The memory of one batch, and arrays of numpy over it."""
+class ArrayBuffer:
+    """The buffer of one batch, and numpy arrays over it."""
 
     __slots__ = ("base",)
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
-        """Makes `nbytes` of memory and returns a buffer over it."""
+        """Allocates `nbytes` and returns them as an array."""
         self.base = numpy.empty(nbytes, numpy.uint8)
         return self.base
 
     def tensor(self, offset: int, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """A contiguous array of the dtype of that name, which begins `offset` bytes into the memory."""
+        """A contiguous array of the dtype `name` that begins `offset` bytes into the buffer."""
         return numpy.ndarray(shape, name, self.base, offset)
 
     def bools(self, values: list[bool]) -> NDArray[np.bool_]:
@@ -212,31 +211,32 @@ def jagged(values: Any, offsets: Any) -> Tensor:
     return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
-# ---- Taking a batch apart, and putting it together ----
+# ---- Disassembly ----
 
-# A batch taken apart is a list of memories, tensors of bytes, and for each entry its name and a code:
-#     (memory, dtype, offset, shape, strides)     a tensor in a memory; offset and strides in elements
+# A disassembled batch is a list of buffers, tensors of bytes, and for each entry its name and a code:
+#     (buffer, dtype, offset, shape, strides)     a tensor in a buffer; offset and strides in elements
 #     ("jagged" | "ragged", values, offsets)      the codes of the two parts
 #     ("as it is", value)                         any other value
 
 
-def taken_apart(batch: Batch, whole: bool = True) -> tuple[list[Tensor], Codes]:
-    """The memories of a batch and the codes of its entries. With `whole`, a tensor that is a small part of a memory
-    gets a memory of its own; without it such a memory is taken if it is shared."""
-    memories = _Memories()
-    codes = memories.codes(batch)
-    if memories.leave_out_the_large(whole):
-        codes = memories.codes(batch)
-    return [_as_bytes(storage) for storage in memories.storages], codes
+def disassemble(batch: Batch, keep_shared: bool = False) -> tuple[list[Tensor], Codes]:
+    """The buffers of a batch and the codes of its entries. A tensor that is a small part of a buffer, such as a row of
+    a large table that a transform added, is copied to a buffer of its own. `keep_shared` keeps such a buffer if it is
+    shared memory."""
+    buffers = _Buffers()
+    codes = buffers.codes(batch)
+    if buffers.exclude_large(keep_shared):
+        codes = buffers.codes(batch)
+    return [_as_bytes(storage) for storage in buffers.storages], codes
 
 
-class _Memories:
-    """The memories of the tensors of a batch, each once."""
+class _Buffers:
+    """The distinct buffers of the tensors of a batch."""
 
-    __slots__ = ("left_out", "numbers", "storages", "used")
+    __slots__ = ("excluded", "numbers", "storages", "used")
 
     def __init__(self) -> None:
-        self.left_out: set[int] = set()
+        self.excluded: set[int] = set()
 
     def codes(self, batch: Batch) -> Codes:
         """The codes of all entries."""
@@ -249,19 +249,18 @@ class _Memories:
             out.append((name, ("as it is", value) if code is None else code))
         return out
 
-    def leave_out_the_large(self, whole: bool) -> bool:
-        """Marks memories of which the batch has a small part, such as a row of a large table that a transform added.
-        Returns whether there is one."""
+    def exclude_large(self, keep_shared: bool) -> bool:
+        """Excludes buffers that the batch uses a small part of. Returns whether there is one."""
         for storage, used in zip(self.storages, self.used):
-            if storage.nbytes() > 4 * used + 4096 and (whole or not storage.is_shared()):
-                self.left_out.add(storage._cdata)
-        return bool(self.left_out)
+            if storage.nbytes() > 4 * used + 4096 and not (keep_shared and storage.is_shared()):
+                self.excluded.add(storage._cdata)
+        return bool(self.excluded)
 
     def code(self, value: Any) -> Code:
-        """The code of a value; None for one that is not made of plain tensors."""
+        """The code of a value, or None for a value that is not made of plain tensors."""
         if type(value) is Tensor:
             return self._code_of_tensor(value)
-        if type(value) is Unmade:
+        if type(value) is PendingJagged:
             parts = "jagged", self.code(value.values), self.code(value.offsets)
         elif type(value) is Ragged:
             parts = "ragged", self.code(value.values), self.code(value.offsets)
@@ -276,7 +275,7 @@ class _Memories:
         if not plain or tensor.is_conj() or tensor.is_neg():
             return None
         storage = tensor.untyped_storage()
-        if storage._cdata in self.left_out:
+        if storage._cdata in self.excluded:
             tensor = tensor.clone(memory_format=torch.contiguous_format)
             storage = tensor.untyped_storage()
         number = self.numbers.get(storage._cdata)
@@ -290,128 +289,127 @@ class _Memories:
 
 def _is_jagged(value: Any) -> bool:
     """Whether a value is a jagged tensor that values and offsets describe: not transposed, no gaps, no gradient."""
-    is_one = isinstance(value, Tensor) and value.layout is torch.jagged and not value.requires_grad
-    return is_one and getattr(value, "_ragged_idx", 0) == 1 and value.lengths() is None
+    is_jagged = isinstance(value, Tensor) and value.layout is torch.jagged and not value.requires_grad
+    return is_jagged and getattr(value, "_ragged_idx", 0) == 1 and value.lengths() is None
 
 
 def _as_bytes(storage: torch.UntypedStorage) -> Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
-def put_together(memories: list[Tensor], codes: Codes) -> Batch:
-    """The batch that `taken_apart` took apart, over these memories."""
+def assemble(buffers: list[Tensor], codes: Codes) -> Batch:
+    """The inverse of `disassemble`."""
     views: dict[tuple[int, int], Tensor] = {}
     out = Batch()
     for name, code in codes:
-        out[name] = _value(code, memories, views)
+        out[name] = _value(code, buffers, views)
     return out
 
 
-def _value(code: tuple[Any, ...], memories: list[Tensor], views: dict[tuple[int, int], Tensor]) -> Any:
+def _value(code: tuple[Any, ...], buffers: list[Tensor], views: dict[tuple[int, int], Tensor]) -> Any:
     kind = code[0]
     if kind == "as it is":
         return code[1]
     if kind == "ragged":
-        return Ragged(_value(code[1], memories, views), _value(code[2], memories, views))
+        return Ragged(_value(code[1], buffers, views), _value(code[2], buffers, views))
     if kind == "jagged":
-        return jagged(_value(code[1], memories, views), _value(code[2], memories, views))
+        return jagged(_value(code[1], buffers, views), _value(code[2], buffers, views))
     number, dtype, offset, shape, strides = code
     typed = views.get((number, dtype))
     if typed is None:
-        typed = views[number, dtype] = _typed(memories[number], dtype)
+        typed = views[number, dtype] = _typed(buffers[number], dtype)
     return typed.as_strided(shape, strides, typed.storage_offset() + offset)
 
 
-def _typed(memory: Tensor, number: int) -> Tensor:
-    """A tensor of the dtype of that number over the memory, whose size need be no multiple of an element's."""
-    size = memory.numel() // _SIZES[number] * _SIZES[number]
-    return (memory if size == memory.numel() else memory[:size]).view(_DTYPES[number])
+def _typed(buffer: Tensor, dtype: int) -> Tensor:
+    """The whole elements of a buffer as a tensor of `_DTYPES[dtype]`."""
+    size = buffer.numel() // _SIZES[dtype] * _SIZES[dtype]
+    return (buffer if size == buffer.numel() else buffer[:size]).view(_DTYPES[dtype])
 
 
 # ---- In a worker ----
 
 
-class Unmade(NamedTuple):
-    """A jagged tensor that is not made yet."""
+class PendingJagged(NamedTuple):
+    """The parts of a jagged tensor that is made on first access."""
 
     values: Tensor
     offsets: Tensor
 
 
-class UnsentBatch(Batch):
-    """A Batch in a worker, which makes its jagged tensors when the worker first looks at an entry.
+class LazyBatch(Batch):
+    """A Batch in a worker that makes its jagged tensors when the worker first looks at an entry.
 
-    Making one takes as long as reading the batch, and it is made again where the batch arrives."""
+    Making one takes as long as reading the batch, and the receiver makes it again."""
 
     __slots__ = ()
 
     def make(self) -> None:
-        """Makes the jagged tensors that are not made yet."""
+        """Makes the pending jagged tensors."""
         for name, value in list(dict.items(self)):
-            if type(value) is Unmade:
+            if type(value) is PendingJagged:
                 dict.__setitem__(self, name, jagged(*value))
 
 
-def _making(method: str) -> Callable[..., Any]:
+def _after_make(method: str) -> Callable[..., Any]:
     plain = getattr(dict, method)
 
     @functools.wraps(plain)
-    def made(self: UnsentBatch, *arguments: Any, **more: Any) -> Any:
+    def wrapper(self: LazyBatch, *arguments: Any, **more: Any) -> Any:
         self.make()
         return plain(self, *arguments, **more)
 
-    return made
+    return wrapper
 
 
-# All methods of a dict through which a caller sees values. `dict(batch)` and `{**batch}` take them by way of `__iter__`
-# where a subclass has its own.
+# All methods through which a caller of a dict sees values. `dict(batch)` and `{**batch}` call the `__iter__` of
+# a subclass.
 for _method in ("__eq__", "__getitem__", "__ior__", "__iter__", "__ne__", "__or__", "__repr__", "__reversed__",
                 "__ror__", "get", "items", "keys", "pop", "popitem", "setdefault", "values"):  # fmt: skip
-    setattr(UnsentBatch, _method, _making(_method))
+    setattr(LazyBatch, _method, _after_make(_method))
 
 
-# ---- The wire ----
+# ---- Pickling ----
 
 
 def packed(batch: Batch) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
     """A batch as the function that makes it and its arguments, for pickle.
 
-    Memory that is shared travels as a tensor. Other memory travels as bytes in the pickle, or, if it is large, as one
-    tensor: by value in a plain pickle, in shared memory between processes of torch.
+    Shared buffers travel as tensors. Private buffers travel as bytes in the pickle if they are small together, else as
+    one tensor: by value in a plain pickle, in shared memory between torch processes.
     """
-    memories, codes = taken_apart(batch, whole=False)
-    sent: list[Any] = list(memories)
-    kept = [memory.is_cpu and not memory.untyped_storage().is_shared() for memory in memories]
-    own = [number for number, keep in enumerate(kept) if keep]
+    buffers, codes = disassemble(batch, keep_shared=True)
+    sent: list[Any] = list(buffers)
+    private = [i for i, buffer in enumerate(buffers) if buffer.is_cpu and not buffer.untyped_storage().is_shared()]
     joined = None
-    if sum(memories[number].numel() for number in own) < SHARED_BYTES:
-        for number in own:
-            sent[number] = memories[number].numpy().tobytes()
-    elif len(own) > 1:
-        joined, places = _joined([memories[number] for number in own])
-        for number, place in zip(own, places):
-            sent[number] = place
+    if sum(buffers[i].numel() for i in private) < SHARED_BYTES:
+        for i in private:
+            sent[i] = buffers[i].numpy().tobytes()
+    elif len(private) > 1:
+        joined, ranges = _joined([buffers[i] for i in private])
+        for i, begin_end in zip(private, ranges):
+            sent[i] = begin_end
     return arrived, (sent, joined, codes)
 
 
-def _joined(memories: list[Tensor]) -> tuple[Tensor, list[tuple[int, int]]]:
-    """One memory with the bytes of several, and where those of each begin and end."""
-    places, size = [], 0
-    for memory in memories:
-        places.append((size, size + memory.numel()))
-        size += -(-memory.numel() // _ALIGN) * _ALIGN
-    whole = Memory()
-    whole.allocate(size)
-    for memory, (begin, end) in zip(memories, places):
-        whole.base[begin:end] = memory
-    return whole.base, places
+def _joined(buffers: list[Tensor]) -> tuple[Tensor, list[tuple[int, int]]]:
+    """One buffer with the bytes of several, and the `(begin, end)` of each."""
+    ranges, size = [], 0
+    for buffer in buffers:
+        ranges.append((size, size + buffer.numel()))
+        size += -(-buffer.numel() // _ALIGN) * _ALIGN
+    joined = TensorBuffer()
+    joined.allocate(size)
+    for buffer, (begin, end) in zip(buffers, ranges):
+        joined.base[begin:end] = buffer
+    return joined.base, ranges
 
 
 class Sent:
-    """A batch on its way from a worker. Where it arrives it becomes the batch, or the result of `make` of the batch.
+    """A batch on its way from a worker. It unpickles as the batch, or as `make(batch)`.
 
-    A DataLoader without a collate_fn copies every dict once more in the worker, entry by entry. This is no dict, so the
-    DataLoader hands it on as it is."""
+    A DataLoader without a collate_fn converts every dict in the worker, entry by entry. A Sent is not a dict, so the
+    DataLoader passes it on unchanged."""
 
     __slots__ = ("batch", "make")
 
@@ -428,8 +426,8 @@ def _made(make: Callable[[Batch], Any], *arguments: Any) -> Any:
 
 
 def fetcher_of(frame: FrameType | None) -> Any:
-    """The fetcher of a DataLoader if `frame` is its method that calls the dataset and the collate function, and sends
-    the result to the parent; None for any other caller, also one in C, which has no frame."""
+    """The fetcher of a DataLoader if `frame` is its method that calls the dataset and the collate function. None for
+    any other caller; a caller in C has no frame."""
     if frame is None or frame.f_globals.get("__name__") != "torch.utils.data._utils.fetch":
         return None
     return frame.f_locals.get("self")
@@ -437,12 +435,11 @@ def fetcher_of(frame: FrameType | None) -> Any:
 
 def arrived(sent: list[Any], joined: Any, codes: Codes) -> Batch:
     """The batch that `packed` described."""
-    memories = []
-    for memory in sent:
-        if type(memory) is bytes:
-            # A copy, because the caller may write to tensors, and never to bytes.
-            memory = torch.frombuffer(bytearray(memory or 1), dtype=torch.uint8)
-        elif type(memory) is tuple:
-            memory = joined[slice(*memory)]
-        memories.append(memory)
-    return put_together(memories, codes)
+    buffers = []
+    for item in sent:
+        if type(item) is bytes:
+            item = torch.frombuffer(bytearray(item or 1), dtype=torch.uint8)  # a copy: tensors are writable
+        elif type(item) is tuple:
+            item = joined[slice(*item)]
+        buffers.append(item)
+    return assemble(buffers, codes)

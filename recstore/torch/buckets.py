@@ -1,8 +1,8 @@
-"""Samplers of batches whose records are alike: of like lengths, or of one group.
+"""Samplers of batches of similar records: of similar lengths, or of one group.
 
-The records stand in buckets, each a run of rows. In an epoch each bucket has an order of its own, of which its batches
-are the runs of its batch size, and the batches of all buckets have an order. Both orders are computed as they go, so
-that batch p of an epoch is found from p alone, and an epoch begins at once.
+The records are divided into buckets, each a range of rows. An epoch shuffles each bucket, cuts it into batches, and
+shuffles the batches of all buckets. Both orders are computed on the fly, so batch p of an epoch depends on p alone, and
+an epoch begins at once.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupSampler", "LengthBatchSampler"]
 
-_LEAST_BATCHES = 2  # of a bucket, so that records meet others; fewer buckets than lengths ask for where records are few
-_STEPS = 16  # a bucket has lengths from 15/16 of its longest on
+_LEAST_BATCHES = 2  # of a bucket, so that its records mix; a small dataset gets fewer buckets
+_STEPS = 16  # the shortest record of a bucket has 15/16 of the longest length
 
 
 class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
-    """Batches from buckets. A BatchSampler by class too: accelerate asks for it."""
+    """Batches from buckets. It subclasses torch's BatchSampler because accelerate checks for that."""
 
     _unit = "batches"
-    batch_size = None  # type: ignore[assignment]  # they differ in size; accelerate drops those of another than this
+    batch_size = None  # type: ignore[assignment]  # batches differ in size; accelerate would drop those of another size
 
     def _fill_buckets(
         self,
@@ -58,12 +58,12 @@ class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
 
     @property
     def sampler(self) -> Self:  # type: ignore[override]
-        """This sampler: loaders look for ``set_epoch`` there."""
+        """The sampler itself: loaders look for ``set_epoch`` here."""
         return self
 
     def __iter__(self) -> Iterator[Any]:  # arrays, where DataLoader's type asks for lists
-        """The batches of this rank, int64 arrays. The iteration belongs to the epoch that is set when it gives its
-        first one. One thread at a time may use it."""
+        """The batches of this rank as int64 arrays. The epoch is fixed when the first batch is drawn. One thread at
+        a time may use the iterator."""
         live = self._begin()
         for taken in range(live.count):
             batch = self._batch(live.epoch, live.position(taken) % live.length)
@@ -93,38 +93,38 @@ class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
         return {**super()._identity(), **own}
 
     def state_dict(self, batches: SupportsIndex | None = None) -> dict[str, Any]:
-        """The state of the latest iteration as a dict of ints and strs; it counts the batches consumed by all ranks.
+        """The state of the latest iteration as a dict of ints and strs. It counts the batches consumed by all ranks.
 
         Args:
-            batches: how many batches of the iteration this rank's loop has consumed. None: those that the iterator has
-                given. A DataLoader with workers asks for more than the loop has seen, so there give the number.
+            batches: how many batches of the iteration this rank's loop has consumed. None: as many as the iterator has
+                yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there.
 
-        A run may go on with another number of ranks or workers, not with another batch size or length. Raises TypeError
-        for a number that is no integer, ValueError for one that the iteration does not have."""
+        A run may resume on another number of ranks or workers, but not with another batch size or length. Raises
+        TypeError if `batches` is not an integer, ValueError if the iteration has fewer."""
         return self._state(batches)
 
 
 class LengthBatchSampler(_BucketSampler):
-    """Batches of records of like lengths, with a bound on what a batch takes when its rows are padded.
+    """Batches of records of similar lengths, with a bound on the size of the padded batch.
 
     Args:
         lengths: the length of each record: a field (``x.field("n_tokens")``), a sequence or an array of ints.
-        max_tokens: the most that the longest record of a batch times the records of the batch may be.
-        max_batch: the most records of a batch; None for no such bound.
-        multiple_of: the longest record counts as rounded up to a multiple of this, as it is padded.
-        buckets: into how many runs of like lengths the records are divided. None: as many as keep lengths within a
-            sixteenth of each other, where there are records enough. Few buckets let more records meet, many pad less.
-        seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` gives the longest first.
-        drop_last: leave out the batch that is not full, at most one an epoch, of the shortest records; and the last
-            batches where their number is no multiple of world_size. False: repeat the first ones, so that each rank has
-            as many batches.
+        max_tokens: the largest padded batch: its number of records times its longest length.
+        max_batch: the most records of a batch; None: no limit.
+        multiple_of: the longest length is rounded up to a multiple of this, as padding does.
+        buckets: the number of length ranges. None: enough to keep the lengths of a bucket within a sixteenth of each
+            other, if the dataset is large enough. Fewer buckets mix more records, more buckets pad less.
+        seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields the longest first.
+        drop_last: drop the batch that is not full, at most one an epoch, made of the shortest records. Also drop the
+            last batches if their number is not a multiple of world_size. False: repeat the first batches, so that each
+            rank has as many.
 
-    Each epoch has the batches in another order, and other records of a bucket meet in them. The number of batches is
-    the same in each epoch. For ``DataLoader(dataset, batch_sampler=...)``, or with ``batch_size=None`` as `sampler`.
+    Each epoch mixes the records of a bucket anew and orders the batches anew. The number of batches is the same in each
+    epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
-    Memory: 4 bytes a record; while the constructor runs, 20. Raises ValueError that names the first record that is
-    longer than `max_tokens`, or whose length is negative, TypeError for lengths that are no integers. One thread at a
-    time may iterate.
+    Memory: 4 bytes a record; 20 while the constructor runs. Raises ValueError that names the first record that is
+    longer than `max_tokens` or has a negative length, TypeError for lengths that are not integers. One thread at a time
+    may iterate.
 
     >>> from recstore.torch import LengthBatchSampler
     >>> sampler = LengthBatchSampler([3, 9, 4, 8, 3, 1], max_tokens=18, rank=0, world_size=1, buckets=3)
@@ -166,15 +166,15 @@ class LengthBatchSampler(_BucketSampler):
 
     @property
     def buckets(self) -> list[tuple[int, int, int]]:
-        """A list of ``(longest record, records, batch size)`` of each bucket."""
+        """``(longest length, records, batch size)`` of each bucket."""
         return list(zip(self._longest, self._groups.sizes.tolist(), self._sizes.tolist()))
 
     def _divided(
         self, column: NDArray[Any], order: rows.Rows, buckets: int | None
     ) -> tuple[list[int], list[int], list[int]]:
-        """`(starts, batch sizes, longest lengths)` of the buckets over records in the order of falling lengths.
+        """`(starts, batch sizes, longest lengths)` of the buckets over records in descending order of length.
 
-        All buckets but the last have whole batches, so an epoch has one batch at most that is not full."""
+        All buckets but the last have whole batches, so at most one batch of an epoch is not full."""
         n, starts, sizes, longest = len(order), [0], [], []
         while starts[-1] < n:
             first = starts[-1]
@@ -200,21 +200,21 @@ class LengthBatchSampler(_BucketSampler):
 
 
 class GroupSampler(_BucketSampler):
-    """Batches whose records are all of one group, such as images of one aspect.
+    """Batches whose records all belong to one group, such as images of one aspect ratio.
 
     Args:
         groups: the group of each record: a field (``x.field("aspect")``), a sequence or an array.
         batch_size: the records of a batch.
-        drop_last: leave out the batches that are not full, at most one a group; and the last batches where their number
-            is no multiple of world_size. False: repeat the first ones, so that each rank has as many.
-        seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` gives group after group.
+        drop_last: drop the batches that are not full, at most one a group. Also drop the last batches if their number
+            is not a multiple of world_size. False: repeat the first batches, so that each rank has as many.
+        seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields group after group.
 
-    Each epoch has the batches in another order, and other records of a group meet in them. The number of batches is the
-    same in each epoch. For ``DataLoader(dataset, batch_sampler=...)``, or with ``batch_size=None`` as `sampler`.
+    Each epoch mixes the records of a group anew and orders the batches anew. The number of batches is the same in each
+    epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
-    Memory: 20 bytes a group and 4 bytes a record; a field whose index was saved with the store has the latter in the
-    store. Raises KeyError for a record that lacks the field, TypeError for values that cannot be hashed. One thread at
-    a time may iterate.
+    Memory: 20 bytes a group and 4 bytes a record. If the index of the field was saved with the store, the 4 bytes
+    a record are in the store. Raises KeyError for a record that lacks the field, TypeError for unhashable values. One
+    thread at a time may iterate.
 
     >>> from recstore.torch import GroupSampler
     >>> sampler = GroupSampler(["wide", "tall", "wide", "wide", "tall"], 2, rank=0, world_size=1)
@@ -240,9 +240,9 @@ class GroupSampler(_BucketSampler):
 
         if isinstance(groups, Sampler):
             raise TypeError(
-                "groups are a field, a sequence or an array with a value for each record, not "
-                f"{type(groups).__name__}. Lightning replaces samplers given as batch_sampler: give sampler=, "
-                "batch_size=None to the DataLoader"
+                "groups must be a field, a sequence or an array with a value for each record, not "
+                f"{type(groups).__name__}. Lightning replaces a batch_sampler: give the DataLoader sampler= and "
+                "batch_size=None"
             )
         self._size = places.at_least(1, batch_size, "batch_size")
         groups = rows.groups_of(groups)
@@ -250,44 +250,43 @@ class GroupSampler(_BucketSampler):
         self._fill_buckets(groups, sizes, seed, rank, world_size, drop_last, shuffle)
 
     def __repr__(self) -> str:
-        what = f"{len(self._sizes)} groups, batch_size={self._size}"
-        return f"GroupSampler({what}, seed={self.seed}, epoch={self._epoch})"
+        groups = f"{len(self._sizes)} groups, batch_size={self._size}"
+        return f"GroupSampler({groups}, seed={self.seed}, epoch={self._epoch})"
 
 
 def _padded(length: int, multiple_of: int) -> int:
-    """The length that a row is padded to. A record of length 0 counts as one of 1: a batch has to end somewhere."""
+    """The length that a row is padded to. A record of length 0 counts as length 1, so that a batch has an end."""
     return -(-max(length, 1) // multiple_of) * multiple_of
 
 
 def _lengths(lengths: Any, max_tokens: int, multiple_of: int) -> NDArray[Any]:
-    """The lengths as an array of ints that are in range."""
+    """The lengths as an array of ints. Raises if one is out of range."""
     column = rows.numbers_of(lengths, "length")
     if len(column) and column.dtype.kind not in "iu":
-        raise TypeError(f"lengths are integers, not {column.dtype}")
+        raise TypeError(f"lengths must be integers, not {column.dtype}")
     if len(column) and (low := int(column.argmin())) >= 0 and column[low] < 0:
-        raise ValueError(f"record {low} has a length of {column[low]}: lengths are 0 or more")
+        raise ValueError(f"record {low} has a length of {column[low]}: lengths must be at least 0")
     if len(column) and _padded(int(column[(high := int(column.argmax()))]), multiple_of) > max_tokens:
         raise ValueError(
-            f"record {high} has a length of {column[high]}, and a batch has room for max_tokens={max_tokens}: leave "
-            "longer records out (x.filter), cut them and give the lengths after the cut, or raise max_tokens"
+            f"record {high} has a length of {column[high]}, more than a batch of max_tokens={max_tokens} holds: filter "
+            "long records out (x.filter), truncate them and pass the truncated lengths, or raise max_tokens"
         )
     return column
 
 
 def _longest_first(column: NDArray[Any]) -> rows.Rows:
-    """The records in the order of falling lengths, and of equal lengths in their own order."""
+    """The records in descending order of length; records of equal length keep their order."""
     import numpy
 
     if len(column) == 0:
         return numpy.empty(0, numpy.uint32)
     most = int(column.max())
-    # From small ints on numpy sorts by radix.
-    reach = numpy.uint16 if most < 1 << 16 else numpy.uint64
-    return rows.small(numpy.argsort(most - column.astype(reach), kind="stable"))
+    dtype = numpy.uint16 if most < 1 << 16 else numpy.uint64  # numpy radix-sorts uint16
+    return rows.small(numpy.argsort(most - column.astype(dtype), kind="stable"))
 
 
 def _first_below(column: NDArray[Any], order: rows.Rows, first: int, least: int) -> int:
-    """The first row from `first` on whose record is not longer than `least`; found by halving."""
+    """The first row from `first` on whose record is not longer than `least`, by binary search."""
     low, high = first, len(order)
     while low < high:
         middle = (low + high) // 2

@@ -34,29 +34,28 @@ class RecordDataset(Dataset[T]):
 
     Args:
         x: a RecordList, a view of one, or the ``keys()`` or ``values()`` of a RecordDict.
-        transform: None, or a function that is called with each record and returns the sample.
-        fields: None, or the names of the fields to read, as ``x.fields`` takes them. A record has those of them that it
-            has in ``x``.
+        transform: None, or a function that takes a record and returns the sample.
+        fields: None, or the names of the fields to read, as ``x.fields`` takes them. A record that lacks one of them is
+            read without it.
 
-    ``dataset[i]`` is a sample, ``dataset[indices]`` for a list, range, slice, array or tensor of indices a list of
-    samples. An exception of the transform gets a note that names the record.
+    ``dataset[i]`` is a sample. ``dataset[indices]``, with a list, range, slice, array or tensor of indices, is a list
+    of samples. An exception in the transform gets a note that names the record.
 
-    A subclass may define ``__getitem__``, itself or through a mixin; batches then call it for each index. As for every
-    object, Python ignores a ``__getitem__`` that is assigned to an instance. A subclass may also define a method
-    ``transform``.
+    A subclass may define ``__getitem__``, itself or through a mixin; batches then call it for each index. (Python
+    ignores a ``__getitem__`` that is assigned to an instance.) A subclass may also define a method ``transform``.
 
-    A DataLoader reads whole batches also through Subset, random_split and StackDataset. ConcatDataset reads one record
-    at a time; join the stores instead, as in ``RecordDataset(a + b)``. Code finds ``__getitems__`` if it names the
-    method. The ``__getattr__`` of a wrapper is handed the name and does not find it, so the wrapper's own
-    ``__getitem__`` runs for each sample. A wrapper that wants batches defines ``__getitems__``.
+    A DataLoader reads whole batches through Subset, random_split and StackDataset as well. ConcatDataset reads one
+    record at a time; join the stores instead: ``RecordDataset(a + b)``. The ``__getattr__`` of a wrapper does not find
+    ``__getitems__``, so the wrapper's own ``__getitem__`` runs for each sample. To read batches through a wrapper,
+    define ``__getitems__`` in it.
 
-    Without a transform, reading a batch takes less time than a worker needs to send it: take ``num_workers=0``, or a
-    :class:`recstore.torch.Loader`. Workers pay for transforms that take longer than the record.
+    Without a transform, reading a batch takes less time than a worker needs to send it: use ``num_workers=0``, or a
+    :class:`recstore.torch.Loader`. Workers pay off if the transform takes longer than reading the record.
 
-    Pickled, a RecordDataset has the size of a handle. Several threads may read it at once if the transform allows that.
+    A RecordDataset pickles as a handle. Several threads may read it at once if the transform is thread-safe.
 
-    Raises TypeError for an x of another type, ValueError if ``fields`` is empty, KeyError for a field that no record
-    has, where the schemas of the store tell. Reading raises IndexError for an index that is out of range.
+    Raises TypeError for an x of another type, ValueError if ``fields`` is empty, and KeyError for a field that no
+    record has, if the schemas of the store show it. Reading raises IndexError for an index out of range.
 
     >>> import recstore, recstore.torch
     >>> x = recstore.RecordList({"path": f"{i}.jpg", "label": i % 2} for i in range(4))
@@ -93,7 +92,7 @@ class RecordDataset(Dataset[T]):
         self.records = _records(x, fields)
         if transform is not None:
             if not callable(transform):
-                raise TypeError(f"transform is a function of one record, not {type(transform).__name__}")
+                raise TypeError(f"transform must be a function of one record, not {type(transform).__name__}")
             self.transform = transform
         if self.transform is not None:
             self.records = self.records._unwatched()  # the transform may change its record
@@ -117,7 +116,7 @@ class RecordDataset(Dataset[T]):
     def __getitem__(self, index: SupportsIndex) -> T: ...
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
-            # A tensor of one index has an __index__, but is a batch of one.
+            # A tensor with one element has an __index__, but is a batch of one.
             if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
                 return self.__getitems__(_indices(index, len(self.records)))
             index = operator.index(index)
@@ -127,7 +126,7 @@ class RecordDataset(Dataset[T]):
 
     @batch_method
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[T]:
-        """A list of the samples at these indices, in their order."""
+        """The samples at `indices`, in that order."""
         if not hasattr(indices, "__len__"):
             indices = list(indices)
         if type(self).__getitem__ is not _GETITEM:
@@ -149,12 +148,11 @@ class RecordDataset(Dataset[T]):
             raise
 
     def __repr__(self) -> str:
-        given = "" if self.transform is None else f", transform={self.transform!r}"
-        return f"{type(self).__name__}({self.records!r}{given})"
+        transform = "" if self.transform is None else f", transform={self.transform!r}"
+        return f"{type(self).__name__}({self.records!r}{transform})"
 
 
-# A test or a program may replace the method of the class itself.
-_GETITEM = RecordDataset.__getitem__
+_GETITEM = RecordDataset.__getitem__  # kept here because a program may patch the class
 
 
 def _records(x: Any, fields: str | Iterable[Any] | None) -> RecordList[Any]:
@@ -162,29 +160,29 @@ def _records(x: Any, fields: str | Iterable[Any] | None) -> RecordList[Any]:
         x = RecordList(x)  # over the same bytes
     if isinstance(x, (RecordDict, RecordItems)):
         raise TypeError(
-            "a Dataset is read by positions, a RecordDict by keys: write RecordDataset(d.values()), or "
-            "RecordDataset(RecordList(d.items())) for a new store of pairs of key and record"
+            "a Dataset is read by position, a RecordDict by key: write RecordDataset(d.values()), or "
+            "RecordDataset(RecordList(d.items())) for a new store of (key, record) pairs"
         )
     if not isinstance(x, RecordList):
-        raise TypeError(f"RecordDataset reads a RecordList: write RecordDataset(RecordList(x)), not {type(x).__name__}")
+        raise TypeError(f"RecordDataset reads a RecordList, not {type(x).__name__}: write RecordDataset(RecordList(x))")
     if fields is None:
         return x
     names = (fields,) if isinstance(fields, str) else tuple(fields)
     if not names:
-        raise ValueError("fields names no field: leave it out to read whole records")
+        raise ValueError("fields is empty: leave it out to read whole records")
     out = x._only(names)
     field_names.require(x, names, sets=True)
     return out
 
 
-def _indices(given: Any, n: int) -> Any:
-    """A batch of indices: the positions of a slice; lists, ranges, arrays and tensors as they are."""
-    if isinstance(given, slice):
-        return range(*given.indices(n))
-    if isinstance(given, (str, bytes, tuple, dict, set, frozenset)) or not hasattr(given, "__iter__"):
+def _indices(index: Any, n: int) -> Any:
+    """A batch of indices: the positions of a slice; lists, ranges, arrays and tensors unchanged."""
+    if isinstance(index, slice):
+        return range(*index.indices(n))
+    if isinstance(index, (str, bytes, tuple, dict, set, frozenset)) or not hasattr(index, "__iter__"):
         raise TypeError(
-            f"an index of a dataset is an integer, a slice or a list of integers, not {type(given).__name__}"
+            f"an index of a dataset is an integer, a slice or a list of integers, not {type(index).__name__}"
         )
-    if isinstance(given, list) and any(type(index) is bool for index in given):
-        raise TypeError("an index of a dataset is no mask of bools: write RecordDataset(x[mask])")
-    return given
+    if isinstance(index, list) and any(type(item) is bool for item in index):
+        raise TypeError("a dataset does not take a mask of bools as index: write RecordDataset(x[mask])")
+    return index

@@ -1,4 +1,4 @@
-"""Fields: some fields of the records of a store as batches of tensors, read without Python objects."""
+"""Fields: selected fields of a store's records as batches of tensors, read without Python objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from recstore.containers.records import RecordList
 from recstore.text import an, counted
 from recstore.torch import layouts, resolving
 from recstore.torch.batch_method import batch_method, refuse_batches
-from recstore.torch.batches import ArrayMemory, Batch, Memory, Sent, Unmade, UnsentBatch, each, fetcher_of, jagged
+from recstore.torch.batches import (
+    ArrayBuffer,
+    Batch,
+    LazyBatch,
+    PendingJagged,
+    Sent,
+    TensorBuffer,
+    each,
+    fetcher_of,
+    jagged,
+)
 from recstore.torch.forms import Field, Ragged
 from recstore.torch.optional import Dataset, data, in_worker, torch
 
@@ -37,54 +47,54 @@ if TYPE_CHECKING:
 
 
 class Fields(Dataset[T]):
-    """Some fields of the records of a store as batches of tensors: a map-style dataset for torch's DataLoader, and the
+    """Selected fields of a store's records as batches of tensors: a map-style dataset for torch's DataLoader, and the
     source of :class:`recstore.torch.Loader`.
 
     Args:
         x: a RecordList, a view of one, or the values of a RecordDict. Its records are dicts or objects with fields.
-        names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text a
-            list of str, bytes a :class:`Ragged` of uint8. Where records are numbers, lists, arrays or text, a name
-            of your choice is for the whole record.
-        transform: a function that is given each :class:`Batch`; its result is what ``f[indices]`` gives.
-        output: "dict" for tensors, "tensordict" for a TensorDict of the package of that name, "numpy" for arrays of
-            numpy, which needs no PyTorch.
-        forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options. A field with the name
-            of another argument gets a name here: ``out=Field("padded", "output")``.
+        names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text
+            becomes a list of str, bytes become a :class:`Ragged` of uint8. If the records are numbers, lists, arrays or
+            text, any name stands for the whole record.
+        transform: a function of a :class:`Batch` whose result ``f[indices]`` returns.
+        output: "dict" for tensors, "tensordict" for a TensorDict of the package tensordict, "numpy" for numpy arrays,
+            which need no PyTorch.
+        forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options. To rename a field
+            whose name is also an argument, write ``out=Field("padded", "output")``.
 
-    ``f[indices]`` is a Batch, a dict of tensors. `indices` is a list, a range, a slice, or an array of integers of
-    numpy or torch; negative ones count from the end. One native pass reads all fields of the batch, while other Python
-    threads run, into one memory of which all its tensors are views. The entries are named as the fields:
+    ``f[indices]`` is a Batch, a dict of tensors. `indices` is a list, a range, a slice, or an integer array of numpy
+    or torch; negative indices count from the end. One native pass reads all fields of the batch without the GIL. All
+    tensors of the batch are views of one buffer. The entries have the names of the fields:
 
     ============ =============================================================================================
     "tensor"     ``(B, *row)``
     "jagged"     a jagged tensor ``(B, *, *row)``. Of lists of lists, a jagged tensor of the inner lists of all
-                 records, and ``<name>_offsets``: ``offsets[i]:offsets[i + 1]`` are those of record i
+                 records, and ``<name>_offsets``: record i has the inner lists ``offsets[i]:offsets[i + 1]``
     "ragged"     ``Ragged(values, offsets)``; of lists of lists, its values are a Ragged
     "padded"     ``(B, longest, *row)`` and ``<name>_lengths`` ``(B)``; of lists of lists, ``(B, most, longest,
                  *row)`` and also ``<name>_inner_lengths`` ``(B, most)``
-    "packed"     ``(rows, length)``; ``<name>_positions``, the place of each token in its document;
+    "packed"     ``(rows, length)``; ``<name>_positions``, the position of each token in its document;
                  ``<name>_documents``, the number of the record in the batch, -1 for padding; and
-                 ``<name>_boundaries``, where the pieces of documents begin in the flattened rows, and their end
+                 ``<name>_boundaries``, the offsets of the pieces of documents in the flattened rows, and their end
     "text"       a list of str
     "bytes"      ``Ragged(values, offsets)`` of uint8; text is UTF-8
     "category"   ``(B)`` of int64: the number of the value in ``f.categories[name]``
     "object"     a list of the decoded values
     ============ =============================================================================================
 
-    With ``missing="mask"`` the batch also has ``<name>_mask`` ``(B)``, which is False where the record lacks the field
-    or has None. A record with a list of lists becomes rows of one shape where all inner lists have one length, such as
-    boxes ``(total, 4)``. All of this is decided here, from the schema of the store and some hundred records, and never
-    by a batch: a record that does not fit later is a ValueError that names it. ``print(f)`` shows the decisions.
+    With ``missing="mask"`` the batch also has ``<name>_mask`` ``(B)``, which is False if the record lacks the field or
+    has None. Lists of lists become rows of one shape if all inner lists have one length, such as boxes ``(total, 4)``.
+    The constructor decides all of this, from the schema of the store and a sample of some hundred records.
+    A record that does not fit raises ValueError later, which names the record. ``print(f)`` shows the decisions.
 
-    With a DataLoader there are two ways, and the first costs less. With ``output="tensordict"`` and "numpy" it needs
-    ``collate_fn=f.collate`` too::
+    There are two ways to use it with a DataLoader. The first costs less, but with ``output="tensordict"`` or "numpy" it
+    needs ``collate_fn=f.collate`` as well::
 
         DataLoader(f, sampler=BatchSampler(sampler, 256), batch_size=None, num_workers=4)
         DataLoader(f, batch_size=256, shuffle=True, collate_fn=f.collate, num_workers=4)
 
-    Raises TypeError and ValueError for fields that do not become a batch, KeyError for a field that no record has; the
-    messages say what to write. A Fields is immutable and pickles as a handle to the store. Its methods are safe from
-    several threads at once.
+    Raises TypeError and ValueError for fields that cannot become a batch, KeyError for a field that no record has. The
+    messages show the code to write. A Fields is immutable and pickles as a handle to the store. Its methods are
+    thread-safe.
 
     >>> import recstore
     >>> from recstore.torch import Field, Fields
@@ -104,7 +114,7 @@ class Fields(Dataset[T]):
     output: str
     categories: dict[str, tuple[str | int, ...] | None]
 
-    # The parameter is the type of `f[indices]`: a Batch, or the result of the transform.
+    # T is the type of `f[indices]`: a Batch, or the result of the transform.
     @overload
     def __init__(
         self: Fields[Batch],
@@ -146,9 +156,9 @@ class Fields(Dataset[T]):
     ) -> None:
         _check_output(output)
         if transform is not None and not callable(transform):
-            raise TypeError(f"transform is a function of a batch, not {transform!r:.60}")
+            raise TypeError(f"transform must be a function of a batch, not {transform!r:.60}")
         x = _records_of(x)
-        native.Gather(x, [])  # raises for a view that no gather reads
+        native.Gather(x, [])  # raises for a view that a gather cannot read
         dtypes = resolving.ArrayDtypes if output == "numpy" else resolving.TensorDtypes
         self._set(x, tuple(resolving.layouts_of(x, names, forms, dtypes)), transform, output)
         self._open()
@@ -156,22 +166,22 @@ class Fields(Dataset[T]):
     def _set(
         self,
         x: RecordList[Any],
-        found: tuple[layouts.Layout, ...],
+        resolved: tuple[layouts.Layout, ...],
         transform: Callable[[Any], Any] | None,
         output: str,
     ) -> Self:
-        self.records, self._layouts, self.transform, self.output = x, found, transform, output
-        self.categories = {one.name: one.field.names for one in found if one.field.form == "category"}
-        self._has_jagged = any(isinstance(one, layouts.JaggedLists) for one in found)
-        self._per_record = found[0].name if all(one.one_per_record for one in found) else None
-        self._native = [one for one in found if not isinstance(one, layouts.Objects)]
-        self._is_plain = transform is None and len(self._native) == len(found)  # tensors and text only
+        self.records, self._layouts, self.transform, self.output = x, resolved, transform, output
+        self.categories = {layout.name: layout.field.names for layout in resolved if layout.field.form == "category"}
+        self._has_jagged = any(isinstance(layout, layouts.JaggedLists) for layout in resolved)
+        self._per_record = resolved[0].name if all(layout.one_per_record for layout in resolved) else None
+        self._native = [layout for layout in resolved if not isinstance(layout, layouts.Objects)]
+        self._is_plain = transform is None and len(self._native) == len(resolved)  # tensors and text only
         self._gather: native.Gather | None = None
         return self
 
     def _open(self) -> native.Gather:
-        """The native read; several threads that come first may each make one, and one of them stays."""
-        gather = self._gather = native.Gather(self.records, [one.spec() for one in self._native])
+        """Makes the native reader. Several threads may each make one at first; the last one is kept."""
+        gather = self._gather = native.Gather(self.records, [layout.spec() for layout in self._native])
         return gather
 
     def __len__(self) -> int:
@@ -201,18 +211,18 @@ class Fields(Dataset[T]):
         """A batch for torch's `default_convert`, which a DataLoader with ``batch_size=None`` applies to every batch."""
         if self.output != "dict":
             raise TypeError(
-                f"a DataLoader without a collate_fn makes tensors of batches, and output={self.output!r} makes no "
-                "tensors: give collate_fn=f.collate"
+                f"a DataLoader without a collate_fn converts batches to tensors, but this Fields has "
+                f"output={self.output!r}: give collate_fn=f.collate"
             )
         if self._is_plain and in_worker():
             return Sent(self._batch(self._positions(indices)))
         return self.batch(indices)
 
     def batch(self, indices: Iterable[SupportsIndex]) -> T:
-        """The batch of the records at `indices`, as ``f[indices]`` gives it: with `transform` applied.
+        """The batch of the records at `indices`, with `transform` applied, as in ``f[indices]``.
 
-        Raises IndexError for an index out of range, TypeError for indices that are no integers; KeyError and ValueError
-        for a record that has no value, or one that does not fit, which they name.
+        Raises IndexError for an index out of range, TypeError for indices that are not integers. Raises KeyError or
+        ValueError, naming the record, for a record whose value is missing or does not fit.
         """
         return self._finished(self._batch(self._positions(indices)))
 
@@ -222,33 +232,33 @@ class Fields(Dataset[T]):
     def _batch(self, positions: Any) -> Batch:
         parts = self._parts(positions)
         lazy = self._has_jagged and in_worker()
-        out = UnsentBatch() if lazy else Batch()
-        put = Unmade if lazy else jagged
-        for layout, some in zip(self._layouts, parts):
-            layout.fill(out, some, put)
+        out = LazyBatch() if lazy else Batch()
+        make_jagged = PendingJagged if lazy else jagged
+        for layout, layout_parts in zip(self._layouts, parts):
+            layout.fill(out, layout_parts, make_jagged)
         return out
 
     def _parts(self, positions: Any) -> list[Any]:
-        """The parts of each layout: tensors over one memory, and lists."""
-        memory = ArrayMemory() if self.output == "numpy" else Memory()
+        """The parts of each layout: tensors over one buffer, and lists."""
+        buffer = ArrayBuffer() if self.output == "numpy" else TensorBuffer()
         gather = self._gather or self._open()
-        tensor = memory.tensor
+        tensor = buffer.tensor
         try:
-            read = iter(gather.read(positions, memory.allocate))
+            read = iter(gather.read(positions, buffer.allocate))
         except ValueError as error:
             number = getattr(error, "field", None)
             if number is None:
                 raise
-            one = self._native[number]
-            decided = " ".join(filter(None, (one.field.form, one.dtype, one.shape())))
+            layout = self._native[number]
+            decided = " ".join(filter(None, (layout.field.form, layout.dtype, layout.shape())))
             raise ValueError(
-                f"{error}. {one.name!r} is {decided} in this Fields: give it another form, dtype= or row="
+                f"{error}. {layout.name!r} is {decided} in this Fields: give it another form, dtype= or row="
             ) from None
         out: list[list[Any]] = []
         for layout in self._layouts:
             if isinstance(layout, layouts.Objects):
                 values, *mask = layout.read(self.records, positions)
-                out.append([values, *map(memory.bools, mask)])
+                out.append([values, *map(buffer.bools, mask)])
             else:
                 out.append([part if type(part) is list else tensor(*part) for part in next(read)])
         return out
@@ -265,23 +275,23 @@ class Fields(Dataset[T]):
         """The entries of one record, without a batch dimension."""
         out: dict[str, Any] = {}
         parts = self._parts(self._positions([index]))
-        for layout, some in zip(self._layouts, parts):
-            layout.fill_sample(out, some)
+        for layout, layout_parts in zip(self._layouts, parts):
+            layout.fill_sample(out, layout_parts)
         return out
 
     @batch_method
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> Sequence[dict[str, Any]]:
-        """The samples that a DataLoader with a batch size asks for. They are read when they are looked at.
-        ``f.collate`` makes one batch of them by one read."""
+        """The samples for a DataLoader with a batch size, each read on access. ``f.collate`` reads them all in one
+        pass."""
         refuse_batches(indices)
         return Samples(self, self._positions(indices))  # type: ignore[return-value]  # a sequence
 
     def collate(self, samples: Iterable[dict[str, Any]]) -> T:
-        """The batch of samples, for ``DataLoader(f, batch_size=256, collate_fn=f.collate)``. `transform` is applied.
+        """The batch of some samples, with `transform` applied: ``DataLoader(f, batch_size=256, collate_fn=f.collate)``.
 
-        Samples that a DataLoader fetched from this Fields are read here, all at once. Others, dicts as ``f[5]`` gives
-        them, perhaps changed, are joined by value, as behind a ConcatDataset or a dataset of one's own; entries that
-        `f` does not have are joined by torch's ``default_collate``. A batch is returned as it is.
+        Samples that a DataLoader fetched from this Fields are read here, in one pass. Other samples are dicts such as
+        ``f[5]``, possibly changed, from a ConcatDataset or the user's own dataset. They are joined by value, and
+        entries that `f` does not have by torch's ``default_collate``. A batch is returned unchanged.
         """
         if isinstance(samples, Samples) and samples.fields is self:
             batch = self._batch(samples.positions)
@@ -297,7 +307,7 @@ class Fields(Dataset[T]):
         return self._finished(batch)
 
     def _joined(self, samples: Any) -> Batch:
-        """The batch of samples that are dicts. torch joins them, so arrays become tensors on the way."""
+        """The batch of samples that are dicts. torch joins them, so arrays are converted to tensors and back."""
         if self.output == "numpy":
             if torch is None:
                 raise ImportError("joining samples needs PyTorch, which is not installed: give f.batch the indices")
@@ -318,13 +328,13 @@ class Fields(Dataset[T]):
                 out[name] = data.default_collate([sample[name] for sample in samples])
         return out
 
-    # ---- What it is ----
+    # ---- Pickle and repr ----
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (self.records, self._layouts, self.transform, self.output)
 
     def __repr__(self) -> str:
-        rows = [(one.name, one.field.form, one.dtype or "", one.shape()) for one in self._layouts]
+        rows = [(layout.name, layout.field.form, layout.dtype or "", layout.shape()) for layout in self._layouts]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[3]]) for row in rows]
         head = f"<Fields of {_size_of(self.records)}>"
@@ -332,8 +342,8 @@ class Fields(Dataset[T]):
 
 
 class Samples:
-    """The samples that a DataLoader asked for at once: a sequence that reads an item at its first use and keeps it,
-    because `default_collate` goes through all samples once for each entry."""
+    """The samples of one batch of a DataLoader: a sequence that reads an item on first access and keeps it, because
+    `default_collate` goes through all samples once for each entry."""
 
     __slots__ = ("fields", "positions", "read")
 
@@ -361,33 +371,33 @@ def _size_of(x: RecordList[Any]) -> str:
 
 
 def _made(
-    x: RecordList[Any], found: tuple[layouts.Layout, ...], transform: Callable[[Any], Any] | None, output: str
+    x: RecordList[Any], resolved: tuple[layouts.Layout, ...], transform: Callable[[Any], Any] | None, output: str
 ) -> Fields[Any]:
-    return Fields.__new__(Fields)._set(x, found, transform, output)
+    return Fields.__new__(Fields)._set(x, resolved, transform, output)
 
 
 def _records_of(x: Any) -> RecordList[Any]:
-    """The list of records that a caller gave. TypeError for another object."""
+    """The argument `x` as a RecordList. Raises TypeError for any other object."""
     if isinstance(x, (RecordKeys, RecordValues)):
         x = RecordList(x)  # over the same bytes
     if isinstance(x, RecordList):
         return x
     if isinstance(x, RecordDict):
-        raise TypeError("a RecordDict has no positions: write Fields(d.values(), ...)")
+        raise TypeError("Fields reads by position, a RecordDict by key: write Fields(d.values(), ...)")
     raise TypeError(f"Fields reads the records of a RecordList, not {an(type(x).__name__)}: write "
                     "Fields(RecordList(records), ...)")  # fmt: skip
 
 
 def _with_tensors(value: Any) -> Any:
-    """An entry of a sample, with tensors in place of its arrays and their scalars."""
+    """An entry of a sample, with its arrays and numpy scalars replaced by tensors."""
     if isinstance(value, list):
-        return [_with_tensors(one) for one in value]
+        return [_with_tensors(item) for item in value]
     return torch.as_tensor(value) if isinstance(value, (numpy.ndarray, numpy.generic)) else value
 
 
 def _check_output(output: str) -> None:
     if output not in ("dict", "tensordict", "numpy"):
-        raise ValueError(f"output is 'dict', 'tensordict' or 'numpy', not {output!r:.60}")
+        raise ValueError(f"output must be 'dict', 'tensordict' or 'numpy', not {output!r:.60}")
     if torch is None and output != "numpy":
         raise ImportError("tensors need PyTorch, which is not installed: pip install recstore[torch], or give "
                           "output='numpy'")  # fmt: skip
@@ -399,13 +409,13 @@ def _tensordict() -> Any:
     try:
         import tensordict  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise ImportError("output='tensordict' needs that package: pip install tensordict") from None
+        raise ImportError("output='tensordict' needs the package tensordict: pip install tensordict") from None
     return tensordict
 
 
 def _tensor_dict(first: str | None, batch: Batch) -> Any:
-    """The TensorDict of a batch. `first` is the name of an entry with a row for each record, where all entries are
-    such, so that the TensorDict has the batch size (B); else None, and it has none."""
+    """The TensorDict of a batch. If all entries have a row for each record, `first` is the name of one of them, and
+    the TensorDict has the batch size (B). Else `first` is None, and it has no batch size."""
     size = [] if first is None else [len(batch[first])]
     return _tensordict().TensorDict({name: _entry(value) for name, value in batch.items()}, batch_size=size)
 
@@ -413,7 +423,7 @@ def _tensor_dict(first: str | None, batch: Batch) -> Any:
 def _entry(value: Any) -> Any:
     tensordict = _tensordict()
     if isinstance(value, Ragged):
-        parts = {part: _entry(one) for part, one in value._asdict().items()}
+        parts = {name: _entry(part) for name, part in value._asdict().items()}
         return tensordict.TensorDict(parts, batch_size=[])
     if isinstance(value, list):
         return tensordict.NonTensorStack(*value) if value else tensordict.NonTensorData([], batch_size=[0])

@@ -1,4 +1,4 @@
-"""The form of a field in a batch: the class Field with its options, and Ragged, rows of several lengths."""
+"""The form of a field in a batch: the class Field with its options, and Ragged, rows of different lengths."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ FORMS = {
     "category": {"missing", "default", "names"},
     "object": {"missing", "default"},
 }
-# The forms whose rows have lengths of their own. A record without a value gives an empty row, so no other default fits.
+# The forms whose rows differ in length. A record without a value becomes an empty row, the only default they have.
 OF_LENGTHS = ("jagged", "ragged", "padded", "packed", "bytes")
 
 _DTYPES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
 ).split()
-# The dtypes of tensors by name, without those that this release of torch does not have.
+# The dtypes of tensors by name. Some releases of torch lack some of them.
 TORCH_DTYPES = {name: getattr(torch, name) for name in _DTYPES if hasattr(torch, name)}
 FIELD_DTYPES = list(TORCH_DTYPES) or [name for name in _DTYPES if name != "bfloat16"]  # numpy has no bfloat16
 _NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
-UNSET = type("UNSET", (), {"__repr__": lambda self: "..."})()  # stands for no default; None may be one
+UNSET = type("UNSET", (), {"__repr__": lambda self: "..."})()  # no default was given; None is a default
 INTEGERS = {name for name in _DTYPES if "int" in name}
 
 
 class Ragged(NamedTuple):
-    """Rows of several lengths: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+    """Rows of different lengths: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
-    ``values`` is a tensor of all rows, one after another; ``offsets`` is an int64 tensor with one element more than
-    there are rows. Of lists of lists, ``values`` is itself a Ragged: of the inner lists.
+    ``values`` is a tensor of all rows, concatenated. ``offsets`` is an int64 tensor with one element more than there
+    are rows. For lists of lists, ``values`` is a Ragged of the inner lists.
 
     >>> import torch
     >>> from recstore.torch import Ragged
@@ -64,7 +64,7 @@ class Ragged(NamedTuple):
     offsets: Any
 
     def rows(self) -> list[Any]:
-        """The rows as a list of tensors, views of ``values``; of lists of lists, as a list of lists."""
+        """The rows as a list of tensors, views of ``values``; for lists of lists, a list of lists of tensors."""
         inner = self.values.rows() if isinstance(self.values, Ragged) else self.values
         ends = self.offsets.tolist()
         return [inner[begin:end] for begin, end in zip(ends, ends[1:])]
@@ -74,34 +74,34 @@ class Field:
     """The form that a field has in the batches of :class:`Fields`, with its options.
 
     Args:
-        form: "tensor": numbers, or rows of one shape, as a tensor. "jagged": lists of several lengths as a tensor of
-            torch's layout ``torch.jagged``. "ragged": lists as :class:`Ragged`. "padded": lists as a tensor that is
-            filled up, beside their lengths. "packed": lists of tokens one after another in rows of one length. "text":
-            a list of str. "bytes": text or bytes as a Ragged of uint8. "category": the number of each value among
-            `names`. "object": a list of the decoded values.
-        field: the field of the records, as ``x.field`` takes it; None: the name that the field has in the batch. An
-            empty tuple is the whole record. So is any name where records are numbers, lists, arrays or text, which have
-            no fields.
-        dtype: the dtype of the numbers, of torch or numpy or its name. None: int64 for ints, torch's default dtype for
-            floats, bool for bools, and for arrays their own; but int64 for arrays of uint16 and uint32, which most
-            functions of torch refuse. With ``output="numpy"`` float64 for floats, and for arrays always their own. A
-            number that an integer dtype cannot hold is an error.
+        form: "tensor": numbers, or rows of one shape, as a tensor. "jagged": lists of different lengths as a tensor of
+            torch's layout ``torch.jagged``. "ragged": lists as :class:`Ragged`. "padded": lists as a padded tensor, and
+            a tensor of their lengths. "packed": lists of tokens packed into rows of one length. "text": a list of str.
+            "bytes": text or bytes as a Ragged of uint8. "category": the index of each value in `names`. "object":
+            a list of the decoded values.
+        field: the field of the records, as in ``x.field(field)``. None: the name of the entry in the batch. An empty
+            tuple is the whole record. If the records are numbers, lists, arrays or text, any name is the whole record.
+        dtype: the dtype of the numbers: a dtype of torch or numpy, or its name. None: int64 for ints, torch's default
+            dtype for floats, bool for bools, the dtype of the array for arrays. Arrays of uint16 and uint32 become
+            int64, since most functions of torch refuse the two. With ``output="numpy"`` floats are float64, and arrays
+            always keep their dtype. A number that an integer dtype cannot hold is an error.
         pad: the number that fills "padded" and "packed" rows.
-        length: the length of rows. None: "padded" rows are as long as the longest row of the batch. "packed" needs it.
-            "padded" lists of lists take a pair, the most lists of a record and the most rows of a list, of which either
+        length: the length of rows. "packed" requires it. None: "padded" rows are as long as the longest row of the
+            batch. "padded" lists of lists take a pair: the most lists of a record and the most rows of a list. Either
             may be None.
-        multiple_of: rounds a length of "padded" rows that is not given up to a multiple.
-        truncate: cuts lists that are longer than `length`; else they are an error.
-        missing: "raise": a record that lacks the field, or has None there, is an error. "mask": the batch has a tensor
-            of bools beside it, ``<name>_mask``, which is False for such a record.
-        default: the value for such records. For lists it is ``[]``, which is also what "mask" gives.
-        names: the values of a category, in the order of their numbers. None: all that the field has, sorted, for which
-            ``Fields`` reads the field of all records once.
-        split: "packed": whether documents are cut where a row ends. False keeps each in one row.
-        row: the shape of the innermost rows: ``(4,)`` for lists of boxes, ``()`` for lists, or lists of lists, of
-            numbers that have several lengths. None: as the records have it.
+        multiple_of: without `length`, "padded" rows are rounded up to a multiple of this.
+        truncate: True: lists that are longer than `length` are cut. False: they are an error.
+        missing: "raise": a record that lacks the field, or has None there, is an error. "mask": the batch also has
+            a tensor of bools, ``<name>_mask``, which is False for such a record.
+        default: the value for such records. For lists it is ``[]``; "mask" also yields an empty list.
+        names: the values of a category, in the order of their numbers. None: all values of the field, sorted;
+            ``Fields`` reads the field of all records once to find them.
+        split: "packed": True: a document continues in the next row when a row is full. False: each document is in one
+            row.
+        row: the shape of the innermost rows: ``(4,)`` for lists of boxes, ``()`` for lists of numbers, or lists of
+            lists of numbers, whose lengths differ. None: as in the records.
 
-    Raises TypeError and ValueError for options that do not go together. Immutable, so threads may share it.
+    Raises TypeError and ValueError for options that exclude each other. A Field is immutable and thread-safe.
 
     >>> from recstore.torch import Field
     >>> Field("padded", dtype="int32", pad=-1)
@@ -128,9 +128,9 @@ class Field:
         row: int | Sequence[int] | None = None,
     ) -> None:
         if form not in FORMS:
-            raise ValueError(f"{form!r:.60} is no form of a field{meant(form, FORMS)}: {', '.join(FORMS)}")
+            raise ValueError(f"{form!r:.60} is not a form of a field{meant(form, FORMS)}: {', '.join(FORMS)}")
         if missing not in ("raise", "mask"):
-            raise ValueError(f"missing is 'raise' or 'mask', not {missing!r:.60}")
+            raise ValueError(f"missing must be 'raise' or 'mask', not {missing!r:.60}")
         self.form, self.field, self.missing, self.default = form, field, missing, default
         self.dtype = None if dtype is None else dtype_name(dtype)
         self.pad = _number(pad, "pad")
@@ -141,23 +141,23 @@ class Field:
         self.row = None if row is None else _shape(row)
         self._check()
 
-    def _given(self) -> dict[str, Any]:
+    def _non_defaults(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
         values = {option: getattr(self, option) for option in _DEFAULTS}
         return {option: value for option, value in values.items() if value is not _DEFAULTS[option]}
 
     def _check(self) -> None:
-        """Raises for options that the form does not take, and for options that contradict one another."""
-        for option in self._given():
+        """Raises for options that the form does not take, and for options that contradict each other."""
+        for option in self._non_defaults():
             if option not in FORMS[self.form] and option != "field":
                 takers = ", ".join(repr(form) for form, options in FORMS.items() if option in options)
-                raise TypeError(f"the form {self.form!r} takes no {option}; it is for {takers}")
+                raise TypeError(f"the form {self.form!r} does not take {option}=, an option of {takers}")
         if self.form == "packed" and self.length is None:
-            raise TypeError("the form 'packed' needs the length of a row: Field('packed', length=2048)")
+            raise TypeError("the form 'packed' needs a row length: Field('packed', length=2048)")
         if self.truncate and self.length is None:
-            raise TypeError("truncate=True needs the length to which rows are cut: give length=")
+            raise TypeError("truncate=True needs a row length: give length=")
         if self.truncate and self.form == "packed" and self.split:
-            raise TypeError("split=True cuts no tokens off: leave truncate=True out, or give split=False")
+            raise TypeError("split=True drops no tokens: leave truncate=True out, or give split=False")
         if type(self.length) is int and self.multiple_of != 1:
             raise TypeError("length fixes the length of rows: leave multiple_of out")
         if type(self.length) is tuple and self.form != "padded":
@@ -168,11 +168,11 @@ class Field:
     def _check_default(self) -> None:
         if self.form in OF_LENGTHS:
             if not hasattr(self.default, "__len__") or len(self.default):
-                raise ValueError(f"the default of the form {self.form!r} is an empty row, [], not {self.default!r:.60}")
+                raise ValueError(f"the default of the form {self.form!r} must be [], not {self.default!r:.60}")
         elif self.form == "tensor":
             _number(self.default, "default")
         elif self.form == "text" and type(self.default) is not str:
-            raise TypeError(f"the default of text is a str, not {self.default!r:.60}")
+            raise TypeError(f"the default of text must be a str, not {self.default!r:.60}")
         elif self.form == "category":
             category_names([self.default])
             if self.names is not None and self.default not in self.names:
@@ -184,32 +184,32 @@ class Field:
         return self.default is not UNSET
 
     def __repr__(self) -> str:
-        return f"Field({', '.join([repr(self.form), *(f'{k}={v!r}' for k, v in self._given().items())])})"
+        return f"Field({', '.join([repr(self.form), *(f'{k}={v!r}' for k, v in self._non_defaults().items())])})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Field and (self.form, self._given()) == (other.form, other._given())
+        return type(other) is Field and (self.form, self._non_defaults()) == (other.form, other._non_defaults())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(Field, self.form, **self._given()), ()
+        return functools.partial(Field, self.form, **self._non_defaults()), ()
 
 
 _DEFAULTS: dict[str, Any] = {"field": None, **(Field.__init__.__kwdefaults__ or {})}
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a dtype that torch, numpy or a str gives. TypeError for others."""
+    """The name of a dtype of torch or numpy, or a name itself. Raises TypeError if a field cannot have that dtype."""
     name = _NAMES.get(dtype) if torch is not None and isinstance(dtype, torch.dtype) else dtype
     if name is None:
-        raise TypeError(f"{dtype} is no dtype of a field: {', '.join(FIELD_DTYPES)}")
+        raise TypeError(f"{dtype} is not a dtype of a field: {', '.join(FIELD_DTYPES)}")
     if not isinstance(name, str):
         try:
             name = numpy.dtype(dtype).name
         except TypeError:
-            raise TypeError(f"a dtype is one of torch or numpy or its name, not {dtype!r:.60}") from None
+            raise TypeError(f"dtype must be a dtype of torch or numpy, or its name, not {dtype!r:.60}") from None
     name = name.removeprefix("torch.")
     name = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64"}.get(name, name)
     if name not in FIELD_DTYPES:
-        raise TypeError(f"{name!r:.60} is no dtype of a field{meant(name, FIELD_DTYPES)}: {', '.join(FIELD_DTYPES)}")
+        raise TypeError(f"{name!r:.60} is not a dtype of a field{meant(name, FIELD_DTYPES)}: {', '.join(FIELD_DTYPES)}")
     return name
 
 
@@ -218,7 +218,7 @@ def _number(value: Any, option: str) -> Any:
         try:
             value = value.item()  # a scalar of numpy or torch
         except (AttributeError, ValueError, RuntimeError):
-            raise TypeError(f"{option} is a number, not {value!r:.60}") from None
+            raise TypeError(f"{option} must be a number, not {value!r:.60}") from None
     return value
 
 
@@ -226,18 +226,17 @@ def _positive(value: Any, option: str) -> int:
     try:
         out = operator.index(value)
     except TypeError:
-        raise TypeError(f"{option} is a positive int, not {value!r:.60}") from None
+        raise TypeError(f"{option} must be a positive int, not {value!r:.60}") from None
     if not 0 < out < 2**31:
-        raise ValueError(f"{option} is a positive int below 2**31, not {out}")
+        raise ValueError(f"{option} must be a positive int below 2**31, not {out}")
     return out
 
 
 def _length(length: Any) -> int | tuple[int | None, int | None]:
-    """An int, or a pair of which one may be None."""
     if not isinstance(length, (tuple, list)):
         return _positive(length, "length")
     if len(length) != 2 or tuple(length) == (None, None):
-        raise ValueError(f"length is an int or a pair such as (16, None), not {length!r:.60}")
+        raise ValueError(f"length must be an int or a pair such as (16, None), not {length!r:.60}")
     most, longest = (None if size is None else _positive(size, "length") for size in length)
     return most, longest
 
@@ -245,20 +244,20 @@ def _length(length: Any) -> int | tuple[int | None, int | None]:
 def _shape(row: Any) -> tuple[int, ...]:
     sizes = (row,) if isinstance(row, int) else tuple(row)
     if not all(type(size) is int and size >= 0 for size in sizes):
-        raise ValueError(f"row is the shape of a row, such as (4,), not {row!r:.60}")
+        raise ValueError(f"row must be the shape of a row, such as (4,), not {row!r:.60}")
     return sizes
 
 
 def category_names(names: Iterable[str | int]) -> tuple[str | int, ...]:
-    """The values of a category as a tuple, checked."""
+    """The values of a category as a tuple. Raises for values that a category cannot have."""
     if isinstance(names, (str, bytes)):
-        raise TypeError(f"names is a list of values, not {names!r:.60}")
+        raise TypeError(f"names must be a list of values, not {names!r:.60}")
     seen = {}
     for name in names:
         if type(name) not in (str, int, bool):
-            raise TypeError(f"names are str, int or bool, and {name!r:.60} is {an(type(name).__name__)}")
+            raise TypeError(f"names must be str, int or bool, but {name!r:.60} is {an(type(name).__name__)}")
         if type(name) is int and not -(2**63) <= name < 2**63:
-            raise ValueError(f"names are ints of 64 bits, and {name} has more")
+            raise ValueError(f"an int in names must fit 64 bits: {name}")
         if name in seen:
             raise ValueError(f"{name!r:.60} is in names twice")
         seen[name] = True

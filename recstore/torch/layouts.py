@@ -1,7 +1,7 @@
-"""How the forms stand in a batch and in a sample. Each form has a class, which has the spec of the native read, makes
-entries of the parts that were read, and joins samples to a batch.
+"""The layout of each form in a batch and in a sample. A class per form has the spec of the native read, makes the
+entries of a batch or a sample from the parts that were read, and joins samples to a batch.
 
-A sample is a batch of one record without padding, offsets and packed rows, which only a batch has.
+A sample is a batch of one record, without the padding, offsets and packed rows of a batch.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """One field of a Fields: its name in the batch, the path in the records, and what was resolved about it."""
+    """One field of a Fields: its name in the batch, its path in the records, its resolved dtype and shape."""
 
     __slots__ = ("dtype", "field", "levels", "name", "path", "row")
-    beside: tuple[tuple[str, ...], ...] = ((), ())  # suffixes of further entries: of lists, of lists of lists
-    most_levels = 2  # with which every entry has a row for each record
+    extra: tuple[tuple[str, ...], ...] = ((), ())  # suffixes of further entries: of lists, of lists of lists
+    most_levels = 2  # up to this many levels, every entry has a row for each record
 
     def __init__(
         self, name: str, path: Any, field: Field, dtype: str | None = None, row: tuple[int, ...] = (), levels: int = 1
     ) -> None:
         self.name, self.path, self.field = name, path, field
-        self.dtype, self.row, self.levels = dtype, row, levels  # levels: lists of rows, or lists of lists of rows
+        self.dtype, self.row, self.levels = dtype, row, levels  # levels: 1 for lists of rows, 2 for lists of lists
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.path, self.field, self.dtype, self.row, self.levels)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Those of the entries beside that of the name itself."""
-        return self.beside[self.levels - 1]
+        """The suffixes of the entries that the field has besides its own name."""
+        return self.extra[self.levels - 1]
 
     @property
     def one_per_record(self) -> bool:
@@ -52,12 +52,12 @@ class Layout:
         return self.field.missing == "mask"
 
     def entries(self) -> list[str]:
-        """The names of its entries in a batch."""
+        """The names of the field's entries in a batch."""
         suffixes = (*self.suffixes, *(["_mask"] if self.masked else []))
         return [self.name, *(self.name + suffix for suffix in suffixes)]
 
     def missing(self) -> str:
-        """The way in which the native read treats a record without a value."""
+        """How the native read treats a record without a value."""
         return "mask" if self.masked else "fill" if self.field.has_default else "raise"
 
     def spec(self) -> native.GatherSpec:
@@ -73,7 +73,7 @@ class Layout:
             raise ValueError(f"{self.name!r}: {error}") from None
 
     def fill(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
-        """Puts the entries into a batch. `parts` are the tensors, and lists, that were read."""
+        """Puts the entries into a batch. `parts` are the tensors and lists that were read."""
         self.put(out, parts, make_jagged)
         if self.masked:
             out[self.name + "_mask"] = parts[-1]
@@ -91,15 +91,18 @@ class Layout:
         if self.masked:
             out[self.name + "_mask"] = data.default_collate([sample[self.name + "_mask"] for sample in samples])
 
-    # A form has these three: entries of the parts that were read, the sample of parts, parts of samples.
+    # A form defines these three, which do not deal with masks.
 
     def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
+        """Puts the entries of `parts` into a batch."""
         out[self.name] = parts[0]
 
     def of_one(self, parts: Sequence[Any]) -> Any:
+        """The entry of a sample, from the parts of one record."""
         return parts[0][0]
 
     def joined(self, values: list[Any]) -> tuple[Any, ...]:
+        """The parts of a batch, from the entries of its samples."""
         return (values,)
 
     def shape(self) -> str:
@@ -108,7 +111,7 @@ class Layout:
 
 
 class Rows(Layout):
-    """ "tensor": as many numbers from every record."""
+    """ "tensor": a row of one shape from every record."""
 
     __slots__ = ()
 
@@ -123,7 +126,7 @@ class Rows(Layout):
 
 
 class Lists(Layout):
-    """The base of "jagged", "ragged" and "bytes": all rows, one after another, and offsets."""
+    """The base of "jagged", "ragged" and "bytes": all rows concatenated, and offsets."""
 
     __slots__ = ()
 
@@ -144,11 +147,11 @@ class Lists(Layout):
 
 
 class JaggedLists(Lists):
-    """ "jagged". Of lists of lists, a tensor of the inner lists, and which of them belong to a record."""
+    """ "jagged". For lists of lists, a tensor of the inner lists, and the offsets of each record in it."""
 
     __slots__ = ()
 
-    beside = (), ("_offsets",)
+    extra = (), ("_offsets",)
     most_levels = 1
 
     def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
@@ -181,14 +184,14 @@ class Bytes(RaggedLists):
 
 
 class Padded(Layout):
-    """ "padded": as many rows from every record as the longest has, and the lengths."""
+    """ "padded": every record padded to the length of the longest, and the lengths."""
 
     __slots__ = ()
-    beside = ("_lengths",), ("_lengths", "_inner_lengths")
+    extra = ("_lengths",), ("_lengths", "_inner_lengths")
 
     def lengths(self) -> tuple[int | None, ...]:
-        """The length of each level; None for that of the longest of a batch."""
-        length: Any = self.field.length  # of lists of lists a pair: the resolving checks it
+        """The length of each level; None: the longest of a batch."""
+        length: Any = self.field.length  # a pair for lists of lists: `resolving` checks it
         return length or (None, None) if self.levels == 2 else (length,)
 
     def spec(self) -> native.GatherSpec:
@@ -219,11 +222,11 @@ class Padded(Layout):
                 out[i, : len(rows)] = rows
             return out, counts
         lists = [[_cut(row, inner[0], self) for row in rows] for rows in lists]
-        rows = [row for some in lists for row in some]
-        out = _empty_like(rows, self, (len(lists), width, self._width(rows, inner[0]))).fill_(self.field.pad)
+        all_rows = [row for rows in lists for row in rows]
+        out = _empty_like(all_rows, self, (len(lists), width, self._width(all_rows, inner[0]))).fill_(self.field.pad)
         inner_counts = torch.zeros((len(lists), width), dtype=torch.int64)
-        for i, some in enumerate(lists):
-            for j, row in enumerate(some):
+        for i, rows in enumerate(lists):
+            for j, row in enumerate(rows):
                 out[i, j, : len(row)] = row
                 inner_counts[i, j] = len(row)
         return out, counts, inner_counts
@@ -237,10 +240,10 @@ class Padded(Layout):
 
 
 class Packed(Layout):
-    """ "packed": documents one after another in rows of one length."""
+    """ "packed": documents packed into rows of one length."""
 
     __slots__ = ()
-    beside = (("_positions", "_documents", "_boundaries"),)
+    extra = (("_positions", "_documents", "_boundaries"),)
     most_levels = 0
 
     def spec(self) -> native.GatherSpec:
@@ -255,23 +258,23 @@ class Packed(Layout):
     def joined(self, values: list[Any]) -> tuple[Any, ...]:
         length: Any = self.field.length  # an int: Field checks it
         tokens = values if self.field.split else [_cut(value, length, self) for value in values]
-        rows = _packed_rows([len(one) for one in tokens], length, self.field.split)
+        rows = _packed_rows([len(document) for document in tokens], length, self.field.split)
         shape = len(rows), length
         out = _empty_like(tokens, self, shape).fill_(self.field.pad)
         positions = torch.zeros(shape, dtype=torch.int64)
         documents = torch.full(shape, -1, dtype=torch.int64)
         boundaries = []
-        for number, row in enumerate(rows):
+        for i, row in enumerate(rows):
             at = 0
             for document, begin, end in row:
                 piece = slice(at, at + end - begin)
-                out[number, piece] = tokens[document][begin:end]
-                positions[number, piece] = torch.arange(begin, end)
-                documents[number, piece] = document
-                boundaries.append(number * length + at)
+                out[i, piece] = tokens[document][begin:end]
+                positions[i, piece] = torch.arange(begin, end)
+                documents[i, piece] = document
+                boundaries.append(i * length + at)
                 at = piece.stop
             if at < length:
-                boundaries.append(number * length + at)
+                boundaries.append(i * length + at)
         boundaries.append(len(rows) * length)
         return out, positions, documents, torch.tensor(boundaries, dtype=torch.int64)
 
@@ -289,7 +292,7 @@ class Text(Layout):
 
 
 class Category(Rows):
-    """ "category": the numbers of the values among the names."""
+    """ "category": the index of each value in the names."""
 
     __slots__ = ()
 
@@ -299,20 +302,20 @@ class Category(Rows):
 
 
 class Objects(Layout):
-    """ "object": decoded values, which Python reads."""
+    """ "object": decoded values."""
 
     __slots__ = ()
 
     def read(self, records: Any, positions: Any) -> tuple[Any, ...]:
-        """The parts: the values, and perhaps a list of bools, the mask."""
+        """The parts: the values, and unless missing values raise, the mask as a list of bools."""
         values = self._values(records, positions)
         if self.missing() == "raise":
             self._refuse_none(values, positions)
             return (values,)
-        there = [value is not None for value in values]
+        mask = [value is not None for value in values]
         if self.field.has_default:
             values = [self.field.default if value is None else value for value in values]
-        return values, there
+        return values, mask
 
     def _values(self, records: Any, positions: Any) -> Any:
         if self.path is None:
@@ -336,7 +339,7 @@ def _offsets(rows: Sequence[Any]) -> Tensor:
 
 
 def _concatenated(rows: list[Any], layout: Layout) -> tuple[Tensor, Tensor]:
-    """All rows one after another, and their offsets."""
+    """All rows concatenated, and their offsets."""
     values = torch.cat(rows) if rows else _empty_like(rows, layout, (0,))
     return values, _offsets(rows)
 
@@ -351,29 +354,29 @@ def _cut(rows: Any, length: int | None, layout: Layout) -> Any:
     if length is None or len(rows) <= length:
         return rows
     if not layout.field.truncate:
-        raise ValueError(f"{layout.name!r} of a sample has {len(rows)} elements, more than the length of {length}: "
-                         "truncate=True cuts it")  # fmt: skip
+        raise ValueError(f"{layout.name!r} of a sample has {len(rows)} elements, more than length={length}: "
+                         "give truncate=True to cut it")  # fmt: skip
     return rows[:length]
 
 
 def _packed_rows(lengths: list[int], length: int, split: bool) -> list[list[tuple[int, int, int]]]:
-    """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, documents follow one
-    another and are cut where a row ends; else each stands whole in the first row with room for it (first fit)."""
+    """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, a document continues
+    in the next row when a row is full; else each goes whole into the first row with room for it (first fit)."""
     rows: list[list[tuple[int, int, int]]] = []
-    room: list[int] = []
+    free: list[int] = []  # of each row
     for document, n in enumerate(lengths):
         begin = 0
         while begin < n:
             if split:
-                at = len(rows) - 1 if rows and room[-1] else len(rows)
+                at = len(rows) - 1 if rows and free[-1] else len(rows)
             else:
-                at = next((number for number, left in enumerate(room) if left >= n), len(rows))
+                at = next((i for i, left in enumerate(free) if left >= n), len(rows))
             if at == len(rows):
                 rows.append([])
-                room.append(length)
-            end = min(n, begin + room[at])
+                free.append(length)
+            end = min(n, begin + free[at])
             rows[at].append((document, begin, end))
-            room[at] -= end - begin
+            free[at] -= end - begin
             begin = end
     return rows
 

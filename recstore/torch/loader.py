@@ -1,4 +1,4 @@
-"""Loader: batches that threads of this process read ahead, with no worker processes."""
+"""Loader: batches that threads of this process read ahead, without worker processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weakref
 from typing import Generic, TypeVar, overload
 
 import torch
-from torch.utils.data import RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import Subset
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
 from recstore.containers.records import RecordList
@@ -18,17 +18,12 @@ from recstore.torch import places
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.notes import add_note
 from recstore.torch.read_ahead import ReadAhead
-from recstore.torch.samplers import BatchSampler, ShuffleSampler
+from recstore.torch.samplers import BatchSampler, ShuffleSampler, refuse_random
 
 __all__ = ["Loader"]
 
-# The indices of a batch that the note of an error names.
-_SHOWN = 8
-# The version of the states that state_dict makes.
-_VERSION = 1
-# Samplers whose order is another one each time, unless they have a generator.
-_RANDOM = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
-
+_SHOWN = 8  # indices of a batch that the note of an error lists
+_VERSION = 1  # of the state_dict
 
 B = TypeVar("B")
 
@@ -51,43 +46,41 @@ if TYPE_CHECKING:
 
 class Loader(Generic[B]):
     """Batches of a dataset that threads of this process read ahead. It is made for :class:`recstore.torch.Fields`,
-    whose batches C makes while other Python code runs.
+    which reads a batch without the GIL.
 
-    Nothing is pickled or sent between processes and no process starts, so the first batch comes at once, and an epoch
-    takes a small part of the CPU time of a DataLoader with workers. Users with a Python transform for each sample, one
-    that decodes and augments images, say, keep the DataLoader: Python code in the threads of a Loader takes turns with
-    the training loop under the interpreter lock.
+    No process starts, and nothing is pickled, so the first batch comes at once, and an epoch takes a fraction of the
+    CPU time of a DataLoader with workers. For a Python transform of each sample, such as decoding and augmenting
+    images, keep the DataLoader: Python code in the threads of a Loader competes with the training loop for the GIL.
 
     Args:
-        dataset: anything for which ``dataset[indices]`` is a batch, such as Fields. With `collate`, any map-style
+        dataset: any object whose ``dataset[indices]`` is a batch, such as Fields. With `collate`, any map-style
             dataset of PyTorch. The batches of a RecordList or RecordDataset are lists of records or samples.
         batch_size: samples in a batch.
-        shuffle: each epoch has a new order, of a :class:`recstore.torch.ShuffleSampler` with `seed`.
+        shuffle: True: each epoch has a new order, from a :class:`recstore.torch.ShuffleSampler` with `seed`.
         sampler: an iterable of indices, instead of `shuffle`.
         batch_sampler: an iterable of batches of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
-        drop_last: leave out the last batch if it is not full.
-        prefetch: how many batches for each thread may be ready or under way beyond the one that the loop has. 0: no
-            threads, the loop itself reads.
+        drop_last: drop the last batch if it is not full.
+        prefetch: how many batches each thread reads ahead of the loop. 0: no threads; the loop itself reads.
         threads: how many threads read.
-        pin_memory: "auto": copy batches to page-locked memory if CUDA is available; a transfer to the device can then
-            run while the device computes. True: the same, with a warning if CUDA is not available. False: do not.
+        pin_memory: "auto": copy batches to page-locked memory if CUDA is available, so that a transfer to the device
+            can overlap with computation. True: the same, with a warning if CUDA is not available. False: never.
         seed: the seed of `shuffle`.
-        collate: None, or a function that makes a batch of a list of samples, as the ``collate_fn`` of a DataLoader.
+        collate: None, or a function from a list of samples to a batch, like the ``collate_fn`` of a DataLoader.
 
-    Without a sampler of the user's, each rank reads its own part of the records, as ShuffleSampler has it. Lightning
-    and accelerate leave a Loader as it is: the program moves the batches to the device, and under accelerate it gives
-    ``sampler=ShuffleSampler(x, rank=accelerator.process_index, world_size=accelerator.num_processes)``.
+    Without `sampler` and `batch_sampler`, each rank reads its own part of the records, as with ShuffleSampler.
+    Lightning and accelerate do not change a Loader: the program moves the batches to the device, and under accelerate
+    it passes ``sampler=ShuffleSampler(x, rank=accelerator.process_index, world_size=accelerator.num_processes)``.
 
-    Each ``iter(loader)`` is an epoch with threads of its own. The first ``next`` starts them; the end of the epoch,
-    ``close()``, or the loss of the iterator, as by ``break``, ends them. An exception in reading is raised where the
-    loop asks for its batch, with a note that names the batch and its indices; the epoch may go on after it. In a forked
-    child an iterator of the parent raises RuntimeError; the loader itself works there.
+    Each ``iter(loader)`` is an epoch with its own threads. The first ``next`` starts them. They end with the epoch, at
+    ``close()``, or when the iterator is dropped, as by ``break``. An exception in reading is raised where the loop asks
+    for that batch, with a note that names the batch and its indices; the loop may then continue. In a forked child an
+    iterator of the parent raises RuntimeError, and the loader itself works.
 
-    ``state_dict`` counts the batches that the loop has received, not those that are read ahead. Epochs of `shuffle` are
-    numbered in the order of their beginnings, unless :meth:`set_epoch` names one.
+    ``state_dict`` counts the batches that the loop has received, not the batches read ahead. Epochs of `shuffle` count
+    up with each iteration, unless :meth:`set_epoch` sets one.
 
-    Raises ValueError for arguments that exclude each other or are out of range, TypeError for those of a wrong type.
-    Several threads may use a loader, and an iterator.
+    Raises ValueError for arguments that exclude each other or are out of range, TypeError for arguments of a wrong
+    type. A loader and its iterators are thread-safe.
 
     >>> import recstore
     >>> from recstore.torch import Loader
@@ -171,30 +164,30 @@ class Loader(Generic[B]):
         if not hasattr(dataset, "__getitem__"):
             raise TypeError(f"a Loader reads a dataset by indices: {an(type(dataset).__name__)} has no __getitem__")
         if collate is not None and not callable(collate):
-            raise TypeError(f"collate is a function of a list of samples, not {type(collate).__name__}")
+            raise TypeError(f"collate must be a function of a list of samples, not {type(collate).__name__}")
         if pin_memory not in (True, False, "auto"):
-            raise ValueError(f"pin_memory is True, False or 'auto', not {pin_memory!r}")
+            raise ValueError(f"pin_memory must be True, False or 'auto', not {pin_memory!r}")
         self.dataset, self.collate = dataset, collate
         self.pin_memory = pin_memory if pin_memory == "auto" else bool(pin_memory)
         self.prefetch, self.threads = places.at_least(0, prefetch, "prefetch"), places.at_least(1, threads, "threads")
         self._advancing = False
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler takes the place of batch_size, shuffle, sampler and drop_last")
+                raise ValueError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: leave them out")
             self.batch_size, self.drop_last = None, False
             self.batch_sampler, self.sampler = batch_sampler, getattr(batch_sampler, "sampler", None)
         else:
             if sampler is not None and shuffle:
-                raise ValueError("sampler takes the place of shuffle")
+                raise ValueError("sampler replaces shuffle: leave one of them out")
             if sampler is None:
                 sampler = ShuffleSampler(dataset, seed=seed, shuffle=bool(shuffle))
                 self._advancing = True
             self.batch_sampler = BatchSampler(sampler, batch_size, drop_last)
             self.batch_size, self.drop_last, self.sampler = self.batch_sampler.batch_size, drop_last, sampler
         self._stateful = hasattr(self.batch_sampler, "state_dict") and hasattr(self.batch_sampler, "load_state_dict")
-        self._begun: int | None = None  # the epoch of the latest iteration, where epochs advance
-        self._received: Any = None  # where the batch sampler stood when the loop received its latest batch
-        self._skip = 0  # batches of the next iteration that an earlier run has received
+        self._begun: int | None = None  # the epoch of the latest iteration, if epochs advance
+        self._received: Any = None  # the state of the batch sampler at the latest batch that the loop received
+        self._skip = 0  # batches of the next iteration that an earlier run received
         self._epochs: weakref.WeakSet[_Epoch[B]] = weakref.WeakSet()
 
     # ---- Batches ----
@@ -204,14 +197,14 @@ class Loader(Generic[B]):
         return len(self.batch_sampler)
 
     def __iter__(self) -> _Epoch[B]:
-        """An iterator over the batches of an epoch. It reads nothing before its first ``next``. It has ``close()``."""
+        """An iterator over the batches of an epoch, with ``close()``. It reads nothing before its first ``next``."""
         epoch = _Epoch(self, self._pins())
         self._epochs.add(epoch)
         return epoch
 
     def _pins(self) -> bool:
-        """Whether to pin batches. Not asked before the first iteration: asking may begin to use CUDA, after which a
-        process must not fork."""
+        """Whether to pin batches. Not called before the first iteration, since the check may initialize CUDA, after
+        which a process must not fork."""
         if self.pin_memory is False:
             return False
         available = torch.cuda.is_available()
@@ -222,7 +215,7 @@ class Loader(Generic[B]):
         return available
 
     def _orders(self) -> Iterator[tuple[int, Any, Any]]:
-        """For each batch `(number, indices, the state of the batch sampler after it)`."""
+        """`(number, indices, the state of the batch sampler after it)` of each batch."""
         if self._advancing:
             if self._begun is not None and self._begun == self.sampler.epoch:
                 self.sampler.set_epoch(self._begun + 1)
@@ -234,13 +227,13 @@ class Loader(Generic[B]):
                 yield number, indices, batches.state_dict() if self._stateful else number + 1
 
     def _read(self, pins: bool, order: tuple[int, Any, Any]) -> tuple[Any, Any]:
-        """The batch of an order, and the state after it. Threads call it."""
+        """The batch of an order, and the state after it. Called in threads."""
         number, indices, position = order
         try:
             batch = self._batch(indices)
             return pinned(batch) if pins else batch, position  # type: ignore[no-untyped-call]
         except Exception as error:
-            add_note(error, f"in batch {number} of a Loader, of the indices {_shown(indices)}")
+            add_note(error, f"in batch {number} of a Loader, with the indices {_shown(indices)}")
             if self.collate is None and isinstance(error, TypeError):
                 add_note(
                     error, "without collate=, dataset[indices] must be the batch, as it is for recstore.torch.Fields"
@@ -249,7 +242,7 @@ class Loader(Generic[B]):
 
     def _batch(self, indices: Any) -> Any:
         if hasattr(indices, "tolist") and (self.collate is not None or isinstance(self.dataset, Subset)):
-            indices = indices.tolist()  # the datasets of PyTorch take lists and no arrays
+            indices = indices.tolist()  # the datasets of PyTorch take lists, not arrays
         if self.collate is None:
             return self.dataset[indices]
         if hasattr(self.dataset, "__getitems__"):
@@ -270,22 +263,22 @@ class Loader(Generic[B]):
     # ---- Epochs and states ----
 
     def set_epoch(self, epoch: int) -> None:
-        """Names the epoch of the next iteration for the sampler, if the sampler has epochs."""
-        for named in (self.batch_sampler, self.sampler):
-            if hasattr(named, "set_epoch"):
-                before = getattr(named, "epoch", None)
-                named.set_epoch(epoch)
+        """Sets the epoch of the sampler's next iteration, if the sampler has epochs."""
+        for sampler in (self.batch_sampler, self.sampler):
+            if hasattr(sampler, "set_epoch"):
+                before = getattr(sampler, "epoch", None)
+                sampler.set_epoch(epoch)
                 self._begun = None
-                if self._stateful and getattr(named, "epoch", None) != before:
+                if self._stateful and getattr(sampler, "epoch", None) != before:
                     self._received = None  # the loop has had nothing of this epoch
                 return
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop stands in the epoch after the latest batch that it received, a small dict for a checkpoint.
+        """The position of the loop in the epoch, after the latest batch that it received, as a small dict.
 
-        The state is that of the sampler, in samples consumed by all ranks, so a run may go on with another number of
-        ranks or threads and another batch size. A batch sampler without ``state_dict`` is counted instead: the run that
-        goes on walks over its batches again, which must be the same ones.
+        It holds the state of the sampler, which counts the samples consumed by all ranks. So a run may resume on
+        another number of ranks or threads, and with another batch size. If the batch sampler has no ``state_dict``, the
+        batches are counted. Resuming then iterates over them again, and they must be the same.
         """
         state = {"version": _VERSION, "records": _length(self.dataset)}
         if not self._stateful:
@@ -293,18 +286,20 @@ class Loader(Generic[B]):
         return {**state, "sampler": self.batch_sampler.state_dict() if self._received is None else self._received}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where the run stopped that made this state: the next iteration gives the rest of its epoch.
+        """Resumes where the run that saved `state` stopped: the next iteration yields the rest of its epoch.
 
-        Raises ValueError for the state of a dataset of another length, of another kind of sampler or another seed, and
-        TypeError for other objects. Nothing changes then.
+        Raises ValueError for a dataset of another length, another kind of sampler or another seed, TypeError if `state`
+        is not a dict. The loader is unchanged then.
         """
         if not isinstance(state, dict):
-            raise TypeError(f"a state is a dict, as state_dict() makes it, not {type(state).__name__}")
+            raise TypeError(f"a state must be a dict that state_dict() returned, not {type(state).__name__}")
         if state.get("version") != _VERSION:
-            raise ValueError(f"a state of version {state.get('version')!r:.60}; this recstore reads version {_VERSION}")
+            raise ValueError(
+                f"the state has version {state.get('version')!r:.60}; this recstore reads version {_VERSION}"
+            )
         if state.get("records") != _length(self.dataset):
             theirs, mine = state.get("records"), _length(self.dataset)
-            raise ValueError(f"the state is of a dataset of {theirs!r:.60} records, this one has {mine}")
+            raise ValueError(f"the state is of a dataset of {theirs!r:.60} records, but this one has {mine}")
         if self._stateful:
             if "sampler" not in state:
                 raise ValueError("the state is of a loader whose batch sampler has no state_dict")
@@ -318,9 +313,8 @@ class Loader(Generic[B]):
         batches = state.get("batches")
         if type(batches) is not int or batches < 0:
             raise ValueError(f"the state does not say how many batches the loop has received: {batches!r:.60}")
-        if batches and isinstance(self.sampler, _RANDOM) and self.sampler.generator is None:
-            name = type(self.sampler).__name__
-            raise ValueError(f"{name} has another order each time, so no run can go on with it: take ShuffleSampler")
+        if batches:
+            refuse_random(self.sampler)
         return batches
 
     def __getstate__(self) -> dict[str, Any]:

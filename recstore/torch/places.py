@@ -1,5 +1,5 @@
-"""Which rank a sampler is for, and of how many: of torch.distributed, of torchrun's environment, or under accelerate,
-which shares batches out itself. And whether Lightning goes on in the middle of an epoch."""
+"""The rank and the number of ranks of a sampler: from torch.distributed, the environment of torchrun, or accelerate,
+which divides batches among processes itself. Also, whether Lightning resumes in the middle of an epoch."""
 
 from __future__ import annotations
 
@@ -19,31 +19,29 @@ _LIGHTNING = ("lightning.pytorch.loops", "pytorch_lightning.loops")
 
 
 def integer(value: SupportsIndex, name: str) -> int:
-    """`value` as an int. TypeError for a bool, a float and what else is no integer."""
+    """`value` as an int. Raises TypeError for a bool, a float and any other value that is not an integer."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        raise TypeError(f"{name} is an integer, not {value!r}")
+        raise TypeError(f"{name} must be an integer, not {value!r}")
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is an integer, not {value!r:.60}") from None
+        raise TypeError(f"{name} must be an integer, not {value!r:.60}") from None
 
 
 def at_least(least: int, value: SupportsIndex, name: str) -> int:
-    """`value` as an int. ValueError for one below `least`."""
+    """`value` as an int. Raises ValueError for an int below `least`."""
     value = integer(value, name)
     if value < least:
-        raise ValueError(f"{name} is at least {least}, not {value}")
+        raise ValueError(f"{name} must be at least {least}, not {value}")
     return value
 
 
 def checked(rank: SupportsIndex | None, world_size: SupportsIndex | None) -> tuple[int, int] | None:
-    """`(rank, world_size)` as a caller gave them, or None if it gave neither."""
+    """`(rank, world_size)` from the arguments of a constructor, or None if it got neither."""
     if rank is None and world_size is None:
         return None
     if rank is None or world_size is None:
-        raise TypeError(
-            "give both rank and world_size, or neither: then they are those of torch.distributed or torchrun"
-        )
+        raise TypeError("give both rank and world_size, or neither to take them from torch.distributed or torchrun")
     return _in_range(integer(rank, "rank"), at_least(1, world_size, "world_size"))
 
 
@@ -53,8 +51,8 @@ def _in_range(rank: int, world_size: int) -> tuple[int, int]:
     return rank, world_size
 
 
-def found() -> tuple[int, int]:
-    """`(rank, world_size)` of this process: under accelerate with several processes 0 of 1."""
+def current() -> tuple[int, int]:
+    """`(rank, world_size)` of this process; (0, 1) under accelerate with several processes."""
     if accelerate_processes() > 1:
         return 0, 1
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -64,21 +62,21 @@ def found() -> tuple[int, int]:
             rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         except ValueError:
             values = f"RANK={os.environ['RANK']!r}, WORLD_SIZE={os.environ['WORLD_SIZE']!r}"
-            raise ValueError(f"the environment names no rank: {values}; give rank and world_size") from None
+            raise ValueError(f"the environment has no valid rank: {values}; give rank and world_size") from None
         return _in_range(rank, at_least(1, world_size, "world_size"))
     return 0, 1
 
 
 def nodes(world_size: int) -> int:
-    """The number of nodes on which `world_size` ranks run, as torchrun or srun tell; 1 where they do not.
+    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun; 1 without one.
 
-    Only numbers count that are the same on all ranks, or ranks would cut an epoch in different ways. LOCAL_WORLD_SIZE
-    is none: a node may have fewer ranks than another."""
+    The number must be the same on all ranks, or they would cut an epoch differently. LOCAL_WORLD_SIZE does not
+    qualify, since nodes may have different numbers of ranks."""
     for size, name in (("WORLD_SIZE", "GROUP_WORLD_SIZE"), ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES")):
         if os.environ.get(size) == str(world_size) and name in os.environ:
             value = os.environ[name]
             if not value.isdecimal() or int(value) < 1:
-                raise ValueError(f"the environment names no number of nodes: {name}={value!r}; give nodes")
+                raise ValueError(f"the environment has no valid number of nodes: {name}={value!r}; give nodes")
             return min(int(value), world_size)
     return 1
 
@@ -91,7 +89,7 @@ def accelerate_processes() -> int:
 
 
 def _accelerate_frames(frame: FrameType | None) -> list[Any]:
-    """The loaders of accelerate whose methods have called the caller, the nearest first."""
+    """The loaders of accelerate that have a method on the call stack, innermost first."""
     if _ACCELERATE not in sys.modules:
         return []
     owners = []
@@ -102,33 +100,32 @@ def _accelerate_frames(frame: FrameType | None) -> list[Any]:
     return owners
 
 
-def at_iteration(sampler: object, given: tuple[int, int] | None) -> tuple[int, int, Any]:
-    """`(rank, world_size, sharer)` for an iteration that begins. `sharer` is None, or the loader of accelerate that
-    iterates.
+def at_iteration(sampler: object, place: tuple[int, int] | None) -> tuple[int, int, Any]:
+    """`(rank, world_size, owner)` for a new iteration. `owner` is the loader of accelerate that iterates, or None.
 
-    accelerate shares the batches of a prepared loader out to its processes, so the sampler must be for all of them. A
-    sampler that is shared out twice would lose records, and one that nobody shares out would repeat them."""
+    accelerate divides the batches of a prepared loader among its processes, so the sampler must yield those of all
+    ranks. Dividing twice would lose records, and not dividing would repeat them."""
     owners = _accelerate_frames(sys._getframe(1))
-    sharded = [owner for owner in owners if getattr(owner, "num_processes", 1) > 1 and hasattr(owner, "split_batches")]
-    rank, world_size = found() if given is None else given
-    if sharded and world_size > 1:
+    dividing = [owner for owner in owners if getattr(owner, "num_processes", 1) > 1 and hasattr(owner, "split_batches")]
+    rank, world_size = place or current()
+    if dividing and world_size > 1:
         raise ValueError(
-            f"accelerate shares the batches of this {type(sampler).__name__} out to its {sharded[0].num_processes} "
-            f"processes, and the sampler is for rank {rank} of {world_size} already: leave rank and world_size out"
+            f"accelerate divides the batches of this {type(sampler).__name__} among its {dividing[0].num_processes} "
+            f"processes, but the sampler is already for rank {rank} of {world_size}: leave rank and world_size out"
         )
-    if given is None and not owners and accelerate_processes() > 1:
+    if place is None and not owners and accelerate_processes() > 1:
         raise RuntimeError(
-            f"accelerate runs {accelerate_processes()} processes, and the loader of this {type(sampler).__name__} is "
-            "not prepared: give it to accelerator.prepare(), or give the sampler rank=accelerator.process_index and "
+            f"accelerate runs {accelerate_processes()} processes, but the loader of this {type(sampler).__name__} is "
+            "not prepared: pass it to accelerator.prepare(), or give the sampler rank=accelerator.process_index and "
             "world_size=accelerator.num_processes"
         )
     loader = next((owner for owner in owners if hasattr(owner, "iteration")), None)
     return rank, world_size, loader if loader is not None else (owners[0] if owners else None)
 
 
-def lightning_goes_on() -> bool:
-    """Whether an iteration that begins is that of an epoch in the middle of which Lightning goes on from a checkpoint.
-    It is not where Lightning begins an epoch, or validates."""
+def lightning_resumes() -> bool:
+    """Whether Lightning begins the current iteration to resume from a checkpoint in the middle of an epoch. False when
+    it begins an epoch, or validates."""
     if not any(name in sys.modules for name in _LIGHTNING):
         return False
     frame: FrameType | None = sys._getframe(1)
@@ -140,7 +137,7 @@ def lightning_goes_on() -> bool:
             loop: Any = frame.f_locals.get("self")
             loop = getattr(loop, "epoch_loop", loop)
             if hasattr(loop, "batch_progress"):
-                begun = loop.batch_progress.current.ready  # a checkpoint of the end of an epoch has all its batches
+                begun = loop.batch_progress.current.ready  # at the end of an epoch, the number of all batches
                 return bool(loop.restarting) and 0 < begun < loop.trainer.num_training_batches
         frame = frame.f_back
     return False

@@ -1,10 +1,11 @@
-"""ReadAhead: the results of a function for one order after another, made by threads ahead of the caller.
+"""ReadAhead: an iterator whose results are computed by threads ahead of the caller.
 
-The caller draws the orders, hands them out and takes the results, so an order's source needs no lock. Both directions
-are SimpleQueues, whose put() never blocks: a garbage collection may close a ReadAhead while any thread is anywhere.
+An order describes one result. The caller's thread draws the orders, hands them to the threads and takes the results, so
+the iterable of orders needs no lock. Both directions are SimpleQueues, whose put() never blocks, because garbage
+collection may close a ReadAhead at any point in any thread.
 
-Threads are daemons, for an unfinished ReadAhead must not hold up the end of the program. The interpreter must not end
-under a running thread either, which may be within torch: `_close_all` sees to that.
+The threads are daemons, since an unfinished ReadAhead must not delay the exit of the program. But the interpreter must
+not end while a thread is running, perhaps within torch, so `_close_all` waits for them.
 """
 
 from __future__ import annotations
@@ -26,21 +27,20 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-# Seconds for which the end of the program waits for a thread that is within a call.
-_PATIENCE = 10.0
+_EXIT_TIMEOUT = 10.0  # seconds that the exit of the program waits for a thread
 _STOPPED = "reading a record raised StopIteration, which would end the loop: raise another exception"
 
 
 class _Shared:
-    """The part of a ReadAhead that its threads see. They do not keep the ReadAhead itself alive."""
+    """The part of a ReadAhead that its threads see, so that they do not keep the ReadAhead alive."""
 
     def __init__(self, read: Callable[[Any], Any], begin: Callable[[], None]) -> None:
         self.read = read
         self.begin = begin
-        # (number, order), or None: a thread ends
+        # (number, order); None ends a thread
         self.orders: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
         self.results: dict[int, tuple[Any, BaseException | None]] = {}  # number -> (result, None) or (None, exception)
-        self.came: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item for each result
+        self.arrivals: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item for each result
         self.threads: list[threading.Thread] = []
         self.stopped = False
         self.process = os.getpid()
@@ -67,11 +67,11 @@ def _close_all() -> None:
     for shared in shares:
         shared.stop()
     for shared in shares:
-        shared.join(_PATIENCE)
+        shared.join(_EXIT_TIMEOUT)
 
 
 def _serve(shared: _Shared) -> None:
-    """The function of a thread. Between two orders it keeps neither a result nor an exception alive."""
+    """The main function of a thread. Between orders it keeps no result and no exception alive."""
     begun = False
     while True:
         task = shared.orders.get()
@@ -86,28 +86,28 @@ def _serve(shared: _Shared) -> None:
         except BaseException as error:
             shared.results[number] = None, error
         del task, order
-        shared.came.put(None)
+        shared.arrivals.put(None)
 
 
 class ReadAhead:
     """An iterator over ``read(order)`` for the orders of an iterable, in their order.
 
     Args:
-        read: a function of one order. Threads call it, several at once.
+        read: a function of one order. Several threads call it at once.
         orders: an iterable; the thread that calls ``next`` draws from it.
-        ahead: how many results may be made or ready beyond the one that ``next`` returned. 0: no threads; ``next``
-            calls `read` itself.
+        ahead: how many results may be ready or in progress beyond the one that ``next`` returned. 0: no threads;
+            ``next`` calls `read` itself.
         threads: how many threads.
-        begin: a function that each thread calls first. Its exception is that of the first result; it is called again
-            for the next one.
+        begin: a function that each thread calls before its first order. If it raises, the exception takes the place of
+            that result, and the thread calls it again before the next order.
 
-    The first ``next`` starts the threads. An exception of `read` is raised by the ``next`` whose turn it is, and later
-    results follow; an exception of `orders` is raised after the results before it, and ends the iteration. ``close()``
-    drops what is ahead, and waits for calls that run. Dropping the iterator closes it without waiting. Several threads
-    may call ``next``.
+    The first ``next`` starts the threads. An exception in `read` is raised by the ``next`` of that result; later
+    results follow. An exception in `orders` is raised after the results before it and ends the iteration. ``close()``
+    drops the results ahead and waits for running calls. Dropping the iterator closes it without waiting. Several
+    threads may call ``next``.
 
-    In a forked child, which has no copy of the threads, ``next`` raises RuntimeError. Once the program has ended the
-    threads, at its exit, ``next`` gives what is ready and then raises ClosedError.
+    In a forked child, which has no copy of the threads, ``next`` raises RuntimeError. When the program exits and has
+    stopped the threads, ``next`` returns the results that are ready and then raises ClosedError.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class ReadAhead:
         self._ahead = ahead
         self._threads = threads
         self._lock = threading.Lock()
-        self._next = 0  # the number of the result that next() returns
-        self._handed_out = 0  # the number of orders that were given to threads
+        self._next = 0  # the number of the next result
+        self._handed_out = 0  # the number of orders handed to threads
         self._drawn_all = False
-        self._failure: BaseException | None = None  # of drawing an order
+        self._failure: BaseException | None = None  # an exception in `orders`
         self._closed = False
 
     def __iter__(self) -> Self:
@@ -134,13 +134,16 @@ class ReadAhead:
 
     def __next__(self) -> Any:
         if self._shared.process != os.getpid():
-            raise RuntimeError("this iterator belongs to the process that was forked: call iter() again in this one")
+            raise RuntimeError("this iterator belongs to the parent process: call iter() again in this process")
         with self._lock:
-            if self._closed:
-                raise ClosedError("this iterator was closed: iterate over the loader anew")
-            # A thread that starts while the interpreter ends never runs.
+            self._check_open()
+            # A thread that starts during interpreter shutdown never runs.
             late = sys.is_finalizing() and not self._shared.threads
             return self._read_ahead() if self._ahead and not late else self._read_now()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this iterator was closed: iterate over the loader again")
 
     def _read_now(self) -> Any:
         _, order = next(self._orders)
@@ -157,29 +160,28 @@ class ReadAhead:
         while number not in shared.results:
             if shared.stopped:
                 raise ClosedError("this iterator was closed at the end of the program")
-            shared.came.get()
-            if self._closed:
-                raise ClosedError("this iterator was closed: iterate over the loader anew")
-        # One item for each result, or items of results that were there already would pile up.
+            shared.arrivals.get()
+            self._check_open()
+        # Each result put one item into the queue. Take it, or they would pile up.
         with contextlib.suppress(queue.Empty):
-            shared.came.get_nowait()
-        # Interrupted by a signal between any two of these, the next call goes on.
+            shared.arrivals.get_nowait()
+        # A signal may interrupt between any two of these lines; the next call then continues correctly.
         result, error = shared.results[number]
         self._next = number + 1
         del shared.results[number]
         if error is None:
             return result
         try:
-            if isinstance(error, StopIteration):  # in next() it would be the end of the loop
+            if isinstance(error, StopIteration):  # raised from next(), it would end the loop
                 raise RuntimeError(_STOPPED) from error
             raise error
         finally:
             del error  # its traceback holds this frame
 
     def _hand_out(self) -> None:
-        """Draws orders until `ahead` are under way beyond the one that is returned now."""
+        """Draws orders until `ahead` are in progress beyond the next result."""
         while not self._drawn_all and self._handed_out <= self._next + self._ahead:
-            self._start_one()  # if this fails, no order is lost
+            self._start_thread()  # first, because if it fails, no order is lost
             try:
                 task = next(self._orders, None)
             except BaseException as error:
@@ -192,8 +194,8 @@ class ReadAhead:
             self._shared.orders.put(task)
             self._handed_out += 1
 
-    def _start_one(self) -> None:
-        """Starts a further thread if there is one to start."""
+    def _start_thread(self) -> None:
+        """Starts another thread, unless all are running."""
         shared = self._shared
         if len(shared.threads) == self._threads:
             return
@@ -208,18 +210,18 @@ class ReadAhead:
         raise StopIteration if failure is None else failure
 
     def close(self) -> None:
-        """Ends the threads, after the calls that they are in. What was read ahead is dropped. ``next`` raises
-        ClosedError from now on."""
+        """Ends the threads once their current calls return, and drops the results ahead. ``next`` then raises
+        ClosedError."""
         self._closed = True
         if self._shared.process == os.getpid():
             self._shared.stop()
-            self._shared.came.put(None)  # for a next() that waits in another thread
+            self._shared.arrivals.put(None)  # for a next() that waits in another thread
             self._shared.join()
             self._shared.results.clear()
 
-    # At the end of the program, modules have lost their names.
+    # `getpid` is a default because module globals are gone at the exit of the program.
     def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:
-        # No waiting: a garbage collection may call this, and the thread may want a lock of the thread that collects.
+        # Does not wait: garbage collection may run this in a thread that holds a lock the reading thread needs.
         shared = getattr(self, "_shared", None)
         if shared is not None and shared.process == getpid():
             shared.stop()

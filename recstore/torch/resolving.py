@@ -1,7 +1,7 @@
-"""From the fields of a store and the forms asked for to layouts: decides forms, dtypes and shapes, once.
+"""Resolves the fields and forms of a Fields to layouts: decides forms, dtypes and shapes, once.
 
-The schema trees of the store say which values a field has. Where they leave it open (blocks of self-describing values,
-or a view of some of the records), some hundred records spread over the container decide.
+The schema trees of the store describe the values of a field. If they do not suffice (blocks of self-describing values,
+or a view of some of the records), a sample of records spread over the container decides.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from recstore.containers.records import RecordList
 
-    Found: TypeAlias = dict[
-        str, Any
-    ]  # {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}: native.describe_field
+    # {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}, as native.describe_field returns it
+    Description: TypeAlias = dict[str, Any]
     Dtypes: TypeAlias = type["TensorDtypes"] | type["ArrayDtypes"]
 
 SAMPLED = 256  # records
@@ -40,30 +39,26 @@ def layouts_of(
     records: RecordList[Any], names: tuple[Any, ...], forms: dict[str, Any], dtypes: Dtypes
 ) -> list[layouts.Layout]:
     """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. `dtypes`
-    is TensorDtypes or ArrayDtypes. TypeError and ValueError for what cannot become a batch; the messages say what to
-    write."""
-    asked: list[tuple[str, Field | None]] = []
+    is TensorDtypes or ArrayDtypes. Raises TypeError and ValueError for fields that cannot become a batch, with the code
+    to write in the message."""
+    requested: list[tuple[str, Field | None]] = []
     for name in names:
         if isinstance(name, list):
-            raise TypeError(f"names are arguments of their own: write Fields(x, {_listed(name)}), not a list of them")
+            raise TypeError(f"each name is its own argument: write Fields(x, {_listed(name)}), not a list of them")
         if not isinstance(name, str):
-            raise TypeError(f"a field is named by a str; for {name!r:.60} write name=Field(field={name!r:.60})")
-        asked.append((str(name), None))
+            raise TypeError(f"the name of a field must be a str; for {name!r:.60} write name=Field(field={name!r:.60})")
+        requested.append((str(name), None))
     for name, form in forms.items():
         if not isinstance(form, (str, Field)):
-            raise TypeError(f"{name}= is a form, such as {name}='padded', or a Field, not {form!r:.60}")
-        asked.append((name, form if isinstance(form, Field) else Field(form)))  # type: ignore[arg-type]  # it checks it
-    if not asked:
-        raise TypeError(f"name the fields of a batch: Fields(x, {_some_names(records)})")
-    records = records._unwatched()  # the types of values are looked at
+            raise TypeError(f"{name}= must be a form, such as {name}='padded', or a Field, not {form!r:.60}")
+        requested.append((name, form if isinstance(form, Field) else Field(form)))  # type: ignore[arg-type]  # checked
+    if not requested:
+        raise TypeError(f"name the fields of a batch: Fields(x, {_listed(_field_names(records) or ['image_id'])})")
+    records = records._unwatched()  # resolving inspects the types of values
     have_fields = _have_fields(records)
-    out = [_layout(records, name, field, have_fields, dtypes) for name, field in asked]
+    out = [_layout(records, name, field, have_fields, dtypes) for name, field in requested]
     _check_names(out)
     return out
-
-
-def _some_names(records: RecordList[Any]) -> str:
-    return ", ".join(repr(name) for name in (_field_names(records) or ["image_id", "bbox"])[:3])
 
 
 def _listed(names: list[Any]) -> str:
@@ -72,7 +67,7 @@ def _listed(names: list[Any]) -> str:
 
 
 def _field_names(records: RecordList[Any]) -> list[str]:
-    """The names of fields for a message; an empty list where records are no dicts."""
+    """The names of fields for a message; an empty list if records are not dicts."""
     names = native.field_names(records)
     if names is None and len(records):
         first = records[0]
@@ -80,20 +75,20 @@ def _field_names(records: RecordList[Any]) -> list[str]:
     return [name for name in names or () if isinstance(name, str)]
 
 
-def _check_names(found: list[layouts.Layout]) -> None:
+def _check_names(resolved: list[layouts.Layout]) -> None:
     owners = {}
-    for layout in found:
+    for layout in resolved:
         for entry in layout.entries():
             if entry not in owners:
                 owners[entry] = layout.name
             elif owners[entry] == layout.name == entry:
                 raise ValueError(f"the field {layout.name!r} is named twice")
             else:
-                raise ValueError(f"the entry {entry!r} of {layout.name!r} has the name of one of {owners[entry]!r}")
+                raise ValueError(f"both {layout.name!r} and {owners[entry]!r} make an entry {entry!r}: rename one")
 
 
 def _have_fields(records: RecordList[Any]) -> bool:
-    """Whether a name can be that of a field: numbers, lists, arrays and text have none."""
+    """Whether the records have fields: numbers, lists, arrays and text do not."""
     if native.field_names(records) or not len(records) or _kind(records[0]) == "other":
         return True
     kinds = describe(_samples(records, None))["kinds"] - _NOTHING
@@ -121,88 +116,84 @@ class _Resolving:
         self.field = field or Field()
         if self.field.form == "jagged":
             dtypes.check_jagged(name)
-        self.asked = field is not None
-        self.found = native.describe_field(records, path)
-        if not _is_clear(self.found):
-            self.found = self._with_samples(self.found)
-
-    def _with_samples(self, told: Found) -> Found:
-        """A description that combines that of the trees with that of sampled records."""
-        seen = describe(_samples(self.records, self.path))
-        if not seen["kinds"]:
-            return told
-        return _combined(told, seen)
+        self.form_given = field is not None
+        self.description = native.describe_field(records, path)
+        if not _is_clear(self.description):
+            sampled = describe(_samples(records, path))
+            if sampled["kinds"]:
+                self.description = _combined(self.description, sampled)
 
     # ---- Forms ----
 
     def layout(self) -> layouts.Layout:
-        kinds = self.found["kinds"] - _NOTHING
-        if len(self.records) and not kinds and self.found["kinds"]:
+        kinds = self.description["kinds"] - _NOTHING
+        if len(self.records) and not kinds and self.description["kinds"]:
             self._refuse_missing()
         if self.field.form == "category":
             return layouts.Category(self.name, self.path, self._with_names())
-        if not self.asked and kinds and kinds <= {"str"}:
+        if not self.form_given and kinds and kinds <= {"str"}:
             return layouts.Text(self.name, self.path, Field("text"))
-        if not self.asked and kinds and kinds <= {"bytes"}:
+        if not self.form_given and kinds and kinds <= {"bytes"}:
             return layouts.Bytes(self.name, self.path, Field("bytes"))
-        self._refuse_other(self.found)
-        dtype = self.field.dtype or _dtype(self.found, self.dtypes)
+        self._refuse_other(self.description)
+        dtype = self.field.dtype or _dtype(self.description, self.dtypes)
         if dtype is None:
             why = "no record has a number there" if len(self.records) else "there are no records"
-            raise ValueError(f"the dtype of {self.name!r} is open, as {why}: give {self._write(dtype='float32')}")
+            raise ValueError(f"the dtype of {self.name!r} is unknown, since {why}: give {self._write(dtype='float32')}")
         if dtype not in self.dtypes.names():
-            raise TypeError(f"{self.name!r} has arrays of {dtype}, which no {self.dtypes.what} holds: give dtype=, "
-                            f"store them as ints, or write {self.name}='object'")  # fmt: skip
-        sizes = self._sizes(self.found) if kinds else None
+            raise TypeError(f"{self.name!r} has arrays of {dtype}, which {self.dtypes.container} cannot hold: give "
+                            f"dtype=, store them as ints, or write {self.name}='object'")  # fmt: skip
+        sizes = self._sizes(self.description) if kinds else None
         row, levels = self._fixed(sizes) if self.field.form == "tensor" else self._ragged(sizes)
         return layouts.BY_FORM[self.field.form](self.name, self.path, self.field, dtype, row, levels)
 
     def _write(self, **options: object) -> str:
-        """The keyword for this field with further options, as a user writes it."""
+        """The keyword argument for this field with further options, for a message."""
         more = "".join(f", {option}={value!r}" for option, value in options.items())
         return f"{self.name}=Field({self.field.form!r}{more})" if self.name.isidentifier() else more[2:]
 
     def _refuse_missing(self) -> None:
         if self.field.missing == "mask" or self.field.has_default:
             return
-        if "none" in self.found["kinds"]:
+        if "none" in self.description["kinds"]:
             raise ValueError(f"{self.name!r} is None in all records: give default=, or missing='mask'")
         raise KeyError(f"the records have no field {self.name!r}{meant(self.path, _field_names(self.records))}")
 
-    def _refuse_other(self, found: Found) -> None:
-        """TypeError for values that are no numbers. Where samples decided, one such value is enough."""
-        kinds = found["kinds"] - _NOTHING
+    def _refuse_other(self, description: Description) -> None:
+        """Raises TypeError for values that are not numbers. In a sample one such value is enough."""
+        kinds = description["kinds"] - _NOTHING
         other = kinds - _NUMBERS - {"list", "array"}
-        if other and (other == kinds or found.get("sampled")):
+        if other and (other == kinds or description.get("sampled")):
             kind = min(other)
-            what = {"str": "text", "bytes": "bytes"}.get(kind) or found.get("example", "values that are no numbers")
-            write = {
+            example = {"str": "text", "bytes": "bytes"}.get(kind) or description.get("example", "other values")
+            remedy = {
                 "str": f"write {self.name}='text', 'bytes' or 'category'",
                 "bytes": f"write {self.name}='bytes'",
-            }.get(kind, f"name a field below it where it has some, such as '{self.name}.id', or {self.name}='object'")
+            }.get(kind, f"name a field below it if it has one, such as '{self.name}.id', or write "
+                        f"{self.name}='object'")  # fmt: skip
             if other != kinds:
-                raise TypeError(f"{self.name!r} has {what} in some records, numbers in others: filter the records, x = "
-                                f"x.filter(...), or write {self.name}='object'")  # fmt: skip
-            raise TypeError(f"{self.name!r} has {what}, which no tensor holds: {write}")
-        if found["element"] is not None:
-            self._refuse_other(found["element"])
+                raise TypeError(f"{self.name!r} has {example} in some records, numbers in others: filter the records, "
+                                f"x = x.filter(...), or write {self.name}='object'")  # fmt: skip
+            raise TypeError(f"{self.name!r} has {example}, which a tensor cannot hold: {remedy}")
+        if description["element"] is not None:
+            self._refuse_other(description["element"])
 
     # ---- Shapes ----
 
-    def _sizes(self, found: Found) -> list[int | None]:
-        """The size of each dimension of a value; None for one that differs."""
-        shapes = [list(shape) for shape in found["shapes"] or ()]
-        if "array" in found["kinds"] and not shapes:
-            shapes.append([None])  # no record is here; one dimension is what they mostly have
-        if found["kinds"] & _NUMBERS:
+    def _sizes(self, description: Description) -> list[int | None]:
+        """The size of each dimension of a value; None if it differs."""
+        shapes = [list(shape) for shape in description["shapes"] or ()]
+        if "array" in description["kinds"] and not shapes:
+            shapes.append([None])  # without a record, assume the usual one dimension
+        if description["kinds"] & _NUMBERS:
             shapes.append([])
-        if "list" in found["kinds"]:
-            lengths = found["lengths"]
+        if "list" in description["kinds"]:
+            lengths = description["lengths"]
             size = next(iter(lengths)) if lengths is not None and len(lengths) == 1 else None
-            inner = found["element"]
+            inner = description["element"]
             shapes.append([size, *(self._sizes(inner) if inner is not None else ())])
         if len({len(shape) for shape in shapes}) > 1:
-            raise ValueError(f"{self.name!r} has numbers and lists, or lists of several depths: write "
+            raise ValueError(f"{self.name!r} has numbers and lists, or lists of different depths: write "
                              f"{self.name}='object'")  # fmt: skip
         return [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes)]
 
@@ -213,13 +204,13 @@ class _Resolving:
         if sizes is None:
             return (), 0
         if None in sizes:
-            lengths = sorted(self.found["lengths"] or ())
-            several = f" ({', '.join(map(str, lengths[:3]))}, ...)" if len(lengths) > 1 else ""
-            raise ValueError(f"{self.name!r} has lists of several lengths{several}, which are no rectangle: write "
-                             f"{self.name}='jagged', 'ragged' or 'padded'")  # fmt: skip
+            lengths = sorted(self.description["lengths"] or ())
+            examples = f" ({', '.join(map(str, lengths[:3]))}, ...)" if len(lengths) > 1 else ""
+            raise ValueError(f"{self.name!r} has lists of different lengths{examples}: write {self.name}='jagged', "
+                             "'ragged' or 'padded'")  # fmt: skip
         if 0 in sizes:
-            raise ValueError(f"{self.name!r} has lists or arrays without an element, of the shape {tuple(sizes)}, and "
-                             f"no rows: write {self.name}='ragged', 'padded' or 'object'")  # fmt: skip
+            raise ValueError(f"{self.name!r} has empty lists or arrays, of the shape {tuple(sizes)}: write "
+                             f"{self.name}='ragged', 'padded' or 'object'")  # fmt: skip
         return tuple(size for size in sizes if size is not None), 0
 
     def _ragged(self, sizes: list[int | None] | None) -> tuple[tuple[int, ...], int]:
@@ -227,14 +218,14 @@ class _Resolving:
         if sizes is None:
             return self.field.row or (), 1
         if not sizes:
-            raise TypeError(f"{self.name!r} has numbers and no lists, which {self.field.form!r} takes: write "
+            raise TypeError(f"{self.name!r} has numbers, but {self.field.form!r} is for lists: write "
                             f"{self.name}='tensor'")  # fmt: skip
         if self.field.form == "packed":
             if len(sizes) > 1:
-                raise TypeError(f"{self.name!r} has lists of lists, and 'packed' takes lists of tokens")
+                raise TypeError(f"{self.name!r} has lists of lists, but 'packed' is for lists of tokens")
             return (), 1
-        # Inner lists that are all empty tell no size: others may have elements.
-        inner = [None if told is None else size or None for size, told in zip(sizes[1:], self._told(sizes))]
+        # If all sampled inner lists are empty, the size is open: other records may have elements.
+        inner = [None if differ else size or None for size, differ in zip(sizes[1:], self._inner_differ(sizes))]
         if self.field.row is None:
             levels = max((i + 2 for i, size in enumerate(inner) if size is None), default=1)
         else:
@@ -243,9 +234,9 @@ class _Resolving:
         row = (
             self.field.row if self.field.row is not None else tuple(size for size in sizes[levels:] if size is not None)
         )
-        if levels < 1 or any(size not in (None, wanted) for size, wanted in zip(sizes[levels:], row)):
+        if levels < 1 or any(size not in (None, row_size) for size, row_size in zip(sizes[levels:], row)):
             raise ValueError(f"row={row} is not the shape of the inner lists of {self.name!r}, which have the sizes "
-                             f"{sizes[1:]} (None: several)")  # fmt: skip
+                             f"{sizes[1:]} (None: different)")  # fmt: skip
         if (
             self.field.form == "padded"
             and self.field.length is not None
@@ -254,37 +245,36 @@ class _Resolving:
             raise TypeError(f"{self.name!r} has {'lists of lists, whose length is a pair' if levels == 2 else 'lists'}"
                             f": give length={'(16, None)' if levels == 2 else 16}")  # fmt: skip
         if levels > 2:
-            raise TypeError(f"{self.name!r} has lists of several lengths at {levels} depths, and "
+            raise TypeError(f"{self.name!r} has lists of different lengths at {levels} depths, but "
                             f"{self.field.form!r} takes two: write {self.name}='object'")  # fmt: skip
         return row, levels
 
-    def _told(self, sizes: list[int | None]) -> list[int | None]:
-        """The sizes of the inner dimensions as the trees tell them: None where these say that lists differ, although
-        the samples may be alike."""
-        out: list[int | None] = []
-        found: Found | None = self.found
-        while found is not None and len(out) < len(sizes):
-            out.append(None if found.get("differ") else 0)
-            found = found["element"]
-        return (out + [0] * len(sizes))[1 : len(sizes)]
+    def _inner_differ(self, sizes: list[int | None]) -> list[bool]:
+        """For each inner dimension, whether the trees say that lengths differ, even if the samples have one length."""
+        out: list[bool] = []
+        description: Description | None = self.description
+        while description is not None and len(out) < len(sizes):
+            out.append(bool(description.get("differ")))
+            description = description["element"]
+        return (out + [False] * len(sizes))[1 : len(sizes)]
 
     # ---- Categories ----
 
     def _with_names(self) -> Field:
-        """The field with its names: those given, else all values that records have."""
+        """The field with names; by default all values in the records."""
         if self.field.names is not None:
             return self.field
         values = self.records if self.path is None else self.records.field(self.path, None)
         try:
-            found = {value for value in values if value is not None}
+            distinct = {value for value in values if value is not None}
         except TypeError as error:
-            raise TypeError(f"{self.name!r} is no category: {error}") from None
+            raise TypeError(f"{self.name!r} cannot be a category: {error}") from None
         if self.field.has_default:
-            found.add(self.field.default)
-        wrong = [type(value).__name__ for value in found if type(value) not in (str, int, bool)]
+            distinct.add(self.field.default)
+        wrong = [type(value).__name__ for value in distinct if type(value) not in (str, int, bool)]
         if wrong:
-            raise TypeError(f"{self.name!r} is no category: names are str, int or bool, not {min(wrong)}")
-        names = sorted(found, key=lambda value: (type(value) is str, value))
+            raise TypeError(f"{self.name!r} cannot be a category: names are str, int or bool, not {min(wrong)}")
+        names = sorted(distinct, key=lambda value: (type(value) is str, value))
         options = {"names": names, "missing": self.field.missing, "field": self.field.field}
         return Field("category", **options, **({"default": self.field.default} if self.field.has_default else {}))
 
@@ -293,9 +283,9 @@ class _Resolving:
 
 
 class TensorDtypes:
-    """The dtypes that tensors have where nobody names one."""
+    """The default dtypes of tensors."""
 
-    what = "tensor"
+    container = "a tensor"
 
     @staticmethod
     def names() -> Iterable[str]:
@@ -304,10 +294,10 @@ class TensorDtypes:
 
     @staticmethod
     def check_jagged(name: str) -> None:
-        """ImportError where torch has no jagged tensors."""
+        """Raises ImportError if this release of torch has no jagged tensors."""
         if not hasattr(torch.nested, "nested_tensor_from_jagged"):
             raise ImportError(
-                f"jagged tensors need PyTorch 2.4, and this is {torch.__version__}: write {name}='ragged'"
+                f"jagged tensors need PyTorch 2.4, but this is {torch.__version__}: write {name}='ragged'"
             )
 
     @staticmethod
@@ -317,8 +307,8 @@ class TensorDtypes:
 
     @staticmethod
     def widest(dtypes: set[str]) -> str:
-        """The dtype that holds the numbers of arrays of these dtypes. torch has little more than storage for uint16 and
-        uint32: no embedding, no index, no promotion. So these become int64, which holds all their numbers."""
+        """The dtype that holds the numbers of arrays of these dtypes. torch can do little with uint16 and uint32: no
+        embedding, no indexing, no promotion. So they become int64."""
         dtypes = {"int64" if name in ("uint16", "uint32") else name for name in dtypes}
         if dtypes == {"uint64"} or not dtypes <= set(TORCH_DTYPES):
             return " and ".join(sorted(dtypes))
@@ -327,9 +317,9 @@ class TensorDtypes:
 
 
 class ArrayDtypes:
-    """The dtypes that arrays of numpy have where nobody names one."""
+    """The default dtypes of numpy arrays."""
 
-    what = "array of numpy"
+    container = "a numpy array"
 
     @staticmethod
     def names() -> Iterable[str]:
@@ -338,8 +328,8 @@ class ArrayDtypes:
 
     @staticmethod
     def check_jagged(name: str) -> None:
-        """ValueError: no array is jagged."""
-        raise ValueError(f"jagged tensors are torch's, and output='numpy' makes arrays: write {name}='ragged'")
+        """Raises ValueError: arrays are not jagged."""
+        raise ValueError(f"output='numpy' makes arrays, which cannot be jagged: write {name}='ragged'")
 
     @staticmethod
     def floats() -> str:
@@ -357,21 +347,19 @@ class ArrayDtypes:
 
 # ---- Descriptions ----
 
-# {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}, as native.describe_field has them.
 
-
-def _is_clear(told: Found) -> bool:
-    """Whether the trees leave nothing open: numbers or text alone, or lists of them."""
-    kinds = told["kinds"]
-    if not told["sure"] or not kinds:
+def _is_clear(description: Description) -> bool:
+    """Whether the description of the trees suffices: only numbers, only text, or lists of one of them."""
+    kinds = description["kinds"]
+    if not description["sure"] or not kinds:
         return False
     if kinds <= _NUMBERS or kinds <= {"str"} or kinds <= {"bytes"}:
         return True
-    return kinds == {"list"} and told["lengths"] is not None and _is_clear(told["element"])
+    return kinds == {"list"} and description["lengths"] is not None and _is_clear(description["element"])
 
 
 def _samples(records: RecordList[Any], path: Any) -> list[Any]:
-    """The values of a field of some hundred records spread over the container."""
+    """The values of a field in up to SAMPLED records spread over the container."""
     n = len(records)
     positions = range(n) if n <= SAMPLED else [i * (n - 1) // (SAMPLED - 1) for i in range(SAMPLED)]
     if path is None:
@@ -379,9 +367,16 @@ def _samples(records: RecordList[Any], path: Any) -> list[Any]:
     return records.field(path, _ABSENT).get_many(positions)
 
 
-def describe(values: Iterable[Any]) -> Found:
+def describe(values: Iterable[Any]) -> Description:
     """A description of values, in the form of `native.describe_field`."""
-    out: Found = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
+    out: Description = {
+        "kinds": set(),
+        "element": None,
+        "lengths": None,
+        "dtypes": set(),
+        "shapes": set(),
+        "sure": True,
+    }
     lengths, elements = set(), []
     for value in values:
         kind = _kind(value)
@@ -416,31 +411,31 @@ def _kind(value: Any) -> str:
     return "array" if isinstance(value, numpy.ndarray) or isinstance(value, Tensor) else "other"
 
 
-def _combined(told: Found, seen: Found) -> Found:
-    """The description of samples, with additions from that of the trees. A field of which samples show ints may have
-    floats, and lists of one length may differ elsewhere (`differ`)."""
-    out = {**seen, "sampled": True}
-    if told["sure"]:
-        if seen["kinds"] & _NUMBERS:
-            out["kinds"] = seen["kinds"] | told["kinds"] & _NUMBERS
-        lengths = told["lengths"]
-        out["differ"] = "list" in told["kinds"] and (lengths is None or len(lengths) > 1)
-        if seen["dtypes"]:
-            out["dtypes"] = seen["dtypes"] | told["dtypes"] - {None}
-    if seen["element"] is not None and told["element"] is not None:
-        out["element"] = _combined(told["element"], seen["element"])
+def _combined(tree: Description, sampled: Description) -> Description:
+    """The description of samples, extended by the description of the trees. If all samples are ints, other records may
+    have floats; if all sampled lists have one length, others may differ (`differ`)."""
+    out = {**sampled, "sampled": True}
+    if tree["sure"]:
+        if sampled["kinds"] & _NUMBERS:
+            out["kinds"] = sampled["kinds"] | tree["kinds"] & _NUMBERS
+        lengths = tree["lengths"]
+        out["differ"] = "list" in tree["kinds"] and (lengths is None or len(lengths) > 1)
+        if sampled["dtypes"]:
+            out["dtypes"] = sampled["dtypes"] | tree["dtypes"] - {None}
+    if sampled["element"] is not None and tree["element"] is not None:
+        out["element"] = _combined(tree["element"], sampled["element"])
     return out
 
 
-def _dtype(found: Found, by_default: Dtypes) -> str | None:
-    """The name of the dtype that holds the numbers; None where there are none."""
-    dtypes = set(map(str, found["dtypes"]))
-    if found["element"] is not None:
-        inner = _dtype(found["element"], by_default)
+def _dtype(description: Description, by_default: Dtypes) -> str | None:
+    """The name of the dtype that holds the numbers; None if there are no numbers."""
+    dtypes = set(map(str, description["dtypes"]))
+    if description["element"] is not None:
+        inner = _dtype(description["element"], by_default)
         return inner if not dtypes or inner is None else by_default.widest(dtypes | {inner})
     if dtypes:
         return by_default.widest(dtypes)
-    kinds = found["kinds"] & _NUMBERS
+    kinds = description["kinds"] & _NUMBERS
     if not kinds:
         return None
     if kinds & {"float", "complex"}:

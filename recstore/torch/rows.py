@@ -1,4 +1,4 @@
-"""The values that samplers read of a store: a number for each record, and the records of each group.
+"""The values that samplers read from a store: a number for each record, or the records of each group.
 
 Both come from a field (``x.field("n_tokens")``), or from a sequence, an array or a tensor with a value for each record.
 """
@@ -21,33 +21,35 @@ if TYPE_CHECKING:
     Rows: TypeAlias = NDArray[np.uint32] | NDArray[np.int64]
 
 
-def numbers_of(values: Any, what: str) -> NDArray[Any]:
-    """A numpy array of one number for each record. TypeError for values that are no numbers; the message calls one of
-    them `what`."""
+def numbers_of(values: Any, noun: str) -> NDArray[Any]:
+    """A numpy array of one number for each record. Raises TypeError for values that are not numbers; the message calls
+    them `noun`."""
     import numpy
 
     if isinstance(values, FieldView):
-        column, of = values.to_numpy(), f"the field {values.name!r}"
+        column, source = values.to_numpy(), f"the field {values.name!r}"
         if isinstance(column, tuple):
-            raise TypeError(f"{of} holds lists, and a {what} is a number: take their lengths, numpy.diff(offsets)")
+            raise TypeError(
+                f"{source} holds lists, but a {noun} is a number: use the lengths of the lists, numpy.diff(offsets)"
+            )
     elif isinstance(values, (str, bytes)) or not (hasattr(values, "__len__") or hasattr(values, "__array__")):
-        raise TypeError(f"a field, a sequence or an array with a {what} for each record, not {_named(values)}")
+        raise TypeError(f"give a field, a sequence or an array with a {noun} for each record, not {_named(values)}")
     else:
-        column, of = numpy.asarray(values), type(values).__name__
+        column, source = numpy.asarray(values), type(values).__name__
     if column.ndim != 1:
-        raise TypeError(f"{of} has the shape {column.shape}: one {what} for each record, so one dimension")
+        raise TypeError(f"{source} has the shape {column.shape}: it must have one dimension, a {noun} for each record")
     if len(column) and column.dtype.kind not in "biuf":
-        raise TypeError(f"{of} holds values of type {column.dtype}, and a {what} is a number: give a field of "
-                        f"numbers, such as x.field('{what}')")  # fmt: skip
+        raise TypeError(f"{source} holds values of type {column.dtype}, but a {noun} is a number: give a field of "
+                        f"numbers, such as x.field('{noun}')")  # fmt: skip
     return column
 
 
 class Groups:
-    """Which records have the same value.
+    """The records grouped by value.
 
-    Attributes: ``keys``, the value of each group; ``starts``, where its records begin in the rows, and at the end the
-    number of records, int64. ``read`` turns rows into records. The rows of a field are 4 bytes a record, in the
-    file where the index was saved with the store."""
+    A row is a position in the list of records sorted by group. Attributes: ``keys``, the value of each group;
+    ``starts``, the first row of each group, and at the end the number of records, int64. ``read`` maps rows to records.
+    The rows of a field take 4 bytes a record; if the index was saved with the store, they stay in the file."""
 
     def __init__(self, keys: Any, starts: NDArray[np.int64], rows: Any, width: int) -> None:
         self.keys, self.starts, self.rows, self.width = keys, starts, rows, width
@@ -58,7 +60,7 @@ class Groups:
         return self.starts[1:] - self.starts[:-1]
 
     def read(self, out: NDArray[np.int64]) -> None:
-        """Replaces row numbers, an int64 array, by the records in those rows."""
+        """Replaces the row numbers in an int64 array with record numbers."""
         if isinstance(self.rows, native.Blob):
             native.read_entries(self.rows, self.width, out)
         elif self.rows is not None:
@@ -74,8 +76,8 @@ class Groups:
 
 
 def groups_of(values: Any) -> Groups:
-    """The Groups of the records by a field, or by a sequence with a value for each record. TypeError for values that
-    cannot be hashed; KeyError for a record that lacks the field; CorruptError for a damaged saved index."""
+    """The Groups of the records by a field, or by a sequence with a value for each record. Raises TypeError for
+    unhashable values, KeyError for a record that lacks the field, CorruptError for a damaged saved index."""
     import numpy
 
     starts: Any
@@ -92,7 +94,7 @@ def groups_of(values: Any) -> Groups:
 
 
 def _named(values: Any) -> str:
-    """The type of `values` for a message; for a str, also the call that takes it for the name of a field."""
+    """The type of `values` for a message; for a str, also the call that reads the field of that name."""
     return f"str: write x.field({values!r:.60})" if isinstance(values, str) else type(values).__name__
 
 
@@ -101,11 +103,13 @@ def _codes_of(values: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
     import numpy
 
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-        raise TypeError(f"a field, a sequence or an array with a value for each record, not {_named(values)}")
+        raise TypeError(f"give a field, a sequence or an array with a value for each record, not {_named(values)}")
     if hasattr(values, "__array__"):
         column = numpy.asarray(values)
         if column.ndim != 1:
-            raise TypeError(f"an array of the shape {column.shape}: one value for each record, so one dimension")
+            raise TypeError(
+                f"the array has the shape {column.shape}: it must have one dimension, a value for each record"
+            )
         if column.dtype.kind != "O":
             keys, codes = numpy.unique(column, return_inverse=True)
             return keys.tolist(), codes
@@ -115,7 +119,7 @@ def _codes_of(values: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
 
 
 def small(rows: NDArray[Any]) -> Rows:
-    """Row numbers in 4 bytes each where they fit."""
+    """Row numbers in 4 bytes each if they fit."""
     import numpy
 
     return rows.astype(numpy.uint32) if len(rows) <= 1 << 32 else rows

@@ -1,4 +1,4 @@
-"""Samplers that hold no list: a shuffled order computed as it goes, and batches of indices made in C."""
+"""Samplers that hold no list of indices: a shuffled order computed on the fly, and batches of indices made in C."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
+
 __all__ = ["BatchSampler", "ShuffleSampler"]
 
 _BLOCK = 4096  # indices that batches are cut from: 32 KiB
 
 
 class ShuffleSampler(epochs.IndexSampler):
-    """The indices 0 to n - 1 in an order that is computed as it goes; the memory does not depend on n.
+    """The indices 0 to n - 1 in a shuffled order that is computed on the fly; the memory does not depend on n.
 
     Args:
         n: the number of records, or anything with ``len()``, such as a RecordList or a dataset.
-        seed: an integer. In epoch 0 the order is that of ``x.shuffled(seed)``, the keyed permutation "feistel-1". In
-            epoch e it is that of ``seed + mix(e)`` modulo 2**64, where mix is the finalizer of SplitMix64.
-        rank, world_size: which rank this sampler is for, and of how many; both or neither. None: those of
-            torch.distributed where it is initialized, else the variables RANK and WORLD_SIZE of torchrun, else 0 of 1.
-            They are looked up when they are needed. Under accelerate with several processes it is 0 of 1, since
-            ``accelerator.prepare`` shares the batches out.
-        drop_last: where n is no multiple of world_size, leave the last records of the order out. False: repeat the
-            first ones, so that each rank has as many. Both as DistributedSampler does.
-        shuffle: False gives the records in their own order.
+        seed: an integer. Epoch 0 has the order of ``x.shuffled(seed)``, the keyed permutation "feistel-1". Epoch e has
+            the seed ``seed + mix(e)`` modulo 2**64, where mix is the finalizer of SplitMix64.
+        rank, world_size: this sampler's rank and the number of ranks; both or neither. None: the values of
+            torch.distributed if it is initialized, else the variables RANK and WORLD_SIZE of torchrun, else 0 and 1.
+            They are looked up when they are needed. Under accelerate with several processes they are 0 and 1, since
+            ``accelerator.prepare`` divides the batches.
+        drop_last: if n is not a multiple of world_size, drop the last indices. False: repeat the first ones, so that
+            each rank has as many. DistributedSampler does the same.
+        shuffle: False: the records in their own order.
 
     Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
-    samples that all ranks have consumed: a run may go on with another number of ranks, of workers, or another batch
-    size.
+    samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
 
-    Raises TypeError for an argument that is no integer (a bool and a float are none), ValueError for one out of range.
-    One thread at a time may iterate; the other methods may be called from any thread.
+    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for one out of range.
+    One thread at a time may iterate; the other methods are thread-safe.
 
     >>> from recstore.torch import ShuffleSampler
     >>> sampler = ShuffleSampler(6, seed=3, rank=0, world_size=2)
@@ -89,15 +89,15 @@ class ShuffleSampler(epochs.IndexSampler):
 
 
 def length_of(x: Any) -> int:
-    """The number of records that `x` stands for."""
+    """The length of `x`, or `x` itself if it is an integer."""
     try:
         n = len(x)
     except TypeError:
         n = places.integer(x, "n, unless it has a len(),")
     if n < 0:
-        raise ValueError(f"n is the number of records, 0 or more, not {n}")
+        raise ValueError(f"n must be a number of records, at least 0, not {n}")
     if n > epochs.MOST:
-        raise ValueError(f"{n} records are more than can be shuffled, 2**48")
+        raise ValueError(f"a sampler can shuffle at most 2**48 records, not {n}")
     return n
 
 
@@ -105,17 +105,16 @@ class BatchSampler(_TorchBatchSampler):
     """Batches of the indices of a sampler, as int64 arrays of numpy that C fills.
 
     Args:
-        sampler: a sampler of this package, or any iterable of ints. Of the latter the ints are collected one by one.
+        sampler: a sampler of this package, or any iterable of ints, which is read int by int.
         batch_size: the indices of a batch.
-        drop_last: leave the last batch out where it has fewer.
+        drop_last: drop the last batch if it has fewer.
 
-    For ``DataLoader(dataset, batch_sampler=...)``, and for a dataset that takes all indices of a batch at once
-    ``DataLoader(f, sampler=BatchSampler(...), batch_size=None)``. Under Lightning with several devices take the second
-    form: it replaces samplers of the first one. Where accelerate shares the batches out they are lists, since it adds
-    them.
+    Use it as ``DataLoader(dataset, batch_sampler=...)``. For a dataset that takes all indices of a batch at once, use
+    ``DataLoader(f, sampler=BatchSampler(...), batch_size=None)``; do the same under Lightning with several devices,
+    since Lightning replaces a batch_sampler. Under accelerate the batches are lists, since accelerate adds them.
 
-    ``state_dict`` is the sampler's own and counts samples, so a run may go on with another batch size. Raises TypeError
-    and ValueError for a batch size that is no integer from 1 on. One thread at a time may iterate.
+    ``state_dict`` returns the sampler's state, which counts samples, so a run may resume with another batch size.
+    Raises TypeError and ValueError for a batch size that is not a positive integer. One thread at a time may iterate.
 
     >>> from recstore.torch import BatchSampler, ShuffleSampler
     >>> batches = BatchSampler(ShuffleSampler(5, seed=1, rank=0, world_size=1), batch_size=2)
@@ -137,15 +136,15 @@ class BatchSampler(_TorchBatchSampler):
     def __init__(self, sampler: Iterable[int], batch_size: SupportsIndex, drop_last: bool = False) -> None:
         self.batch_size = places.at_least(1, batch_size, "batch_size")
         if not isinstance(drop_last, bool):
-            raise TypeError(f"drop_last is True or False, not {drop_last!r:.60}")
+            raise TypeError(f"drop_last must be True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
-            raise TypeError(f"a sampler is an iterable of ints, not {type(sampler).__name__}")
+            raise TypeError(f"a sampler must be an iterable of ints, not {type(sampler).__name__}")
         of_batches = isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler)
         if of_batches or isinstance(sampler, _TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
-            raise TypeError(f"{name} gives batches already: take it as batch_sampler=")
+            raise TypeError(f"{name} yields batches already: pass it as batch_sampler=")
         self.sampler, self.drop_last = sampler, drop_last
-        self._skip = self._yielded = 0  # of a sampler without a state: samples to skip next, samples given
+        self._skip = self._yielded = 0  # for a sampler without a state: samples to skip next, samples yielded
 
     def __len__(self) -> int:
         """The batches of a whole epoch on this rank."""
@@ -157,7 +156,7 @@ class BatchSampler(_TorchBatchSampler):
             self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # what this class is for
-        """The batches of this rank. The iteration belongs to the epoch that is set when it gives its first one."""
+        """The batches of this rank. The epoch is fixed when the first batch is drawn."""
         return self._made() if isinstance(self.sampler, epochs.IndexSampler) else self._collected()
 
     def _made(self) -> Iterator[Any]:
@@ -180,8 +179,8 @@ class BatchSampler(_TorchBatchSampler):
         return samples // self.batch_size * self.batch_size if self.drop_last else samples
 
     def _counted(self, taken: int, count: int) -> int:
-        """The samples that are done with when the batches have had `taken`: with the last full batch of an epoch, those
-        that are dropped as well."""
+        """The samples consumed when the batches have had `taken`: the last full batch consumes the dropped samples as
+        well."""
         return count if taken >= self._whole(count) else taken
 
     def _collected(self) -> Iterator[Any]:
@@ -201,27 +200,26 @@ class BatchSampler(_TorchBatchSampler):
     # ---- The state ----
 
     def state_dict(self, batches: SupportsIndex | None = None) -> dict[str, Any]:
-        """The state of the sampler in the latest iteration; it counts the samples consumed by all ranks.
+        """The state of the sampler in the latest iteration. It counts the samples consumed by all ranks.
 
         Args:
-            batches: how many batches of the iteration this rank's loop has consumed. None: those that the iterator has
-                given. A DataLoader with workers asks for more than the loop has seen, so there give the number:
+            batches: how many batches of the iteration this rank's loop has consumed. None: as many as the iterator has
+                yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there:
                 ``for i, batch in enumerate(loader): ...; state = batches.state_dict(batches=i + 1)``.
 
-        A sampler without ``state_dict`` is counted, and walked again when the run goes on; its order must be the same
-        then. Raises TypeError for a number that is no integer, ValueError for one that the iteration does not have."""
+        If the sampler has no ``state_dict``, its samples are counted. Resuming then iterates over it again, and its
+        order must be the same. Raises TypeError if `batches` is not an integer, ValueError if the iteration has fewer.
+        """
         if batches is not None:
             batches = places.integer(batches, "batches")
             if batches < 0:
-                raise ValueError(
-                    f"batches={batches} is out of range: it counts the batches that the loop has had, from 0"
-                )
+                raise ValueError(f"batches must be at least 0, not {batches}")
         if isinstance(self.sampler, epochs.IndexSampler):
             return self.sampler._state(None if batches is None else self._samples(batches))
         if hasattr(self.sampler, "state_dict"):
             if batches is not None and batches * self.batch_size != self._yielded:
                 name = type(self.sampler).__name__
-                raise ValueError(f"{name} has a state for the batches that were given alone: leave batches out")
+                raise ValueError(f"{name} has a state only for the batches it has yielded: leave batches out")
             return {
                 "kind": "recstore.torch.BatchSampler",
                 "version": epochs.VERSION,
@@ -232,44 +230,44 @@ class BatchSampler(_TorchBatchSampler):
         return {**own, "yielded": yielded}
 
     def _length(self) -> int | None:
-        """The samples of the sampler in an epoch; None for one that does not say."""
+        """The samples of the sampler in an epoch; None if it has no length."""
         return len(self.sampler) if hasattr(self.sampler, "__len__") else None
 
     def _samples(self, batches: int) -> int:
-        """The samples of this rank in so many batches of the latest iteration. ValueError if it has fewer."""
+        """This rank's samples in the first `batches` batches of the latest iteration. ValueError if it has fewer."""
         live = self.sampler._latest()
         samples = min(batches * self.batch_size, self._whole(live.count))
         if batches > epochs.share(live.count, self.batch_size, self.drop_last):
-            raise ValueError(f"batches={batches} is out of range: the iteration has {len(self)} at most")
+            raise ValueError(f"batches={batches} is out of range: an iteration has at most {len(self)}")
         return self._counted(samples, live.count)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where the run stopped that made this state, as the sampler's ``load_state_dict`` says.
+        """Resumes where the run that saved `state` stopped, by the sampler's ``load_state_dict`` if it has one.
 
-        Raises ValueError for a state that is not of such a sampler, and for a sampler whose order is another one each
-        time, such as RandomSampler without a generator: take ShuffleSampler."""
+        Raises ValueError for the state of another kind of sampler, and for a sampler whose order is random each time,
+        such as RandomSampler without a generator; ShuffleSampler resumes."""
         if isinstance(self.sampler, epochs.IndexSampler):
             return self.sampler.load_state_dict(state)
         state = epochs.own_state(state)
         name = type(self.sampler).__name__
         if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != epochs.VERSION:
             raise ValueError(
-                f"the state is of {state['kind']!r:.60}, version {state.get('version')!r:.60}, and this is a "
-                f"BatchSampler, version {epochs.VERSION}, for batches of {name}"
+                f"the state is of {state['kind']!r:.60}, version {state.get('version')!r:.60}, but this is a "
+                f"BatchSampler, version {epochs.VERSION}, over {name}"
             )
         if hasattr(self.sampler, "load_state_dict") and "sampler" in state:
             self.sampler.load_state_dict(state["sampler"])
             return None
         yielded = state.get("yielded")
         if type(yielded) is not int or yielded < 0:
-            raise ValueError(f"the state does not say how many samples of {name} were given")
+            raise ValueError(f"the state does not say how many samples of {name} were yielded")
         length = self._length()
         if state.get("length") != length:
-            raise ValueError(f"the state has length {state.get('length')!r:.60}, this {name} has {length}")
+            raise ValueError(f"the state has length {state.get('length')!r:.60}, but this {name} has {length}")
         if length is not None and yielded >= self._whole(length):
-            yielded = 0  # the end of an epoch: the run goes on with the next one
-        if yielded and _has_no_order(self.sampler):
-            raise ValueError(f"{name} has another order each time, so no run can go on with it: take ShuffleSampler")
+            yielded = 0  # the end of an epoch: the run resumes with the next one
+        if yielded:
+            refuse_random(self.sampler)
         self._skip = self._yielded = yielded
         return None
 
@@ -278,14 +276,17 @@ class BatchSampler(_TorchBatchSampler):
 
 
 class _DistributedBatchSampler(BatchSampler, DistributedSampler[Any]):
-    """A BatchSampler over a sampler that is shared out to the ranks. A DistributedSampler by class, so that Lightning
-    does not share the batches out again."""
+    """A BatchSampler over a sampler that already divides its indices among ranks. It subclasses DistributedSampler so
+    that Lightning does not divide the batches again."""
 
     rank = property(lambda self: self.sampler.rank)
     num_replicas = property(lambda self: self.sampler.num_replicas)
     epoch = property(lambda self: self.sampler.epoch)
 
 
-def _has_no_order(sampler: object) -> bool:
+def refuse_random(sampler: object) -> None:
+    """Raises ValueError for a sampler of torch whose order is random each time, so that a run cannot resume with it."""
     kinds = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
-    return isinstance(sampler, kinds) and getattr(sampler, "generator", None) is None
+    if isinstance(sampler, kinds) and getattr(sampler, "generator", None) is None:
+        name = type(sampler).__name__
+        raise ValueError(f"{name} has a new random order each time, so a run cannot resume with it: use ShuffleSampler")

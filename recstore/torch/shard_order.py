@@ -1,18 +1,18 @@
-"""The order of an epoch of a ShardSampler, as arithmetic on positions. It knows nothing of ranks.
+"""The order of an epoch of a ShardSampler, as arithmetic on positions.
 
-The shards stand one after another in an order of the epoch. A *seat* is a position among their records. The seats are
-cut into as many *lanes* of equal length as there are nodes, each lane into windows of some shards, and within a window
-the records have their seats by a keyed permutation. Item p of the epoch is the next seat of lane p modulo lanes. So as
-many items of each lane have been taken at any time, and each lane reads its own shards from the first to the last.
+An epoch shuffles the shards and concatenates them. A *seat* is a position in the concatenation. The seats are cut into
+*lanes* of equal length, one for each node. Each lane is cut into windows of a few shards, and within a window a keyed
+permutation assigns the records to the seats. Item p of the epoch is the next seat of lane p modulo lanes. So the lanes
+advance together, and each lane reads its own shards from first to last.
 
-A run that goes on with another number of nodes begins a new *leg* of the epoch: the seats that are left in all lanes,
-one lane after another, are cut into new lanes. Windows stay what they were. A leg is `(its first item, its lanes)`, and
-the legs of an epoch are all that is needed to say which record an item is.
+A run that resumes on another number of nodes begins a new *leg* of the epoch: the remaining seats of all lanes are
+concatenated and cut into new lanes. The windows stay the same. A leg is `(its first item, its lanes)`. The legs of an
+epoch determine the record of each item.
 
-All orders are the permutation "feistel-1" of csrc/base/rs_permute.h: of the shards that are not empty under the key of
-the epoch, of the records of window w, counted through all lanes of the first leg, under mix(key) + mix(w + 1). A lane
-that has K shards, where those at its ends may be cut, has m = K / window windows, rounded up, and window j of them has
-the shards from j * K div m to (j + 1) * K div m.
+All orders are the permutation "feistel-1" of csrc/base/rs_permute.h. The non-empty shards are permuted under the key of
+the epoch. The records of window w are permuted under mix(key) + mix(w + 1); windows are numbered through all lanes of
+the first leg. A lane of K shards (the first and the last may be cut) has m = K / window windows, rounded up. Window
+j has the shards from j * K div m to (j + 1) * K div m.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 class ShardOrder:
-    """The records of the items of an epoch from its last leg on. Immutable; any number of threads may read it.
+    """The record of each item of an epoch from its last leg on. Immutable and thread-safe.
 
     Args:
-        ends: for each shard the position behind its last record, int64.
-        window: how many shards are mixed.
+        ends: the end position of each shard, int64.
+        window: the most shards that are mixed at a time.
         key: the 64-bit seed of the epoch, or None for records in their own order.
-        legs: a tuple of pairs, see the top of the file. The first one begins at item 0.
+        legs: a tuple of pairs, see the top of the file. The first leg begins at item 0.
 
-    Attributes: ``begin`` and ``lanes`` of the last leg; ``length``, the records.
+    Attributes: ``begin`` and ``lanes`` of the last leg; ``length``, the number of records.
     """
 
     def __init__(self, ends: NDArray[np.int64], window: int, key: int | None, legs: Legs) -> None:
@@ -57,13 +57,13 @@ class ShardOrder:
             order = numpy.empty(len(self._shards), numpy.int64)
             native.fill_permutation(order, len(order), key, 0, 1)
             self._shards = self._shards[order]
-        self._ends = numpy.cumsum(sizes[self._shards])  # seats behind the shards, in their order
-        self._shifts = ends[self._shards] - self._ends  # from a seat before shuffling to its record
+        self._ends = numpy.cumsum(sizes[self._shards])  # the end seat of each shard, in the epoch's order
+        self._shifts = ends[self._shards] - self._ends  # from a seat to its record, before windows are shuffled
         self._cut_windows(window, legs[0][1])
         self._cut_lanes(legs)
 
     def _cut_windows(self, window: int, lanes: int) -> None:
-        """Cuts each lane of the first leg into windows of about as many shards, `window` at most."""
+        """Cuts each lane of the first leg into windows of nearly equal numbers of shards, at most `window`."""
         import numpy
 
         bounds = numpy.array(lane_bounds(self.length, lanes), numpy.int64)
@@ -73,14 +73,14 @@ class ShardOrder:
         shards = numpy.searchsorted(self._ends, behind - 1, "right") + 1 - first
         windows = -(-shards // window)
         number = numpy.arange(windows.sum()) - numpy.repeat(numpy.cumsum(windows) - windows, windows)
-        first, shards, windows, begins = (numpy.repeat(of, windows) for of in (first, shards, windows, begins))
-        # The shards of a window, from one position in the order of the shards to another.
+        first, shards, windows, begins = (numpy.repeat(x, windows) for x in (first, shards, windows, begins))
+        # Window w has the shards low[w] to high[w], positions in the epoch's order of the shards.
         self._low, self._high = first + number * shards // windows, first + (number + 1) * shards // windows
         starts = numpy.where(number == 0, begins, self._ends[self._low - 1])
-        self._starts = numpy.append(starts, self.length).data  # of windows, as seats; gives ints
+        self._starts = numpy.append(starts, self.length).data  # the first seat of each window; .data yields ints
 
     def _cut_lanes(self, legs: Legs) -> None:
-        """Finds the seats that are left for the last leg, as pieces: runs of seats one after another."""
+        """Finds the remaining seats of the last leg, as pieces: runs of consecutive seats."""
         pieces, left = [(0, self.length)], self.length
         for (begin, lanes), (end, _) in zip(legs, legs[1:]):
             taken, bounds = lane_bounds(end - begin, lanes), lane_bounds(left, lanes)
@@ -92,9 +92,9 @@ class ShardOrder:
     # ---- Items ----
 
     def fill(self, out: NDArray[np.int64], first: int, step: int, enter: Callable[[int, int | None], None]) -> None:
-        """Writes the records of the items first, first + step, ... to an int64 array of numpy. They are items of one
-        lane before the end of the epoch: `step` is a multiple of the lanes. `enter(window, following)` is called with
-        each window that is read, and the window that this lane comes to next, or None."""
+        """Writes the records of the items first, first + step, ... to an int64 array. All items must be in the epoch,
+        and in one lane: `step` is a multiple of the lanes. Calls `enter(window, following)` for each window that is
+        read; `following` is the lane's next window, or None."""
         lane, by, done = (first - self.begin) % self.lanes, step // self.lanes, 0
         at, last = self._bounds[lane] + (first - self.begin) // self.lanes, self._bounds[lane + 1]
         while done < len(out):
@@ -130,14 +130,13 @@ class ShardOrder:
     # ---- Ranks ----
 
     def dealt(self, turn: int, world_size: int, rank: int) -> int:
-        """The item that a rank takes of the items turn, turn + 1, ..., turn + world_size - 1. They are dealt by lanes,
-        so that neighbouring ranks take items of one lane; where the lanes divide the ranks, a rank stays in its
-        lane."""
+        """The item that a rank takes of the items turn, turn + 1, ..., turn + world_size - 1. They are dealt by lane,
+        so that neighboring ranks take items of one lane. If the lanes divide the ranks, a rank stays in its lane."""
         lanes = self.lanes
-        begin, (each, more) = (turn - self.begin) % lanes, divmod(world_size, lanes)
-        # Of the lanes from `begin` on, around the end, `more` have an item more than the others.
-        around, end = max(begin + more - lanes, 0), min(begin + more, lanes)
-        shares = (0, around, each + 1), (around, begin, each), (begin, end, each + 1), (end, lanes, each)
+        begin, (each, extra) = (turn - self.begin) % lanes, divmod(world_size, lanes)
+        # `extra` lanes, from `begin` on and wrapping around, have an item more than the others.
+        wrapped, end = max(begin + extra - lanes, 0), min(begin + extra, lanes)
+        shares = (0, wrapped, each + 1), (wrapped, begin, each), (begin, end, each + 1), (end, lanes, each)
         for low, high, items in shares:
             if rank < (high - low) * items:
                 lane, nth = low + rank // items, rank % items
@@ -147,19 +146,20 @@ class ShardOrder:
 
 
 def lane_bounds(n: int, lanes: int) -> list[int]:
-    """Where the lanes of n seats begin, and n. Lane c has as many seats as items p < n have p % lanes == c."""
+    """The first seat of each lane of n seats, and n. The size of lane c is the number of items p < n with
+    p % lanes == c."""
     each, more = divmod(n, lanes)
     return [lane * each + min(lane, more) for lane in range(lanes + 1)]
 
 
 def legs_from(legs: Legs, item: int, lanes: int) -> Legs:
-    """The legs of an epoch that goes on at an item with so many lanes, after it had those legs."""
+    """The legs of an epoch with `legs` that resumes at `item` with `lanes` lanes."""
     legs = tuple(leg for leg in legs if leg[0] < item)
     return legs if legs and legs[-1][1] == lanes else (*legs, (item, lanes))
 
 
 def _parts_of(pieces: list[Piece], ranges: Iterable[tuple[int, int]]) -> list[Piece]:
-    """The pieces of some ranges, given in rising order, of the seats of pieces that are counted through."""
+    """The pieces of some ascending ranges. A range counts the seats of `pieces` from 0."""
     out: list[Piece] = []
     number = before = 0
     for low, high in ranges:

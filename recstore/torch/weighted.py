@@ -1,4 +1,4 @@
-"""Sampling by weight: of a record, or of a class of records."""
+"""Sampling by weight, of records or of classes of records."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 __all__ = ["WeightedSampler"]
 
-_DRAWS = 0x77656967687465  # sets the random words of draws apart from those of a shuffled order of the same seed
+_DRAWS = 0x77656967687465  # mixed into the key, so that draws are independent of a shuffled order with the same seed
 
 
 class WeightedSampler(epochs.IndexSampler):
     """Indices drawn at random by weight.
 
     Args:
-        weights: a number from 0 on for each record: a field (``x.field("weight")``), a sequence or an array. With
-            `classes` a mapping from each class to its share of the draws, or "balanced": each class has the same share.
-            Within a class each record is as likely. Weights need not sum to 1.
-        num_samples: the indices of an epoch, over all ranks. None: as many as there are records, or, without
-            replacement, as many as have a weight above 0.
-        classes: the class of each record: a field (``x.field("label")``), a sequence or an array. A class that
-            `weights` names and no record has is an error, unless its weight is 0.
-        replacement: True: draws do not depend on each other, so an index may come more than once, and each draw takes
-            constant time. False: an index comes once at most, and heavy ones tend to come early.
+        weights: the weight of each record, a number that is not negative: a field (``x.field("weight")``), a sequence
+            or an array. With `classes`, a mapping from each class to its share of the draws, or "balanced" for equal
+            shares; the records of a class are equally likely. Weights need not sum to 1.
+        num_samples: the indices of an epoch, over all ranks. None: the number of records; without replacement, the
+            number of records with a weight above 0.
+        classes: the class of each record: a field (``x.field("label")``), a sequence or an array. If `weights` names
+            a class without records, that is an error unless its weight is 0.
+        replacement: True: draws are independent, so an index may come more than once, and each draw takes constant
+            time. False: an index comes at most once, and heavy records tend to come early.
         seed, rank, world_size, drop_last: as in :class:`ShuffleSampler`.
 
-    Memory: with replacement 12 bytes a record; with `classes` 20 bytes a class, and the index of their records, 4 bytes
-    a record unless it was saved with the store. Without replacement, weights of 8 bytes a record, and 4 bytes a
-    sample; a draw then depends on all earlier ones, so the order of an epoch is made at its start.
+    Memory: 12 bytes a record with replacement. With `classes`, 20 bytes a class, and 4 bytes a record for the index of
+    their records unless it was saved with the store. Without replacement, 8 bytes a record for the weights, and 4 bytes
+    a sample. Each draw then depends on all earlier ones, so the order of an epoch is made at its start.
 
-    The same weights, seed and epoch give the same draws on every machine. Raises TypeError for weights that are no
-    numbers, ValueError for a negative or infinite one, for weights that are all 0, for a class without a weight, and
-    for more samples than records without replacement. One thread at a time may iterate.
+    The same weights, seed and epoch give the same draws on every machine. Raises TypeError for weights that are not
+    numbers. Raises ValueError for a negative or infinite weight, if all weights are 0, for a class without a weight,
+    and for more samples than records without replacement. One thread at a time may iterate.
 
     >>> from recstore.torch import WeightedSampler
     >>> list(WeightedSampler([0, 1, 3], 8, rank=0, world_size=1))
@@ -69,7 +69,7 @@ class WeightedSampler(epochs.IndexSampler):
         drop_last: bool = False,
     ) -> None:
         if not isinstance(replacement, bool):
-            raise TypeError(f"replacement is True or False, not {replacement!r:.60}")
+            raise TypeError(f"replacement must be True or False, not {replacement!r:.60}")
         self.replacement = replacement
         self._groups: rows.Groups | None = None
         self._order: tuple[int, rows.Rows] | None = None  # the key of an epoch, and its draws without replacement
@@ -89,7 +89,7 @@ class WeightedSampler(epochs.IndexSampler):
         length = _samples(num_samples, self._records, possible, replacement)
         self._set(length, seed, rank, world_size, drop_last)
         if length and not possible:
-            raise ValueError("no weight is above 0, so nothing can be drawn")
+            raise ValueError("all weights are 0, so nothing can be drawn")
         self._table = native.AliasTable(column) if replacement and length else None
         if not replacement:
             self._weights = column
@@ -114,79 +114,82 @@ class WeightedSampler(epochs.IndexSampler):
             self._groups.read(array)
 
     def _order_of(self, key: int) -> rows.Rows:
-        """The indices of the epoch of a key without replacement, in the order of their draws."""
+        """The indices of an epoch without replacement, in the order of their draws."""
         import numpy
 
         if self._order is None or self._order[0] != key:
             keys = self._weights.copy()
             native.draw_keys(keys, key)
             last = numpy.partition(keys, self._length - 1)[self._length - 1]
-            chosen = numpy.flatnonzero(keys <= last)  # more than needed where keys are equal: the first ones count
+            chosen = numpy.flatnonzero(keys <= last)  # may be too many if keys are equal
             chosen = chosen[numpy.argsort(keys[chosen], kind="stable")[: self._length]]
             self._order = key, rows.small(chosen)
         return self._order[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_order": None}  # made again where it is needed
+        return {**vars(self), "_order": None}  # made again on demand
 
     def _identity(self) -> dict[str, Any]:
         own = {"records": self._records, "replacement": self.replacement, "weights": self._fingerprint}
         return {**super()._identity(), **own}
 
     def __repr__(self) -> str:
-        how = "" if self.replacement else ", replacement=False"
-        return f"WeightedSampler({self._length} of {self._records}{how}, seed={self.seed}, epoch={self._epoch})"
+        mode = "" if self.replacement else ", replacement=False"
+        return f"WeightedSampler({self._length} of {self._records}{mode}, seed={self.seed}, epoch={self._epoch})"
 
 
 def out_of(buffer: Any) -> NDArray[np.int64]:
-    """An int64 array over a buffer that `_fill` gets: an array of numpy, or one of the array module."""
+    """An int64 array over the buffer that `_fill` gets, a numpy array or an array.array."""
     import numpy
 
     return numpy.asarray(buffer, numpy.int64)
 
 
 def checked(weights: Any, name: Callable[[int], str]) -> NDArray[np.float64]:
-    """The weights as doubles. ValueError for one that is negative or not finite; `name(i)` says whose it is."""
+    """The weights as doubles. Raises ValueError for a weight that is negative or not finite; `name(i)` names its owner
+    in the message."""
     import numpy
 
     column = numpy.ascontiguousarray(weights, numpy.float64)
     bad = numpy.flatnonzero(~((column >= 0) & (column < numpy.inf)))
     if len(bad):
-        raise ValueError(f"the weight of {name(int(bad[0]))} is {column[bad[0]]}: weights are finite and from 0 on")
+        raise ValueError(
+            f"the weight of {name(int(bad[0]))} is {column[bad[0]]}: weights must be finite and not negative"
+        )
     return column
 
 
 def _shares(weights: Any, keys: Sequence[Any]) -> list[float]:
-    """The share of each class as `weights` has it."""
+    """The share of each class."""
     if isinstance(weights, str) and weights == "balanced":
         return [1.0] * len(keys)
     if not hasattr(weights, "keys"):
         raise TypeError(
-            f'with classes, weights are a mapping from each class to its share, or "balanced", not {weights!r:.60}'
+            f'with classes, weights must be a mapping from each class to its share, or "balanced", not {weights!r:.60}'
         )
-    shares, there = [], set()
+    shares = []
     for key in keys:
         if key not in weights:
-            raise ValueError(f"no weight for class {key!r:.60}: 0 leaves its records out")
+            raise ValueError(f"class {key!r:.60} has no weight: give 0 to leave its records out")
         shares.append(_number(weights[key], key))
-        there.add(key)
+    classes = set(keys)
     for key in weights:
-        if key not in there and _number(weights[key], key) != 0:
+        if key not in classes and _number(weights[key], key) != 0:
             raise ValueError(f"no record has class {key!r:.60}, which has a weight of {weights[key]!r:.60}")
     return shares
 
 
 def _number(weight: Any, key: Any) -> float:
-    if isinstance(weight, (str, bytes)):
-        raise TypeError(f"the weight of class {key!r:.60} is {weight!r:.60}: a weight is a number")
     try:
-        return float(weight)
+        if not isinstance(weight, (str, bytes)):
+            return float(weight)
     except TypeError:
-        raise TypeError(f"the weight of class {key!r:.60} is {weight!r:.60}: a weight is a number") from None
+        pass
+    raise TypeError(f"the weight of class {key!r:.60} must be a number, not {weight!r:.60}")
 
 
 def _per_record(shares: NDArray[np.float64], groups: rows.Groups) -> NDArray[np.float64]:
-    """The weight of each record, for shares of classes."""
+    """The weight of each record, from the shares of the classes."""
     import numpy
 
     sizes = groups.sizes
@@ -203,10 +206,10 @@ def _samples(num_samples: SupportsIndex | None, records: int, possible: int, rep
         return records if replacement else possible
     num_samples = places.integer(num_samples, "num_samples")
     if num_samples < 0 or num_samples > epochs.MOST:
-        raise ValueError(f"num_samples is from 0 to 2**48, not {num_samples}")
+        raise ValueError(f"num_samples must be from 0 to 2**48, not {num_samples}")
     if not replacement and num_samples > possible:
         raise ValueError(
-            f"num_samples={num_samples} without replacement, and {possible} records have a weight above 0: lower it, "
-            "or give replacement=True"
+            f"num_samples={num_samples} without replacement, but only {possible} records have a weight above 0: lower "
+            "it, or give replacement=True"
         )
     return num_samples

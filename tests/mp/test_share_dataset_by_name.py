@@ -162,7 +162,7 @@ def test_a_value_that_fails_late_stays_with_the_rest(name, log):
 
 def test_a_store_of_another_kind_is_refused(name):
     with recstore.shared(name, lambda: [1, 2], fingerprint="1"):
-        with pytest.raises(recstore.Error, match="holds no dataset"):
+        with pytest.raises(recstore.Error, match="does not hold a dataset"):
             share_dataset(lambda: None, shared=name, fingerprint="1")
 
 

@@ -1,4 +1,4 @@
-"""COCO annotation files made for tests, and the functions that ranks and workers run on them."""
+"""Generated COCO annotation files, and the functions that ranks and workers run on them."""
 
 import contextlib
 import io
@@ -24,12 +24,21 @@ def document(images, annotations, seed=2017):
     for i in range(annotations):
         image = made["images"][draw.randrange(max(1, images - 2))]
         x, y, w, h = (round(draw.uniform(1, 30), 2) for _ in range(4))
-        one = {"segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]], "area": w * h, "iscrowd": 0}
+        annotation = {"segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]], "area": w * h, "iscrowd": 0}
         if i % 50 == 7:
             size = [image["height"], 80]
-            one = {"segmentation": {"counts": [500, 40, size[0] * 80 - 540], "size": size}, "area": 40, "iscrowd": 1}
-        one |= {"image_id": image["id"], "bbox": [x, y, w, h], "category_id": draw.randrange(7) + 1, "id": 10 * i + 1}
-        made["annotations"].append(one)
+            annotation = {
+                "segmentation": {"counts": [500, 40, size[0] * 80 - 540], "size": size},
+                "area": 40,
+                "iscrowd": 1,
+            }
+        annotation |= {
+            "image_id": image["id"],
+            "bbox": [x, y, w, h],
+            "category_id": draw.randrange(7) + 1,
+            "id": 10 * i + 1,
+        }
+        made["annotations"].append(annotation)
     return made
 
 
@@ -68,6 +77,6 @@ def load_shared(path, name):
 
 
 def read(coco):
-    """A number made of all annotations by image, images and categories."""
+    """A checksum of all annotations by image, images and categories."""
     by_image = (coco.loadAnns(coco.getAnnIds(imgIds=[image])) for image in coco.getImgIds())
     return ranks.checksum(by_image) ^ ranks.checksum(coco.loadImgs(coco.getImgIds())) ^ ranks.checksum(coco.cats)

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-# What Ray and Spark warn of in their own code, and leave to the garbage collection.
+# Warnings about the code of Ray and Spark.
 ENGINES = ("test_ray.py", "test_spark.py", "test_past_one_machine.py")
 THEIRS = ("FutureWarning", "DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 

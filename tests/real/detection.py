@@ -1,7 +1,7 @@
-"""Datasets in the form of detectron2 for tests, and what ranks and workers run with them.
+"""Datasets of detectron2 for tests, and the functions that ranks and workers run on them.
 
-detectron2 is on no package index. Where it is missing, the modules below stand in for the part of its public interface that the adapter
-uses: the catalogs, the loading of dicts, DatasetFromList, BoxMode. `real` says which one it is.
+detectron2 is not on a package index. If it is missing, the modules below imitate the part of its public interface that the adapter
+uses: the catalogs, the loading of dicts, DatasetFromList, BoxMode. `real` tells whether it is the package.
 """
 
 import contextlib
@@ -48,8 +48,12 @@ class _Known(dict):
 
 def _all_dicts(names, filter_empty=True, min_keypoints=0, proposal_files=None, check_consistency=True):
     catalog = sys.modules["detectron2.data"].DatasetCatalog
-    found = [one for name in ([names] if isinstance(names, str) else names) for one in catalog.get(name)]
-    return [one for one in found if any(not ann["iscrowd"] for ann in one["annotations"])] if filter_empty else found
+    dicts = [record for name in ([names] if isinstance(names, str) else names) for record in catalog.get(name)]
+    return (
+        [record for record in dicts if any(not ann["iscrowd"] for ann in record["annotations"])]
+        if filter_empty
+        else dicts
+    )
 
 
 class _FromList:
@@ -96,15 +100,15 @@ loads = []  # a path for each call of `load` in this process
 
 
 def load(path, name):
-    """As detectron2's load_coco_json: the dicts of a file, and metadata of the dataset."""
+    """Like detectron2's load_coco_json: the dicts of a file, and metadata of the dataset."""
     loads.append(path)
     with open(path) as file:
         made = json.load(file)
     metadata = data.MetadataCatalog.get(name)
     metadata.thing_classes = made["classes"]
     metadata.thing_dataset_id_to_contiguous_id = {3 * i + 1: i for i in range(len(made["classes"]))}
-    for one in made["dicts"]:
-        for ann in one["annotations"]:
+    for record in made["dicts"]:
+        for ann in record["annotations"]:
             ann["bbox_mode"] = Mode.XYWH_ABS
     return made["dicts"]
 
@@ -116,7 +120,7 @@ def register(name, path):
 
 
 def write(path, images, boxes=3):
-    """A file for `load`. The second image has crowds alone, the third no annotation."""
+    """A file for `load`. The second image has only crowds, the third has no annotations."""
     dicts = [
         {
             "file_name": f"images/{i:012}.jpg",
@@ -136,12 +140,12 @@ def write(path, images, boxes=3):
 
 
 def boxes_of(record):
-    """What a mapper gives: the image's number and the modes and kinds of its boxes."""
+    """The result of a mapper: the image's number and the modes and types of its boxes."""
     return record["image_id"], [(ann["bbox_mode"], type(ann["bbox_mode"]) is Mode) for ann in record["annotations"]]
 
 
 class Mapped:
-    """A map-style dataset over dicts, as detectron2's MapDataset."""
+    """A map-style dataset over dicts, like detectron2's MapDataset."""
 
     def __init__(self, dicts):
         self.dicts = dicts

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face for tests, and what ranks and workers run with them. `datasets` is the package, or None where it is
+"""Datasets of Hugging Face for tests, and the functions that ranks and workers run on them. `datasets` is the package, or None if it is
 missing."""
 
 import importlib.util
@@ -43,7 +43,7 @@ def dataset(count=60):
 
 
 class Loader:
-    """A function that loads a file, to be given to SharedDataset."""
+    """A function that loads a file, for SharedDataset."""
 
     def __init__(self, path):
         self.path = path

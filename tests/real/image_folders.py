@@ -1,4 +1,4 @@
-"""Image folders for tests, and what ranks and workers run with torchvision. `datasets` is torchvision.datasets, or None where it is
+"""Image folders for tests, and the functions that ranks and workers run with torchvision. `datasets` is torchvision.datasets, or None if it is
 missing."""
 
 import importlib.util
@@ -14,13 +14,13 @@ if importlib.util.find_spec("torchvision") is not None and importlib.util.find_s
     from recstore.integrations.torchvision import CocoDetection, DatasetFolder, ImageFolder
 
     class Folder(ImageFolder):
-        """A spawned worker imports this module for it, and so the names of operators."""
+        """In this module so that a spawned worker imports it, and with it the operators of torchvision."""
 
     class Detection(CocoDetection):
-        """As Folder."""
+        """See Folder."""
 
     class CatsOnly(ImageFolder):
-        """A folder of chosen classes, as subclasses of torchvision's class have them."""
+        """A subclass that selects classes."""
 
         def find_classes(self, directory):
             classes, _ = super().find_classes(directory)
@@ -28,7 +28,7 @@ if importlib.util.find_spec("torchvision") is not None and importlib.util.find_s
             return chosen, {name: 10 + i for i, name in enumerate(chosen)}
 
     class OwnSamples(DatasetFolder):
-        """A folder whose samples come from a method of its own."""
+        """A subclass with its own samples."""
 
         @staticmethod
         def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, allow_empty=False):
@@ -36,7 +36,7 @@ if importlib.util.find_spec("torchvision") is not None and importlib.util.find_s
 
 
 def size_of(image):
-    """A transform that loaders of tests use: the width and height of an image as one number."""
+    """A transform: the width and height of an image as one number."""
     return 1000 * image.size[0] + image.size[1]
 
 
@@ -49,7 +49,7 @@ def ends_in_png(path):
 
 
 def image_folder(root, classes, files, content=b""):
-    """A folder of image files: some below a further folder, some that are no images."""
+    """A folder of image files, some in subfolders, and of other files."""
     for i in range(classes):
         folder = pathlib.Path(root) / f"class{i:03}"
         (folder / "more").mkdir(parents=True)

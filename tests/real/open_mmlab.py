@@ -1,5 +1,5 @@
-"""Annotation files of mmengine and dataset classes for tests, and what ranks and workers run with them. `mmengine` is the package, or
-None where it is missing."""
+"""Annotation files and dataset classes of mmengine for tests, and the functions that ranks and workers run. `mmengine` is the package, or
+None if it is missing."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ if importlib.util.find_spec("mmengine") is not None and importlib.util.find_spec
     from recstore.integrations.mmengine import SharedData
 
     class Boxes(mmengine.dataset.BaseDataset):
-        """A dataset as the packages on top of mmengine have them: with its own parser, filter and attributes."""
+        """A dataset like those of packages over mmengine, with its own parser, filter and attributes."""
 
         METAINFO = {"task": "boxes"}
 
@@ -32,10 +32,10 @@ if importlib.util.find_spec("mmengine") is not None and importlib.util.find_spec
             return [info, {**info, "twin": True}] if info["height"] == 13 else info
 
         def load_data_list(self):
-            found = super().load_data_list()
+            data_list = super().load_data_list()
             self.cat2label = {i + 3: i for i in range(4)}
             self.names.update({3: "cat"})
-            return found
+            return data_list
 
         def filter_data(self):
             smallest = (self.filter_cfg or {}).get("min_size", 0)
@@ -76,7 +76,7 @@ def arguments(path, **more):
 
 
 def label_of(info):
-    """A pipeline that gives numbers of a sample."""
+    """A pipeline that returns some numbers of a sample."""
     return info["sample_idx"], len(info["instances"]), info["height"]
 
 

@@ -1,4 +1,4 @@
-"""The memory of several processes that load one dataset at the same time, as the ranks of a training job on one machine do.
+"""The memory of several processes that load one dataset at the same time, like the ranks of a training job on one machine.
 
 A launcher process imports the libraries, holds no data, and forks the ranks. It adds up their PSS again and again while they load, and
 once more when all of them hold the data.
@@ -18,40 +18,32 @@ RANKS = 4
 DEADLINE = 120
 
 
-class Measured:
-    """`peak` and `held` in bytes, of all ranks together; `results`: for each rank, the result of the function's check."""
-
-    def __init__(self, peak, held, results):
-        self.peak, self.held, self.results = peak, held, results
-
-
-def compare(plain, shared, *, modules=()):
-    """The Measured of two ways to load a dataset. A way is `(function, *arguments)`: each rank calls the function, which returns
-    `(data, result)`, and keeps `data` until all have loaded. The function lives in a module that can be imported. `modules` are imported
-    before the ranks start. Prints the figures, and asserts that both ways give all ranks the same result."""
+def assert_shared(load_plain, load_shared, argument, modules, held=2):
+    """Checks that `load_shared(argument, name)` takes less memory in all ranks together than `load_plain(argument)`: at most 1 / `held` of
+    it once all ranks hold the dataset, 2 / 3 at the peak, and that both give all ranks the same result. The functions are importable and
+    return `(data, result)`. `modules` are imported before the ranks start."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
-    launcher = context.Process(target=_launch, args=(theirs, (plain, shared), modules))
+    ways = (load_plain, argument), (load_shared, argument, fresh_name())
+    launcher = context.Process(target=_launch, args=(theirs, ways, modules))
     launcher.start()
     theirs.close()
     try:
         assert mine.poll(DEADLINE), "the ranks did not finish"
-        measured = [Measured(*figures) for figures in mine.recv()]
+        (peak_before, held_before, plain), (peak, held_after, shared) = mine.recv()
     finally:
         launcher.join(DEADLINE)
         launcher.close()
         mine.close()
-    before, after = measured
-    results = [repr(result) for one in measured for result in one.results]
-    assert len(set(results)) == 1, results
-    print(f"held {before.held >> 20} -> {after.held >> 20} MiB, peak {before.peak >> 20} -> {after.peak >> 20} MiB")
-    return before, after
+    assert len(set(map(repr, plain + shared))) == 1, plain + shared
+    print(f"held {held_before >> 20} -> {held_after >> 20} MiB, peak {peak_before >> 20} -> {peak >> 20} MiB")
+    assert held_after < held_before / held and peak < peak_before / 1.5
 
 
 def _launch(connection, ways, modules):
     for module in modules:
         importlib.import_module(module)
-    gc.freeze()  # the ranks' collector leaves the pages alone that they share with this process
+    gc.freeze()  # so that garbage collection in the ranks does not write to pages shared with this process
     connection.send([_measured(function, arguments) for function, *arguments in ways])
 
 
@@ -82,7 +74,7 @@ def _measured(function, arguments):
 
 
 class _Sampler(threading.Thread):
-    """Looks at the memory of processes until it is stopped."""
+    """Samples the memory of processes until it is stopped."""
 
     def __init__(self, pids):
         super().__init__()
@@ -117,7 +109,7 @@ def _rank(connection, function, arguments):
 
 
 def checksum(records):
-    """A number that tells whether two ways give the same records in the same order."""
+    """A checksum of records and their order."""
     out = 0
     for record in records:
         out = zlib.crc32(repr(record).encode("utf-8", "surrogatepass"), out)
@@ -125,5 +117,5 @@ def checksum(records):
 
 
 def fresh_name():
-    """A name for a shared store that no other run of the tests has."""
+    """A unique name for a shared store."""
     return f"real {os.getpid()} {time.monotonic_ns()}"

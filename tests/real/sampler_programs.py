@@ -1,6 +1,6 @@
-"""What test_samplers_real starts as ranks: `sampler_programs.py PROGRAM FOLDER` notes the indices that each rank trains on.
+"""The ranks of test_samplers_real: `sampler_programs.py PROGRAM FOLDER` writes down the indices that each rank trains on.
 
-Each rank writes a file of JSON: by epoch a list of batches. Given a state, a run goes on where another one stopped."""
+Each rank writes a JSON file with a list of batches for each epoch. With a state, a run resumes where another stopped."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SHARDS = [9, 9, 30, 41, 60, 77, 90, N]
 
 
 class Indices(Dataset):
-    """Gives what it is asked for, an index or an array of them."""
+    """Returns its index, or array of indices, as a tensor."""
 
     def __len__(self):
         return N
@@ -31,7 +31,7 @@ def lengths():
 
 
 def loader_of(form, workers=0):
-    """A DataLoader in each of the ways in which a sampler gets into one."""
+    """A DataLoader for each way to pass it a sampler."""
     if form.startswith("shards"):
         form, sampler = form.removeprefix("shards as "), ShardSampler(N, boundaries=SHARDS, window=2, seed=3)
     else:
@@ -55,7 +55,7 @@ def note(folder, rank, seen):
 
 
 def lightning(folder, form, workers="0"):
-    """Two ranks, which Lightning starts itself."""
+    """Two ranks, started by Lightning."""
     sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
     import vision
 
@@ -106,7 +106,7 @@ def accelerate(folder, form, workers="0"):
 
 
 def going_on(folder, form, forgotten=""):
-    """A run that goes on in the second epoch. The loop has to say which epoch it is in."""
+    """A run that resumes in the second epoch. The loop must set the epoch."""
     from accelerate import Accelerator
 
     sampler, loader = loader_of(form)
@@ -123,21 +123,21 @@ def going_on(folder, form, forgotten=""):
 
 
 def unprepared(folder, form="sampler"):
-    """A loader that accelerate does not share out: an error, and not the same records in each process."""
+    """A loader that accelerate did not prepare, which must raise instead of repeating records."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
     _, loader = loader_of(form)
     try:
         next(iter(loader))
-        said = "nothing"
+        message = "nothing"
     except RuntimeError as error:
-        said = str(error)
-    note(folder, accelerator.process_index, said)
+        message = str(error)
+    note(folder, accelerator.process_index, message)
 
 
 def twice(folder, form="sampler"):
-    """A sampler that is for a rank already, in a loader that accelerate shares out."""
+    """A sampler that is already for one rank, in a loader that accelerate prepares."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
@@ -145,14 +145,14 @@ def twice(folder, form="sampler"):
     loader = accelerator.prepare(DataLoader(Indices(), batch_size=BATCH, sampler=sampler))
     try:
         next(iter(loader))
-        said = "nothing"
+        message = "nothing"
     except ValueError as error:
-        said = str(error)
-    note(folder, accelerator.process_index, said)
+        message = str(error)
+    note(folder, accelerator.process_index, message)
 
 
 def ranks(folder, form, steps="-1", state=""):
-    """Ranks of torchrun, which go on from `state` and stop after so many steps of the second epoch."""
+    """Ranks of torchrun that resume from `state` and stop after some steps of the second epoch."""
     torch.distributed.init_process_group("gloo")
     sampler, loader = loader_of(form, 2)
     seen, first = [], 0

@@ -1,4 +1,4 @@
-"""A data source of Spark whose first writing task is killed after it has written everything. In a module of its own,
+"""A data source of Spark whose first writing task is killed after it has written everything. It is a separate module
 because Spark's workers import it."""
 
 import os
@@ -9,7 +9,7 @@ from recstore.remote import spark_tasks
 
 
 class DoomedSource(spark_tasks.ShardSource):
-    """The option `notes` is a folder for notes of who was killed."""
+    """The option `notes` is a folder for marker files of killed tasks."""
 
     @classmethod
     def name(cls):

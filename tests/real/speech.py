@@ -1,4 +1,4 @@
-"""Manifests of lhotse for tests, and what ranks and workers run with them. `lhotse` is the package, or None where it is missing."""
+"""Manifests of lhotse for tests, and the functions that ranks and workers run on them. `lhotse` is the package, or None if it is missing."""
 
 import importlib.util
 import random
@@ -14,10 +14,10 @@ if importlib.util.find_spec("lhotse") is not None and importlib.util.find_spec("
     from recstore.integrations import lhotse as ours
 
     class Ids(torch.utils.data.Dataset):
-        """A dataset that gives the ids and texts of a batch's cuts."""
+        """A dataset of the ids and texts of a batch's cuts."""
 
         def __getitem__(self, cuts):
-            return [f"{cut.id} {cut.duration} {[one.text for one in cut.supervisions]}" for cut in cuts]
+            return [f"{cut.id} {cut.duration} {[supervision.text for supervision in cut.supervisions]}" for cut in cuts]
 
 
 def cuts(count):
@@ -25,8 +25,8 @@ def cuts(count):
     draw = random.Random(7)
     for i in range(count):
         duration = draw.randrange(100, 2000) / 100
-        said = dummy_supervision(i, duration=duration, text=f"words of {i} " * draw.randrange(1, 6))
-        cut = dummy_cut(i, duration=duration, supervisions=[said])
+        supervision = dummy_supervision(i, duration=duration, text=f"words of {i} " * draw.randrange(1, 6))
+        cut = dummy_cut(i, duration=duration, supervisions=[supervision])
         cut.recording.duration, cut.recording.num_samples = 30.0, 480_000
         cut.custom = {"speaker": {"age": i % 50}, "scores": [i / 8, 2.5]}
         yield cut.append(dummy_cut(count + i, duration=1.0)) if i % 10 == 4 else cut

@@ -1,5 +1,5 @@
-"""Libraries that take a store where they take a list: they read the same values, go on where they stopped, and print
-nothing of ours."""
+"""Libraries that take a store instead of a list: they read the same values, resume, and print no messages
+of recstore."""
 
 import collections
 import os
@@ -36,7 +36,7 @@ def saved(path):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_grain_goes_on_over_another_store_of_the_same_records(source, tmp_path):
+def test_grain_resumes_over_another_store_of_the_same_records(source, tmp_path):
     grain = pytest.importorskip("grain")
 
     def loader(records):
@@ -103,14 +103,14 @@ def stop(lightning, at, path):
 
 @pytest.mark.filterwarnings("ignore")  # Lightning uses what PyTorch has deprecated
 @pytest.mark.parametrize("kind", ["sampler and callback", "Loader"])
-def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
+def test_lightning_resumes_in_the_middle_of_an_epoch(kind, tmp_path):
     torch = pytest.importorskip("torch")
     vision.prepare()
     lightning = pytest.importorskip("lightning.pytorch")
     from recstore.torch import BatchSampler, Fields, Loader, ShuffleSampler
 
     path, fields, ids = tmp_path / "a.ckpt", Fields(RecordList(RECORDS), "id"), []
-    how = {"max_epochs": 2, "accelerator": "cpu", "devices": 1, "logger": False}
+    options = {"max_epochs": 2, "accelerator": "cpu", "devices": 1, "logger": False}
     quiet = {f"enable_{what}": False for what in ("checkpointing", "progress_bar", "model_summary")}
     for at in (15, 55, 70, None):  # of 2 epochs of 40 batches
         if kind == "Loader":
@@ -120,7 +120,7 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch(kind, tmp_path):
             loader = torch.utils.data.DataLoader(fields, sampler=batches, batch_size=None)
             callbacks = [sampler_state(lightning, batches)]
         model = model_of(torch, lightning)
-        trainer = lightning.Trainer(callbacks=[*callbacks, stop(lightning, at, path)], **how, **quiet)
+        trainer = lightning.Trainer(callbacks=[*callbacks, stop(lightning, at, path)], **options, **quiet)
         try:
             trainer.fit(model, loader, ckpt_path=path if ids else None, weights_only=False)
         except (KeyboardInterrupt, SystemExit):
@@ -163,7 +163,7 @@ def app(environ, start_response):
 
 
 @pytest.mark.parametrize("options", [[], ["--preload"], ["--max-requests", "3", "--preload"]], ids=" ".join)
-def test_workers_of_gunicorn_end_without_a_word(options, tmp_path):
+def test_workers_of_gunicorn_end_silently(options, tmp_path):
     pytest.importorskip("gunicorn")
     (tmp_path / "app.py").write_text(APP)
     with socket.socket() as free:
@@ -178,9 +178,9 @@ def test_workers_of_gunicorn_end_without_a_word(options, tmp_path):
             seen.update(answer(port, i) for i in range(12, 16))
         finally:
             server.terminate()
-            said = server.communicate(timeout=60)[1]
+            stderr = server.communicate(timeout=60)[1]
     assert sum(seen.values()) == 16
-    assert not [line for line in said.splitlines() if "Error" in line or "Traceback" in line or "recstore" in line]
+    assert not [line for line in stderr.splitlines() if "Error" in line or "Traceback" in line or "recstore" in line]
     assert recstore.names.list("clients-gunicorn") == []
 
 

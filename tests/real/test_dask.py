@@ -22,7 +22,7 @@ to_shards, from_shards = recstore.remote.dask.to_shards, recstore.remote.dask.fr
 
 @pytest.fixture(autouse=True)
 def _in_this_process():
-    """Bags are otherwise computed by processes that first import the main module."""
+    """Otherwise processes that import the main module compute bags."""
     with dask.config.set(scheduler="threads"):
         yield
 
@@ -55,7 +55,7 @@ def test_dataframes(tmp_path):
 
 
 def test_reading_dataframes(tmp_path):
-    """Types are those of Arrow, alike in all partitions: lists stay lists, ints with nulls stay ints."""
+    """All partitions have the same Arrow types: lists stay lists, ints with nulls stay ints."""
     shard_sets.write(tmp_path / "set", [RECORDS[:20], [{"id": None, "name": None, "tags": None}, *RECORDS[20:]]])
     frame = from_shards(tmp_path / "set")
     assert frame.npartitions == 2 and list(frame.columns) == ["id", "name", "tags"]
@@ -111,8 +111,8 @@ def test_errors(tmp_path):
 
 
 def test_a_killed_worker_duplicates_nothing(tmp_path):
-    """It is killed when it has put the shard file of one partition and is at another one. What it has told is lost, so
-    that partition is written again. Records say which process made them: two attempts write different files."""
+    """The worker is killed after it uploaded the shard file of one partition, while it works on another. Its report is lost, so
+    that partition is written again. Records contain the pid, so the two attempts write different files."""
     distributed = pytest.importorskip("distributed", reason=WHY)
     folder, url = str(tmp_path), str(tmp_path / "set")
 

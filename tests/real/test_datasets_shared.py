@@ -47,7 +47,7 @@ def test_order(both):
     assert [*shuffled] == [*plain.shuffle(seed=3)] != [*plain]
     assert [*shuffled.select(range(5, 9))] == [*plain.shuffle(seed=3).select(range(5, 9))]
     assert [*mine.select(i for i in (4, 2))] == [*plain.select([4, 2])]
-    assert shuffled.store.segments == mine.store.segments, "no copy is made"
+    assert shuffled.store.segments == mine.store.segments, "no copy"
     assert [*SharedDataset(plain.shuffle(seed=3).select(range(7)))] == [*plain.shuffle(seed=3).select(range(7))]
 
 
@@ -59,7 +59,7 @@ def test_transforms(both):
     assert mine[4] == plain[4] and other.with_transform(None)[4] == plain[4]
     mine.set_transform(hugging_face.sizes)
     assert mine[4] == theirs[4]
-    assert [*SharedDataset(theirs)] == [*plain], "a transform is not taken over"
+    assert [*SharedDataset(theirs)] == [*plain], "a transform does not apply"
 
 
 def test_media():
@@ -71,8 +71,8 @@ def test_media():
     plain = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
     mine = SharedDataset(plain)
     assert type(mine.store[0]["image"]["bytes"]) is bytes and mine[0]["image"].size == plain[0]["image"].size == (3, 2)
-    assert [one.size for one in mine[0]["of"]["all"]] == [one.size for one in plain[0]["of"]["all"]]
-    assert mine[2] == plain[2] and [one and one.size for one in mine["image"]] == [(3, 2), (4, 2), None]
+    assert [image.size for image in mine[0]["of"]["all"]] == [image.size for image in plain[0]["of"]["all"]]
+    assert mine[2] == plain[2] and [image and image.size for image in mine["image"]] == [(3, 2), (4, 2), None]
     back = mine.to_hf()
     assert back.features == plain.features and back[1]["image"].tobytes() == plain[1]["image"].tobytes()
     assert io.BytesIO(mine.store[1]["image"]["bytes"]).read(4) == b"\x89PNG"
@@ -117,8 +117,8 @@ def test_sharing(tmp_path, monkeypatch):
     fourth = SharedDataset(hugging_face.Loader(path), shared=name, fingerprint="mine")
     assert len(calls) == 1 and [*third] == [*fourth]
     plain = hugging_face.dataset()
-    kept = [SharedDataset(one, shared=name) for one in (plain, plain, plain.shuffle(seed=1))]
-    assert len(recstore.names.list(name)) == 4 and [*kept[2]] == [*plain.shuffle(seed=1)]
+    stores = [SharedDataset(dataset, shared=name) for dataset in (plain, plain, plain.shuffle(seed=1))]
+    assert len(recstore.names.list(name)) == 4 and [*stores[2]] == [*plain.shuffle(seed=1)]
 
 
 def test_streams():
@@ -136,13 +136,13 @@ def test_bad_sources():
         TypeError, match="takes a Dataset, an IterableDataset or a function that returns one, not a list"
     ):
         SharedDataset([{"a": 1}])
-    for given in (lambda: [1], lambda: None):
+    for source in (lambda: [1], lambda: None):
         with pytest.raises(TypeError, match="the function returned a .*, not a Dataset or IterableDataset"):
-            SharedDataset(given)
+            SharedDataset(source)
     splits = datasets.DatasetDict({"train": hugging_face.dataset()})
-    for given in (splits, lambda: splits):
+    for source in (splits, lambda: splits):
         with pytest.raises(TypeError, match="DatasetDict of 'train': choose a split"):
-            SharedDataset(given)
+            SharedDataset(source)
     with pytest.raises(ZeroDivisionError):
         SharedDataset(lambda: 1 / 0, shared=ranks.fresh_name(), fingerprint="1")
 
@@ -150,7 +150,7 @@ def test_bad_sources():
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers(both, method):
     data = pytest.importorskip("torch.utils.data")
-    mine, plain = (one.with_transform(hugging_face.sizes) for one in both)
+    mine, plain = (dataset.with_transform(hugging_face.sizes) for dataset in both)
     options = {"num_workers": 2, "multiprocessing_context": method, "batch_size": 7}
     got = [{name: column.tolist() for name, column in batch.items()} for batch in data.DataLoader(mine, **options)]
     assert got[0]["batch"] == [7] * 7 and [n for batch in got for n in batch["size"]] == plain[:]["size"]
@@ -162,7 +162,4 @@ def test_examples():
 
 def test_memory_of_four_ranks(tmp_path):
     path = hugging_face.write(tmp_path / "large.jsonl", 25_000)
-    ways = (hugging_face.load_plain, path), (hugging_face.load_shared, path, ranks.fresh_name())
-    plain, shared = ranks.compare(*ways, modules=["real.hugging_face"])
-    assert shared.held < plain.held / 1.5
-    assert shared.peak < plain.peak / 1.5
+    ranks.assert_shared(hugging_face.load_plain, hugging_face.load_shared, path, ["real.hugging_face"], held=1.5)

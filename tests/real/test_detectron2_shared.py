@@ -1,4 +1,4 @@
-"""recstore.integrations.detectron2 against detectron2, or, where that is missing, against modules with its public interface (detection.py)."""
+"""recstore.integrations.detectron2 against detectron2, or, if that is missing, against modules with its public interface (detection.py)."""
 
 import pytest
 
@@ -13,14 +13,14 @@ from recstore import RecordView
 
 
 def test_the_real_package():
-    """Says which one the other tests ran with."""
+    """A skip tells that the other tests ran with the imitation."""
     if not detection.real:
         pytest.skip("detectron2 is not installed; the other tests ran with a stand-in for its interface")
 
 
 @pytest.fixture
 def name(tmp_path, request):
-    """The name of a registered dataset of 30 images, of which 28 have boxes."""
+    """The name of a registered dataset of 30 images, 28 of them with boxes."""
     name = f"{request.node.name} {tmp_path}"
     detection.register(name, detection.write(tmp_path / "boxes.json", 30))
     detection.loads.clear()
@@ -38,7 +38,7 @@ def test_the_same_dicts_and_metadata(name):
     del data.MetadataCatalog[name]  # as in a rank that has not loaded
     data.MetadataCatalog.get(name).json_file = metadata["json_file"]
     second = adapter.get_detection_dataset_dicts([name], shared=shared)
-    assert len(detection.loads) == 1, "the second one attached"
+    assert len(detection.loads) == 1, "the second call attached"
     assert data.MetadataCatalog.get(name).as_dict() == metadata and metadata["thing_classes"] == ["cat", "dog"]
     for dicts in (first, second, adapter.get_detection_dataset_dicts(name)):
         assert type(dicts) is RecordView and not isinstance(dicts, list)
@@ -50,17 +50,17 @@ def test_the_same_dicts_and_metadata(name):
 
 def test_another_file_or_argument_is_another_store(name, tmp_path):
     shared = ranks.fresh_name()
-    kept = [adapter.get_detection_dataset_dicts(name, shared=shared)]
-    kept.append(adapter.get_detection_dataset_dicts(name, shared=shared))
+    stores = [adapter.get_detection_dataset_dicts(name, shared=shared)]
+    stores.append(adapter.get_detection_dataset_dicts(name, shared=shared))
     assert len(recstore.names.list(shared)) == 1
-    kept.append(adapter.get_detection_dataset_dicts(name, True, shared=shared))
-    kept.append(adapter.get_detection_dataset_dicts(name, filter_empty=False, shared=shared))
+    stores.append(adapter.get_detection_dataset_dicts(name, True, shared=shared))
+    stores.append(adapter.get_detection_dataset_dicts(name, filter_empty=False, shared=shared))
     detection.write(tmp_path / "boxes.json", 20)
-    kept.append(adapter.get_detection_dataset_dicts(name, shared=shared))
-    assert len(kept[-1]) == 18 and len(recstore.names.list(shared)) == 4
+    stores.append(adapter.get_detection_dataset_dicts(name, shared=shared))
+    assert len(stores[-1]) == 18 and len(recstore.names.list(shared)) == 4
 
 
-def test_a_function_of_an_installed_package_counts_with_what_it_was_made_with(tmp_path):
+def test_the_fingerprint_covers_the_closure_of_a_registered_function(tmp_path):
     """register_coco_instances registers a lambda over its arguments."""
     paths = [detection.write(tmp_path / f"{n}.json", n) for n in (5, 6)]
 
@@ -68,12 +68,12 @@ def test_a_function_of_an_installed_package_counts_with_what_it_was_made_with(tm
         return lambda: detection.load(path, "closure")
 
     assert adapter._parts(registered(paths[0]))[0] == paths[0]
-    shared, kept = ranks.fresh_name(), []
+    shared, stores = ranks.fresh_name(), []
     for path in paths:
         data.DatasetCatalog.register("closure", registered(path))
-        kept.append(adapter.get("closure", shared=shared))
+        stores.append(adapter.get("closure", shared=shared))
         data.DatasetCatalog.remove("closure")
-    assert [len(dicts) for dicts in kept] == [5, 6]
+    assert [len(dicts) for dicts in stores] == [5, 6]
 
 
 def test_metadata_that_cannot_be_stored(name):
@@ -111,13 +111,10 @@ def test_workers(name, method):
     dicts = adapter.get_detection_dataset_dicts(name, shared=ranks.fresh_name())
     dataset = detection.Mapped(dicts)
     loader = torch.utils.data.DataLoader(dataset, 4, num_workers=2, multiprocessing_context=method, collate_fn=list)
-    got = [one for batch in loader for one in batch]
+    got = [sample for batch in loader for sample in batch]
     assert got == [dataset[i] for i in range(28)] and all(kind for _, boxes in got for _, kind in boxes)
 
 
 def test_memory_of_four_ranks(tmp_path):
     path = detection.write(tmp_path / "large.json", 15_000)
-    ways = (detection.load_plain, path), (detection.load_shared, path, ranks.fresh_name())
-    plain, shared = ranks.compare(*ways, modules=["real.detection"])
-    assert shared.held < plain.held / 2
-    assert shared.peak < plain.peak / 1.5
+    ranks.assert_shared(detection.load_plain, detection.load_shared, path, ["real.detection"])

@@ -1,4 +1,4 @@
-"""The rows of docs/list-and-dict/ about large packages, which the extra `real` installs: accelerate and transformers. As in
+"""The rows of docs/list-and-dict/ about accelerate and transformers, which `nox -s real` installs. As in
 test_differences.py, with exact results and messages."""
 
 import pytest
@@ -47,8 +47,8 @@ def test_tokenizer(tokenizer):
         with pytest.raises(ValueError, match=r"^text input must be of type `str` \(single example\), `list\[str\]`"):
             tokenizer(x[1:3])
         assert tokenizer(x[1:3].to_list())["input_ids"] == [[2, 4], [2, 5]]
-        # The tokenizer of the package tokenizers behind it takes any sequence.
-        assert [one.ids for one in tokenizer.backend_tokenizer.encode_batch(x[1:3])] == [[2, 4], [2, 5]]
+        # The underlying tokenizer of the package tokenizers takes any sequence.
+        assert [encoding.ids for encoding in tokenizer.backend_tokenizer.encode_batch(x[1:3])] == [[2, 4], [2, 5]]
 
 
 @row("DataCollatorWithPadding(tokenizer)(x[a:b])")

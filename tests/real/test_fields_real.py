@@ -1,4 +1,4 @@
-"""Batches of Fields in the libraries that train: Lightning and accelerate move them to a device, torchdata's loader reads
+"""Batches of Fields in training libraries: Lightning and accelerate move them to a device, torchdata's loader reads
 them, and torch collates and converts them. They are in the extra `real`."""
 
 import importlib

@@ -1,4 +1,4 @@
-"""recstore.torch.Loader in Lightning's Trainer and behind accelerate, which the extra `real` installs."""
+"""recstore.torch.Loader in Lightning's Trainer and with accelerate, which `nox -s real` installs."""
 
 import pytest
 import vision
@@ -24,7 +24,7 @@ def lightning():
 
 @pytest.fixture
 def regression(lightning):
-    """Makes models that note the ids of each batch, by epoch."""
+    """Makes models that record the ids of each batch by epoch."""
 
     class Regression(lightning.LightningModule):
         def __init__(self):
@@ -83,7 +83,7 @@ def test_lightnings_trainer_trains_on_it(f, regression, trainer):
 
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, trainer, tmp_path):
-    """Lightning keeps the state of a loader that has one in its checkpoints."""
+    """The checkpoints of Lightning have the state of a stateful loader."""
     first = regression()
     saving = lightning.callbacks.ModelCheckpoint(tmp_path, "step", every_n_train_steps=8, enable_version_counter=False)
     # An epoch has 6 batches.
@@ -102,7 +102,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, t
     assert flat(second.seen[2]) == orders[2]
 
 
-def test_accelerate_leaves_it_as_it_is(f):
+def test_accelerate_does_not_change_a_loader(f):
     accelerate = pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     made = Loader(f, batch_size=8)
     accelerator = accelerate.Accelerator(cpu=True)

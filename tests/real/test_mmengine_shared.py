@@ -61,7 +61,7 @@ def test_the_same_samples(path, more, loads):
     alone = SharedBoxes(**arguments(path, **more))
     first = SharedBoxes(**arguments(path, **more), shared=name)
     second = SharedBoxes(**arguments(path, **more), shared=name)
-    assert len(loads) == 2, "the last one attached"
+    assert len(loads) == 2, "the last dataset attached"
     for dataset in (alone, first, second):
         assert type(dataset.data_list) is RecordView and isinstance(dataset, Boxes)
         assert repr(infos(dataset)) == repr(infos(plain)) and len(dataset) == len(plain) > 2
@@ -73,7 +73,7 @@ def test_the_same_samples(path, more, loads):
             dataset.get_data_info(len(plain))
 
 
-def test_a_record_is_the_callers_own(path):
+def test_each_read_makes_a_new_record(path):
     dataset = SharedBoxes(**arguments(path))
     dataset.get_data_info(0)["instances"].clear()
     assert len(dataset.get_data_info(0)["instances"]) == 3
@@ -86,7 +86,7 @@ def test_subsets(path, indices):
     if indices not in (0, []):  # mmengine cannot make these two of serialized data
         assert infos(part) == infos(plain.get_subset(indices))
     assert type(part) is SharedBoxes and len(mine) == len(plain)
-    assert part.data_list.segments == mine.data_list.segments or len(part) == 0, "no copy is made"
+    assert part.data_list.segments == mine.data_list.segments or len(part) == 0, "no copy"
     mine.get_subset_(indices)
     assert infos(mine) == infos(part)
     assert len(mine.get_subset(len(part))) == len(part)
@@ -127,7 +127,7 @@ def test_wrappers(path):
 
 
 def test_base_dataset(path):
-    """The class itself, and its way past samples that the pipeline drops."""
+    """The class itself, with a pipeline that drops samples."""
     plain = open_mmlab.mmengine.dataset.BaseDataset(**arguments(path))
     assert infos(BaseDataset(**arguments(path))) == infos(plain)
     dataset = BaseDataset(**arguments(path, pipeline=[open_mmlab.dropping]))
@@ -138,7 +138,7 @@ def test_base_dataset(path):
 
 
 class OwnInit(SharedData, Boxes):
-    """full_init and get_data_info overridden, as mmdet does."""
+    """Overrides full_init and get_data_info, like mmdet."""
 
     def full_init(self):
         super().full_init()
@@ -191,18 +191,18 @@ def test_attributes_that_cannot_be_stored(path):
 
 
 def test_the_fingerprint(path):
-    """Another file, argument or class is another store; another pipeline is not."""
+    """Another file, argument or class makes another store; another pipeline does not."""
     name = ranks.fresh_name()
-    kept = [SharedBoxes(**arguments(path), shared=name)]
+    stores = [SharedBoxes(**arguments(path), shared=name)]
     for change in ({"large": 9}, {"test_mode": True}, {"indices": 5}, {"metainfo": {"classes": ("a",)}}):
-        kept.append(SharedBoxes(**arguments(path), shared=name, **change))
-        assert len(recstore.names.list(name)) == len(kept)
-    kept.append(Declared(**arguments(path), shared=name))
+        stores.append(SharedBoxes(**arguments(path), shared=name, **change))
+        assert len(recstore.names.list(name)) == len(stores)
+    stores.append(Declared(**arguments(path), shared=name))
     open_mmlab.write(path, 20)
-    kept.append(SharedBoxes(**arguments(path), shared=name))
-    assert len(recstore.names.list(name)) == len(kept) and len(kept[-1]) == 21
+    stores.append(SharedBoxes(**arguments(path), shared=name))
+    assert len(recstore.names.list(name)) == len(stores) and len(stores[-1]) == 21
     SharedBoxes(**arguments(path, pipeline=[open_mmlab.label_of]), shared=name, max_refetch=3, serialize_data=False)
-    assert len(recstore.names.list(name)) == len(kept)
+    assert len(recstore.names.list(name)) == len(stores)
     with pytest.raises(TypeError, match="keep belong to shared="):
         SharedBoxes(**arguments(path), keep="2h")
 
@@ -217,7 +217,4 @@ def test_workers(path, method):
 
 def test_memory_of_four_ranks(tmp_path):
     path = open_mmlab.write(tmp_path / "large.json", 15_000)
-    ways = (open_mmlab.load_plain, path), (open_mmlab.load_shared, path, ranks.fresh_name())
-    plain, shared = ranks.compare(*ways, modules=["real.open_mmlab"])
-    assert shared.held < plain.held / 2
-    assert shared.peak < plain.peak / 1.5
+    ranks.assert_shared(open_mmlab.load_plain, open_mmlab.load_shared, path, ["real.open_mmlab"])

@@ -1,4 +1,4 @@
-"""recstore.monitor.lightning in a training: epochs are marks, workers are seen, and the page is written."""
+"""recstore.monitor.lightning in a training: it marks epochs, sees workers, and writes the page."""
 
 import pathlib
 
@@ -29,7 +29,7 @@ class Model(lightning.pytorch.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.01)
 
 
-def trained(callback, folder, **how):
+def trained(callback, folder, **options):
     loader = torch.utils.data.DataLoader(RecordList(range(64)), batch_size=8, num_workers=2)
     options = {
         "max_epochs": 2,
@@ -41,11 +41,11 @@ def trained(callback, folder, **how):
     trainer = lightning.pytorch.Trainer(
         callbacks=[callback], default_root_dir=folder, enable_model_summary=False, **options
     )
-    trainer.fit(Model(**how), loader)
+    trainer.fit(Model(**options), loader)
     return trainer
 
 
-def test_a_training_is_watched(tmp_path):
+def test_a_training_is_monitored(tmp_path):
     pytest.importorskip("plotly")
     from recstore.monitor.lightning import MemoryMonitorCallback
 
@@ -55,7 +55,7 @@ def test_a_training_is_watched(tmp_path):
     trained(callback, tmp_path)
     run = log.read(tmp_path / "rank0.jsonl")
     assert [event["text"] for event in run.events if event["what"] == "epoch"] == ["epoch 0", "epoch 1"]
-    assert "worker 0" in {one["label"] for sample in run.samples for one in sample["processes"]}
+    assert "worker 0" in {process["label"] for sample in run.samples for process in sample["processes"]}
     assert run.end is not None and callback.monitor.report().rows
     assert "epoch 1" in pathlib.Path(tmp_path / "rank0.html").read_text()
 
@@ -71,7 +71,7 @@ def test_a_training_that_fails_ends_the_monitor(tmp_path):
     assert [event["text"] for event in run.events if event["what"] == "warning"] == ["RuntimeError: no more"]
 
 
-def test_wrong_arguments_are_said_at_once():
+def test_wrong_arguments_raise_at_once():
     from recstore.monitor.lightning import MemoryMonitorCallback
 
     with pytest.raises(ValueError):

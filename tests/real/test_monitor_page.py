@@ -10,7 +10,7 @@ from recstore.monitor import page
 
 @pytest.fixture(params=[400, 1400])
 def opened(browser, request, tmp_path):
-    """Opens the page of a run; gives the page, what it fetched and its errors."""
+    """Opens the page of a run; returns the page, its requests and its errors."""
     tabs = []
 
     def show(run):
@@ -18,9 +18,9 @@ def opened(browser, request, tmp_path):
         tab = browser.new_page(viewport={"width": request.param, "height": 900})
         tabs.append(tab)
         fetched, errors = [], []
-        tab.on("request", lambda one: fetched.append(one.url))
-        tab.on("pageerror", lambda one: errors.append(str(one)))
-        tab.on("console", lambda one: errors.append(one.text) if one.type == "error" else None)
+        tab.on("request", lambda message: fetched.append(message.url))
+        tab.on("pageerror", lambda message: errors.append(str(message)))
+        tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         tab.goto((tmp_path / "run.html").as_uri())
         tab.wait_for_selector("#memory .main-svg")
         return tab, fetched, errors
@@ -64,8 +64,8 @@ def test_values_on_hover(opened):
     box = tab.locator("#memory .nsewdrag").first.bounding_box()
     tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     tab.wait_for_selector("#memory .hoverlayer .legendtext, #memory .hoverlayer text")
-    said = tab.locator("#memory .hoverlayer").text_content()
-    assert "main, pid 10 : " in said and "MB" in said and " s" in said and errors == []
+    hover = tab.locator("#memory .hoverlayer").text_content()
+    assert "main, pid 10 : " in hover and "MB" in hover and " s" in hover and errors == []
 
 
 def test_no_button_leads_outside(opened):

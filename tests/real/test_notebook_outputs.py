@@ -6,7 +6,7 @@ from parsed_html import HOSTILE
 
 import recstore
 
-# What JupyterLab sets for tables in outputs: an output must look the same with it.
+# The style of JupyterLab for tables in outputs, which must not change an output.
 NOTEBOOK = """
     td, th { text-align: right; vertical-align: middle; padding: 0.5em; line-height: normal; white-space: normal;
              max-width: none; border: none }
@@ -16,7 +16,7 @@ NOTEBOOK = """
 
 @pytest.fixture(scope="module")
 def outputs():
-    """The outputs of several objects as a page; all that is folded is open."""
+    """A page with the outputs of several objects, all expanded."""
 
     class Dataset:
         def __init__(self):
@@ -28,7 +28,7 @@ def outputs():
     ) as x:
         shown = [x, x[5:], x.field("name"), x.index_by("id"), x.info(), x.info(fields=True)]
         shown += [recstore.audit(Dataset(), workers=4), recstore.share_dataset(Dataset(), dry_run=True)]
-        out = "".join(one._repr_html_() for one in shown)
+        out = "".join(report._repr_html_() for report in shown)
     return out.replace("<details", "<details open")
 
 
@@ -37,22 +37,22 @@ def outputs():
 def test_outputs(browser, outputs, width, scheme, tmp_path):
     colors = {"light": "background:#fff;color:#111", "dark": "background:#111;color:#ddd"}[scheme]
     page = browser.new_page(viewport={"width": width, "height": 900})
-    said = []
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    messages = []
+    page.on("dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss()))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.set_content(f"<!doctype html><style>{NOTEBOOK}</style><body style='{colors}'>{outputs}")
     page.screenshot(path=tmp_path / f"outputs-{scheme}-{width}.png", full_page=True)
-    assert said == []
+    assert messages == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.querySelectorAll('script, img, link, iframe').length") == 0
     widths = page.evaluate(
         "[...document.querySelectorAll('td span span')].map(bar => bar.getBoundingClientRect().width)"
     )
     assert max(widths) == 120 and len(widths) > 20  # the longest bar, at any width of the page
-    # Text has the colour of the page in every cell, so that a dark theme shows it.
-    found = page.evaluate(
+    # Every cell has the text color of the page, so that a dark theme shows it.
+    colors = page.evaluate(
         "[...new Set([...document.querySelectorAll('td, th')].map(one => getComputedStyle(one).color))]"
     )
-    assert found == [page.evaluate("getComputedStyle(document.body).color")]
+    assert colors == [page.evaluate("getComputedStyle(document.body).color")]
     page.close()

@@ -1,4 +1,4 @@
-"""One run past one machine: a Ray cluster writes real files as shards to an object store, while one of its writers is
+"""A run on several machines: a Ray cluster writes real files as shards to an object store, while one of its writers is
 killed; two nodes with two ranks each train half an epoch; one node resumes it. Every record comes exactly once."""
 
 import json
@@ -38,7 +38,7 @@ BATCH = 50
 
 
 def lines(name):
-    """The first lines of a real file; made ones where the real files are not beside the checkout."""
+    """The first lines of a real file; generated lines without the real files."""
     for path in (SHARED / f"{name}.xz", SHARED / name):
         if path.exists():
             with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8-sig", newline="\n") as file:
@@ -48,13 +48,13 @@ def lines(name):
 
 def tables():
     for name in FILES:
-        found = lines(name)
-        found = found[: len(found) // (4 * BATCH) * (4 * BATCH)]  # whole batches for 4 ranks: no record is repeated
-        yield pyarrow.table({"file": [name] * len(found), "line": list(range(len(found))), "text": found})
+        texts = lines(name)
+        texts = texts[: len(texts) // (4 * BATCH) * (4 * BATCH)]  # whole batches for 4 ranks: no record is repeated
+        yield pyarrow.table({"file": [name] * len(texts), "line": list(range(len(texts))), "text": texts})
 
 
 def sink_that_is_killed(url, mark, **options):
-    """A Datasink of which the process of one task is killed, once, when it has uploaded its shards."""
+    """A Datasink that kills the process of one task, once, after it uploaded its shards."""
     kind = type(recstore.remote.ray.Datasink(url, **options))
 
     class Killed(kind):
@@ -90,11 +90,19 @@ def write(server, folder):
 
 
 def train(rank, node, options, url, cache, out, **settings):
-    """Starts a rank on a node, or, where a machine cannot make nodes, on this one."""
-    wanted = {"url": url, "options": options, "cache": cache, "rank": rank, "batch": BATCH, "out": str(out), **settings}
+    """Starts a rank on a node, or on this machine if it cannot make nodes."""
+    request = {
+        "url": url,
+        "options": options,
+        "cache": cache,
+        "rank": rank,
+        "batch": BATCH,
+        "out": str(out),
+        **settings,
+    }
     program = str(pathlib.Path(__file__).parents[1] / "support/node_rank.py")
     process = node.start("-P", program)
-    process.stdin.write(json.dumps(wanted))
+    process.stdin.write(json.dumps(request))
     process.stdin.close()
     process.stdin = None  # communicate would close it again
     return process
@@ -141,8 +149,8 @@ def test_write_kill_train_stop_resume(tmp_path):
             half = results(ranks, outs)
             fetched = sum(size for path, size in server.sent.items() if path.endswith(".recs"))
             nbytes = sum(len(data) for key, data in server.objects().items() if key.endswith(".recs"))
-            assert fetched <= 1.02 * nbytes + 2 * largest(server), "a shard came to a node more than once"
-            assert len({json.dumps(one["state"], sort_keys=True) for one in half}) == 1
+            assert fetched <= 1.02 * nbytes + 2 * largest(server), "a node fetched a shard more than once"
+            assert len({json.dumps(result["state"], sort_keys=True) for result in half}) == 1
             outs = [tmp_path / f"resumed{i}.json" for i in range(2)]
             ranks = [
                 train(
@@ -160,10 +168,10 @@ def test_write_kill_train_stop_resume(tmp_path):
                 for i in range(2)
             ]
             rest = results(ranks, outs)
-        seen = sorted(tuple(one) for result in half + rest for one in result["seen"])
+        seen = sorted(tuple(record) for result in half + rest for record in result["seen"])
         assert seen == expected
         report = recstore.remote.gc(server.url("bucket/train"), days=0, options=server.options)
-        assert report.files, "the killed writer has left shard files that no manifest names"
+        assert report.files, "the killed writer left shard files that are not in a manifest"
         left = {key for key in server.objects() if key.endswith(".recs")}
         with recstore.open(url, cache=str(tmp_path / "last"), options=server.options) as x:
             assert len(left) == len(x.selection.shards) and len(x) == len(expected)

@@ -26,7 +26,7 @@ NODES = 3
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster of nodes, each with a core and object memory of its own, which this process is connected to."""
+    """A cluster of nodes, each with its own core and object memory. This process is connected to it."""
     from ray.cluster_utils import Cluster
 
     before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_TMPDIR", "PYTHONPATH")}
@@ -64,7 +64,7 @@ def shard_files(folder):
 
 
 def test_datasets_of_every_kind_of_block(cluster, tmp_path):
-    """Arrow, pandas, tensors of one shape and of several, and objects that Ray has pickled."""
+    """Arrow, pandas, tensors of one shape and of different shapes, and objects that Ray pickles."""
     url = str(tmp_path / "set")
     rows = [
         {"a": 1, "s": "x", "l": [0.5], "d": {"k": None, "n": 1}},
@@ -85,10 +85,10 @@ def test_datasets_of_every_kind_of_block(cluster, tmp_path):
         [{"t": {"data": [0.0, 0.0], "shape": [1, 2]}}, {"t": {"data": [1.0, 1.0], "shape": [2, 1]}}],
         [{"o": complex(1, 2)}, {"o": fractions.Fraction(1, 3)}],
     ]
-    for dataset, wanted in zip((frame, tensors, ragged, objects), expected):
+    for dataset, records in zip((frame, tensors, ragged, objects), expected):
         dataset.repartition(1).write_datasink(recstore.remote.ray.Datasink(url))
         with recstore.open(url) as x:
-            assert x.to_list() == wanted
+            assert x.to_list() == records
 
 
 def test_appending_and_the_order_of_tasks(cluster, tmp_path):
@@ -154,8 +154,8 @@ def test_a_write_that_fails_changes_nothing(cluster, tmp_path):
 
 
 def doomed_sink(url, notes, **options):
-    """A sink of which the first attempt of task 1 is killed when it has put all its shard files, and before it tells
-    anybody. Its tasks begin only when several nodes are at it."""
+    """A sink that kills the first attempt of task 1 after it uploaded all its shard files, before it reports
+    them. Its tasks wait until several nodes take part."""
     from recstore.remote import ray_tasks
 
     class Doomed(ray_tasks.ShardSink):  # in a function, so that it travels by value: no worker can import this module
@@ -178,7 +178,7 @@ def doomed_sink(url, notes, **options):
 
 
 def test_a_killed_task_duplicates_nothing(cluster, tmp_path):
-    """On all nodes of the cluster. What the killed attempt has put has other content, and stays in no manifest."""
+    """On all nodes of the cluster. The files of the killed attempt differ, and are not in a manifest."""
     url, notes = str(tmp_path / "set"), tmp_path / "notes"
     notes.mkdir()
 

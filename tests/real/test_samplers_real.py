@@ -1,5 +1,5 @@
-"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: each finds set_epoch, none shares
-records out twice, and runs go on where they stopped."""
+"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: each calls set_epoch, none divides
+records twice, and runs resume where they stopped."""
 
 import itertools
 import json
@@ -30,7 +30,7 @@ def programs(monkeypatch):
 
 
 def start(folder, *command):
-    """Runs a launcher in `folder` and returns what the ranks noted, by rank. Nothing it started is left."""
+    """Runs a launcher in `folder` and returns the files of the ranks, in order. Stops everything it started."""
     with launching.launched(folder, *command, PYTHONWARNINGS="ignore") as process:
         code = process.wait(DEADLINE)
     assert code == 0, (folder / "output").read_text()[-3000:]
@@ -42,7 +42,7 @@ def order(n, epoch, seed=3):
 
 
 def in_turn(per_rank):
-    """The samples that the ranks take, sample by sample of each step."""
+    """The samples of all ranks, step by step."""
     flat = [list(itertools.chain(*batches)) for batches in per_rank]
     return [index for step in zip(*flat) for index in step]
 
@@ -52,7 +52,7 @@ def in_turn(per_rank):
 
 @pytest.fixture
 def quiet():
-    """Lightning and torchdata warn of what does not matter here."""
+    """Ignores warnings of Lightning and torchdata that do not matter here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -79,7 +79,7 @@ def saving(lightning, folder):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
-def test_lightning_names_the_epochs(programs, quiet, tmp_path, form, workers):
+def test_lightning_sets_the_epochs(programs, quiet, tmp_path, form, workers):
     lightning = vision.lightning()
     seen = {}
     _, loader = programs.loader_of(form, workers)
@@ -90,7 +90,7 @@ def test_lightning_names_the_epochs(programs, quiet, tmp_path, form, workers):
 
 
 @pytest.mark.parametrize("form", ["lengths", "lengths as sampler"])
-def test_lightning_names_the_epochs_of_batches_by_length(programs, quiet, tmp_path, form):
+def test_lightning_sets_the_epochs_of_batches_by_length(programs, quiet, tmp_path, form):
     lightning = vision.lightning()
     seen = {}
     _, loader = programs.loader_of(form)
@@ -115,7 +115,7 @@ def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers):
+def test_lightning_resumes_from_a_checkpoint(programs, quiet, tmp_path, workers):
     """With a StatefulDataLoader, whose state Lightning saves, in the middle of the second epoch."""
     lightning = vision.lightning()
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
@@ -136,8 +136,8 @@ def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers)
     assert after == {1: order(programs.N, 1)[28:], 2: order(programs.N, 2)}
 
 
-def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_path):
-    """With a plain DataLoader with workers: the callback counts the batches that the loop has had. As docs/samplers.md has it."""
+def test_lightning_resumes_with_the_state_of_a_callback(programs, quiet, tmp_path):
+    """With a plain DataLoader with workers and the callback of docs/samplers.md, which counts the batches of the loop."""
     lightning = vision.lightning()
 
     class SamplerState(lightning.Callback):
@@ -172,7 +172,7 @@ def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["sampler", "batches", "lengths as sampler", "shards as batches"])
-def test_a_sampler_says_that_lightning_goes_on_without_its_state(programs, tmp_path, form):
+def test_a_sampler_warns_that_lightning_resumes_without_its_state(programs, tmp_path, form):
     lightning = vision.lightning()
 
     def warned(seen, **options):
@@ -182,7 +182,7 @@ def test_a_sampler_says_that_lightning_goes_on_without_its_state(programs, tmp_p
             trainer_of(lightning, tmp_path, **options.pop("trainer")).fit(
                 vision.module_of(lightning, seen), loader, val_dataloaders=programs.loader_of(form)[1], **options
             )
-        return [one for one in caught if "nobody has loaded its state" in str(one.message)]
+        return [warning for warning in caught if "was not loaded" in str(warning.message)]
 
     steps = len(programs.loader_of(form)[1])
     middle, end = tmp_path / "middle.ckpt", tmp_path / "end.ckpt"
@@ -219,15 +219,15 @@ def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
 
 
 @pytest.mark.parametrize("form", ["sampler", "batches"])
-def test_accelerate_goes_on(tmp_path, programs, form):
+def test_accelerate_resumes(tmp_path, programs, form):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
-    for number, wanted in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
+    for number, expected in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
         batches = [batch for step in zip(*(rank[number] for rank in noted)) for batch in step]
-        assert list(itertools.chain(*batches))[: len(wanted)] == wanted
+        assert list(itertools.chain(*batches))[: len(expected)] == expected
 
 
-def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
+def test_accelerate_must_set_the_epoch_to_resume(tmp_path):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(
         tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten"
@@ -236,19 +236,19 @@ def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("program", "said"), [("unprepared", "is not prepared"), ("twice", "leave rank and world_size out")]
+    ("program", "message"), [("unprepared", "is not prepared"), ("twice", "leave rank and world_size out")]
 )
-def test_accelerate_shares_nothing_out_twice_or_not_at_all(tmp_path, program, said):
+def test_accelerate_divides_batches_exactly_once(tmp_path, program, message):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
     noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
-    assert len(noted) == 2 and all(said in message for message in noted)
+    assert len(noted) == 2 and all(message in text for text in noted)
 
 
 # ---- torchrun ----
 
 
 @pytest.mark.parametrize("form", ["sampler", "batches", "lengths as sampler"])
-def test_torchrun_goes_on_with_other_ranks(tmp_path, programs, form):
+def test_torchrun_resumes_on_other_ranks(tmp_path, programs, form):
     folders = [tmp_path / name for name in ("two", "one", "three")]
     for folder in folders:
         folder.mkdir()
@@ -282,8 +282,8 @@ def flat(batches):
 
 @pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
-def test_stateful_dataloader_goes_on(programs, quiet, form, before, after):
-    """Its own state with as many workers; with others the sampler takes its state out of the loader's."""
+def test_stateful_dataloader_resumes(programs, quiet, form, before, after):
+    """With its own state on the same number of workers; on another number the sampler loads its state from the loader's."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def made(workers):

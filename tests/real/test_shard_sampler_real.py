@@ -41,7 +41,7 @@ def noted(folder):
 
 
 def torchrun(folder, nodes, ranks, *arguments):
-    """Runs the program on so many nodes with so many ranks each, and returns what the ranks noted."""
+    """Runs the program on several nodes with several ranks each, and returns the files of the ranks."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -67,23 +67,23 @@ def shards(programs, batches):
 
 
 @pytest.mark.parametrize("form", ["shards as sampler", "shards as batches"])
-def test_an_epoch_on_two_nodes_goes_on_on_one(tmp_path, programs, form):
+def test_an_epoch_on_two_nodes_resumes_on_one(tmp_path, programs, form):
     two = torchrun(tmp_path / "two", 2, 2, form, "5")
     assert len(two) == 4
     whole = [shards(programs, rank[0]) for rank in two]
     assert whole[0] == whole[1] and whole[2] == whole[3], "the ranks of a node share its shards"
-    assert len(whole[0] | whole[2]) == 7 and len(whole[0] & whole[2]) == 1, "of seven shards one is cut"
+    assert len(whole[0] | whole[2]) == 7 and len(whole[0] & whole[2]) == 1, "one of seven shards is cut"
     state = (tmp_path / "two" / "state0.json").read_text()
     assert all((tmp_path / "two" / f"state{rank}.json").read_text() == state for rank in range(4))
     assert json.loads(state)["legs"] == [[0, 2]] and json.loads(state)["consumed"] == 4 * 5 * programs.BATCH
-    one = torchrun(tmp_path / "one", 1, 2, form, "-1", state)
-    first, rest = [index for rank in two for index in records(rank[1])], [*map(records, [rank[0] for rank in one])]
+    single = torchrun(tmp_path / "one", 1, 2, form, "-1", state)
+    first, rest = [index for rank in two for index in records(rank[1])], [*map(records, [rank[0] for rank in single])]
     taken = first + [index for step in zip(*rest) for index in step]
     assert sorted(taken[: programs.N]) == list(range(programs.N)) and len(taken) - programs.N < 2
     assert sorted(first) == sorted(order(programs, 1, nodes=2)[: len(first)])
 
 
-def test_lightning_names_the_epochs(programs, tmp_path):
+def test_lightning_sets_the_epochs(programs, tmp_path):
     lightning, seen = vision.lightning(), {}
 
     quiet = {
@@ -125,7 +125,7 @@ def test_two_processes_of_accelerate(tmp_path, programs, form):
 
 @pytest.mark.parametrize("form", ["shards as sampler", "shards as batches"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (2, 1)])
-def test_stateful_dataloader_goes_on(programs, form, before, after):
+def test_stateful_dataloader_resumes(programs, form, before, after):
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def made(workers):

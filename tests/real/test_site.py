@@ -1,5 +1,5 @@
 """The site of docs/, built with warnings as errors and opened page by page in chromium, wide and narrow: no page is wider
-than its window, no link of it is dead, the search finds. RECSTORE_SCREENSHOTS=FOLDER keeps pictures of some pages."""
+than its window, no link is dead, and the search works. RECSTORE_SCREENSHOTS=FOLDER saves screenshots of some pages."""
 
 import functools
 import html.parser
@@ -32,7 +32,7 @@ SHOWN = {
     "Fields": "docs/reference/names/recstore.torch.Fields.html",
     "format": "csrc/FORMAT.html",
 }
-# What people type, and a page that the search has to list for it.
+# Search words, and a page that must be among the results.
 SEARCHES = {
     "docker": "docs/how-to/docker.html",
     "spawn": "docs/how-to/spawn.html",
@@ -58,7 +58,7 @@ def site(tmp_path_factory):
     """The folder of the built site."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", str(folder / "doctrees")]
-    # -P: `python -m` would import the sources of recstore, which are not built.
+    # -P, because `python -m` would import the sources of recstore, which are not built.
     command.insert(1, "-P")
     done = subprocess.run([*command, ".", str(folder / "html")], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -83,24 +83,24 @@ def address(site):
 
 @pytest.fixture(params=WIDTHS)
 def window(request, browser):
-    """A page of the browser, and the messages of its console that are errors."""
+    """A page of the browser, with the error messages of its console."""
     page = browser.new_page(viewport={"width": WIDTHS[request.param], "height": 900})
     page.kind, page.errors = request.param, []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
-    page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
     yield page
     page.close()
 
 
 def pages_of(site):
-    """The pages but the entrance, which leads on at once."""
+    """All pages except the entrance, which redirects."""
     entrance = site / "index.html"
     return sorted(
         str(path.relative_to(site)) for path in site.rglob("*.html") if "_static" not in path.parts and path != entrance
     )
 
 
-# Elements that reach beyond the window, but for those in a box that scrolls or that hides them.
+# Elements that extend beyond the window, except in boxes that scroll or clip.
 OVERFLOWING = """() => {
   const wide = document.documentElement.clientWidth;
   const clips = element => {
@@ -121,13 +121,13 @@ OVERFLOWING = """() => {
 
 
 def test_no_page_overflows(site, address, window):
-    found = {}
+    too_wide = {}
     for name in pages_of(site):
         window.goto(f"{address}/{name}", wait_until="load")
         wide = window.evaluate(OVERFLOWING)
         if wide:
-            found[name] = wide[:3]
-    assert found == {} and window.errors == []
+            too_wide[name] = wide[:3]
+    assert too_wide == {} and window.errors == []
 
 
 def test_the_check_sees_what_overflows(window):
@@ -146,13 +146,13 @@ class Links(html.parser.HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.anchors |= {found[name] for name in ("id", "name") if found.get(name)}
-        self.targets += [found[name] for name in ("href", "src") if found.get(name) is not None]
+        values = dict(attributes)
+        self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
+        self.targets += [values[name] for name in ("href", "src") if values.get(name) is not None]
 
 
 def dead_links(site):
-    """`(page, target)` of links that lead nowhere. Of internal ones the file and the anchor count, of others the form."""
+    """`(page, target)` of dead links. Checks the file and the anchor of internal links, the form of others."""
     read = {name: Links((site / name).read_text(encoding="utf-8")) for name in [*pages_of(site), "index.html"]}
     dead, number = [], 0
     for page, links in read.items():
@@ -189,16 +189,16 @@ def test_search_finds(words, address, browser):
     page.goto(f"{address}/search.html?q={urllib.parse.quote(words)}")
     page.wait_for_function("document.querySelector('#search-results p.search-summary, #search-results h2') !== null")
     page.wait_for_selector("#search-results ul.search li a")
-    wanted = f"a[href*='{SEARCHES[words]}']"
-    page.wait_for_selector(f"#search-results {wanted}", state="attached", timeout=20_000)
+    link = f"a[href*='{SEARCHES[words]}']"
+    page.wait_for_selector(f"#search-results {link}", state="attached", timeout=20_000)
     order = page.eval_on_selector_all(
         "#search-results ul.search li > a", "all => all.map(one => one.href.replace(/[?#].*/, ''))"
     )
     page.close()
-    assert any(one.endswith(SEARCHES[words]) for one in order[:30]), order[:30]
+    assert any(url.endswith(SEARCHES[words]) for url in order[:30]), order[:30]
 
 
-def test_search_says_when_there_is_nothing(address, browser):
+def test_search_without_results(address, browser):
     page = browser.new_page()
     page.goto(f"{address}/search.html?q=xyzzyquux")
     page.wait_for_function("/did not match|no results/i.test(document.querySelector('#search-results').innerText)")
@@ -206,7 +206,7 @@ def test_search_says_when_there_is_nothing(address, browser):
 
 
 def test_pictures(address, window, tmp_path):
-    """Each shows text in the window; whoever changes the look looks at them."""
+    """Each page shows text in the window. The screenshots are for whoever changes the style."""
     folder = pathlib.Path(os.environ.get("RECSTORE_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in SHOWN.items():

@@ -25,7 +25,7 @@ ATTEMPTS = 3
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    """A session of two threads that try a task three times. Its Python workers find what this process finds."""
+    """A session of two threads that try a task three times. Its Python workers have this process's import path."""
     from pyspark.sql import SparkSession
 
     folder = tmp_path_factory.mktemp("spark")
@@ -75,7 +75,7 @@ def save(frame, url, mode="overwrite", **options):
 
 
 def test_round_trip(spark, tmp_path):
-    """Of every type that a record has; and what Spark makes of it when it is read again."""
+    """Every type of a record, and the types that Spark reads back."""
     when = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)
     schema = (
         "id long, small int, score double, ok boolean, name string, blob binary, day date, at timestamp, local "
@@ -98,7 +98,7 @@ def test_round_trip(spark, tmp_path):
     assert (back.id, back.name, back.blob, back.at, back.at_place.y) == (1, "é", b"\0\1", when, "b")
     same = spark.read.schema(frame.select("counts", "small", "id").schema).format("recstore")
     narrow = spark.read.schema("small int, id long, other string").format("recstore").load(str(tmp_path / "set"))
-    assert [tuple(one) for one in narrow.collect()] == [(2, 1, None), (None, 2, None)]
+    assert [tuple(row) for row in narrow.collect()] == [(2, 1, None), (None, 2, None)]
     with pytest.raises(Exception, match="the field 'counts' of .* is wanted"):
         same.load(str(tmp_path / "set")).collect()
 
@@ -131,8 +131,8 @@ def test_a_field_that_only_a_later_file_has(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}], [{"a": 2, "b": "x"}]])
     with pytest.raises(Exception, match="has the field 'b', which the first shard file has not: give all fields with"):
         loaded(spark, tmp_path / "set").collect()
-    given = spark.read.schema("a long, b string").format("recstore").load(str(tmp_path / "set"))
-    assert [tuple(row) for row in given.collect()] == [(1, None), (2, "x")]
+    frame = spark.read.schema("a long, b string").format("recstore").load(str(tmp_path / "set"))
+    assert [tuple(row) for row in frame.collect()] == [(1, None), (2, "x")]
 
 
 def test_errors(spark, tmp_path):
@@ -169,7 +169,7 @@ def test_a_failed_job_changes_nothing(spark, tmp_path):
 
 
 def test_a_killed_task_duplicates_nothing(spark, tmp_path):
-    """The task is killed when it has put its shard files. Its rows say which process made them, so that two attempts
+    """The task is killed after it uploaded its shard files. Its rows contain the pid, so that two attempts
     write different files."""
     from real import spark_deaths
 

@@ -1,4 +1,4 @@
-"""Adapters under RECSTORE_STRICT=1. Libraries that own the record that an adapter gives them may change it; a warning is an
+"""Adapters under RECSTORE_STRICT=1. A library may change a record that an adapter returned to it; a warning is an
 error here."""
 
 import json
@@ -39,7 +39,7 @@ def test_lhotse(tmp_path):
     path = tmp_path / "cuts.jsonl"
     path.write_text("".join(json.dumps({**cut, "id": name}) + "\n" for name in "abc"))
     cuts = ours.load_manifest(path)
-    assert [one.id for one in cuts] == ["a", "b", "c"] and cuts["b"].id == cuts[1].id == cuts[1:][0].id == "b"
+    assert [cut.id for cut in cuts] == ["a", "b", "c"] and cuts["b"].id == cuts[1].id == cuts[1:][0].id == "b"
 
 
 def test_datasets():

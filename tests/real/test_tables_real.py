@@ -121,13 +121,13 @@ def test_a_dataset_with_its_indices(datasets):
         whole.train_test_split(0.1, seed=3)["test"],
         datasets.concatenate_datasets([whole.select([5]), whole.shuffle(seed=4)]),
     ]
-    for one in ways:
-        with RecordList(one) as x, recstore.RecordList(recstore.sources.table(one, columns=["s"])) as y:
-            assert x.to_list() == list(one)
-            assert y.to_list() == [{"s": row["s"]} for row in one]
+    for table in ways:
+        with RecordList(table) as x, recstore.RecordList(recstore.sources.table(table, columns=["s"])) as y:
+            assert x.to_list() == list(table)
+            assert y.to_list() == [{"s": row["s"]} for row in table]
 
 
-def test_features_keep_what_is_stored(datasets):
+def test_features_keep_the_stored_values(datasets):
     from datasets import ClassLabel, Features, Image, List, Value
 
     features = Features(
@@ -204,7 +204,7 @@ def test_an_iterable_dataset(datasets):
         assert x.to_list() == [{"s": "0"}, {}, {"s": "2"}, {}]
 
 
-def test_a_dict_of_datasets_says_how_to_choose(datasets):
+def test_the_error_for_a_dict_of_datasets_shows_the_code_to_write(datasets):
     ds = datasets.Dataset.from_dict({"i": [1]})
     splits = datasets.DatasetDict({"train": ds, "test": ds})
     for call in (RecordList, recstore.sources.table):

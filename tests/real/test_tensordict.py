@@ -33,7 +33,7 @@ def test_entries_have_the_batch_size(x):
     assert batch[1]["id"].item() == 1
 
 
-def test_entries_of_other_sizes_leave_it_without_one(x):
+def test_entries_of_other_sizes_mean_no_batch_size(x):
     batch = Fields(x, "id", t="ragged", p=Field("packed", "t", length=4), output="tensordict")[[3, 1]]
     assert batch.batch_size == torch.Size([])
     assert batch["t", "values"].tolist() == [3, 3, 3, 1]
@@ -41,7 +41,7 @@ def test_entries_of_other_sizes_leave_it_without_one(x):
     assert batch["p"].tolist() == [[3, 3, 3, 1]]
 
 
-def test_a_transform_is_given_the_tensordict(x):
+def test_a_transform_gets_the_tensordict(x):
     f = Fields(x, "id", output="tensordict", transform=lambda batch: batch.apply(lambda tensor: tensor * 2))
     assert f[[3]]["id"].tolist() == [6]
 
@@ -68,7 +68,7 @@ def test_through_a_loader(x, workers):
             assert list(batch["name"]) == list(expected["name"])
 
 
-def test_without_a_collate_function_the_error_says_what_to_write(x):
+def test_the_error_without_a_collate_function_shows_the_code_to_write(x):
     f = Fields(x, "id", output="tensordict")
     with pytest.raises(TypeError, match="collate_fn=f.collate"):
         next(iter(DataLoader(f, sampler=[[1, 2]], batch_size=None)))

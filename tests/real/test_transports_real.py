@@ -1,4 +1,4 @@
-"""The warning about a pickled handle with Hugging Face's datasets and dill, which the extra `real` installs: silent where
+"""The warning about a pickled handle with Hugging Face's datasets and dill, which `nox -s real` installs: it is silent when
 they hash a store or send it to workers."""
 
 import io
@@ -41,7 +41,7 @@ def test_hasher(datasets, x):
 
 
 def test_hasher_in_another_process(datasets, x, tmp_path):
-    """The hash of a function that reads a store, in memory or in a file, is that of the content."""
+    """The hash of a function that reads a store, in memory or in a file, depends only on its content."""
     x.save(tmp_path / "x.recs")
     code = """
 import sys, recstore

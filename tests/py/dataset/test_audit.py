@@ -1,4 +1,4 @@
-"""audit and the sizes it goes by: what it finds, what it predicts, what it advises, and that it changes nothing."""
+"""audit: the sizes it measures, its findings, predictions and advice. It changes nothing."""
 
 import multiprocessing
 import pickle
@@ -53,7 +53,7 @@ class TestSizes:
         real = true_size(value, set())
         assert real * 0.8 < object_sizes.deep(value) < real * 1.2
 
-    def test_what_all_records_share_counts_once(self):
+    def test_a_value_that_records_share_counts_once(self):
         shared = "x" * 1_000_000
         assert object_sizes.deep([{"text": shared, "n": i} for i in range(50_000)]) < 20_000_000
 
@@ -168,17 +168,17 @@ class TestAudit:
         report = audit(Plain(a=np.zeros(1_000_000)), workers=4)
         assert report.method == "fork" and report.predicted < report.size + 100_000
 
-    @pytest.mark.parametrize("environment, ranks, said", [
+    @pytest.mark.parametrize("environment, ranks, text", [
         ({"LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "16"}, 4, "4 processes (ranks)"),
         ({"WORLD_SIZE": "2"}, 2, "LOCAL_WORLD_SIZE is not set"),
         ({"WORLD_SIZE": "x"}, 1, "1 process with"),
         ({"WORLD_SIZE": "0"}, 1, "1 process with"),
     ])  # fmt: skip
-    def test_ranks(self, monkeypatch, environment, ranks, said):
+    def test_ranks(self, monkeypatch, environment, ranks, text):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         report = audit(Plain(samples=records(100)))
-        assert report.ranks == ranks and said in str(report)
+        assert report.ranks == ranks and text in str(report)
         assert audit(Plain(), ranks=3).ranks == 3
 
     def test_unpicklable(self):
@@ -188,9 +188,9 @@ class TestAudit:
 
     def test_prints(self):
         text = str(audit(Plain(samples=records(20_000)), workers=4, ranks=2))
-        for said in ("in all; 2 processes (ranks) with 4 workers each", "samples", "pickled for a worker: about", "predicted for all processes",
-                     "recstore.share_dataset(dataset)"):  # fmt: skip
-            assert said in text
+        for part in ("in all; 2 processes (ranks) with 4 workers each", "samples", "pickled for a worker: about",
+                     "predicted for all processes", "recstore.share_dataset(dataset)"):  # fmt: skip
+            assert part in text
 
     @pytest.mark.parametrize(
         "options", [{"workers": -1}, {"workers": "2"}, {"ranks": 0}, {"ranks": 1.5}, {"threshold": "x"}]
@@ -203,12 +203,10 @@ class TestAudit:
         assert report.attributes[0].shareable and report.advice == ("x = recstore.RecordList(x)",)
         assert audit({i: str(i) for i in range(50_000)}).advice == ("x = recstore.RecordDict(x)",)
 
-    @pytest.mark.parametrize(
-        "given", [5, None, "name", 2.5, Plain, records, sys], ids=lambda given: type(given).__name__
-    )
-    def test_of_what_holds_nothing(self, given):
+    @pytest.mark.parametrize("value", [5, None, "name", 2.5, Plain, records, sys], ids=lambda v: type(v).__name__)
+    def test_of_values_that_hold_no_data(self, value):
         for call in (audit, recstore.share_dataset):
-            pytest.raises(TypeError, lambda: call(given)).match("a dataset")
+            pytest.raises(TypeError, lambda: call(value)).match("dataset")
 
     def test_looks_like_a_loader(self):
         class Loader:
@@ -231,7 +229,7 @@ class TestAudit:
         assert (report.workers, report.method, report.workers_known) == (3, method, True)
         if method == "spawn":
             loader.dataset.lock = threading.Lock()
-            assert "workers would fail" in str(audit(loader))
+            assert "would fail: the dataset cannot be pickled" in str(audit(loader))
 
     def test_without_torch(self):
         code = (

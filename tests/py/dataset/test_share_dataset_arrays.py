@@ -1,4 +1,4 @@
-"""share_dataset over numpy arrays and torch tensors: their memory, those that share it, writes, and travel."""
+"""share_dataset over numpy arrays and torch tensors: their memory, views of it, writes, and pickling."""
 
 import gc
 import mmap
@@ -77,13 +77,13 @@ class TestMemory:
         x.a[5] = x.a[100] = -1
         assert x.little[0] == x.view[0] == x.grid[5, 0] == -1 and not is_shared(x.little)
 
-    def test_halves_of_one(self):
+    def test_halves_of_an_array(self):
         a = np.arange(6000)
         x = Plain(left=a[:3000], right=a[3000:])
         share(x)
         assert np.array_equal(x.left, a[:3000]) and np.array_equal(x.right, a[3000:])
 
-    def test_one_that_stays_keeps_the_others(self):
+    def test_an_array_that_stays_keeps_its_views(self):
         a = np.arange(3000)
 
         class Kind(np.ndarray):
@@ -102,11 +102,11 @@ class TestMemory:
         assert is_shared(x.pair[0])
         assert x.images[3][5] == 8
 
-    def test_many_small_ones_are_records(self):
+    def test_many_small_arrays_are_records(self):
         x = Plain(boxes=[np.arange(4.0) + i for i in range(500)])
         share(x)
         assert x.boxes[7].tolist() == [7, 8, 9, 10]
-        x.boxes[7][0] = 1  # the caller's own
+        x.boxes[7][0] = 1  # a copy of the caller's own
 
     def test_outlives_the_store(self):
         x = Plain(a=np.arange(3000), samples=[{"i": i} for i in range(500)])
@@ -134,16 +134,16 @@ class TestMemory:
 
 
 class TestLeft:
-    @pytest.mark.parametrize("make, said", [
+    @pytest.mark.parametrize("make, reason", [
         (lambda: np.array([{}] * 1000), "holds Python objects"),
         (lambda: np.ma.masked_array(np.arange(1000), False), "MaskedArray; store (x.data, x.mask, x.fill_value)"),
         (lambda: np.rec.array(np.zeros(1000, POINT)), "recarray; store x.view("),
     ])  # fmt: skip
-    def test_unlike(self, make, said):
+    def test_unsupported_arrays(self, make, reason):
         x = Plain(a=make())
         a = x.a
         report = share(x)
-        assert x.a is a and said in row_of(report, "a").reason
+        assert x.a is a and reason in row_of(report, "a").reason
 
     @pytest.mark.parametrize("mode", ["r", "r+", "c"])
     def test_memory_maps(self, tmp_path, mode):
@@ -189,7 +189,7 @@ class TestTensors:
         assert [row.reason for row in report.replaced] == ["tensor", "tensor"]
         assert report.undo() == 2 and x.t.tolist() == before.tolist() and x.t.dtype == before.dtype
 
-    def test_writes_stay_here(self):
+    def test_writes_are_private(self):
         x = Plain(t=self.torch.zeros(3000))
         report = share(x)
         x.t.add_(1)
@@ -202,7 +202,7 @@ class TestTensors:
         share(x)
         with pytest.warns(UserWarning, match="not writable"):
             t = self.torch.from_numpy(x.a)
-        t.add_(1)  # and the process goes on
+        t.add_(1)  # does not crash
         assert x.a.tolist() == [i + 1 for i in range(3000)]
 
     def test_views_and_numpy(self):

@@ -1,5 +1,5 @@
-"""share_dataset and what a program fills later: lists, dicts, sets and arrays that stay, and the errors of those that did
-not."""
+"""share_dataset and placeholders, which a program fills later: lists, dicts, sets and arrays that stay, and the errors of
+stores that the program assigns to."""
 
 import collections
 import pickle
@@ -53,9 +53,9 @@ class TestListsToFill:
     def test_stay(self, name):
         value = TO_FILL[name]()
         x = Plain(samples=records(20_000), value=value)
-        report = share_dataset(x, strict=True)  # they are no failures
+        report = share_dataset(x, strict=True)  # a placeholder is not a failure
         assert x.value is value and type(x.samples) is RecordView
-        assert "place to be filled" in row_of(report, "value").reason
+        assert "placeholder" in row_of(report, "value").reason
 
     @pytest.mark.parametrize("value", [
         [None] * N + [1],
@@ -82,7 +82,7 @@ class TestListsToFill:
 
     def test_audit_says_so(self):
         report = audit(Plain(ims=[None] * N))
-        assert "place to be filled" in report.attributes[0].reason and report.advice == ()
+        assert "placeholder" in report.attributes[0].reason and report.advice == ()
 
 
 class TestArraysToFill:
@@ -131,7 +131,7 @@ class TestArraysToFill:
 
 
 class MapDataset:
-    """As detectron2's: `_fallback_candidates` has the samples that can stand in for a broken one."""
+    """Like detectron2's: `_fallback_candidates` has the samples that can replace a broken sample."""
 
     def __init__(self, n):
         self.samples = records(n)
@@ -172,13 +172,13 @@ class TestSets:
 
 
 class TestErrors:
-    """What is replaced and assigned to after all: the error says which attribute it is, and what to write."""
+    """The error of an assignment to a replaced value names the attribute and the code to write."""
 
     def test_names_the_attribute(self):
         x = Plain(labels=records(), inner=Plain(by_id={i: [i] for i in range(500)}))
         share(x)
         labels, by_id, item = x.labels, x.inner.by_id, "object does not support item assignment"
-        for store, was, use, error, what in [
+        for store, replaced, use, error, problem in [
             (labels, "list 'labels'", lambda: labels.__setitem__(3, None), TypeError, item),
             (labels, "list 'labels'", lambda: labels.__delitem__(3), TypeError, "object doesn't support item deletion"),
             *((labels, "list 'labels'", lambda name=name: getattr(labels, name), AttributeError,
@@ -187,11 +187,10 @@ class TestErrors:
             (by_id, "dict 'inner.by_id'", lambda: by_id.__delitem__(3), TypeError, "object doesn't support item deletion"),
             (by_id, "dict 'inner.by_id'", lambda: by_id.update, AttributeError, "object has no attribute 'update'")
         ]:  # fmt: skip
-            kind, _, path = was.partition(" ")
-            said = (
-                f"share_dataset put it in place of the {was}; share_dataset(dataset, skip=[{path}]) leaves it a {kind}"
-            )
-            assert str(pytest.raises(error, use).value) == f"'{type(store).__name__}' {what}: {said}"
+            message = str(pytest.raises(error, use).value)
+            kind, _, path = replaced.partition(" ")
+            assert message.startswith(f"'{type(store).__name__}' {problem}: ") and replaced in message
+            assert message.endswith(f"share_dataset(dataset, skip=[{path}]) leaves it a {kind}")
 
     @pytest.mark.parametrize("path", ["labels", "inner.parts['train']", "inner.pair[0]", "inner.by_id"])
     def test_the_advice_helps(self, path):
@@ -202,14 +201,14 @@ class TestErrors:
         report.undo()
         assert path not in [row.path for row in share(x, skip=[path]).replaced]
 
-    def test_views_of_it_and_other_stores_say_what_they_did(self):
+    def test_views_and_other_stores_have_the_usual_message(self):
         x = Plain(labels=records())
         share(x)
         for store in (x.labels[:5], x.labels.shuffled(1), recstore.RecordList([1, 2]), recstore.RecordList([1, 2])[:1]):
             with pytest.raises(TypeError, match="it is read-only; build a changed one"):
                 store[0] = None
 
-    def test_a_handle_outside_a_start_says_nothing_of_it(self, monkeypatch):
+    def test_a_plain_pickle_does_not_have_the_name(self, monkeypatch):
         monkeypatch.setenv("RECSTORE_PICKLE", "allow")
         x = Plain(labels=records())
         report = share(x)

@@ -1,4 +1,4 @@
-"""share_dataset over data that something holds which stays: replacing it would free nothing of that."""
+"""share_dataset over data that another object keeps alive, so that replacing it would free nothing."""
 
 import collections
 
@@ -9,7 +9,7 @@ from holders import Plain, records, row_of
 from recstore import RecordView, audit, share_dataset
 from recstore.dataset import object_sizes
 
-SLACK = 16 * 1024  # bytes of a segment beside its data
+SLACK = 16 * 1024  # bytes of a segment besides its data
 
 
 @pytest.fixture
@@ -28,28 +28,28 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("beside", [False, True])
-def test_an_array_that_stays_elsewhere(holder, beside, mapped):
+@pytest.mark.parametrize("with_samples", [False, True])
+def test_an_array_that_stays_elsewhere(holder, with_samples, mapped):
     x = Plain(array=np.random.default_rng(0).random(30_000))
     x.holder = HOLDERS[holder](x.array, mapped)
-    if beside:
-        x.samples = records(20_000)  # it frees more than the array would take again
+    if with_samples:
+        x.samples = records(20_000)  # frees more than a second copy of the array would take
     array, forecast = x.array, audit(x, threshold=1000)
     report = share_dataset(x, 1000)
     assert x.array is array and row_of(report, "array").action == "skipped"
-    assert report.after < (array.nbytes if beside else 1)
-    assert (type(getattr(x, "samples", None)) is RecordView) == beside
-    assert not next(one for one in forecast.attributes if one.path == "array").shareable
+    assert report.after < (array.nbytes if with_samples else 1)
+    assert (type(getattr(x, "samples", None)) is RecordView) == with_samples
+    assert not next(attribute for attribute in forecast.attributes if attribute.path == "array").shareable
 
 
-def test_an_array_of_which_a_part_stays():
+def test_an_array_with_a_part_that_stays():
     x = Plain(array=np.random.default_rng(0).random(30_000))
     x.holder = collections.deque(x.array[i : i + 100] for i in range(0, 20_000, 100))
     report = share_dataset(x, 1000)
     assert row_of(report, "array").action == "skipped" and report.after == 0
 
 
-def test_records_of_which_some_stay():
+def test_records_some_of_which_stay():
     x = Plain(samples=[{"id": i, "text": f"text {i}" * 20} for i in range(3000)])
     x.holder = collections.deque(x.samples[:1000])
     samples = x.samples
@@ -57,7 +57,7 @@ def test_records_of_which_some_stay():
     assert x.samples == samples and report.after < report.before < 0.7 * object_sizes.deep(samples)
 
 
-def test_what_a_value_that_became_larger_has_written_is_not_kept():
+def test_records_of_a_value_that_became_larger_are_dropped():
     rng = np.random.default_rng(0)
     base = rng.random(1000)
     x = Plain(images=[{"image": rng.random(9000), "mask": rng.random(4500)} for _ in range(30)])

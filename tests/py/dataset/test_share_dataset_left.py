@@ -1,4 +1,4 @@
-"""What share_dataset leaves as it is, and why; and that nothing is replaced when it raises."""
+"""The values that share_dataset skips, with the reasons. When it raises, nothing is replaced."""
 
 import collections
 import threading
@@ -47,7 +47,7 @@ class TestSkipping:
             share(x, strict=True)
         assert type(x.good) is list
 
-    def test_strict_is_content_with_what_was_asked_for(self):
+    def test_strict_ignores_values_that_were_skipped_on_purpose(self):
         class Dataset:
             shared_by_all = records()
 
@@ -57,27 +57,27 @@ class TestSkipping:
         x = Dataset()
         share(x, strict=True, skip="b")
         assert type(x.a) is RecordView
-        pytest.raises(ValueError, lambda: share(x, strict=True, skip=["b", "c"])).match("no attribute goes by 'c'")
+        pytest.raises(ValueError, lambda: share(x, strict=True, skip=["b", "c"])).match("no attribute matches 'c'")
 
     def test_pickled(self):
         x = Plain(bad=[complex] * 300 + [object])
         share(x, 100, on_unsupported="pickle")
         assert type(x.bad) is RecordView and x.bad[-1] is object
 
-    @pytest.mark.parametrize("make, said", [
+    @pytest.mark.parametrize("make, reason", [
         (lambda: set(range(1000)), "skip=['value'] keeps it"),
         (lambda: frozenset(range(1000)), "a frozenset, which has no order"),
         (lambda: tuple(range(1000, 2000)), "make it a list"),
-        (lambda: collections.deque(range(1000)), "rules of its own"),
+        (lambda: collections.deque(range(1000)), "manages its own data"),
         (lambda: collections.Counter(range(1000)), "a Counter, a subclass of dict"),
         (lambda: collections.defaultdict(lambda: 1, {i: i for i in range(1000)}), "store dict(x)"),
-        (lambda: bytearray(5000), "rules of its own"),
+        (lambda: bytearray(5000), "manages its own data"),
     ])  # fmt: skip
-    def test_other_types(self, make, said):
+    def test_other_types(self, make, reason):
         value = make()
         x = Plain(value=value)
         report = share(x)
-        assert x.value is value and said in row_of(report, "value").reason
+        assert x.value is value and reason in row_of(report, "value").reason
 
     def test_subclass_of_list(self):
         class Odd(list):
@@ -126,7 +126,7 @@ class TestErrors:
         pytest.raises(ZeroDivisionError, lambda: share(x))
         assert type(x.good) is list and x.bad is items
 
-    def test_a_place_that_fails(self, monkeypatch):
+    def test_a_slot_that_fails(self, monkeypatch):
         from recstore.dataset import object_graph
 
         x = Plain(a=records(), b=records(), c=records())
@@ -142,7 +142,7 @@ class TestErrors:
         pytest.raises(KeyboardInterrupt, lambda: share(x))
         assert all(vars(x)[name] is before[name] for name in before)
 
-    def test_changed_meanwhile(self):
+    def test_assigned_during_the_call(self):
         x = Plain(a=records(), b=[])
 
         class Meddling:
@@ -150,10 +150,10 @@ class TestErrors:
 
         recstore.register(Meddling, encode=lambda m: setattr(x, "a", None) or 1, decode=lambda n: n)
         x.b.extend(Meddling() for _ in range(1000))
-        pytest.raises(RuntimeError, lambda: share(x)).match("a was given another value meanwhile")
+        pytest.raises(RuntimeError, lambda: share(x)).match("a was assigned during the call")
         assert x.a is None and type(x.b) is list
 
-    def test_grown_meanwhile(self):
+    def test_grown_during_the_call(self):
         x = Plain(b=[])
 
         class Growing:
@@ -167,15 +167,15 @@ class TestErrors:
     @pytest.mark.parametrize("error, wrong", [
         (ValueError, ["1 XB", "MiB", "", -1, "-1 kB", "nan", "1e999 GB"]), (TypeError, [None, 1.5, True, [1]])
     ])  # fmt: skip
-    def test_thresholds_that_are_none(self, error, wrong):
+    def test_bad_thresholds(self, error, wrong):
         for threshold in wrong:
             pytest.raises(error, lambda: share_dataset(Plain(), threshold)).match("a size is a")
 
     def test_patterns_type(self):
-        pytest.raises(TypeError, lambda: share(Plain(), only=[1])).match("only is a path")
-        pytest.raises(TypeError, lambda: share(Plain(), skip=[b"x"])).match("skip is a path")
+        pytest.raises(TypeError, lambda: share(Plain(), only=[1])).match("only must be a path")
+        pytest.raises(TypeError, lambda: share(Plain(), skip=[b"x"])).match("skip must be a path")
 
 
-def test_what_is_small_was_still_named():
+def test_a_pattern_that_names_a_small_value_is_not_unused():
     x = Plain(samples=records(), classes=["cat"], name="x")
     assert len(share(x, only=["samples", "classes", "name"], strict=True).replaced) == 1

@@ -1,5 +1,5 @@
-"""share_dataset over memory that is shared already or mapped from a file, in one process: what stays, wherever it is, and
-what is private and so is replaced."""
+"""share_dataset over memory that is shared already or mapped from a file, which stays, and over private memory, which is
+replaced, in one process."""
 
 import array
 import collections
@@ -18,7 +18,7 @@ from recstore import audit
 from recstore.dataset import memory_kinds
 
 if not os.path.exists("/proc/self/maps"):
-    pytest.skip("asks /proc/self/maps", allow_module_level=True)
+    pytest.skip("needs /proc/self/maps", allow_module_level=True)
 
 N = 3000
 
@@ -45,7 +45,7 @@ class Opaque:
 
 
 def records(entry, number=200):
-    """Lists of records that hold an array in another way each."""
+    """Lists of records that hold an array in different ways."""
     return {
         "bare": [entry] * number,
         "dicts": [{"i": i, "a": entry} for i in range(number)],
@@ -60,7 +60,7 @@ def records(entry, number=200):
 
 @pytest.mark.parametrize("kind", records(np.zeros(2)))
 @pytest.mark.parametrize("where", ["shared", "file"])
-def test_records_that_hold_such_memory_stay(kind, where, mapped):
+def test_records_that_hold_shared_or_mapped_memory_stay(kind, where, mapped):
     entry = shared()[:30] if where == "shared" else np.asarray(mapped)[5, :30]
     x = Plain(samples=records(entry)[kind], by_id=dict(enumerate(records(entry)[kind])))
     before = dict(vars(x))
@@ -70,7 +70,7 @@ def test_records_that_hold_such_memory_stay(kind, where, mapped):
 
 
 @pytest.mark.parametrize("late", [170, 4000])
-def test_one_such_record_among_many(late):
+def test_one_record_with_shared_memory_among_many(late):
     x = Plain(samples=[{"i": i, "a": np.arange(30) + i} for i in range(5000)], other=[{"i": i} for i in range(5000)])
     x.samples[late]["a"] = counts = shared(30)
     samples = x.samples
@@ -80,7 +80,7 @@ def test_one_such_record_among_many(late):
     assert x.samples[late]["a"][3] == 33
 
 
-def test_pickled_values_do_not_copy_such_memory():
+def test_pickled_values_do_not_copy_shared_memory():
     x = Plain(samples=[Opaque(np.arange(30) + i) for i in range(300)], same=[Opaque(np.arange(9)) for i in range(300)])
     x.samples[250].held = shared(30)
     samples = x.samples
@@ -88,7 +88,7 @@ def test_pickled_values_do_not_copy_such_memory():
     assert x.samples is samples and [row.path for row in report.replaced] == ["same"]
 
 
-def test_encode_functions_do_not_copy_such_memory():
+def test_encode_functions_do_not_copy_shared_memory():
     class Own:
         def __init__(self, held):
             self.held = held
@@ -119,14 +119,14 @@ def filled(memory):
 
 
 @pytest.mark.parametrize("kind", PRIVATE)
-def test_private_memory_is_replaced_whatever_it_belongs_to(kind):
+def test_private_memory_is_replaced_whatever_its_owner(kind):
     x = Plain(a=PRIVATE[kind]())
     before = x.a
     report = share(x)
     assert x.a is not before and np.array_equal(x.a, before) and len(report.replaced) == 1
 
 
-def test_what_is_no_array_is_left_alone():
+def test_shared_memory_without_arrays_stays():
     raw, memory = multiprocessing.RawArray("d", N), mmap.mmap(-1, 8 * N)
     x = Plain(
         raw=raw, locked=multiprocessing.Array("d", N), value=multiprocessing.Value("i"), memory=memory,
@@ -156,14 +156,14 @@ def test_views_of_a_store_stay():
         del x, a
 
 
-def test_subclasses_in_such_memory_stay(mapped):
+def test_subclasses_over_shared_or_mapped_memory_stay(mapped):
     x = Plain(table=mapped.view(np.recarray), masked=np.ma.masked_array(shared(), False))
     report = share(x, strict=True)
     assert report.replaced == [] and "in shared memory" in row_of(report, "masked").reason
     assert "recarray" in row_of(report, "table").reason
 
 
-def test_the_report_says_which_file_and_what_a_worker_gets(tmp_path, mapped):
+def test_the_report_names_the_file_and_says_when_a_worker_gets_a_copy(tmp_path, mapped):
     private = np.load(tmp_path / "a.npy", mmap_mode="c")
     private[3] = 5
     x = Plain(a=mapped, b=private, c=shared())
@@ -173,7 +173,7 @@ def test_the_report_says_which_file_and_what_a_worker_gets(tmp_path, mapped):
 
 
 def test_regions_are_read_as_the_kernel_writes_them(tmp_path):
-    """A name with a line feed and one that looks like a deleted file's."""
+    """For example a name with a line feed, and a name that looks like that of a deleted file."""
     for name in ("new\nline", "a (deleted)", "sp ace", "\udcff"):
         path = os.path.join(os.fspath(tmp_path), name)
         np.arange(3000.0).tofile(path)
@@ -194,8 +194,8 @@ def test_two_entries_of_one_mapping_are_one_region():
     assert share(Plain(a=memory)).replaced == []
 
 
-def test_where_the_system_does_not_tell(monkeypatch, mapped):
-    """On macOS the objects are asked."""
+def test_without_maps(monkeypatch, mapped):
+    """As on macOS, where the objects are asked."""
     monkeypatch.setattr(memory_kinds, "_MAPS", "/proc/none")
     raw = multiprocessing.RawArray("d", N)
     x = Plain(a=shared(), b=mapped, c=np.ctypeslib.as_array(raw), d=np.asarray(memoryview(raw)), own=np.arange(3000.0))
@@ -266,7 +266,7 @@ class TestTensors:
         assert x.a.tolist() == list(range(3000)) and x.over.tolist() == list(range(5, 3000)) and type(x.samples) is list
         assert not x.t.is_shared() and x.t.stride() == (1,)
 
-    def test_undo_of_other_forms_that_torch_has_moved(self):
+    def test_undo_of_transposed_and_expanded_tensors_that_torch_has_moved(self):
         grid = self.torch.arange(6000.0).reshape(60, 100)
         x = Plain(
             turned=grid.t(), wide=self.torch.arange(1000.0).expand(7, 1000), half=self.torch.ones(3000).bfloat16()

@@ -1,5 +1,5 @@
-"""Sizes of share_dataset and audit: memory counts once, whatever refers to it or views it, and nothing is replaced by
-something larger."""
+"""Sizes of share_dataset and audit: memory counts once, however many references and views it has, and no value is replaced
+with a larger one."""
 
 import collections
 import dataclasses
@@ -47,7 +47,7 @@ class Slots:
 
 
 def both(make, **options):
-    """The report of share_dataset, after audit forecast its sizes."""
+    """A dataset and the report of share_dataset, whose sizes audit must forecast."""
     dataset = make()
     forecast = audit(dataset, workers=0, **options)
     report = share_dataset(dataset, **options)
@@ -81,18 +81,18 @@ class TestMemory:
     @pytest.mark.parametrize("kind, reads", [(Two, None), (Six, None), (Two, vars), (Changing, None), (Slots, None)])
     def test_objects(self, kind, reads):
         make = [lambda: [kind(i) for i in range(20_000)] for _ in range(2)]
-        kept = make[0]()  # a class knows the names of attributes from the first instances on
+        kept = make[0]()  # the first instances make the keys that all instances share
         gc.collect()
         tracemalloc.start()
         try:
             value = make[1]()
             if reads is not None:
-                for one in value:
-                    reads(one)
-            taken = tracemalloc.get_traced_memory()[0]
+                for instance in value:
+                    reads(instance)
+            traced = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
-        assert len(kept) == len(value) and abs(object_sizes.deep(value) - taken) <= 0.1 * taken
+        assert len(kept) == len(value) and abs(object_sizes.deep(value) - traced) <= 0.1 * traced
 
     def test_limit(self):
         value = [str(i) * 10 for i in range(100_000)]
@@ -100,7 +100,7 @@ class TestMemory:
 
     def test_two_lists_of_the_same_records(self):
         samples = records(20_000)
-        dataset, report = both(lambda: Plain(samples=samples, by_id={one["id"]: one for one in samples}))
+        dataset, report = both(lambda: Plain(samples=samples, by_id={sample["id"]: sample for sample in samples}))
         alone = object_sizes.deep(samples)
         assert row_of(report, "samples").before == alone and row_of(report, "by_id").before < alone / 2
         assert sum(row.before for row in report.rows) <= object_sizes.deep(Plain(a=samples)) + report.rows[1].before
@@ -108,7 +108,7 @@ class TestMemory:
 
 
 class TestSmallSpans:
-    """A group of arrays that spans less memory than an array of a segment takes."""
+    """Arrays that span less memory than the smallest array of a segment."""
 
     @pytest.mark.parametrize("make", [
         lambda small: np.broadcast_to(small, (300_000, 3)),
@@ -139,7 +139,7 @@ class TestSmallSpans:
 
 
 class TestLarger:
-    """Values that would be larger in shared memory stay, with both sizes. The others are shared."""
+    """Values that would be larger in shared memory stay, and the report has both sizes. Other values are shared."""
 
     @pytest.mark.parametrize("make", [
         lambda: [np.arange(12_000.0)[i : i + 2048] for i in range(200)] * 40,
@@ -163,7 +163,7 @@ class TestLarger:
         lambda scan: [(scan, scan) for _ in range(6000)],
     ], ids=["records", "a part of them", "dict", "tuples"])  # fmt: skip
     @pytest.mark.parametrize("library", ["numpy", "torch"])
-    def test_both_sizes_are_those_of_audit(self, make, library):
+    def test_audit_forecasts_both_sizes(self, make, library):
         scan = np.random.default_rng(1).random(4000)
         if library == "torch":
             torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
@@ -173,18 +173,18 @@ class TestLarger:
         forecasts = [audit(dataset, threshold=1000).attributes[0], *share_dataset(dataset, 1000, dry_run=True).rows]
         (row,) = share_dataset(dataset, 1000).rows
         assert row.action == "skipped" and dataset.value is value
-        assert [one.reason for one in forecasts] == [row.reason] * 2
+        assert [forecast.reason for forecast in forecasts] == [row.reason] * 2
         assert object_sizes.deep(value) == row.before == forecasts[1].before == forecasts[0].size
         held = value.values() if type(value) is dict else value
-        arrays = sum(type(one) is type(scan) for record in held for one in parts(record))
+        arrays = sum(type(part) is type(scan) for record in held for part in parts(record))
         assert row.reason.partition(" take ")[2][:2] == size_text(arrays * 32_000)[:2]
 
-    def test_a_list_of_what_takes_no_bytes(self):
+    def test_a_list_whose_records_take_no_bytes(self):
         numbers = [0.1 * i for i in range(10)]
         both(lambda: Plain(value=[[[numbers] * 100] * 2 for _ in range(3000)]), threshold=1000)
         both(lambda: Plain(value=[{"a": 1.5, "b": None}] * 100_000), threshold=1000)
 
-    def test_arrays_that_a_list_of_views_stays_over(self):
+    def test_a_list_of_views_that_stays_keeps_the_array(self):
         base = np.random.default_rng(1).random(200_000)
         dataset, report = both(lambda: Plain(base=base, rows=list(base.reshape(-1, 2000)) * 20))
         assert report.replaced == [] and dataset.base is base
@@ -195,13 +195,13 @@ class TestLarger:
         lambda value: collections.deque([(1, (value,))]),
         lambda value: [[value]] * 3 + [object() for _ in range(12_000)],
     ], ids=["deque", "deep", "tuples", "long list"])  # fmt: skip
-    def test_what_a_place_that_stays_holds(self, hold):
+    def test_values_that_a_container_keeps(self, hold):
         array, samples = np.arange(300_000.0), records(20_000)
         dataset, report = both(lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000)))
         assert dataset.array is array and row_of(report, "array").action == "skipped"
         assert isinstance(dataset.samples, RecordView) and isinstance(dataset.other, RecordView)
 
-    def test_a_tuple_that_a_place_that_stays_holds(self):
+    def test_a_tuple_that_a_container_keeps(self):
         held = (1, (np.arange(300_000.0),))
         dataset, report = both(lambda: Plain(held=held, deque=collections.deque([held]), samples=records(20_000)))
         assert dataset.held is held and [row.path for row in report.replaced] == ["samples"]
@@ -223,9 +223,9 @@ class TestSamplesOfArrays:
         return [{"big": random.random(big), "small": random.random(small), "id": i} for i in range(n)]
 
     @pytest.mark.parametrize("big, small", [(140_000, 120_000), (120_000, 120_000), (9_000, 140_000), (20_000, 3)])
-    def test_a_sample_is_the_dict_that_it_was(self, big, small):
+    def test_a_sample_is_an_equal_dict(self, big, small):
         samples = self.samples(big, small)
-        dataset, report = both(lambda: Plain(samples=samples, by_id={one["id"]: one for one in samples}))
+        dataset, report = both(lambda: Plain(samples=samples, by_id={sample["id"]: sample for sample in samples}))
         assert isinstance(dataset.samples, RecordView) and report.skipped == []
         sample = dataset.samples[3]
         assert type(sample) is dict and sample["big"].flags.writeable

@@ -1,5 +1,5 @@
-"""A COCO object of pycocotools whose lists and dicts are replaced by RecordList and RecordDict gives the same answers: on a small synthetic
-data set, and on real files where RECSTORE_DATA (or ../shared/data) has them."""
+"""A COCO object of pycocotools with RecordList and RecordDict instead of lists and dicts gives the same answers, on a small synthetic
+dataset and on the real files of RECSTORE_DATA (or ../shared/data)."""
 
 import contextlib
 import copy
@@ -21,7 +21,7 @@ from pycocotools import mask as masks
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-# What pycocotools itself makes numpy say.
+# A warning that pycocotools itself causes.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -49,7 +49,7 @@ def synthetic():
     for i in range(90):
         image = draw.choice(images[:-1])
         x, y, w, h = draw.uniform(0, 40), draw.uniform(0, 30), draw.uniform(3, 40), draw.uniform(3, 30)
-        one = {
+        annotation = {
             "segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]],
             "area": w * h,
             "iscrowd": 0,
@@ -57,15 +57,15 @@ def synthetic():
         }
         if i % 9 == 0:
             counts = [500, 40, image["height"] * 80 - 540]
-            one = {"segmentation": {"counts": counts, "size": [image[
+            annotation = {"segmentation": {"counts": counts, "size": [image[
                 "height"
             ], 80]}, "area": 40, "iscrowd": 1, "bbox": [8, 20, 1, 40]}  # fmt: skip
-        one |= {
+        annotation |= {
             "image_id": image["id"],
             "category_id": draw.choice(categories[:-1])["id"],
             "id": 900_000_000_000 + i if i % 9 == 0 else 5 * i + 1,
         }
-        annotations.append(one)
+        annotations.append(annotation)
     return {
         "info": {"year": 2017}, "licenses": [], "images": images, "annotations": annotations, "categories": categories
     }  # fmt: skip
@@ -106,7 +106,7 @@ def plain(dataset):
 
 
 def stored(coco):
-    """Every list and dict in a store of its own; the defaultdicts keep their factory."""
+    """Each list and dict in its own store; the defaultdicts keep their factory."""
     out = COCO()
     out.dataset = {name: RecordList(part) if isinstance(part, list) else part for name, part in coco.dataset.items()}
     for name in ("anns", "cats", "imgs", "imgToAnns", "catToImgs"):
@@ -115,7 +115,7 @@ def stored(coco):
 
 
 def views(coco):
-    """One store a list; the dicts are indexes over them and copy no record."""
+    """One store per list; the dicts are indexes over them, without copies."""
     out = COCO()
     out.dataset = {name: RecordList(part) if isinstance(part, list) else part for name, part in coco.dataset.items()}
     annotations = out.dataset["annotations"]
@@ -135,27 +135,27 @@ def same(got, expected):
 
 
 def results(coco, segm):
-    """Detections: the ground truth moved about, some missed, some of another category."""
+    """Detections: the ground truth shifted, some missing, some of another category."""
     draw, out = random.Random(1), []
     for ann in coco.dataset["annotations"]:
         if draw.random() < 0.1:
             continue
         category = ann["category_id"] if draw.random() < 0.8 else draw.choice(coco.getCatIds())
-        found = {"image_id": ann["image_id"], "category_id": category, "score": draw.random()}
+        detection = {"image_id": ann["image_id"], "category_id": category, "score": draw.random()}
         if segm:
             rle = masks.encode(
                 np.asfortranarray(np.roll(coco.annToMask(ann), draw.randrange(4), axis=draw.randrange(2)))
             )
-            found["segmentation"] = {"size": rle["size"], "counts": rle["counts"].decode("ascii")}
+            detection["segmentation"] = {"size": rle["size"], "counts": rle["counts"].decode("ascii")}
         else:
-            found["bbox"] = [side * draw.uniform(0.9, 1.1) for side in ann["bbox"]]
-        out.append(found)
+            detection["bbox"] = [side * draw.uniform(0.9, 1.1) for side in ann["bbox"]]
+        out.append(detection)
     return out
 
 
-def evaluated(truth, found, kind, images):
+def evaluated(truth, detections, kind, images):
     with quiet():
-        run = COCOeval(truth, found, kind)
+        run = COCOeval(truth, detections, kind)
         run.params.imgIds = sorted(images)
         run.evaluate()
         run.accumulate()
@@ -188,22 +188,22 @@ def test_ids(dataset, replaced):
     same(new.getImgIds(), images)
     same(new.getCatIds(), categories)
     same(new.getAnnIds(), coco.getAnnIds())
-    asked = [
+    queries = [
         {"imgIds": image}
         for image in (with_objects[0], images[-1], [], with_objects[:7], np.array(with_objects[:5]), -5)
     ]
-    asked += [
+    queries += [
         {"imgIds": list(np.unique(with_objects))},
         {"catIds": categories[0]},
         {"catIds": used[:3]},
         {"areaRng": [30, 1000.5]},
     ]
-    asked += [
+    queries += [
         {"imgIds": with_objects[:9], "catIds": used[:5], "areaRng": [0, 1e5], "iscrowd": crowd}
         for crowd in (None, 0, 1, False, True)
     ]
-    asked += [{"iscrowd": crowd} for crowd in (0, 1, None)]
-    for arguments in asked:
+    queries += [{"iscrowd": crowd} for crowd in (0, 1, None)]
+    for arguments in queries:
         same(new.getAnnIds(**arguments), coco.getAnnIds(**arguments))
     for arguments in (
         {"catIds": used[0]},
@@ -218,7 +218,7 @@ def test_ids(dataset, replaced):
         {"catNms": names[:2]}, {"catNms": names[1]}, {"supNms": [supers]}, {"catIds": categories[:2], "supNms": supers}
     ):  # fmt: skip
         same(new.getCatIds(**arguments), coco.getCatIds(**arguments))
-    # What is asked for may be a view too.
+    # The ids may be a view too.
     chosen = new.dataset["images"].field("id")[:20]
     same(new.getAnnIds(imgIds=chosen), coco.getAnnIds(imgIds=images[:20]))
 
@@ -238,7 +238,7 @@ def test_records(dataset, replaced):
     for category in coco.catToImgs:
         same(list(new.catToImgs[category]), coco.catToImgs[category])
     same(list(new.imgToAnns), list(coco.imgToAnns))
-    assert new.loadAnns(ids[:1])[0] is not new.loadAnns(ids[:1])[0], "a record is the caller's own"
+    assert new.loadAnns(ids[:1])[0] is not new.loadAnns(ids[:1])[0], "each read makes a new record"
     pytest.raises(KeyError, lambda: new.loadAnns([-1]))
 
 
@@ -267,17 +267,17 @@ def test_masks(dataset, replaced):
 )
 def test_evaluation(name, replaced, kind):
     dataset = load(name)
-    found = results(plain(dataset), kind == "segm")
+    detections = results(plain(dataset), kind == "segm")
     coco = plain(dataset)
     new = replaced(coco)
     with quiet():
-        # What is loaded is changed in place and has to be a list.
-        mine, theirs = new.loadRes(RecordList(found).to_list()), coco.loadRes(copy.deepcopy(found))
+        # loadRes changes its argument in place, so it has to be a list.
+        mine, theirs = new.loadRes(RecordList(detections).to_list()), coco.loadRes(copy.deepcopy(detections))
     mine = replaced(mine)
-    # Of segments loadRes makes numpy boxes and areas, for which == gives no answer.
+    # For segments loadRes makes boxes and areas of numpy, which == cannot compare.
     np.testing.assert_equal(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
     assert repr(mine.loadAnns(mine.getAnnIds())) == repr(theirs.loadAnns(theirs.getAnnIds()))
-    # All images of a small set; of the large one those with objects and some without.
+    # All images of a small set; for the large set, the images with objects and some without.
     images = coco.getImgIds() if len(coco.imgs) < 200 else [*coco.imgToAnns, *coco.getImgIds()[:50]]
     same_evaluation(evaluated(new, mine, kind, images), evaluated(coco, theirs, kind, images))
     same(
@@ -287,20 +287,20 @@ def test_evaluation(name, replaced, kind):
 
 @WAYS
 def test_evaluation_of_published_results(replaced):
-    found = real("results/instances_val2014_fakesegm100_results")
+    detections = real("results/instances_val2014_fakesegm100_results")
     dataset = real(REAL[0])
     known = {image["id"] for image in dataset["images"]}
-    found = [one for one in found if one["image_id"] in known]
-    # Hardly any image has both results and annotations here: every other result is taken for the truth.
+    detections = [detection for detection in detections if detection["image_id"] in known]
+    # Few images have both results and annotations here, so every other result is used as the ground truth.
     truth = [{
-        **one, "id": i + 1, "iscrowd": 0, "area": float(masks.area(one["segmentation"])),
-        "bbox": masks.toBbox(one["segmentation"]).tolist()
-    } for i, one in enumerate(found[::2])]  # fmt: skip
+        **detection, "id": i + 1, "iscrowd": 0, "area": float(masks.area(detection["segmentation"])),
+        "bbox": masks.toBbox(detection["segmentation"]).tolist()
+    } for i, detection in enumerate(detections[::2])]  # fmt: skip
     coco = plain({**dataset, "annotations": truth})
     new = replaced(coco)
     with quiet():
-        mine, theirs = replaced(new.loadRes(copy.deepcopy(found))), coco.loadRes(copy.deepcopy(found))
-    images = {one["image_id"] for one in found}
+        mine, theirs = replaced(new.loadRes(copy.deepcopy(detections))), coco.loadRes(copy.deepcopy(detections))
+    images = {detection["image_id"] for detection in detections}
     for kind in ("segm", "bbox"):
         same_evaluation(evaluated(new, mine, kind, images), evaluated(plain(coco.dataset), theirs, kind, images))
 
@@ -313,20 +313,20 @@ def test_evaluation_of_keypoints(replaced):
     coco = plain(dataset)
     new = replaced(coco)
     draw = random.Random(3)
-    found = [{
+    detections = [{
         "image_id": ann["image_id"], "category_id": 1, "score": draw.random(),
         "keypoints": [k + draw.randrange(3) for k in ann["keypoints"]]
     } for ann in dataset["annotations"]]  # fmt: skip
     with quiet():
-        # numpy scalars of numpy's min and max are among what loadRes makes: they are stored as they are.
-        mine, theirs = replaced(new.loadRes(copy.deepcopy(found))), coco.loadRes(copy.deepcopy(found))
+        # loadRes makes numpy scalars, which are stored unchanged.
+        mine, theirs = replaced(new.loadRes(copy.deepcopy(detections))), coco.loadRes(copy.deepcopy(detections))
     same(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
     same_evaluation(
         evaluated(new, mine, "keypoints", coco.getImgIds()), evaluated(coco, theirs, "keypoints", coco.getImgIds())
     )
 
 
-# ---- What else is done with a COCO object ------------------------------------------------------------------------------
+# ---- Other uses of a COCO object ------------------------------------------------------------------------------
 
 
 @WAYS
@@ -336,21 +336,21 @@ def test_copies_and_own_index(replaced):
     twin = copy.deepcopy(new)
     assert twin.anns.segments[0] is new.anns.segments[0], "a deep copy shares the stores"
     same(twin.loadAnns(twin.getAnnIds()), coco.loadAnns(coco.getAnnIds()))
-    # createIndex over replaced lists builds plain dicts of plain records.
+    # createIndex over stores builds plain dicts of plain records.
     with quiet():
         twin.createIndex()
     assert twin.anns == coco.anns == dict(new.anns.items())
     assert twin.imgToAnns == coco.imgToAnns
     assert twin.catToImgs == coco.catToImgs
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         new.info()
         new.showAnns([{"caption": "a cat"}])
-    assert said.getvalue() == "year: 2017\na cat\n"
+    assert printed.getvalue() == "year: 2017\na cat\n"
 
 
 @WAYS
-def test_what_has_to_be_a_list(replaced):
-    """The differences: each follows from records being the caller's own, or from `type(x) == list` in pycocotools."""
+def test_differences(replaced):
+    """Each follows from reads that make new records, or from `type(x) == list` in pycocotools."""
     coco = plain(synthetic())
     new = replaced(coco)
     with quiet(), pytest.raises(AssertionError, match="results in not an array of objects"):
@@ -361,7 +361,7 @@ def test_what_has_to_be_a_list(replaced):
         new.dataset["annotations"].lazy()[0]["ignore"] = 0
 
 
-def test_keys_that_are_not_there():
+def test_missing_keys():
     coco = plain(synthetic())
     assert stored(coco).imgToAnns[-1] == [] == coco.imgToAnns[-1], "a defaultdict's factory is kept"
     same(stored(coco).getImgIds(catIds=[13]), coco.getImgIds(catIds=[13]))

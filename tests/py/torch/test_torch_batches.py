@@ -1,4 +1,4 @@
-"""recstore.torch.Batch: a dict of tensors over one memory, taken apart and put together on every way it travels."""
+"""recstore.torch.Batch: a dict of tensors over one buffer, and the ways it travels between processes."""
 
 import copy
 import io
@@ -20,7 +20,7 @@ from recstore.torch import Batch, Field, Fields, Ragged, batches  # noqa: E402
 
 
 def everything(n=5):
-    """A batch with every kind of entry, over one memory."""
+    """A batch with every kind of entry, over one buffer."""
     records = [{"id": i, "box": [i, 0.5], "t": [i] * i, "p": [[1.0] * (i + 1)] * 2, "s": f"é{i}"} for i in range(n)]
     with RecordList(records) as x:
         f = Fields(x, "id", "box", "s", t="padded", r=Field("ragged", "t"), j=Field("jagged", "t"), p="ragged")
@@ -30,8 +30,8 @@ def everything(n=5):
 
 
 def storages(batch):
-    """The addresses of the memories of its tensors."""
-    found = set()
+    """The addresses of the buffers of its tensors."""
+    addresses = set()
 
     def visit(value):
         if isinstance(value, Ragged):
@@ -40,25 +40,30 @@ def storages(batch):
         elif isinstance(value, torch.Tensor) and value.layout is torch.jagged:
             visit(value.values())
         elif isinstance(value, torch.Tensor):
-            found.add(value.untyped_storage().data_ptr())
+            addresses.add(value.untyped_storage().data_ptr())
 
     for value in batch.values():
         visit(value)
-    return found
+    return addresses
 
 
 # ---- Moving ----
 
 
-def test_tensors_within_other_entries_move_too():
-    one = torch.ones(2, requires_grad=True)
-    given = {"ragged": Ragged(one, torch.tensor([0, 2])), "list": ["text", {"a": (one, 1)}], "name": [], "number": 3}
-    moved = Batch(given).to("meta")
+def test_tensors_within_other_entries_move():
+    weight = torch.ones(2, requires_grad=True)
+    entries = {
+        "ragged": Ragged(weight, torch.tensor([0, 2])),
+        "list": ["text", {"a": (weight, 1)}],
+        "name": [],
+        "number": 3,
+    }
+    moved = Batch(entries).to("meta")
     assert moved["ragged"].values.is_meta and moved["ragged"].offsets.is_meta
     assert type(moved["ragged"]) is Ragged
     assert moved["list"][0] == "text" and moved["list"][1]["a"][0].is_meta and moved["list"][1]["a"][1] == 1
-    assert moved["name"] is given["name"] and moved["number"] == 3
-    assert not given["list"][1]["a"][0].is_meta
+    assert moved["name"] is entries["name"] and moved["number"] == 3
+    assert not entries["list"][1]["a"][0].is_meta
 
 
 # ---- A dict ----
@@ -74,7 +79,7 @@ def test_it_is_a_dict():
     assert list(batch | {"a": 1}) == [*batch, "a"]
 
 
-def test_a_deep_copy_shares_one_memory_of_its_own():
+def test_a_deep_copy_has_one_new_buffer():
     batch = everything()
     other = copy.deepcopy(batch)
     assert_same(other, batch)
@@ -97,7 +102,7 @@ def test_a_pickle_holds_the_values(protocol):
     assert type(other) is Batch
     assert_same(other, batch)
     assert len(storages(other)) == 1
-    other["id"] += 1  # the memory can be written
+    other["id"] += 1  # the buffer is writable
     assert batch["id"].tolist() == list(range(5))
 
 
@@ -108,14 +113,14 @@ def test_a_checkpoint_holds_the_values():
     assert_same(torch.load(file, weights_only=False)["batch"], everything())
 
 
-def test_a_large_batch_is_pickled_by_value_too():
+def test_a_large_batch_is_pickled_by_value():
     batch = Batch(a=torch.arange(400_000), b=torch.ones(3))
     assert batch["a"].nbytes > batches.SHARED_BYTES
     other = pickle.loads(pickle.dumps(batch))
     assert_same(other, batch)
 
 
-def test_small_parts_of_large_memories_travel_alone():
+def test_a_small_part_of_a_large_buffer_travels_without_the_rest():
     table = torch.arange(1_000_000)
     batch = Batch(a=table[5:8], b=table[::250_000], c=torch.ones(2))
     sent = pickle.dumps(batch)
@@ -139,10 +144,10 @@ def test_tensors_of_all_layouts_travel():
     assert conj.tolist() == [1 - 2j]
     assert_same(other, Batch({name: batch[name] for name in other}))
     assert other["turned"].stride() == batch["turned"].stride()
-    assert other["turned"].data_ptr() == other["whole"].data_ptr()  # they share a memory again
+    assert other["turned"].data_ptr() == other["whole"].data_ptr()  # they share a buffer again
 
 
-def test_gradients_travel_as_torch_sends_them():
+def test_tensors_with_gradients_travel():
     batch = Batch(a=torch.ones(2, requires_grad=True))
     assert pickle.loads(pickle.dumps(batch))["a"].requires_grad
 
@@ -172,7 +177,7 @@ def test_moves_as_one_copy():
             return func(*args, **(kwargs or {}))
 
     batch = everything()
-    del batch["other"]  # has a tensor with a memory of its own
+    del batch["other"]  # has a tensor with its own buffer
     with Counting():
         batch.to("meta")
     assert len(moves) == 1
@@ -187,7 +192,7 @@ def in_a_worker(monkeypatch):
     monkeypatch.setattr(data, "get_worker_info", lambda: object())
 
 
-def test_a_worker_makes_jagged_tensors_when_it_looks(in_a_worker, monkeypatch):
+def test_a_worker_makes_jagged_tensors_on_access(in_a_worker, monkeypatch):
     made = []
     jagged = batches.jagged
     monkeypatch.setattr(batches, "jagged", lambda *parts: made.append(parts) or jagged(*parts))
@@ -203,32 +208,32 @@ def test_a_worker_makes_jagged_tensors_when_it_looks(in_a_worker, monkeypatch):
             lambda batch: batch.copy()["t"], lambda batch: copy.deepcopy(batch)["t"], lambda batch: (batch | {})["t"],
             lambda batch: ({} | batch)["t"], lambda batch: batch.to("cpu")["t"]
         ):  # fmt: skip
-            found = look(f[[0, 1]])
-            assert isinstance(found, torch.Tensor) and found.layout is torch.jagged
+            entry = look(f[[0, 1]])
+            assert isinstance(entry, torch.Tensor) and entry.layout is torch.jagged
     arrived = pickle.loads(sent)
     assert type(arrived) is Batch
     assert [row.tolist() for row in arrived["t"].unbind()] == [[1], [2, 3]]
-    assert "Unmade" not in repr(f) and len(made) > 10
+    assert "PendingJagged" not in repr(f) and len(made) > 10
 
 
 def fetched(f, indices, collate):
-    """What a worker of a DataLoader with ``batch_size=None`` puts into its queue."""
+    """The object that a worker of a DataLoader with ``batch_size=None`` puts into its queue."""
     return data._utils.fetch._MapDatasetFetcher(f, False, collate, False).fetch(indices)
 
 
-def test_a_worker_sends_a_batch_that_no_default_collate_function_has_copied(in_a_worker):
+def test_a_worker_sends_a_batch_without_converting_it(in_a_worker):
     with RecordList([{"t": [1], "s": "a"}, {"t": [2, 3], "s": "b"}]) as x:
         f = Fields(x, "s", t="jagged")
         sent = fetched(f, [0, 1], data.default_convert)
         assert not isinstance(sent, dict)
-        assert type(sent.batch) is batches.UnsentBatch
+        assert type(sent.batch) is batches.LazyBatch
         arrived = pickle.loads(pickle.dumps(sent))
         assert type(arrived) is Batch and arrived["s"] == ["a", "b"] and arrived["t"].layout is torch.jagged
         assert isinstance(fetched(f, [0, 1], f.collate), Batch)
         assert fetched(f, [0, 1], lambda batch: sorted(batch)) == ["s", "t"]
         subset = data.Subset(f, [1, 0])
         assert fetched(subset, [0, 1], data.default_convert)["s"] == ["b", "a"]
-        # Other entries are converted by torch as in the parent: arrays become tensors.
+        # torch converts other entries as in the parent: arrays become tensors.
         g = Fields(x, t=Field("object"), transform=lambda batch: Batch(a=np.arange(2)))
         assert type(fetched(g, [0, 1], data.default_convert)["a"]) is torch.Tensor
 
@@ -249,11 +254,11 @@ def test_a_worker_makes_large_batches_in_shared_memory(in_a_worker):
     assert len(storages(large)) == 1
 
 
-def test_several_large_memories_travel_as_one(in_a_worker):
+def test_several_large_buffers_travel_as_one(in_a_worker):
     large = torch.arange(batches.SHARED_BYTES // 8)
     batch = Batch(a=large, b=large + 1, c=torch.arange(3, dtype=torch.uint8), s=["x"])
     function, (sent, joined, codes) = batch.__reduce__()
-    assert joined.is_shared() and all(type(one) is tuple for one in sent)
+    assert joined.is_shared() and all(type(item) is tuple for item in sent)
     assert_same(function(sent, joined, codes), batch)
 
 
@@ -277,7 +282,7 @@ def tensors(draw):
 
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), st.one_of(tensors(), st.text(), st.builds(Ragged, tensors(), tensors()))))
-def test_any_batch_arrives_as_it_was(entries):
+def test_any_batch_arrives_unchanged(entries):
     batch = Batch(entries)
     assert_same(pickle.loads(pickle.dumps(batch)), batch)
     assert_same(copy.deepcopy(batch), batch)
@@ -299,7 +304,7 @@ NUMBERS = st.one_of(st.integers(-(2**31), 2**31), st.floats(width=32, allow_nan=
     ),
     st.data(),
 )
-def test_any_records_make_the_batch_of_the_model(records, draw):
+def test_batches_of_any_records_equal_the_model(records, draw):
     compression = draw.draw(st.sampled_from(["auto", "none"]))
     indices = draw.draw(st.lists(st.integers(0, len(records) - 1), max_size=12))
     with RecordList(records, compression=compression) as x:

@@ -1,4 +1,4 @@
-"""recstore.torch.RecordDataset: samples and batches, and what PyTorch's readers and wrappers make of it."""
+"""recstore.torch.RecordDataset: samples and batches, read directly and through PyTorch's readers and wrappers."""
 
 import array
 import operator
@@ -31,13 +31,13 @@ def pair(record):
 
 
 def loaded(dataset, **options):
-    """Every sample that a DataLoader gives, in order."""
+    """Every sample that a DataLoader yields, in order."""
     options = {"batch_size": 4, "collate_fn": list, **options}
     return [sample for batch in data.DataLoader(dataset, **options) for sample in batch]
 
 
 class Counting(RecordDataset):
-    """Notes each read of a single sample and of a batch."""
+    """Records each read of a single sample and of a batch."""
 
     def __init__(self, x, **options):
         super().__init__(x, **options)
@@ -99,11 +99,11 @@ def test_wrong_indices(x, index, error):
 
 
 @pytest.mark.parametrize("make", [list, torch.tensor], ids=["list", "tensor"])
-def test_a_mask_is_refused_and_no_list_of_zeros_and_ones(x, make):
+def test_a_mask_is_refused_but_not_a_list_of_zeros_and_ones(x, make):
     pytest.raises(TypeError, lambda: RecordDataset(x)[make([True, False] * 10)]).match(r"x\[mask\]")
 
 
-def test_fields_are_the_only_ones_read(x):
+def test_only_the_fields_are_read(x):
     assert RecordDataset(x, fields=["id", "box"])[:2] == [{"id": 0, "box": [0, 0.5]}, {"id": 1, "box": [1, 1.5]}]
     assert RecordDataset(x, fields="id")[3] == {"id": 3}
     assert RecordDataset(x, operator.itemgetter("id"), fields=("id",))[3] == 3
@@ -113,8 +113,8 @@ def test_fields_are_the_only_ones_read(x):
 def test_every_view_can_be_read(x):
     for view in (x[3:9], x.shuffled(1), x + x[:2], x.field("box"), x.lazy(), x.group_by("id")[3], x[[4, 4]]):
         expected = [r if type(r) is list else dict(r) for r in view]
-        found = RecordDataset(view).__getitems__(range(len(view)))
-        assert [r if type(r) is list else dict(r) for r in found] == expected
+        samples = RecordDataset(view).__getitems__(range(len(view)))
+        assert [r if type(r) is list else dict(r) for r in samples] == expected
 
 
 def test_the_values_of_a_dict():
@@ -125,7 +125,7 @@ def test_the_values_of_a_dict():
 
 
 @pytest.mark.parametrize("make", [lambda: RecordDict({1: 2}), lambda: RecordDict({1: 2}).items()])
-def test_a_dict_is_refused_with_what_to_write(make):
+def test_the_error_for_a_dict_shows_the_code_to_write(make):
     pytest.raises(TypeError, lambda: RecordDataset(make())).match(r"write RecordDataset\(d.values\(\)\)")
 
 
@@ -135,7 +135,9 @@ def test_other_containers_are_refused(x):
 
 
 def test_a_transform_must_be_callable(x):
-    pytest.raises(TypeError, lambda: RecordDataset(x, "id")).match("transform is a function of one record, not str")
+    pytest.raises(TypeError, lambda: RecordDataset(x, "id")).match(
+        "transform must be a function of one record, not str"
+    )
 
 
 def test_repr(x):
@@ -169,9 +171,9 @@ def test_an_error_of_the_transform_names_the_record(x, read):
     assert "in the transform of record 7 of a RecordDataset" in shown(caught)
 
 
-def test_where_exceptions_have_no_notes_the_message_names_the_record(x):
+def test_without_notes_the_message_names_the_record(x):
     class OldError(Exception):
-        """As exceptions are in Python 3.10."""
+        """Like an exception of Python 3.10."""
 
         @property
         def add_note(self):
@@ -218,7 +220,7 @@ def test_a_replaced_getitem_of_the_class_itself_reads_every_sample(x, monkeypatc
 
 
 def test_a_getitem_of_an_instance_is_ignored_everywhere(x):
-    """As for every object: `d[0]` and a batch agree."""
+    """Python ignores it too, so `d[0]` and a batch agree."""
     dataset = RecordDataset(x)
     dataset.__getitem__ = lambda index: "mine"
     assert dataset[0] == RECORDS[0]
@@ -234,13 +236,13 @@ def test_a_transform_that_is_a_method(x):
     assert loaded(Named(x, pair))[:2] == [(0, "n0"), (1, "n1")]
 
 
-def test_a_subclass_may_read_batches_itself(x):
+def test_a_subclass_may_define_getitems(x):
     dataset = Counting(x, transform=pair)
     assert loaded(dataset, batch_size=8) == [pair(record) for record in RECORDS]
     assert list(map(len, dataset.batches)) == [8, 8, 4]
 
 
-def test_a_subclass_may_have_attribute_lookups_of_its_own(x):
+def test_a_subclass_may_define_attribute_lookup(x):
     class Watched(Counting):
         def __getattribute__(self, name):
             return super().__getattribute__(name)
@@ -280,7 +282,7 @@ def test_batches_are_read_at_once_through_pytorchs_wrappers(x):
     assert loaded(data.ConcatDataset([data.StackDataset(dataset), dataset]))[20:] == expected
 
 
-def test_the_plain_class_reads_batches_through_wrappers_too(x, monkeypatch):
+def test_the_plain_class_reads_batches_through_wrappers(x, monkeypatch):
     read = []
     get_many = RecordList.get_many
     monkeypatch.setattr(
@@ -294,7 +296,7 @@ def test_the_plain_class_reads_batches_through_wrappers_too(x, monkeypatch):
 
 
 class ByLambda(Delegating):
-    __getattr__ = lambda self, wanted: operator.attrgetter(wanted)(self.inner)
+    __getattr__ = lambda self, name: operator.attrgetter(name)(self.inner)
 
 
 class ByHelper(Delegating):
@@ -302,8 +304,8 @@ class ByHelper(Delegating):
         return forwarded(self.inner, name)
 
 
-def forwarded(inner, what):
-    return (lambda: getattr(inner, what))()
+def forwarded(inner, name):
+    return (lambda: getattr(inner, name))()
 
 
 class ByAttribute(Delegating):
@@ -315,16 +317,16 @@ class ByAttribute(Delegating):
 
 class ByCache(Delegating):
     def __getattr__(self, name):
-        found = [getattr(self.inner, part) for part in [name]]
-        return found[0]
+        values = [getattr(self.inner, part) for part in [name]]
+        return values[0]
 
 
 class ByProperties(Delegating):
-    """As a class decorator makes it, which goes over the names of what it wraps."""
+    """As made by a class decorator that iterates over the names of the wrapped class."""
 
 
-for one in ("__getitems__", "records"):
-    setattr(ByProperties, one, property(lambda self, name=one: getattr(self.inner, name)))
+for attribute in ("__getitems__", "records"):
+    setattr(ByProperties, attribute, property(lambda self, name=attribute: getattr(self.inner, name)))
 
 WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache, ByProperties]
 
@@ -335,16 +337,16 @@ WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache, ByProperties]
     lambda d: data.ConcatDataset([d])
 ], ids=["bare", "Subset", "random_split", "ConcatDataset"])  # fmt: skip
 def test_the_transform_of_a_delegating_wrapper_always_runs(x, wrapper, around):
-    found = loaded(around(wrapper(RecordDataset(x))))
-    assert sorted(found) == [("wrapped", i) for i in range(20)]
+    samples = loaded(around(wrapper(RecordDataset(x))))
+    assert sorted(samples) == [("wrapped", i) for i in range(20)]
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_a_delegating_wrapper_in_a_stack(x, wrapper):
     inner = wrapper(RecordDataset(x))
     expected = [("wrapped", i) for i in range(20)]
-    assert loaded(data.StackDataset(inner)) == [(one,) for one in expected]
-    assert loaded(data.StackDataset(a=inner)) == [{"a": one} for one in expected]
+    assert loaded(data.StackDataset(inner)) == [(sample,) for sample in expected]
+    assert loaded(data.StackDataset(a=inner)) == [{"a": sample} for sample in expected]
 
 
 def test_wrappers_around_wrappers(x):
@@ -357,7 +359,7 @@ def test_wrappers_around_wrappers(x):
 
 
 def test_a_proxy_written_in_c_is_read_sample_by_sample(x, monkeypatch):
-    """It has no frame of its own, so only the reader's dataset tells that there is a wrapper."""
+    """It has no Python frame, so only the reader's dataset shows that there is a wrapper."""
     monkeypatch.setattr(RecordList, "get_many", None)
     dataset = RecordDataset(x, pair)
     proxy = weakref.proxy(dataset)
@@ -375,7 +377,7 @@ def test_a_wrapper_that_defines_batches_reads_them(x):
     assert loaded(Batched(RecordDataset(x)))[:2] == [("batched", 0), ("batched", 1)]
 
 
-def test_the_lookup_says_why_it_failed(x):
+def test_the_lookup_error_has_the_reason(x):
     pytest.raises(AttributeError, lambda: Delegating(RecordDataset(x)).__getitems__).match("define it in the wrapper")
     assert hasattr(RecordDataset(x), "__getitems__")
     assert RecordDataset.__getitems__.__doc__
@@ -383,7 +385,7 @@ def test_the_lookup_says_why_it_failed(x):
 
 
 def test_reads_from_within_another_dataset(x):
-    """A dataset that another one holds, and asks for batches, is no wrapped one."""
+    """A dataset that holds another one may read batches from it: it is not a wrapper."""
 
     class Pairs(data.Dataset):
         dataset = "something else"
@@ -412,11 +414,11 @@ def test_default_collate_and_shuffle(x):
     assert sorted(loaded(RecordDataset(x, pair), shuffle=True)) == [pair(record) for record in RECORDS]
 
 
-def test_whole_batches_by_a_batch_sampler(x):
+def test_whole_batches_from_a_batch_sampler(x):
     batches = data.BatchSampler(data.SequentialSampler(range(20)), 8, drop_last=False)
-    found = list(data.DataLoader(RecordDataset(x, pair), sampler=batches, batch_size=None, collate_fn=list))
-    assert [len(batch) for batch in found] == [8, 8, 4]
-    assert [sample for batch in found for sample in batch] == [pair(record) for record in RECORDS]
+    batches = list(data.DataLoader(RecordDataset(x, pair), sampler=batches, batch_size=None, collate_fn=list))
+    assert [len(batch) for batch in batches] == [8, 8, 4]
+    assert [sample for batch in batches for sample in batch] == [pair(record) for record in RECORDS]
 
 
 def test_an_empty_dataset():

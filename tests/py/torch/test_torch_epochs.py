@@ -1,4 +1,4 @@
-"""The epochs of samplers: runs that go on on other ranks and with other batches, and the ranks that nobody gave."""
+"""The epochs of samplers: resuming on other ranks and with other batch sizes, and ranks from the environment."""
 
 import itertools
 import json
@@ -25,11 +25,11 @@ ShuffleSampler = samplers.ShuffleSampler
 WeightedSampler = samplers.WeightedSampler
 
 
-# ---- Going on ----
+# ---- Resuming ----
 
 
 def test_resume_at_every_position_on_other_ranks_and_batches():
-    """A run of any number of ranks stops after any step; another number, with another batch size, gives the rest."""
+    """A run on any number of ranks stops after any step; another number, with another batch size, yields the rest."""
     n = 23
     whole = permute.order(n, 6)
     for before, after, size in itertools.product((1, 2, 3, 5), (1, 2, 4, 7), (1, 3, 8)):
@@ -44,14 +44,14 @@ def test_resume_at_every_position_on_other_ranks_and_batches():
             rest = []
             for sampler in ranks(n, after, seed=6):
                 sampler.load_state_dict(json.loads(json.dumps(states[0])))
-                sampler.set_epoch(0)  # as a loop does: this is the epoch of the state
+                sampler.set_epoch(0)  # as a loop does
                 rest.append(np.concatenate([*BatchSampler(sampler, size), []]).tolist())
-                assert len(sampler) == -(-n // after), "the length is that of a whole epoch"
-            assert len({len(one) for one in rest}) == 1
+                assert len(sampler) == -(-n // after), "the length of a whole epoch"
+            assert len({len(share) for share in rest}) == 1
             taken = in_turn(rest)
             assert taken[: n - consumed] == whole[consumed:]
             assert len(taken) - (n - consumed) < after
-            # What is repeated is the beginning of the epoch.
+            # The beginning of the epoch is repeated.
             assert taken[n - consumed :] == (whole * 7)[: len(taken) - (n - consumed)]
 
 
@@ -72,7 +72,7 @@ def test_resume_with_drop_last():
 
 
 def test_state_of_the_batches_a_loop_has_consumed():
-    """A DataLoader asks for batches ahead; the loop says how many it has had."""
+    """A DataLoader draws batches ahead, so the loop passes the number it has had."""
     batches = BatchSampler(ShuffleSampler(100, seed=2), 8)
     iterator = iter(batches)
     for _ in range(6):
@@ -84,18 +84,18 @@ def test_state_of_the_batches_a_loop_has_consumed():
     later.load_state_dict(batches.state_dict(batches=2))
     rest = iter(later)
     assert next(rest).tolist() == permute.order(100, 2)[16:21]
-    assert later.state_dict(batches=1)["consumed"] == 21, "the batches of this iteration, from where it began"
+    assert later.state_dict(batches=1)["consumed"] == 21, "batches of this iteration, which began at 16"
     assert later.state_dict(batches=17)["consumed"] == 100
     for number in (18, 10**9):
         pytest.raises(ValueError, lambda: later.state_dict(batches=number)).match("out of range")
     for wrong in (True, 1.5, "2"):
-        pytest.raises(TypeError, lambda: batches.state_dict(batches=wrong)).match("batches is an integer")
-    pytest.raises(ValueError, lambda: batches.state_dict(batches=-1)).match("out of range")
-    with pytest.raises(ValueError, match="samples=101 is out of range: there are 100"):
+        pytest.raises(TypeError, lambda: batches.state_dict(batches=wrong)).match("batches must be an integer")
+    pytest.raises(ValueError, lambda: batches.state_dict(batches=-1)).match("at least 0, not -1")
+    with pytest.raises(ValueError, match="samples=101 is out of range: .* has 100"):
         batches.sampler.state_dict(samples=101)
 
 
-def test_the_end_of_an_epoch_goes_on_with_the_next():
+def test_the_end_of_an_epoch_resumes_with_the_next():
     for drop_last in (True, False):
         batches = BatchSampler(ShuffleSampler(10, seed=1), 4, drop_last)
         made = list(batches)
@@ -105,7 +105,7 @@ def test_the_end_of_an_epoch_goes_on_with_the_next():
             later.load_state_dict(state)
             assert np.concatenate(list(later))[:8].tolist() == permute.order(10, 1 + permute.mix(1))[:8]
             assert later.epoch == 1
-            # A loop that names the epochs begins with the one of the state, of which nothing is left.
+            # A loop that calls set_epoch begins with the epoch of the state, which is finished.
             later.load_state_dict(state)
             later.set_epoch(0)
             assert list(later) == []
@@ -122,8 +122,8 @@ def test_the_last_full_batch_ends_an_epoch_that_drops_the_rest():
     assert batches.state_dict()["consumed"] == 10
 
 
-def test_an_iteration_belongs_to_the_epoch_of_its_first_index():
-    """Lightning makes an iterator, and names the epoch before it takes anything."""
+def test_the_epoch_is_fixed_at_the_first_index():
+    """Lightning makes an iterator, and sets the epoch before it draws from it."""
     sampler = ShuffleSampler(10, seed=1)
     for made in (iter(sampler), map(int, itertools.chain.from_iterable(BatchSampler(sampler, 3)))):
         sampler.set_epoch(2)
@@ -141,7 +141,7 @@ def test_set_epoch_keeps_the_state_of_its_own_epoch():
     assert later.state_dict() == state
     later.set_epoch(3)
     assert list(later) == permute.order(10, 1 + permute.mix(3))[1:]
-    assert list(later) == permute.order(10, 1 + permute.mix(3)), "the iteration after it is whole"
+    assert list(later) == permute.order(10, 1 + permute.mix(3)), "the next iteration is whole"
     later.load_state_dict(state)
     later.set_epoch(4)
     assert list(later) == permute.order(10, 1 + permute.mix(4))
@@ -149,7 +149,7 @@ def test_set_epoch_keeps_the_state_of_its_own_epoch():
     with pytest.raises(ValueError, match=r"set_epoch\(0\) after a state of epoch 3.*Begin the loop at epoch 3"):
         later.set_epoch(0)
     next(iter(later))
-    later.set_epoch(0)  # once it has gone on, any epoch may follow
+    later.set_epoch(0)  # after resuming, any epoch may follow
     assert list(later) == permute.order(10, 1)
 
 
@@ -166,8 +166,8 @@ def test_states_that_do_not_fit():
         ({"shuffle": False}, "the state has shuffle False"),
         ({"shuffle": 1}, "the state has shuffle 1"),
         ({"order": "feistel-2"}, "the state has order 'feistel-2'"),
-        ({"version": 2}, "a state of version 2; this recstore reads version 1"),
-        ({"kind": "recstore.torch.WeightedSampler"}, "'recstore.torch.WeightedSampler', and this is a Shuffle"),
+        ({"version": 2}, "the state has version 2; this recstore reads version 1"),
+        ({"kind": "recstore.torch.WeightedSampler"}, "'recstore.torch.WeightedSampler', but this is a Shuffle"),
         *(({"consumed": wrong}, f"epoch 0 and {wrong} items of 10") for wrong in (11, -1, 1.0, True)),
         *(({"epoch": wrong}, f"epoch {wrong}") for wrong in (-1, None, 2**63 - 1)),
     ]:
@@ -178,9 +178,9 @@ def test_states_that_do_not_fit():
     circle = {}
     circle["circle"] = {"again": circle}
     for wrong in ({}, {"epoch": 1}, circle):
-        pytest.raises(ValueError, lambda: sampler.load_state_dict(wrong)).match("no state of a sampler")
+        pytest.raises(ValueError, lambda: sampler.load_state_dict(wrong)).match("not hold the state of a sampler")
     for wrong in (None, [good], "state"):
-        pytest.raises(TypeError, lambda: sampler.load_state_dict(wrong)).match("a state is a dict")
+        pytest.raises(TypeError, lambda: sampler.load_state_dict(wrong)).match("a state must be a dict")
     assert sampler.state_dict() == good, "nothing has changed"
 
 
@@ -193,13 +193,13 @@ def test_state_of_another_sampler_in_batches():
     later.load_state_dict(state)
     assert [batch.tolist() for batch in later] == [[6, 7], [8, 9]]
     assert [batch.tolist() for batch in later][0] == [0, 1]
-    with pytest.raises(ValueError, match="for batches of SequentialSampler"):
+    with pytest.raises(ValueError, match="BatchSampler, version 1, over SequentialSampler"):
         later.load_state_dict(ShuffleSampler(10).state_dict())
     pytest.raises(ValueError, lambda: later.load_state_dict({**state, "yielded": "6"})).match("how many samples")
-    with pytest.raises(ValueError, match="RandomSampler has another order each time.*take ShuffleSampler"):
+    with pytest.raises(ValueError, match="RandomSampler .* use ShuffleSampler"):
         BatchSampler(RandomSampler(range(10)), 2).load_state_dict(state)
     BatchSampler(RandomSampler(range(10)), 2).load_state_dict({**state, "yielded": 0})
-    with pytest.raises(ValueError, match="the state has length 10, this SequentialSampler has 11"):
+    with pytest.raises(ValueError, match="the state has length 10, but this SequentialSampler has 11"):
         BatchSampler(SequentialSampler(range(11)), 2).load_state_dict(state)
 
 
@@ -239,19 +239,19 @@ def test_states_nested_by_another_sampler():
     pytest.raises(ValueError, lambda: batches.state_dict(batches=5)).match("leave batches out")
 
 
-# ---- Ranks that nobody gave ----
+# ---- Ranks from the environment ----
 
 
 def test_ranks_of_the_environment(monkeypatch):
-    sampler = ShuffleSampler(10, seed=1)  # made before the environment is
+    sampler = ShuffleSampler(10, seed=1)  # made before the environment is set
     assert (sampler.rank, sampler.world_size, len(sampler)) == (0, 1, 10)
     monkeypatch.setenv("RANK", "1")
-    assert sampler.world_size == 1, "one variable alone says nothing"
+    assert sampler.world_size == 1, "one variable does not suffice"
     monkeypatch.setenv("WORLD_SIZE", "3")
     assert (sampler.rank, sampler.num_replicas, len(sampler)) == (1, 3, 4)
     assert list(sampler) == list(ShuffleSampler(10, seed=1, rank=1, world_size=3))
-    assert ShuffleSampler(10, rank=0, world_size=1).world_size == 1, "arguments count first"
-    for rank, message in [("x", "names no rank: RANK='x'"), ("3", "rank 3 of 3")]:
+    assert ShuffleSampler(10, rank=0, world_size=1).world_size == 1, "arguments take precedence"
+    for rank, message in [("x", "no valid rank: RANK='x'"), ("3", "rank 3 of 3")]:
         monkeypatch.setenv("RANK", rank)
         pytest.raises(ValueError, lambda: len(sampler)).match(message)
 
@@ -268,8 +268,8 @@ def test_ranks_of_torch_distributed(monkeypatch, tmp_path):
     assert (sampler.rank, sampler.world_size) == (1, 2)
 
 
-def test_accelerate_shares_out_by_itself(monkeypatch):
-    """Its state and its loader stand in here; tests/real has the package."""
+def test_accelerate_divides_batches_itself(monkeypatch):
+    """With a fake state and loader of accelerate; tests/real has the package."""
     state = types.SimpleNamespace(PartialState=types.SimpleNamespace(_shared_state={"num_processes": 2}))
     monkeypatch.setitem(sys.modules, "accelerate.state", state)
     loaders = types.ModuleType("accelerate.data_loader")
@@ -292,11 +292,11 @@ class Shard:
         lambda **place: GroupSampler([0] * 10, 4, **place),
     ):
         batches = make()
-        assert len(batches) == 3, "of all processes together"
+        assert len(batches) == 3, "for all processes together"
         with pytest.raises(RuntimeError, match="2 processes.*is not prepared.*rank=accelerator.process_index"):
             next(iter(batches))
         shared = list(loaders.Shard(make(), 2))
         assert sorted(itertools.chain(*shared)) == list(range(10)) and {type(batch) for batch in shared} == {list}
-        with pytest.raises(ValueError, match="accelerate shares the batches .* leave rank and world_size out"):
+        with pytest.raises(ValueError, match="accelerate divides the batches .* leave rank and world_size out"):
             next(iter(loaders.Shard(make(rank=1, world_size=2), 2)))
         assert next(iter(make(rank=1, world_size=2))) is not None

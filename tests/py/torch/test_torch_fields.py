@@ -1,4 +1,4 @@
-"""recstore.torch.Fields: containers, indices, transforms, pickles, threads, and what it shows of itself."""
+"""recstore.torch.Fields: containers, indices, transforms, pickles, threads, repr."""
 
 import _thread
 import collections
@@ -82,11 +82,11 @@ def test_transform(x):
     assert f.collate([f[3], f[4]])["id"].tolist() == [6, 8]
     assert f[3]["id"].item() == 3  # a batch is transformed, a sample not
     assert Fields(x, "id", transform=lambda batch: batch["id"].sum().item())[[3, 4]] == 7
-    pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform is a function")
+    pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform must be a function")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_pickled_fields_decide_nothing_again(x):
+def test_pickled_fields_are_not_resolved_again(x):
     f = everything(x, transform=double)
     sent = pickle.dumps(f)
     assert len(sent) < 6000
@@ -135,11 +135,11 @@ def test_a_closed_store():
 
 
 def test_a_caller_without_a_frame(x):
-    """A function in C that a thread runs: no Python function stands between them."""
+    """A C function that is the main function of a thread."""
     f, out = Fields(x, "id"), collections.deque()
     _thread.start_new_thread(out.extend, (map(f.__getitem__, [[0], [1]]),))
     _thread.start_new_thread(out.extend, (map(f.collate, [f.__getitems__([2])]),))
     _thread.start_new_thread(out.extend, (map(getattr, [f, RecordDataset(x)], ["__getitems__"] * 2),))
     until(lambda: len(out) == 5)
-    assert sorted(int(one["id"]) for one in out if isinstance(one, dict)) == [0, 1, 2]
+    assert sorted(int(result["id"]) for result in out if isinstance(result, dict)) == [0, 1, 2]
     assert sum(map(callable, out)) == 2

@@ -1,4 +1,4 @@
-"""How each form stands in a batch: against the plain-Python gather of tests/support/gather_model.py, by hand, and in samples."""
+"""The layout of each form in batches and samples, against the plain-Python gather of tests/support/gather_model.py and by hand."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_forms(x, form, source, options, indices):
 @pytest.mark.parametrize("dtype", NUMBERS.split())
 @pytest.mark.parametrize("source", ["id", "score", "flag", "box", "array"])
 def test_dtypes_of_tensors(x, dtype, source):
-    """A number that an integer dtype cannot hold is an error, of the native read as of the model."""
+    """A number that an integer dtype cannot hold is an error in the native read and in the model."""
     f = fields_of(x, Field(field=source, dtype=dtype))
     expected = modelled(f)
     for indices in ([1], [0, 2], ORDER):
@@ -108,7 +108,7 @@ def test_missing_values_of_numbers(x):
     pytest.raises(ValueError, lambda: Fields(x, "some")[[1, 5]]).match("record 5.*None")
 
 
-def test_several_fields_share_one_memory(x):
+def test_several_fields_share_one_buffer(x):
     f = Fields(x, "id", "box", "flag", tokens="padded", polygons="ragged", boxes="jagged")
     batch = f[ORDER]
     assert_same(batch, modelled(f)[ORDER])
@@ -130,7 +130,7 @@ def test_lists_of_lists():
         assert [row.tolist() for row in batch["p"].unbind()] == [[1, 2], [3, 4, 5, 6], [7, 8]]
         assert batch["p_offsets"].tolist() == [0, 2, 2, 3]
         rows = batch["q"].rows()
-        assert [[one.tolist() for one in some] for some in rows] == [[[1, 2], [3, 4, 5, 6]], [], [[7, 8]]]
+        assert [[row.tolist() for row in some] for some in rows] == [[[1, 2], [3, 4, 5, 6]], [], [[7, 8]]]
         assert batch["r"].tolist() == [[[1, 2, -1, -1], [3, 4, 5, 6]], [[-1] * 4, [-1] * 4], [[7, 8, -1, -1], [-1] * 4]]
         assert batch["r_lengths"].tolist() == [2, 0, 1]
         assert batch["r_inner_lengths"].tolist() == [[2, 4], [0, 0], [2, 0]]
@@ -147,7 +147,7 @@ def test_packed_by_hand():
             Fields(x, t=Field("packed", length=4, split=False))[range(4)]
 
 
-def test_none_is_an_error_as_an_object_too():
+def test_none_is_an_error_for_objects():
     with RecordList([{"a": {"b": 1}}, {"a": None}, {}]) as x:
         f = Fields(x, a="object")
         assert f[[0]]["a"] == [{"b": 1}]
@@ -157,7 +157,7 @@ def test_none_is_an_error_as_an_object_too():
         assert Fields(x, a=Field("object", default=None))[[0, 1, 2]]["a"] == [{"b": 1}, None, None]
 
 
-def test_errors_say_what_the_user_wrote():
+def test_errors_quote_the_code_of_the_user():
     with RecordList({"a": i, "rows": [[i, 1]] * (1 + i % 3), "t": [1] * i} for i in range(300)) as x:
         for options in ({"t": Field("padded", pad=0.5)}, {"a": Field(default=0.5)}):
             (name,) = options

@@ -1,4 +1,4 @@
-"""recstore.torch.Loader: the batches, their order and where they are cut, its states, and what ends with it."""
+"""recstore.torch.Loader: batches and their order, errors, threads, pinned memory."""
 
 import pickle
 import threading
@@ -35,13 +35,13 @@ def shown(caught):
 
 @pytest.mark.parametrize("options", [{}, {"prefetch": 0}, {"threads": 3, "prefetch": 1}, {"prefetch": 50}], ids=str)
 def test_batches_in_the_order_of_the_dataset(options):
-    found = Loader(Batches(), batch_size=5, **options)
-    assert len(found) == 5
-    assert ids(found) == [list(range(i, min(i + 5, 23))) for i in range(0, 23, 5)]
-    assert ids(found) == ids(found)
+    made = Loader(Batches(), batch_size=5, **options)
+    assert len(made) == 5
+    assert ids(made) == [list(range(i, min(i + 5, 23))) for i in range(0, 23, 5)]
+    assert ids(made) == ids(made)
 
 
-def test_batches_are_read_in_threads_unless_told():
+def test_batches_are_read_in_threads_unless_prefetch_is_0():
     read_in = []
     for prefetch in (2, 0):
         dataset = Batches()
@@ -67,13 +67,13 @@ def test_a_store_gives_lists_of_records(x):
 
 def test_collate_makes_a_batch_of_samples(x):
     dataset = RecordDataset(x, lambda r: (r["id"], r["name"]))
-    found = list(Loader(dataset, batch_size=10, collate=data.default_collate))
-    assert torch.cat([batch[0] for batch in found]).tolist() == list(range(23))
-    assert list(found[2][1]) == ["n20", "n21", "n22"]
+    made = list(Loader(dataset, batch_size=10, collate=data.default_collate))
+    assert torch.cat([batch[0] for batch in made]).tolist() == list(range(23))
+    assert list(made[2][1]) == ["n20", "n21", "n22"]
 
 
 class Plain(data.Dataset):
-    """Of PyTorch's usual kind: read by single indices."""
+    """A usual dataset of PyTorch, read by single indices."""
 
     def __len__(self):
         return 23
@@ -92,50 +92,50 @@ def test_a_dataset_that_takes_one_index_needs_collate():
 def test_collate_with_any_dataset(x):
     assert list(Loader(Plain(), batch_size=20, collate=sum)) == [sum(range(20)), 63]
     assert list(Loader(data.Subset(Plain(), [4, 7]), batch_size=2, collate=list)) == [[4, 7]]
-    found = list(Loader(Delegating(RecordDataset(x)), batch_size=23, collate=list))
-    assert found == [[("wrapped", i) for i in range(23)]]
+    made = list(Loader(Delegating(RecordDataset(x)), batch_size=23, collate=list))
+    assert made == [[("wrapped", i) for i in range(23)]]
 
 
-def test_a_subset_of_what_is_read_by_batches(x):
+def test_a_subset_of_a_dataset_that_reads_batches(x):
     first, second = data.random_split(RecordDataset(x), [20, 3], torch.Generator().manual_seed(1))
     assert sorted(flat(Loader(first, batch_size=6)) + flat(Loader(second))) == list(range(23))
     assert ids(Loader(data.Subset(Batches(), [9, 3, 7]), batch_size=2)) == [[9, 3], [7]]
 
 
-def test_shuffle_is_that_of_the_sampler_and_new_in_each_epoch():
-    found = Loader(Batches(), batch_size=5, shuffle=True, seed=3)
+def test_shuffle_has_the_orders_of_the_sampler():
+    made = Loader(Batches(), batch_size=5, shuffle=True, seed=3)
     sampler = ShuffleSampler(23, seed=3)
     epochs = []
     for epoch in range(3):
         sampler.set_epoch(epoch)
-        epochs.append(flat(found))
+        epochs.append(flat(made))
         assert epochs[-1] == list(sampler)
     assert len(set(map(tuple, epochs))) == 3
     assert flat(Loader(Batches(), batch_size=7, shuffle=True, seed=3)) == epochs[0]
     assert flat(Loader(Batches(), shuffle=True, seed=4)) != epochs[0]
 
 
-def test_an_epoch_that_was_broken_off_counts():
-    found = Loader(Batches(), batch_size=5, shuffle=True)
+def test_an_epoch_that_ended_early_counts():
+    made = Loader(Batches(), batch_size=5, shuffle=True)
     whole = [flat(Loader(Batches(), shuffle=True)) for _ in range(1)][0]
-    for batch in found:
+    for batch in made:
         assert batch["id"].tolist() == whole[:5]
         break
-    assert flat(found) != whole
+    assert flat(made) != whole
 
 
-def test_set_epoch_names_the_next_epoch():
-    found = Loader(Batches(), batch_size=5, shuffle=True)
-    zero, one = flat(found), flat(found)
-    found.set_epoch(0)
-    assert flat(found) == zero
-    assert flat(found) == one
-    found.set_epoch(0)
-    found.set_epoch(1)
-    assert flat(found) == one
-    # Lightning names epochs to the sampler itself.
-    found.sampler.set_epoch(0)
-    assert flat(found) == zero
+def test_set_epoch_sets_the_next_epoch():
+    made = Loader(Batches(), batch_size=5, shuffle=True)
+    zero, first = flat(made), flat(made)
+    made.set_epoch(0)
+    assert flat(made) == zero
+    assert flat(made) == first
+    made.set_epoch(0)
+    made.set_epoch(1)
+    assert flat(made) == first
+    # Lightning calls set_epoch of the sampler.
+    made.sampler.set_epoch(0)
+    assert flat(made) == zero
     Loader(Batches(), sampler=range(23)).set_epoch(5)  # no epochs: nothing to do
 
 
@@ -152,13 +152,13 @@ def test_samplers(sampler):
 
 def test_batch_samplers():
     for batches in ([[1, 2], [3]], data.BatchSampler(range(5), 2, False), BatchSampler(range(5), 2)):
-        found = Loader(Batches(), batch_sampler=batches)
-        assert ids(found) == [list(batch) for batch in batches]
-        assert len(found) == len(batches)
+        made = Loader(Batches(), batch_sampler=batches)
+        assert ids(made) == [list(batch) for batch in batches]
+        assert len(made) == len(batches)
 
 
 def test_torchs_samplers_draw_in_the_thread_of_the_loop():
-    """As the DataLoader does; so torch.manual_seed gives the same order."""
+    """Like the DataLoader, so that torch.manual_seed determines the order."""
     orders = []
     for _ in range(2):
         torch.manual_seed(5)
@@ -171,9 +171,9 @@ def test_the_ranks_share_the_records(monkeypatch):
     for rank in range(2):
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", "2")
-        found = Loader(Batches(22), batch_size=4, shuffle=True)
-        assert len(found) == 3
-        whole += flat(found)
+        made = Loader(Batches(22), batch_size=4, shuffle=True)
+        assert len(made) == 3
+        whole += flat(made)
     assert sorted(whole) == list(range(22))
 
 
@@ -183,13 +183,13 @@ def test_empty():
 
 
 def test_two_iterators_at_once():
-    found = Loader(Batches(), batch_size=5)
-    assert ids(a for pair in zip(found, found) for a in pair) == [
+    made = Loader(Batches(), batch_size=5)
+    assert ids(a for pair in zip(made, made) for a in pair) == [
         list(range(i, min(i + 5, 23))) for i in range(0, 23, 5) for _ in range(2)
     ]
 
 
-def test_it_pickles_as_its_dataset_does(x, monkeypatch):
+def test_it_pickles_like_its_dataset(x, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     made = Loader(x, batch_size=5, shuffle=True)
     next(iter(made))
@@ -210,33 +210,33 @@ def test_names():
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_an_error_is_raised_in_its_turn_and_names_the_batch(prefetch):
+def test_an_error_is_raised_in_order_and_names_the_batch(prefetch):
     batches = iter(Loader(Failing(), batch_size=3, prefetch=prefetch))
     assert ids([next(batches), next(batches)]) == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(KeyError, match="no such field") as caught:
         next(batches)
-    assert "in batch 2 of a Loader, of the indices 6, 7, 8" in shown(caught)
+    assert "in batch 2 of a Loader, with the indices 6, 7, 8" in shown(caught)
     assert flat(batches) == list(range(9, 23))
 
 
 def test_the_note_of_a_large_batch_is_short():
     caught = pytest.raises(KeyError, lambda: list(Loader(Failing(), batch_size=20)))
-    assert "of the indices 0, 1, 2, 3, 4, 5, 6, 7, ... (20)" in shown(caught)
+    assert "with the indices 0, 1, 2, 3, 4, 5, 6, 7, ... (20)" in shown(caught)
 
 
-def test_an_error_of_a_transform_names_the_record_too(x):
+def test_an_error_in_a_transform_names_the_record(x):
     with pytest.raises(ZeroDivisionError) as caught:
         list(Loader(RecordDataset(x, lambda r: 1 / (r["id"] - 8)), batch_size=4))
     assert "in the transform of record 8 of a RecordDataset" in shown(caught)
-    assert "in batch 2 of a Loader, of the indices 8, 9, 10, 11" in shown(caught)
+    assert "in batch 2 of a Loader" in shown(caught)
 
 
 def test_indices_out_of_range(x):
     caught = pytest.raises(IndexError, lambda: list(Loader(x, sampler=[0, 23], batch_size=2)))
-    assert "in batch 0 of a Loader, of the indices 0, 23" in shown(caught)
+    assert "in batch 0 of a Loader, with the indices 0, 23" in shown(caught)
 
 
-def test_an_error_of_the_sampler_comes_after_the_batches_before_it():
+def test_an_error_in_the_sampler_comes_after_the_batches_before_it():
     def failing():
         yield from range(6)
         raise OSError("no more")
@@ -253,20 +253,20 @@ def test_an_error_of_the_sampler_comes_after_the_batches_before_it():
 @pytest.mark.parametrize(
     "options, error, message",
     [
-        ({"batch_size": 0}, ValueError, "batch_size is at least 1, not 0"),
-        ({"batch_size": 2.0}, TypeError, "batch_size is an integer, not 2.0"),
-        ({"batch_size": True}, TypeError, "batch_size is an integer, not True"),
-        ({"prefetch": -1}, ValueError, "prefetch is at least 0, not -1"),
-        ({"threads": 0}, ValueError, "threads is at least 1, not 0"),
-        ({"threads": None}, TypeError, "threads is an integer, not None"),
-        ({"shuffle": True, "sampler": range(3)}, ValueError, "sampler takes the place of shuffle"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1, not 0"),
+        ({"batch_size": 2.0}, TypeError, "batch_size must be an integer, not 2.0"),
+        ({"batch_size": True}, TypeError, "batch_size must be an integer, not True"),
+        ({"prefetch": -1}, ValueError, "prefetch must be at least 0, not -1"),
+        ({"threads": 0}, ValueError, "threads must be at least 1, not 0"),
+        ({"threads": None}, TypeError, "threads must be an integer, not None"),
+        ({"shuffle": True, "sampler": range(3)}, ValueError, "sampler replaces shuffle"),
         *(
-            ({"batch_sampler": [[1]], name: value}, ValueError, "batch_sampler takes the place of")
+            ({"batch_sampler": [[1]], name: value}, ValueError, "batch_sampler replaces")
             for name, value in {"batch_size": 2, "shuffle": True, "sampler": [1], "drop_last": True}.items()
         ),
-        ({"pin_memory": "yes"}, ValueError, "pin_memory is True, False or 'auto', not 'yes'"),
-        ({"collate": 3}, TypeError, "collate is a function of a list of samples, not int"),
-        ({"sampler": 3}, TypeError, "a sampler is an iterable of ints, not int"),
+        ({"pin_memory": "yes"}, ValueError, "pin_memory"),
+        ({"collate": 3}, TypeError, "collate"),
+        ({"sampler": 3}, TypeError, "a sampler must be an iterable of ints, not int"),
     ],
     ids=str,
 )
@@ -282,8 +282,8 @@ def test_a_dataset_that_cannot_be_read_by_indices():
 
 
 def test_no_thread_before_the_first_batch_and_none_after_the_last():
-    found = Loader(Batches(), batch_size=5, threads=2)
-    batches = iter(found)
+    made = Loader(Batches(), batch_size=5, threads=2)
+    batches = iter(made)
     assert threads() == []
     next(batches)
     assert 1 <= len(threads()) <= 2
@@ -292,28 +292,28 @@ def test_no_thread_before_the_first_batch_and_none_after_the_last():
 
 
 def test_with_close_and_break_end_the_threads():
-    with Loader(Batches(), batch_size=2) as found:
-        kept = [iter(found), iter(found)]
-        for batches in kept:
+    with Loader(Batches(), batch_size=2) as made:
+        iterators = [iter(made), iter(made)]
+        for batches in iterators:
             next(batches)
         assert len(threads()) == 2
     assert threads() == []
-    pytest.raises(recstore.errors.ClosedError, lambda: next(kept[0]))
-    assert flat(found) == list(range(23))  # the loader itself goes on
-    one = iter(found)
-    next(one)
-    one.close()
+    pytest.raises(recstore.errors.ClosedError, lambda: next(iterators[0]))
+    assert flat(made) == list(range(23))  # the loader itself is usable
+    batches = iter(made)
+    next(batches)
+    batches.close()
     assert threads() == []
-    for _ in found:
+    for _ in made:
         break
 
 
-def test_what_is_ahead_is_bounded():
-    found = Loader(Batches(), batch_sampler=Noting(), threads=2, prefetch=3)
-    batches = iter(found)
+def test_the_number_of_batches_ahead_is_bounded():
+    made = Loader(Batches(), batch_sampler=Noting(), threads=2, prefetch=3)
+    batches = iter(made)
     for i in range(4):
         next(batches)
-        assert found.batch_sampler.given == i + 1 + 6
+        assert made.batch_sampler.given == i + 1 + 6
 
 
 # ---- Pinned memory ----
@@ -321,7 +321,7 @@ def test_what_is_ahead_is_bounded():
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """As if CUDA were available: the tensors that would be pinned, and the devices that threads took."""
+    """Pretends that CUDA is available: the list of pinned batches, and the list of devices that threads set."""
     pinned, devices = [], []
 
     def pin(batch):
@@ -338,9 +338,9 @@ def cuda(monkeypatch):
 
 
 @pytest.mark.parametrize("pin_memory", ["auto", True])
-def test_where_cuda_is_batches_are_pinned_on_its_device(cuda, pin_memory):
-    found = list(Loader(Batches(), batch_size=5, pin_memory=pin_memory))
-    assert len(cuda[0]) == 5 and all(batch["pinned"] for batch in found)
+def test_with_cuda_batches_are_pinned_on_its_device(cuda, pin_memory):
+    made = list(Loader(Batches(), batch_size=5, pin_memory=pin_memory))
+    assert len(cuda[0]) == 5 and all(batch["pinned"] for batch in made)
     assert cuda[1] == [(3, "recstore-read-ahead")]
 
 
@@ -348,7 +348,7 @@ def test_pin_memory_false(cuda):
     assert not any("pinned" in batch for batch in Loader(Batches(), pin_memory=False))
 
 
-def test_an_error_of_pinning_names_the_batch(cuda, monkeypatch):
+def test_an_error_in_pinning_names_the_batch(cuda, monkeypatch):
     def fail(batch):
         raise RuntimeError("out of page-locked memory")
 
@@ -358,7 +358,7 @@ def test_an_error_of_pinning_names_the_batch(cuda, monkeypatch):
     assert "in batch 0 of a Loader" in shown(caught)
 
 
-def test_without_cuda_pinning_warns_if_it_was_asked_for(monkeypatch):
+def test_without_cuda_pin_memory_true_warns(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.warns(UserWarning, match="pin_memory=True, but CUDA is not available"):
         assert flat(Loader(Batches(), pin_memory=True)) == list(range(23))
@@ -367,7 +367,7 @@ def test_without_cuda_pinning_warns_if_it_was_asked_for(monkeypatch):
         assert flat(Loader(Batches(), pin_memory="auto")) == list(range(23))
 
 
-def test_cuda_is_not_asked_about_before_the_first_iteration(monkeypatch):
+def test_cuda_is_not_checked_before_the_first_iteration(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", None)
     made = Loader(Batches())
     pytest.raises(TypeError, lambda: iter(made)).match("NoneType.* not callable")

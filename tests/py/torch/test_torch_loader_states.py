@@ -1,4 +1,4 @@
-"""Loader.state_dict and load_state_dict: a run goes on after the batch that the loop received last."""
+"""Loader.state_dict and load_state_dict: a run resumes after the last batch that the loop received."""
 
 import pickle
 
@@ -24,7 +24,7 @@ def resumed(state, **options):
     "then", [{"batch_size": 5}, {"batch_size": 2, "threads": 2}, {"batch_size": 9, "prefetch": 0}], ids=str
 )
 @pytest.mark.parametrize("prefetch", [0, 2, 50])
-def test_a_run_goes_on_where_the_loop_stopped(consumed, then, prefetch):
+def test_a_run_resumes_where_the_loop_stopped(consumed, then, prefetch):
     first = Loader(Batches(), batch_size=5, shuffle=True, seed=2, prefetch=prefetch)
     whole, after = flat(first), flat(first)
     first.set_epoch(0)
@@ -106,7 +106,7 @@ def test_an_error_is_no_batch_that_was_received():
 
 
 @pytest.mark.parametrize("change, message", [
-    ({"records": 24}, "of a dataset of 24 records, this one has 23"), ({"version": 2}, "version 2"),
+    ({"records": 24}, "of a dataset of 24 records, but this one has 23"), ({"version": 2}, "version 2"),
     ({"version": None}, "version None"), ({"sampler": {}}, "state")
 ], ids=str)  # fmt: skip
 def test_wrong_states_change_nothing(change, message):
@@ -120,7 +120,7 @@ def test_wrong_states_change_nothing(change, message):
 
 
 def test_states_of_other_loaders():
-    pytest.raises(TypeError, lambda: Loader(Batches()).load_state_dict([])).match("a state is a dict")
+    pytest.raises(TypeError, lambda: Loader(Batches()).load_state_dict([])).match("a state must be a dict")
     counted = Loader(Batches(), batch_sampler=Noting())
     with pytest.raises(ValueError, match="has no state_dict"):
         Loader(Batches()).load_state_dict(counted.state_dict())
@@ -128,6 +128,6 @@ def test_states_of_other_loaders():
     with pytest.raises(ValueError, match="seed"):
         Loader(Batches(), shuffle=True, seed=1).load_state_dict(Loader(Batches(), shuffle=True).state_dict())
     random = Loader(Batches(), batch_sampler=data.BatchSampler(data.RandomSampler(range(23)), 5, False))
-    with pytest.raises(ValueError, match="take ShuffleSampler"):
+    with pytest.raises(ValueError, match="use ShuffleSampler"):
         random.load_state_dict({**random.state_dict(), "batches": 1})
     random.load_state_dict(random.state_dict())  # nothing was received yet

@@ -1,4 +1,4 @@
-"""Batches of numpy arrays, without PyTorch too, and a Batch as a pytree of JAX."""
+"""Batches of numpy arrays, with and without PyTorch, and a Batch as a pytree of JAX."""
 
 import pickle
 import sys
@@ -38,27 +38,27 @@ FORMS = {
 
 
 def plain(value):
-    """A value with lists in place of arrays and tensors, and of its scalars their values."""
+    """A value with its arrays and tensors replaced by lists, and its scalars by Python values."""
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, Ragged):
         return [plain(row) for row in value.rows()]
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def assert_same(arrays, tensors):
-    """Whether a batch of arrays has the values of a batch of tensors; 'score' is float32 there."""
-    found, wanted = plain(arrays), plain(tensors)
-    assert found.pop("score") == pytest.approx(wanted.pop("score"))
-    assert found == wanted
+    """Checks that a batch of arrays has the values of a batch of tensors, whose 'score' is float32."""
+    values, expected = plain(arrays), plain(tensors)
+    assert values.pop("score") == pytest.approx(expected.pop("score"))
+    assert values == expected
 
 
 def leaves(value):
     if isinstance(value, (Batch, dict)):
-        return [leaf for one in value.values() for leaf in leaves(one)]
-    return [leaf for one in value for leaf in leaves(one)] if isinstance(value, Ragged) else [value]
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, Ragged) else [value]
 
 
 def test_every_form_as_arrays(x):
@@ -73,8 +73,8 @@ def test_every_form_as_arrays(x):
 
 def test_dtypes_are_those_of_numpy(x):
     batch = Fields(x, "id", "score", tokens="padded", output="numpy")[[1, 2]]
-    told = {name: value.dtype.name for name, value in batch.items()}
-    assert told == {"id": "int64", "score": "float64", "tokens": "uint16", "tokens_lengths": "int64"}
+    dtypes = {name: value.dtype.name for name, value in batch.items()}
+    assert dtypes == {"id": "int64", "score": "float64", "tokens": "uint16", "tokens_lengths": "int64"}
     assert batch["id"].flags.writeable
     assert Fields(x, score=Field(dtype="float16"), output="numpy")[[1]]["score"].dtype == np.float16
 
@@ -99,12 +99,12 @@ def test_in_loaders(x):
     ]
     for loader in loaders:
         ids = [batch["id"] for batch in loader]
-        assert {type(one) for one in ids} == {np.ndarray} and sorted(np.concatenate(ids)) == list(range(N))
+        assert {type(batch) for batch in ids} == {np.ndarray} and sorted(np.concatenate(ids)) == list(range(N))
     with pytest.raises(TypeError, match="collate_fn=f.collate"):
         list(DataLoader(fields, sampler=batches, batch_size=None))
 
 
-def test_what_no_array_is(x):
+def test_entries_that_are_not_arrays(x):
     pytest.raises(ValueError, lambda: Fields(x, tokens="jagged", output="numpy")).match("ragged")
     pytest.raises(TypeError, lambda: Fields(x, score=Field(dtype="bfloat16"), output="numpy")).match("bfloat16")
     pytest.raises(ValueError, lambda: Fields(x, "id", output="arrays")).match("'numpy'")
@@ -153,7 +153,7 @@ def test_without_torch(tmp_path):
 
 
 class MadeJax:
-    """The part of JAX that makes pytrees, for machines without JAX."""
+    """A fake of JAX's pytrees, for machines without JAX."""
 
     def __init__(self):
         self.tree_util, self.types = self, {}
@@ -185,13 +185,13 @@ def test_a_batch_is_a_pytree_once_jax_is_loaded(made_jax):
     assert type(again) is Batch and again == {"a": 10, "b": 20}
 
 
-def test_a_program_that_told_jax_itself(made_jax, x):
+def test_a_program_that_registers_batch_itself(made_jax, x):
     made_jax.types[Batch] = "its own"
     assert Fields(x, "id", output="numpy")[[1]]["id"].tolist() == [1]
     assert made_jax.types == {Batch: "its own"}
 
 
-def test_jax_that_another_thread_is_importing(monkeypatch):
+def test_jax_while_another_thread_imports_it(monkeypatch):
     monkeypatch.setattr(batches_module, "_is_pytree", False)
     monkeypatch.setitem(sys.modules, "jax", type(sys)("jax"))
     Batch(a=1)
@@ -221,8 +221,8 @@ def test_unsigned_tokens_are_int64(stored, form):
         values = value if form in ("tensor", "padded") else value.values() if form == "jagged" else value.values
         assert values.dtype is torch.int64 and values.flatten().tolist() == [1, most, 2, most]
         assert torch.nn.Embedding(10, 3)(values.flatten()[:1]).shape == (1, 3)
-        asked = Fields(tokens, tokens=Field(form, dtype=stored))[[1]]["tokens"]
-        assert (asked.values if form == "ragged" else asked).dtype is getattr(torch, stored)
+        converted = Fields(tokens, tokens=Field(form, dtype=stored))[[1]]["tokens"]
+        assert (converted.values if form == "ragged" else converted).dtype is getattr(torch, stored)
 
 
 def test_arrays_of_several_unsigned_dtypes():
@@ -242,7 +242,7 @@ def test_arrays_of_several_unsigned_dtypes():
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
-@pytest.mark.parametrize(("records", "form", "wanted"), [
+@pytest.mark.parametrize(("records", "form", "expected"), [
     ([np.arange(1 + i % 3) for i in range(20)], "padded", [[0, 0], [0, 1]]),
     ([[i] * (i % 3) for i in range(20)], "padded", [[0], [1]]), ([torch.arange(3)] * 20, "tensor", [[0, 1, 2]] * 2),
     (list(range(20)), "tensor", [0, 1]), ([i / 2 for i in range(20)], "tensor", [0, 0.5]),
@@ -250,17 +250,17 @@ def test_arrays_of_several_unsigned_dtypes():
     ([b"a", b""] * 10, "bytes", [[97], []]), ([(i, i + 1) for i in range(20)], "tensor", [[0, 1], [1, 2]]),
     ([None if i else 5 for i in range(20)], Field(missing="mask"), [5, 0])
 ])  # fmt: skip
-def test_a_name_is_for_the_whole_record_where_it_has_no_fields(records, form, wanted, compression):
+def test_a_name_is_the_whole_record_if_records_have_no_fields(records, form, expected, compression):
     with RecordList(records, compression=compression) as x:
-        assert plain(Fields(x, value=form)[[0, 1]])["value"] == wanted
+        assert plain(Fields(x, value=form)[[0, 1]])["value"] == expected
         if form in ("tensor", "text"):
-            assert plain(Fields(x, "any name")[[0, 1]])["any name"] == wanted
+            assert plain(Fields(x, "any name")[[0, 1]])["any name"] == expected
         explicit = form if isinstance(form, str) else form.form
-        more = {} if isinstance(form, str) else form._given()
-        assert plain(Fields(x, value=Field(explicit, field=(), **more))[[0, 1]])["value"] == wanted
+        more = {} if isinstance(form, str) else form._non_defaults()
+        assert plain(Fields(x, value=Field(explicit, field=(), **more))[[0, 1]])["value"] == expected
 
 
-def test_a_wrong_name_of_a_field_stays_an_error():
+def test_a_wrong_field_name_is_an_error():
     for records in ([{"a": 1}] * 9, [{"a": 1}, {"b": [1]}] * 9, [None, {"a": 1}] * 9):
         with RecordList(records) as x, pytest.raises(KeyError, match="no field 'tokens'"):
             Fields(x, "tokens")

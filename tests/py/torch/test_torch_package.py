@@ -1,4 +1,4 @@
-"""recstore.torch: what importing it needs and loads, and its names."""
+"""The import of recstore.torch, and its names."""
 
 import pytest
 import waiting
@@ -29,13 +29,13 @@ for name in recstore.torch.__all__:
     assert run(code, tmp_path).split() == ["Batch", "Field", "Fields", "Ragged"]  # what `output="numpy"` needs
 
 
-def test_a_star_import_leaves_pytorch_alone(tmp_path):
+def test_a_star_import_does_not_import_pytorch(tmp_path):
     pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     code = "import recstore, torch\nprint(recstore.torch.__name__)\nfrom recstore import *\nprint(torch.__name__)"
     assert run(code, tmp_path).split() == ["recstore.torch", "torch"]
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     import recstore.torch
 

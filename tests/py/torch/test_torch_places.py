@@ -1,4 +1,4 @@
-"""A sampler under Lightning, imitated by the parts of its loops that a sampler looks at; tests/real has Lightning itself."""
+"""A sampler under Lightning, with a fake of the parts of its loops that a sampler inspects; tests/real has Lightning itself."""
 
 import sys
 import types
@@ -37,8 +37,8 @@ class EpochLoop:
 
 
 class FitLoop:
-    def __init__(self, *how):
-        self.epoch_loop = EpochLoop(*how)
+    def __init__(self, *progress):
+        self.epoch_loop = EpochLoop(*progress)
 
     def setup(self, loader):
         return iter(loader)
@@ -70,7 +70,7 @@ def loops(request, monkeypatch):
 
 
 class Indices(torch.utils.data.Dataset):
-    """Gives what it is asked for."""
+    """Returns its index."""
 
     def __len__(self):
         return N
@@ -90,11 +90,11 @@ def warned(call, *arguments):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call(*arguments)
-    return [one.category for one in caught]
+    return [warning.category for warning in caught]
 
 
 @pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
-def test_going_on_in_the_middle_without_a_state(loops, make):
+def test_resuming_in_the_middle_of_an_epoch_without_a_state(loops, make):
     assert warned(loops.Epoch(3, 15, True).run, make()) == [UserWarning]
     loader = DataLoader(Indices(), batch_size=None, sampler=make(), num_workers=0)
     assert warned(loops.Epoch(1, float("inf"), True).run, loader) == [UserWarning]
@@ -111,10 +111,10 @@ def test_a_loaded_state_is_silent(loops, make):
 
 
 @pytest.mark.parametrize(
-    "how", [(0, 15, True), (15, 15, True), (3, 15, False)], ids=["begins", "at the end", "later epoch"]
+    "progress", [(0, 15, True), (15, 15, True), (3, 15, False)], ids=["begins", "at the end", "later epoch"]
 )
-def test_no_other_epoch_warns(loops, how):
-    assert warned(loops.Epoch(*how).run, ShuffleSampler(N)) == []
+def test_no_other_epoch_warns(loops, progress):
+    assert warned(loops.Epoch(*progress).run, ShuffleSampler(N)) == []
 
 
 def test_validation_does_not_warn(loops):
@@ -122,7 +122,7 @@ def test_validation_does_not_warn(loops):
     assert warned(loops.Epoch(3, 15, True).run, [], validation) == []
 
 
-def test_workers_that_ask_ahead(loops):
+def test_workers_that_draw_ahead(loops):
     with RecordList({"id": i} for i in range(N)) as x:
         fields = Fields(x, "id")
         sampler = BatchSampler(ShuffleSampler(x), 4)
@@ -130,7 +130,7 @@ def test_workers_that_ask_ahead(loops):
         assert warned(loops.Fit(3, 15, True).setup, loader) == [UserWarning]
 
 
-def test_a_loader_goes_on(loops):
+def test_a_loader_resumes(loops):
     with RecordList({"id": i} for i in range(N)) as x:
         first = Loader(Fields(x, "id"), batch_size=4, shuffle=True)
         next(iter(first))

@@ -1,5 +1,5 @@
-"""ReadAhead: results of threads in order, a bounded number ahead, and no thread that outlives its use. Threads wait for
-each other by events; the deadlines only end a test that hangs."""
+"""ReadAhead: results in order, a bounded number ahead, and threads that end with it. Threads wait for
+each other with events; the deadlines only end a test that hangs."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ from recstore.torch.read_ahead import ReadAhead
 
 
 class Drawing:
-    """An iterable of numbers that notes how many were drawn."""
+    """An iterable of numbers that counts how many were drawn."""
 
     def __init__(self, n):
         self.n = n
@@ -41,13 +41,13 @@ def square(i):
 # ---- Results ----
 
 
-def test_nothing_piles_up_where_results_wait_for_the_caller():
+def test_the_queue_stays_short_while_results_wait():
     with_time = ReadAhead(square, range(200), ahead=4)
     for i, result in enumerate(with_time):
         assert result == i * i
         while len(with_time._shared.results) < min(4, 199 - i):
             threading.Event().wait(0.001)
-        assert with_time._shared.came.qsize() <= 5
+        assert with_time._shared.arrivals.qsize() <= 5
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2, 7, 100])
@@ -57,10 +57,10 @@ def test_all_results_in_order(ahead, count, n):
     it = ReadAhead(square, range(n), ahead, count)
     assert list(it) == [i * i for i in range(n)]
     assert threads() == []
-    assert list(it) == []  # it stays at its end
+    assert list(it) == []  # stays exhausted
 
 
-def test_order_is_kept_where_a_later_read_ends_first():
+def test_order_is_kept_if_a_later_read_ends_first():
     second_done = threading.Event()
 
     def read(i):
@@ -85,7 +85,7 @@ def test_the_number_ahead_is_bounded(ahead):
     assert orders.drawn == 20 + ahead
 
 
-def test_threads_start_with_the_first_next_and_no_more_than_there_is_to_do():
+def test_threads_start_with_the_first_next_and_no_more_than_needed():
     it = ReadAhead(square, range(10), ahead=2, threads=8)
     assert threads() == []
     next(it)
@@ -95,11 +95,11 @@ def test_threads_start_with_the_first_next_and_no_more_than_there_is_to_do():
 
 
 def test_without_reading_ahead_the_caller_reads():
-    found = list(ReadAhead(lambda i: threading.current_thread(), range(3), ahead=0))
-    assert found == [threading.current_thread()] * 3
+    threads_used = list(ReadAhead(lambda i: threading.current_thread(), range(3), ahead=0))
+    assert threads_used == [threading.current_thread()] * 3
 
 
-def test_two_at_once():
+def test_two_iterators_at_once():
     a, b = ReadAhead(square, range(9)), ReadAhead(square, range(9), threads=2, ahead=4)
     assert list(zip(a, b)) == [(i * i, i * i) for i in range(9)]
     a.close()
@@ -108,14 +108,14 @@ def test_two_at_once():
 
 def test_several_threads_may_take_the_results():
     it = ReadAhead(square, range(400), ahead=4, threads=2)
-    found = []
+    results = []
 
     def take():
-        found.extend(it)
+        results.extend(it)
 
     takers = [threading.Thread(target=take) for _ in range(4)]
     together(takers)
-    assert sorted(found) == [i * i for i in range(400)]
+    assert sorted(results) == [i * i for i in range(400)]
 
 
 class Result:
@@ -124,9 +124,9 @@ class Result:
 
 def test_no_thread_keeps_a_result_alive():
     it = ReadAhead(lambda i: Result(), range(3), ahead=1)
-    kept = [weakref.ref(next(it)) for _ in range(3)]
+    results = [weakref.ref(next(it)) for _ in range(3)]
     gc.collect()
-    assert [ref() for ref in kept] == [None] * 3
+    assert [ref() for ref in results] == [None] * 3
     it.close()
 
 
@@ -153,7 +153,7 @@ def fail_at_three(i):
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5])
-def test_an_error_comes_in_its_turn_and_the_rest_after_it(ahead):
+def test_an_error_is_raised_in_order_and_the_rest_follows(ahead):
     it = ReadAhead(fail_at_three, range(6), ahead, threads=2)
     assert [next(it) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError, match="three") as caught:
@@ -171,13 +171,13 @@ def test_any_kind_of_exception_reaches_the_caller(kind):
 
 
 @pytest.mark.parametrize("ahead", [0, 2])
-def test_a_stop_iteration_of_the_function_does_not_end_the_loop_in_silence(ahead):
+def test_a_stop_iteration_in_the_function_is_an_error(ahead):
     it = ReadAhead(lambda i: next(iter(())), range(3), ahead)
     pytest.raises(RuntimeError, lambda: list(it)).match("reading a record raised StopIteration")
 
 
 @pytest.mark.parametrize("ahead", [0, 2, 9])
-def test_an_error_of_the_orders_comes_after_the_results_before_it(ahead):
+def test_an_error_in_the_orders_comes_after_the_results_before_it(ahead):
     def orders():
         yield from range(3)
         raise OSError("no more")
@@ -188,7 +188,7 @@ def test_an_error_of_the_orders_comes_after_the_results_before_it(ahead):
     assert list(it) == []
 
 
-def test_an_error_of_begin_is_that_of_a_result():
+def test_an_error_in_begin_is_raised_for_a_result():
     failures = [OSError("no device")]
 
     def begin():
@@ -216,7 +216,7 @@ def test_a_thread_that_cannot_start_loses_no_order(monkeypatch):
 
 
 def test_an_interrupted_wait_loses_no_result():
-    """Ctrl-C while the caller waits: what comes next is what would have come."""
+    """After Ctrl-C during a wait, next() returns the result that was waited for."""
     interrupted = threading.Event()
 
     def read(i):
@@ -226,18 +226,18 @@ def test_an_interrupted_wait_loses_no_result():
         return i
 
     it = ReadAhead(read, range(4), ahead=1)
-    found = []
+    results = []
     with pytest.raises(KeyboardInterrupt):
         while True:
-            found.append(next(it))
+            results.append(next(it))
     interrupted.set()
-    assert found + list(it) == [0, 1, 2, 3]
+    assert results + list(it) == [0, 1, 2, 3]
 
 
 # ---- Ends ----
 
 
-def test_close_ends_the_threads_and_later_calls_say_so():
+def test_close_ends_the_threads_and_next_raises():
     it = ReadAhead(square, range(100), ahead=4, threads=3)
     next(it)
     it.close()
@@ -290,7 +290,7 @@ def test_an_exception_in_the_loop_ends_the_threads():
     assert all_ended()
 
 
-def test_it_may_be_collected_within_one_of_its_threads():
+def test_collected_within_one_of_its_threads():
     holder, ready = [], threading.Event()
 
     def read(i):
@@ -305,7 +305,7 @@ def test_it_may_be_collected_within_one_of_its_threads():
     assert all_ended() and holder == []
 
 
-def test_it_may_be_collected_in_a_cycle():
+def test_collected_in_a_cycle():
     it = ReadAhead(square, range(50), ahead=3)
     next(it)
     it.itself = it
@@ -314,7 +314,7 @@ def test_it_may_be_collected_in_a_cycle():
     assert all_ended()
 
 
-def test_close_within_a_read_does_not_wait_for_itself():
+def test_close_within_a_read_does_not_deadlock():
     def read(i):
         it.close()
         return i
@@ -334,15 +334,15 @@ def python(code, folder, status=0):
     return done.stdout.split(), done.stderr
 
 
-def test_the_program_may_end_with_iterators_unfinished(tmp_path):
+def test_the_program_exits_with_unfinished_iterators(tmp_path):
     code = """
-kept = [ReadAhead(lambda i: i, range(1000), ahead=3, threads=2) for _ in range(3)]
-print([next(it) for it in kept] == [0, 0, 0])
+iterators = [ReadAhead(lambda i: i, range(1000), ahead=3, threads=2) for _ in range(3)]
+print([next(it) for it in iterators] == [0, 0, 0])
 """
     assert python(code, tmp_path) == (["True"], "")
 
 
-def test_the_program_may_end_while_a_read_runs(tmp_path):
+def test_the_program_exits_during_a_read(tmp_path):
     code = """
 began, go = threading.Event(), threading.Event()
 def read(i):
@@ -358,7 +358,7 @@ began.wait()
     assert python(code, tmp_path) == (["0"], "")
 
 
-def test_the_end_of_the_program_waits_for_a_read_that_runs(tmp_path):
+def test_exit_waits_for_a_running_read(tmp_path):
     code = """
 import atexit
 began, go = threading.Event(), threading.Event()
@@ -393,13 +393,13 @@ if os.fork() == 0:
     try:
         next(it)
     except RuntimeError as error:
-        print("forked" in str(error), flush=True)
+        print("parent" in str(error), flush=True)
     it.close()
     print(sum(ReadAhead(lambda i: i, range(100))), threading.active_count(), flush=True)
     own = ReadAhead(lambda i: i, range(100))
     next(own)
     del it
-    sys.exit(7)  # with its own one unfinished
+    sys.exit(7)  # with its own iterator unfinished
 _, status = os.wait()
 print(os.waitstatus_to_exitcode(status))
 it._lock.release()
@@ -408,7 +408,7 @@ print(sum(it))
     assert python(code, tmp_path) == (["True", "4950", "1", "7", "4950"], "")
 
 
-def test_after_the_threads_were_ended_at_exit(tmp_path):
+def test_next_after_exit_stopped_the_threads(tmp_path):
     code = """
 import atexit
 from recstore.errors import ClosedError
@@ -430,8 +430,8 @@ next(it)
     assert python(code, tmp_path) == ("this iterator was closed at the end of the program".split(), "")
 
 
-def test_no_thread_starts_while_the_interpreter_ends(monkeypatch):
-    """It would never run, and start() would wait for it."""
+def test_no_thread_starts_during_interpreter_shutdown(monkeypatch):
+    """It would never run, and start() would hang."""
     monkeypatch.setattr(sys, "is_finalizing", lambda: True)
     callers = []
     reading = ReadAhead(lambda i: callers.append(threading.current_thread()) or i, range(9), ahead=3, threads=2)

@@ -1,4 +1,5 @@
-"""What is decided when a Fields is made: forms, dtypes, shapes, names of categories, and the errors for fields that become no batch."""
+"""The decisions of the constructor of Fields: forms, dtypes, shapes, names of categories, and the errors for fields that cannot become
+a batch."""
 
 import datetime
 
@@ -18,8 +19,8 @@ def test_default_forms():
         f = Fields(x, "id", "score", "flag", "box", "grid", "array", "big_endian", "name", "raw", "camera.id")
         batch = f[[2, 1]]
     assert type(batch) is Batch
-    told = {name: (value.dtype, tuple(value.shape)) for name, value in batch.items() if isinstance(value, torch.Tensor)}
-    assert told == {
+    tensors = {name: value for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    assert {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()} == {
         "id": (torch.int64, (2,)), "score": (torch.float32, (2,)), "flag": (torch.bool, (2,)),
         "box": (torch.float32, (2, 4)), "grid": (torch.int64, (2, 2, 3)), "array": (torch.int16, (2, 2, 3)),
         "big_endian": (torch.int32, (2, 2)), "camera.id": (torch.int64, (2,))
@@ -29,7 +30,7 @@ def test_default_forms():
     assert batch["big_endian"].tolist() == [[2, 2], [1, 2]]
 
 
-def test_the_default_dtype_is_that_of_torch_when_the_fields_are_made():
+def test_the_default_dtype_is_torchs_when_the_fields_are_made():
     with RecordList([{"a": 0.1}, {"a": 2}]) as x:
         torch.set_default_dtype(torch.float64)
         try:
@@ -80,24 +81,24 @@ def test_records_that_are_numbers_or_lists():
 
 
 @pytest.mark.parametrize(("names", "forms", "error", "message"), [
-    ([], {}, TypeError, r"name the fields of a batch: Fields\(x, 'id', 'big', 'score'\)"),
+    ([], {}, TypeError, r"name the fields of a batch: Fields\(x, 'id', 'big', 'score', ...\)"),
     (["id", "id"], {}, ValueError, "'id' is named twice"),
     (["id"], {"id": "tensor"}, ValueError, "'id' is named twice"),
-    ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "the entry 'tokens_lengths'"),
-    ([["id", "score"]], {}, TypeError, r"arguments of their own: write Fields\(x, 'id', 'score'\), not a list"),
+    ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "an entry 'tokens_lengths'"),
+    ([["id", "score"]], {}, TypeError, r"write Fields\(x, 'id', 'score'\), not a list"),
     (["idd"], {}, KeyError, "no field 'idd'.*'id' is meant"), ([3], {}, TypeError, r"name=Field\(field=3\)"),
-    ([], {"id": 3}, TypeError, "id= is a form"), ([], {"id": "paded"}, ValueError, "'padded' is meant"),
+    ([], {"id": 3}, TypeError, "id= must be a form"), ([], {"id": "paded"}, ValueError, "'padded' is meant"),
     ([], {"name": "tensor"}, TypeError, "'name' has text.*name='text', 'bytes' or 'category'"),
-    (["camera"], {}, TypeError, r"'camera' has .*'camera.id', or camera='object'"),
-    (["polygons"], {}, ValueError, "'polygons' has lists of several lengths.*polygons='jagged'"),
-    (["tokens"], {}, ValueError, "'tokens' has lists of several lengths.*tokens='jagged', 'ragged' or 'padded'"),
-    (["curve"], {}, ValueError, "'curve' has lists of several lengths"),
-    ([], {"id": "padded"}, TypeError, "'id' has numbers and no lists"),
+    (["camera"], {}, TypeError, r"'camera' has .*'camera.id', or write camera='object'"),
+    (["polygons"], {}, ValueError, "'polygons' has lists of different lengths.*polygons='jagged'"),
+    (["tokens"], {}, ValueError, "'tokens' has lists of different lengths.*tokens='jagged', 'ragged' or 'padded'"),
+    (["curve"], {}, ValueError, "'curve' has lists of different lengths"),
+    ([], {"id": "padded"}, TypeError, "'id' has numbers.*id='tensor'"),
     ([], {"polygons": Field("padded", length=8)}, TypeError, r"lists of lists.*length=\(16, None\)"),
     ([], {"tokens": Field("padded", length=(8, 8))}, TypeError, "'tokens' has lists: give length=16"),
-    ([], {"polygons": Field("packed", length=8)}, TypeError, "'packed' takes lists of tokens"),
+    ([], {"polygons": Field("packed", length=8)}, TypeError, "'packed' is for lists of tokens"),
     ([], {"score": "category"}, TypeError, "names are str, int or bool, not float"),
-    ([], {"box": "category"}, TypeError, "'box' is no category")
+    ([], {"box": "category"}, TypeError, "'box' cannot be a category")
 ])  # fmt: skip
 def test_bad_fields(x, names, forms, error, message):
     pytest.raises(error, lambda: Fields(x, *names, **forms)).match(message)
@@ -113,15 +114,15 @@ def test_no_records():
 
 
 def test_records_that_do_not_fit_later():
-    """Self-describing values: samples decide, and a later record that differs is named, with what to write."""
+    """With self-describing values a sample decides. The error for a record that differs names the record and the remedy."""
     n = 4000
     records = [{"a": [1, 2], "n": i, "t": [[1, 2]]} for i in range(n)]
     records[17] = {"a": [1, 2, 3], "n": 0.5, "t": [[1, 2, 3]]}
     with RecordList(records, compression="none") as x:
         f = Fields(x, "a")
         assert f[[0, 1]]["a"].shape == (2, 2)
-        told = "'a' of record 17 .*'a' is tensor int64 .B, 2. in this Fields: give it another form, dtype= or row="
-        pytest.raises(ValueError, lambda: f[[3, 17]]).match(told)
+        message = "'a' of record 17 .*'a' is tensor int64 .B, 2. in this Fields: give it another form, dtype= or row="
+        pytest.raises(ValueError, lambda: f[[3, 17]]).match(message)
         pytest.raises(ValueError, lambda: Fields(x, "n")[[17]]).match("'n' of record 17 .*0.5.*dtype=")
         pytest.raises(ValueError, lambda: Fields(x, t="jagged")[[17]]).match("'t' of record 17")
         assert Fields(x, t=Field("ragged", row=()))[[17]]["t"].values.offsets.tolist() == [0, 3]
@@ -138,7 +139,7 @@ def test_other_values():
 
 def test_mixed_values():
     with RecordList([{"a": 1}, {"a": [1]}, {"a": [[1]]}]) as x:
-        pytest.raises(ValueError, lambda: Fields(x, "a")).match("lists of several depths")
+        pytest.raises(ValueError, lambda: Fields(x, "a")).match("lists of different depths")
     with RecordList([{"a": [1]}, {"a": "text"}]) as x:
         pytest.raises(TypeError, lambda: Fields(x, a="jagged")).match("'a' has text in some records.*x.filter")
     with RecordList([{"a": []}, {"a": []}]) as x:
@@ -146,19 +147,19 @@ def test_mixed_values():
         assert Fields(x, a=Field("ragged", dtype="int8"))[[0]]["a"].values.shape == (0,)
 
 
-def test_inner_lists_without_an_element():
-    """They tell no length, and others may have elements."""
+def test_empty_inner_lists():
+    """They do not fix a length, since other records may have elements."""
     with RecordList([{"a": [[], []], "n": np.zeros((3, 0)), "b": []}] * 2) as x:
         ragged = Fields(x, a=Field("ragged", dtype="int64"))[[0, 1]]["a"]
         assert ragged.values.offsets.tolist() == [0] * 5 and ragged.offsets.tolist() == [0, 2, 4]
         assert Fields(x, n="padded")[[1]]["n"].shape == (1, 3, 0)
         for name in ("a", "n", "b"):
-            with pytest.raises(ValueError, match=rf"'{name}' has lists or arrays without an element.*{name}='ragged'"):
+            with pytest.raises(ValueError, match=rf"'{name}' has empty lists or arrays.*{name}='ragged'"):
                 Fields(x, **{name: Field(dtype="int64")})
 
 
 def test_a_record_dataset_refuses_a_field_that_no_record_has():
-    """Where the schemas tell; the records of a view without schemas, and groups, are read without the question."""
+    """If the schemas show it. A view without schemas, and groups, are read without a check."""
     x = RecordList({"id": i, "name": f"{i}.jpg"} for i in range(1000))
     with pytest.raises(KeyError, match="no record has the field 'nam'; there are: 'id', 'name'; 'name' is meant"):
         RecordDataset(x, fields=["id", "nam"])

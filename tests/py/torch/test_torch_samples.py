@@ -1,4 +1,4 @@
-"""Samples of recstore.torch.Fields, and how they become a batch: by one read, or by value."""
+"""Samples of recstore.torch.Fields, and their batches, made by one read or by value."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_a_sample_has_no_batch_dimension(x):
     assert sample["id"].shape == ()
     assert sample["box"].shape == (4,)
     assert sample["tokens"].tolist() == list(range(7))
-    assert [one.tolist() for one in sample["polygons"]] == record(7)["polygons"]
+    assert [polygon.tolist() for polygon in sample["polygons"]] == record(7)["polygons"]
     assert sample["packed"].tolist() == list(range(7))
     assert (sample["name"], sample["thing"]) == (record(7)["name"], record(7)["camera"])
     assert sample["some_mask"].item() is True
@@ -31,13 +31,13 @@ def test_a_sample_has_no_batch_dimension(x):
 
 @pytest.mark.parametrize("indices", [ORDER, [4], [3, 6, 9], []])
 def test_samples_join_to_the_same_batch(x, indices):
-    """Where samples pass through other datasets, they are joined by value."""
+    """Samples that pass through other datasets are joined by value."""
     f = everything(x)
     assert_same(f.collate([f[i] for i in indices]), f[indices])
     assert_same(f.collate(f.__getitems__(indices)), f[indices])
 
 
-def test_samples_that_were_changed_keep_the_change(x):
+def test_changed_samples_keep_their_changes(x):
     f = Fields(x, "id", tokens="padded")
     samples = [f[i] for i in (4, 2)]
     for sample in samples:
@@ -48,11 +48,11 @@ def test_samples_that_were_changed_keep_the_change(x):
     assert batch["extra"].shape == (2, 2)
 
 
-def test_collate_refuses_what_the_read_refuses(x):
+def test_collate_raises_like_the_read(x):
     f = Fields(x, tokens=Field("padded", length=3))
     g = Fields(x, tokens="jagged")
     pytest.raises(ValueError, lambda: f[[9]]).match("tokens.*more than")
-    with pytest.raises(ValueError, match="'tokens' of a sample has 9 elements, more than the length of 3"):
+    with pytest.raises(ValueError, match="'tokens' of a sample has 9 elements, more than length=3"):
         f.collate([g[9]])
     cut = Fields(x, tokens=Field("padded", length=3, truncate=True))
     assert cut.collate([g[9], g[1]])["tokens"].tolist() == [[0, 1, 2], [0, 0, 0]]
@@ -69,7 +69,7 @@ def test_through_subset_and_concat(x):
 
 
 class Doubling:
-    """A dataset of a user's own, which hands on what it does not know."""
+    """A user's dataset that forwards unknown attributes."""
 
     def __init__(self, dataset):
         self.dataset = dataset
@@ -92,7 +92,7 @@ def test_batches_of_indices_need_batch_size_none(x, batch):
             next(iter(data.DataLoader(dataset, sampler=[batch])))
 
 
-def test_a_wrapper_is_not_passed_by(x):
+def test_a_wrapper_is_not_bypassed(x):
     f = Fields(x, "id", "box")
     batch = next(iter(data.DataLoader(Doubling(f), batch_size=3, collate_fn=f.collate)))
     assert batch["id"].tolist() == [0, 2, 4]
@@ -104,8 +104,8 @@ def test_the_samples_of_a_loader_are_dicts_for_other_collate_functions(x):
     assert_same(dict(batch), dict(f[:3]))
     samples = f.__getitems__([1, 2, 3])
     assert len(samples) == 3
-    assert [one["id"].item() for one in samples] == [1, 2, 3]
-    assert [one["id"].item() for one in samples[1:]] == [2, 3]
+    assert [sample["id"].item() for sample in samples] == [1, 2, 3]
+    assert [sample["id"].item() for sample in samples[1:]] == [2, 3]
     pytest.raises(IndexError, lambda: samples[3])
 
 

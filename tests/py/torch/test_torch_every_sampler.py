@@ -1,0 +1,117 @@
+"""The behavior that all samplers of recstore.torch share: ranks, resuming, pickles."""
+
+import copy
+import itertools
+import pickle
+
+import numpy
+import pytest
+
+import recstore
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from sampler_ranks import in_turn, no_ranks  # noqa: E402, F401
+
+from recstore.torch import (  # noqa: E402
+    BatchSampler,
+    GroupSampler,
+    LengthBatchSampler,
+    ShardSampler,
+    ShuffleSampler,
+    WeightedSampler,
+)
+from recstore.torch.epochs import IndexSampler  # noqa: E402
+
+LABELS = recstore.RecordList({"label": i % 3} for i in range(30)).field("label")
+MAKERS = {
+    "shuffle": lambda **options: ShuffleSampler(20, seed=3, **options),
+    "weights": lambda **options: WeightedSampler([1, 2, 3] * 5, 12, seed=4, **options),
+    "no replacement": lambda **options: WeightedSampler([1, 2, 3] * 5, 12, seed=4, replacement=False, **options),
+    "classes": lambda **options: WeightedSampler("balanced", 12, classes=["a", "b", "a"], seed=4, **options),
+    "field": lambda **options: WeightedSampler("balanced", 12, classes=LABELS, seed=4, **options),
+    "lengths": lambda **options: LengthBatchSampler([1 + i * 37 % 400 for i in range(150)], 700, seed=5, **options),
+    "groups": lambda **options: GroupSampler([i * i % 7 for i in range(150)], 6, seed=5, **options),
+    "shards": lambda **options: ShardSampler(20, boundaries=[5, 5, 13, 20], window=2, seed=3, **options),
+}
+EMPTY = {
+    "shuffle": lambda **options: ShuffleSampler(0, **options),
+    "no elements": lambda **options: ShuffleSampler(numpy.empty(0), **options),
+    "weights": lambda **options: WeightedSampler([], **options),
+    "no samples": lambda **options: WeightedSampler([0, 0], 0, **options),
+    "no replacement": lambda **options: WeightedSampler([], replacement=False, **options),
+    "classes": lambda **options: WeightedSampler("balanced", classes=[], **options),
+    "lengths": lambda **options: LengthBatchSampler([], 8, **options),
+    "groups": lambda **options: GroupSampler([], 8, **options),
+    "field": lambda **options: GroupSampler(recstore.RecordList([]).field("a"), 8, **options),
+    "no shards": lambda **options: ShardSampler(0, boundaries=[], nodes=2, **options),
+    "empty shards": lambda **options: ShardSampler(0, boundaries=[0, 0, 0], **options),
+}
+every_sampler = pytest.mark.parametrize("name", MAKERS)
+
+
+def items_of(sampler):
+    return [item if type(item) is int else item.tolist() for item in sampler]
+
+
+@every_sampler
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_ranks_divide_the_items(name, drop_last):
+    make = MAKERS[name]
+    whole = items_of(make(drop_last=drop_last))
+    for world_size in (1, 2, 3, 4, 8):
+        samplers = [make(rank=rank, world_size=world_size, drop_last=drop_last) for rank in range(world_size)]
+        shares = [items_of(sampler) for sampler in samplers]
+        assert {len(share) for share in shares} == {len(sampler) for sampler in samplers}
+        assert len({len(share) for share in shares}) == 1
+        taken = in_turn(shares)
+        assert len(taken) == len(whole) // world_size * world_size if drop_last else 0 <= len(taken) - len(whole) < 8
+        assert taken[: len(whole)] == whole[: len(taken)]
+        if name != "shards":  # there a rank repeats a record of its own
+            assert taken == (whole * 2)[: len(taken)]
+
+
+@every_sampler
+def test_resume_on_other_ranks(name):
+    make = MAKERS[name]
+    whole = items_of(make())
+    for before, after in itertools.product((1, 2, 3), repeat=2):
+        for steps in range(0, -(-len(whole) // before) + 1, 2):
+            sampler = make(rank=0, world_size=before)
+            list(itertools.islice(sampler, steps))
+            state = sampler.state_dict()
+            assert state["consumed"] == min(steps * before, len(whole))
+            shares = []
+            for rank in range(after):
+                later = make(rank=rank, world_size=after)
+                later.load_state_dict(state)
+                later.set_epoch(0)
+                shares.append(items_of(later))
+            rest = whole[steps * before :]
+            assert in_turn(shares)[: len(rest)] == rest
+
+
+@every_sampler
+def test_pickled_and_copied(name):
+    sampler = MAKERS[name](rank=1, world_size=2)
+    sampler.set_epoch(2)
+    list(itertools.islice(sampler, 4))
+    copies = [pickle.loads(pickle.dumps(sampler)), copy.deepcopy(sampler)]
+    if isinstance(sampler, IndexSampler):
+        copies.append(pickle.loads(pickle.dumps(BatchSampler(sampler, 3))).sampler)
+    state, whole = sampler.state_dict(), items_of(sampler)
+    assert state["consumed"] == 8
+    for twin in copies:
+        assert twin.state_dict() == state and items_of(twin) == whole
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("options", [{}, {"rank": 1, "world_size": 3}, {"drop_last": True}], ids=str)
+def test_no_records(name, options):
+    sampler = EMPTY[name](**options)
+    assert items_of(sampler) == [] and len(sampler) == sampler.total_size == 0
+    if isinstance(sampler, IndexSampler):
+        assert list(BatchSampler(sampler, 4)) == []
+    assert sampler.state_dict()["consumed"] == 0
+    sampler.load_state_dict(sampler.state_dict())
+    assert items_of(sampler) == []
