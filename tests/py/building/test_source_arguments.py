@@ -53,7 +53,7 @@ class Exchanged:
 def test_a_table_without_arrow_is_refused():
     with pytest.raises(TypeError, match="RecordList\\(rows, an iterable with a dict for each row\\)"):
         RecordList(Exchanged())
-    with pytest.raises(TypeError, match="build returned an Exchanged, a table: let it return rows, an iterable"):
+    with pytest.raises(TypeError, match="an Exchanged, a table; return rows, an iterable"):
         recstore.shared("test-sources", Exchanged, fingerprint="1")
     assert recstore.names.list("test-sources") == []
 

@@ -36,7 +36,7 @@ def test_a_field_as_an_index(x, index, expected):
         code = re.search(r"x\.fields?\(.*?\)", text)[0]
         assert eval(code, {"x": view}).to_list() == want
     assert "x.fields('id', ...)" in error(TypeError, lambda: x[["id", "label"]])
-    assert error(TypeError, lambda: x[2:]["lable"]).endswith("; 'label' is meant, perhaps")
+    assert error(TypeError, lambda: x[2:]["lable"]).endswith("; did you mean 'label'?")
     assert "meant" not in error(TypeError, lambda: x["label"])
     assert "field" not in error(TypeError, lambda: x[1.5])
     assert "field" not in error(TypeError, lambda: x.field("id")["a"])
