@@ -387,7 +387,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         ({'id': 'Q4', 'kind': 0}, 4)
         """
         self._require()
-        selection, indexes = self.selection, saved_indexes.wanted(index_by, group_by)
+        selection, indexes = self.selection, saved_indexes.indexes_of(index_by, group_by)
         segment = selection.segment if self.projection is None and not selection.describe() else None
         if segment is not None and not segment.is_mapping:
             saving.write_segment(segment, path, indexes)

@@ -271,14 +271,14 @@ def test_sixteen_indexes_are_the_most(tmp_path):
 
 
 def test_wanted():
-    pairs = saved_indexes.wanted(["a", "b.c", ("a",), ("b", "c")], ("b", "c"))
+    pairs = saved_indexes.indexes_of(["a", "b.c", ("a",), ("b", "c")], ("b", "c"))
     assert [(kind, path.names) for kind, path in pairs] == [
         (1, (("a",),)),
         (1, ("b.c",)),
         (1, (("b",), ("c",))),
         (2, (("b",), ("c",))),
     ]
-    assert saved_indexes.wanted() == ()
+    assert saved_indexes.indexes_of() == ()
 
 
 # ---- Information, closing, other processes ----

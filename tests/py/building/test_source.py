@@ -230,7 +230,7 @@ class Returning(sources.Source):
 def test_mistakes_in_a_source_are_named():
     with pytest.raises(TypeError, match=r"append_to\(\) of a Returning returned a generator; it appends the records"):
         RecordList(Returning())
-    with pytest.raises(NotImplementedError, match=r"Source has no append_to\(builder\)"):
+    with pytest.raises(NotImplementedError, match=r"Source does not define append_to\(builder\)"):
         RecordList(sources.Source())
     with pytest.raises(EncodeError, match="record 1: .*cannot store object"):
         RecordList(Bad())
@@ -303,7 +303,7 @@ def test_files_may_be_one_path(tmp_path):
     (tmp_path / "a").write_text("")
     with RecordList(One()) as x:
         assert x[:] == [1]
-    pytest.raises(ValueError, lambda: One().save(tmp_path / "a")).match("is read")
+    pytest.raises(ValueError, lambda: One().save(tmp_path / "a")).match("overwrite its own source")
 
 
 def test_a_where_of_an_installed_package_tells_its_closure(tmp_path, monkeypatch):

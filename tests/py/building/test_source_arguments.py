@@ -92,9 +92,7 @@ class Reader:
 
 
 def test_a_function_is_to_be_called():
-    with pytest.raises(
-        TypeError, match=r"a function, which has to be called first: write RecordList\(load_annotations\(\)\)"
-    ):
+    with pytest.raises(TypeError, match=r"a function; call it first: write RecordList\(load_annotations\(\)\)"):
         RecordList(load_annotations)
     with pytest.raises(TypeError, match=r"write RecordList\(function\(\)\)"):
         RecordList(lambda: ROWS)

@@ -119,14 +119,14 @@ def test_a_pickled_value_that_may_not_be_loaded(tmp_path):
     lambda path: recstore.RecordDict({"a": 1, "b": 2}).select(["b"]).save(path),
 ])  # fmt: skip
 def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="the folder to save into does not exist") as caught:
+    with pytest.raises(FileNotFoundError, match="does not exist") as caught:
         save(tmp_path / "missing" / "x.rec")
     assert type(caught.value) is FileNotFoundError and caught.value.filename == str(tmp_path / "missing")
     assert caught.value.errno == errno.ENOENT
     (tmp_path / "file").write_text("")
     caught = pytest.raises(NotADirectoryError, lambda: save(tmp_path / "file" / "x.rec"))
     assert caught.value.filename == str(tmp_path / "file")
-    with pytest.raises(NotADirectoryError, match="a parent of the folder to save into is a file") as caught:
+    with pytest.raises(NotADirectoryError, match="a parent of the target folder") as caught:
         save(tmp_path / "file" / "a" / "b" / "x.rec")
     assert caught.value.filename == str(tmp_path / "file") and "makedirs" not in str(caught.value)
     (tmp_path / "folder").mkdir()

@@ -258,7 +258,7 @@ def test_functions_go_before_what_is_stored_by_itself():
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"cls": 5}, "register takes a class, not int"),
-    ({"cls": dict}, "dict is stored as it is and cannot be registered"),
+    ({"cls": dict}, "dict is stored without registration and cannot be registered"),
     ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
     ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither")
 ], ids=str)  # fmt: skip
@@ -327,8 +327,8 @@ def test_a_class_is_imported_for_a_handle(handle):
     [
         ({"Plain": None}, r"cannot load class kinds\.Plain: it is a NoneType"),
         ({"Plain": ...}, r"cannot load class kinds\.Plain: AttributeError: module 'kinds' has no attribute 'Plain'"),
-        ({"Plain": DictLike}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
-        ({"Plain": Pair}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
+        ({"Plain": DictLike}, r"cannot load class kinds\.Plain: its objects now have state other than attributes"),
+        ({"Plain": Pair}, r"cannot load class kinds\.Plain: its objects now have state other than attributes"),
         ({"Plain": Slotted}, r"cannot load class kinds\.Plain: it has no slot 'extra' now"),
         ({"Color": Pair}, r"kinds\.Color was an enum when it was stored and is not one now"),
         ({"Color": Level}, r"enum kinds\.Color has no member RED now"),

@@ -25,7 +25,7 @@ def _strict(monkeypatch):
     from recstore.values import strict
 
     monkeypatch.setenv("RECSTORE_STRICT", "1")
-    monkeypatch.setattr(strict, "_told", set())
+    monkeypatch.setattr(strict, "_reported", set())
 
 
 @pytest.fixture
