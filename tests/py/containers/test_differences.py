@@ -60,7 +60,7 @@ def test_isinstance_dict(d):
 
 @row("x[i] = v")
 def test_set_item(x, fails):
-    hint = "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
+    hint = "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
     fails(TypeError, f"'RecordList' object does not support item assignment: {ITEM}{hint}", lambda: x.__setitem__(0, 1))
     changed = x[:1] + ["new"] + x[2:]
     assert list(changed) == [x[0], "new", x[2], x[3]]
@@ -105,7 +105,7 @@ def test_sort(x, fails):
 
 @row("x.copy()")
 def test_copy_method(x, fails):
-    hint = "write x[:], or copy.copy(x); records are the caller's own anyway"
+    hint = "write x[:], or copy.copy(x); every read makes new records"
     fails(AttributeError, f"'RecordList' object has no attribute 'copy': {ITEM}{hint}", lambda: x.copy())
 
 
@@ -208,7 +208,7 @@ def test_sorted(n):
 
 @row("random.shuffle(x)")
 def test_shuffle(n, fails):
-    hint = "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
+    hint = "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
     message = f"'RecordList' object does not support item assignment: {ITEM}{hint}"
     fails(TypeError, message, lambda: random.shuffle(n))
     assert sorted(n.shuffled(1)) == [0, 1, 2, 3]
@@ -247,7 +247,7 @@ class Sub(RecordList):
 
 @row("pickle.dumps(Sub(x))")
 def test_pickle_of_a_subclass(n, fails):
-    message = "Sub, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead"
+    message = "Sub, a subclass of RecordList, cannot be pickled: keep a RecordList in an attribute instead"
     with Sub(n) as x, pytest.raises(TypeError) as caught:
         pickle.dumps(x)
     assert str(caught.value) == message

@@ -124,7 +124,7 @@ def test_numpy(n, x, fails):
     with RecordList([[1.5, 2], [3, 4]]) as rows:
         assert np.array_equal(np.array(rows), np.array([[1.5, 2], [3, 4]]))
     if int(np.__version__.partition(".")[0]) >= 2:
-        message = "an array of a RecordList is always a copy: leave copy=False out, or say copy=None"
+        message = "an array of a RecordList is always a copy: leave copy=False out, or write copy=None"
         caught = pytest.raises(ValueError, lambda: np.array(n, copy=False))
         assert str(caught.value) == message
 

@@ -206,7 +206,7 @@ class TestErrors:
         x = Plain(labels=records())
         share(x)
         for store in (x.labels[:5], x.labels.shuffled(1), recstore.RecordList([1, 2]), recstore.RecordList([1, 2])[:1]):
-            with pytest.raises(TypeError, match="it is read-only; build a changed one"):
+            with pytest.raises(TypeError, match="it is read-only; build a changed list"):
                 store[0] = None
 
     def test_a_handle_outside_a_start_says_nothing_of_it(self, monkeypatch):
@@ -215,7 +215,7 @@ class TestErrors:
         report = share(x)
         view = report.store[:200]
         assert len(pickle.dumps(x.labels)) == len(pickle.dumps(view)) <= 300
-        with pytest.raises(TypeError, match="it is read-only; build a changed one"):
+        with pytest.raises(TypeError, match="it is read-only; build a changed list"):
             pickle.loads(pickle.dumps(x.labels))[0] = None
 
     def test_a_forged_name(self):
