@@ -1,6 +1,5 @@
-"""The rows of docs/list-and-dict/, one test each: what differs from list and dict, the exact result or message. The pages are read
-too: their rows are those that are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and they
-name the errors that come."""
+"""The rows of docs/list-and-dict/, with a test of each: the differences from list and dict. The pages have exactly the rows that
+are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and they name the errors."""
 
 import ast
 import collections
@@ -191,7 +190,7 @@ def test_size():
         assert sys.getsizeof(x) < 1000 < x.nbytes
 
 
-# ---- What takes a list ----
+# ---- As an argument in place of a list ----
 
 
 @row("list(x)")
@@ -232,7 +231,7 @@ def test_pickle(x, fails, monkeypatch):
     with pytest.warns(RuntimeWarning) as caught:
         pickle.dump(x, file)
     assert [str(warning.message) for warning in caught] == [text] and caught[0].filename == __file__
-    pickle.dump(x, io.BytesIO())  # once
+    pickle.dump(x, io.BytesIO())  # without a second warning
     assert file.tell() <= 300 and pickle.loads(file.getvalue()) == x
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
     error = pytest.raises(recstore.Error, lambda: pickle.dump(x, file))

@@ -1,5 +1,5 @@
-"""The rows of docs/list-and-dict/ about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning. Exact results and
-messages, as in test_differences.py."""
+"""The rows of docs/list-and-dict/ about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning; see
+test_differences.py."""
 
 import io
 import json

@@ -47,7 +47,7 @@ def test_records_without_names():
         x.fields("a")
 
 
-def test_a_value_that_cannot_be_read_is_there(tmp_path):
+def test_an_unreadable_value_counts_as_a_field(tmp_path):
     RecordList([{"a": 1, "b": object()}], on_unsupported="pickle").save(tmp_path / "x.recs")
     with recstore.open(tmp_path / "x.recs") as x:
         view = x.fields("b")
@@ -60,7 +60,7 @@ def test_a_dict_of_records():
         pytest.raises(KeyError, lambda: d.fields("lable")).match("did you mean 'label'")
 
 
-def test_a_set_of_shards_is_not_asked(tmp_path):
+def test_names_of_a_set_of_shards_are_not_checked(tmp_path):
     writer = recstore.remote.ShardWriter(str(tmp_path))
     writer.commit([writer.write([{"a": 1}]), writer.write([{"b": 1}])])
     with recstore.open(str(tmp_path)) as x:
