@@ -115,9 +115,8 @@ def shared(
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: the most seconds to wait for another process. None: no limit with a build, a minute without one.
         classes, allow_pickle: how this process reads the store, as in :func:`open`.
-        options: the options of a build, as for :class:`recstore.RecordList`, without `name` and `backing`. They are not
-            part of the fingerprint. `arrays` also sets how this process reads. Without `source_or_build` every other
-            option of a build is a TypeError.
+        options: the options of :class:`recstore.RecordList`, without `name` and `backing`. They are not part of the
+            fingerprint. `arrays` also sets how this process reads; without `source_or_build` it is the only one.
 
     Raises the exception of the source or function; BuildError if it was raised in another process, or if the function
     calls `shared` for its own key; WaitTimeoutError; PermissionError if another user owns the segment's path;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import weakref
 
 from recstore._core import native
 from recstore._core.native import TAG_STR1, TAG_TUPLE
@@ -116,18 +115,6 @@ class StoreInfo:
     zero_copy: tuple[str, ...] = ()
     indexes: tuple[SavedIndex, ...] = ()
     fields: tuple[node_sizes.FieldSize, ...] = ()
-
-    def measured(self) -> StoreInfo:
-        """The same figures with `fields`; without them if the store was closed, or the info came from another process.
-        Reads every record. Safe from several threads at once."""
-        segment, store = self.__dict__.get("_source", (lambda: None, 0))
-        segment = segment()
-        if self.fields or segment is None or segment.closed:
-            return self
-        return dataclasses.replace(self, fields=node_sizes.field_sizes(segment, store))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_source"}
 
     def __str__(self) -> str:
         per = self.nbytes / self.records if self.records else 0.0
@@ -298,7 +285,7 @@ def describe(segment: native.Segment, records: int, store: int = 0, fields: bool
         else Table(number, "entries", entries, size, _node(nodes[tree], 0, "entry"))
         for number, (entries, size, tree) in enumerate(segment.tables(store))
     ]  # fmt: skip
-    out = StoreInfo(
+    return StoreInfo(
         records=records,
         nbytes=segment.nbytes,
         backing=segment.backing,
@@ -313,8 +300,6 @@ def describe(segment: native.Segment, records: int, store: int = 0, fields: bool
         indexes=tuple(map(_saved_index, native.saved_indexes(segment))),
         fields=node_sizes.field_sizes(segment, store) if fields else (),
     )
-    object.__setattr__(out, "_source", (weakref.ref(segment), store))  # for `measured`
-    return out
 
 
 def _saved_index(saved: native.SavedIndex) -> SavedIndex:
