@@ -89,7 +89,7 @@ def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     if error._cause in (errno.ENOMEM, errno.EFBIG):
         remedy = "free memory, or raise that limit: of the container, of the job, or in the job's script"
     elif target is not None and target.name is None:
-        remedy = f"{target.folder} is on that file system; choose another folder, or free space"
+        remedy = f"{target.folder} is on that file system; choose another folder, or make room"
     elif target is not None:
         remedy = f"dir= or RECSTORE_DIR shares through another folder than {target.folder}"
         if target.folder.startswith(folders.SHARED):
