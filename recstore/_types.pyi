@@ -16,7 +16,7 @@ Compression: TypeAlias = Literal["none", "fast", "auto", "small"]
 Arrays: TypeAlias = Literal["copy", "view"]
 Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 
-Nulls: TypeAlias = Literal["none", "absent"]
+Missing: TypeAlias = Literal["none", "absent"]
 Nanoseconds: TypeAlias = Literal["exact", "floor", "numpy"]
 
 class _Encoding(TypedDict, total=False):

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     """Run the benchmark; the exit status."""
     form = options.format or files.format_of(options.file) or "text"
-    if options.field is not None and form != "json":
-        raise files.Usage(f"--field is for json, and {options.file} is read as {form}")
+    if options.records is not None and form != "json":
+        raise files.Usage(f"--records is for json, and {options.file} is read as {form}")
     found, status = measured("bench", lambda trials, pool: _measure(trials, pool, form, options))
     return status if found is None else show(options.json, found, _report(found))
 
 
 def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
-    task = {"what": "prepare file", "path": options.file, "form": form, "where": options.field, "pool": pool}
+    task = {"what": "prepare file", "path": options.file, "form": form, "where": options.records, "pool": pool}
     read = trials.run("reading records", {**task, "n_rows": options.n_rows})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")

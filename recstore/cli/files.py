@@ -42,7 +42,7 @@ _BY_SUFFIX = {
 FORMATS = tuple(dict.fromkeys(_BY_SUFFIX.values()))
 # The options of a reader, each with the formats that have it.
 _OPTIONS = {
-    "field": ("json",),
+    "records": ("json",),
     "entries": ("json",),
     "columns": ("json", "jsonl", "csv", "tsv", "parquet", "arrow"),
     "errors": ("jsonl", "csv", "tsv"),
@@ -98,7 +98,7 @@ def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
     """The options of a command that say how its files are read."""
     parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not tell")
     about = "JSON: the keys to the array, with dots between, such as annotations"
-    parser.add_argument("--field", metavar="PATH", help=about)
+    parser.add_argument("--records", metavar="PATH", help=about)
     parser.add_argument("--entries", action="store_true", help="JSON: the members of an object, as a mapping")
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these keys or columns, in this order")
     if n_rows:

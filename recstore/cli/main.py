@@ -100,7 +100,7 @@ def _add_bench(commands: Commands) -> None:
     bench.add_argument("file", metavar="FILE", help=about)
     bench.add_argument("--format", choices=files.FORMATS, help="the format of the file, if its name does not tell")
     about = "keys to the list in a JSON file, with dots between; its longest list unless told"
-    bench.add_argument("--field", metavar="PATH", help=about)
+    bench.add_argument("--records", metavar="PATH", help=about)
     bench.add_argument("--n-rows", type=files.positive, metavar="N", help="the first N records")
     bench.add_argument("--workers", type=files.count, default=4, metavar="N", help="4 unless told; 0 leaves them out")
     bench.add_argument("--json", action="store_true", help="print JSON")

@@ -31,7 +31,7 @@ _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
 _MOST_FILES = 20_000  # a network file system lists a few thousand files in a second
 KINDS = {
-    "coco": {"format": "json", "field": "annotations"},
+    "coco": {"format": "json", "records": "annotations"},
     "paths": {"format": "text"},
     "jsonl": {"format": "jsonl"},
 }
@@ -104,11 +104,11 @@ def read_any(path: str, form: str, where: str | None = None, n_rows: int | None 
 
     Raises SourceError, here or while the records are read.
     """
-    options = argparse.Namespace(format=form, n_rows=n_rows, field=where)
+    options = argparse.Namespace(format=form, n_rows=n_rows, records=where)
     if where is not None:
         what = f"the list under {where!r}"
     elif form == "json":
-        what, options.field, options.entries = next(guarded(path, lambda: iter([_longest(path)])))
+        what, options.records, options.entries = next(guarded(path, lambda: iter([_longest(path)])))
     else:
         what = _WHAT.get(form, "rows as dicts")
     return what, guarded(path, lambda: of_file(path, options))
@@ -127,7 +127,7 @@ def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
         return 'the entries of the object, as {"key": ..., "value": ...}', None, True
     key = max(lists, key=lambda one: lists[one])
     others = ", ".join(f"{other} ({count:,})" for other, count in lists.items() if other != key)
-    return f"the list under {key!r}{f', not {others}' if others else ''}; --field chooses another one", (key,), False
+    return f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one", (key,), False
 
 
 def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Unpack
 
-    from recstore._types import BuildOptions, Files, Nanoseconds, Nulls, Where
+    from recstore._types import BuildOptions, Files, Missing, Nanoseconds, Where
     from recstore.containers.records import RecordList
     from recstore.sources import Source
     from recstore.sources.inputs import Input
@@ -34,7 +34,7 @@ def arrow(
     *,
     columns: Iterable[str] | None = None,
     dtypes: Mapping[str, Any] | None = None,
-    nulls: Nulls = "none",
+    missing: Missing = "none",
     nanoseconds: Nanoseconds = "exact",
     where: Where = None,
     n_rows: int | None = None,
@@ -49,7 +49,7 @@ def arrow(
         columns: the names of the columns to store, in this order; no other columns are read, unless `where` needs them.
         dtypes: a dict of types by column, to which the columns are cast: int, float, str, bool, a name such as
             "float32", or a pyarrow type.
-        nulls: "none" to store None for a null, "absent" to leave its key out of the record.
+        missing: "none" to store None for a null, "absent" to leave its key out of the record.
         nanoseconds: for timestamps and durations in nanoseconds: "exact" to store datetimes and timedeltas, "floor" to
             store them rounded down to microseconds, "numpy" to store numpy.datetime64 and timedelta64. With "exact"
             a value with a part of a microsecond is an error.
@@ -70,7 +70,7 @@ def arrow(
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
     table_files.pyarrow("Arrow")
-    choice = table_files.Choice(columns, where, n_rows, nulls, nanoseconds, dtypes)
+    choice = table_files.Choice(columns, where, n_rows, missing, nanoseconds, dtypes)
     return ArrowFileSource(inputs.resolve(path), choice)
 
 
@@ -79,7 +79,7 @@ def read_arrow(
     *,
     columns: Iterable[str] | None = None,
     dtypes: Mapping[str, Any] | None = None,
-    nulls: Nulls = "none",
+    missing: Missing = "none",
     nanoseconds: Nanoseconds = "exact",
     where: Where = None,
     n_rows: int | None = None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from recstore._types import ArrowArray, ArrowStream, Nanoseconds, Nulls
+    from recstore._types import ArrowArray, ArrowStream, Missing, Nanoseconds
     from recstore.sources import Source
     from recstore.sources.table_rows import How, TableRows
 
@@ -27,7 +27,7 @@ def table(
     table: ArrowStream | ArrowArray | Iterable[ArrowStream] | Iterable[ArrowArray],
     *,
     columns: Iterable[str] | None = None,
-    nulls: Nulls = "none",
+    missing: Missing = "none",
     nanoseconds: Nanoseconds = "exact",
 ) -> Source[Any]:
     """The rows of a table of another library, each a dict; of a column, its values. No Python object is made for a row,
@@ -38,7 +38,7 @@ def table(
             polars, DuckDB and other libraries; a DataFrame or Series of pandas; a Dataset or IterableDataset of Hugging
             Face; or an iterable of tables, which is read one by one.
         columns: the names of the columns to read, in this order. None for all.
-        nulls: "none": a null field of a row or struct is None. "absent": it is left out.
+        missing: "none": a null field of a row or struct is None. "absent": it is left out.
         nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
             timedeltas, and raises EncodeError for one that is not a whole microsecond; "floor" rounds it down; "numpy"
             stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
@@ -53,10 +53,10 @@ def table(
 
     >>> import pyarrow, recstore
     >>> rows = pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]})
-    >>> with recstore.RecordList(table(rows, nulls="absent")) as x: x.to_list()
+    >>> with recstore.RecordList(table(rows, missing="absent")) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg'}]
     """
-    how = checked(columns, nulls, nanoseconds)
+    how = checked(columns, missing, nanoseconds)
     return source_of(table, **how) or ArrowRows(_batches(table), **how)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Unpack
 
-    from recstore._types import BuildOptions, Files, Nulls, Where
+    from recstore._types import BuildOptions, Files, Missing, Where
     from recstore.containers.records import RecordList
     from recstore.sources import Source, csv_rows, csv_types
     from recstore.sources.inputs import Input
@@ -46,7 +46,7 @@ def csv(
     skip_rows: int = 0,
     errors: Literal["raise", "skip"] = "raise",
     empty: Literal["keep", "skip"] = "keep",
-    nulls: Nulls = "none",
+    missing: Missing = "none",
     where: Where = None,
     n_rows: int | None = None,
 ) -> Source[dict[str, Any]]:
@@ -74,7 +74,7 @@ def csv(
         errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is not a value of its
             type in `dtypes`, and to log a warning that counts them.
         empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
-        nulls: "none" to store None for a null, "absent" to leave its key out of the record.
+        missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
         n_rows: the most rows to store; the types are then those of these rows.
 
@@ -88,7 +88,7 @@ def csv(
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
     rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows, empty))
-    choice = rules.chosen(columns, dtypes, nulls, where, n_rows)
+    choice = rules.chosen(columns, dtypes, missing, where, n_rows)
     return CsvSource([_again(file) for file in inputs.resolve(path)], choice, rules)
 
 
@@ -106,7 +106,7 @@ def read_csv(
     skip_rows: int = 0,
     errors: Literal["raise", "skip"] = "raise",
     empty: Literal["keep", "skip"] = "keep",
-    nulls: Nulls = "none",
+    missing: Missing = "none",
     where: Where = None,
     n_rows: int | None = None,
     **options: Unpack[BuildOptions],
@@ -140,12 +140,12 @@ class Rules:
         self.form_of("")  # raises ValueError for an argument that is not a character
 
     def chosen(
-        self, columns: Iterable[str] | None, dtypes: Any, nulls: Nulls, where: Where, n_rows: int | None
+        self, columns: Iterable[str] | None, dtypes: Any, missing: Missing, where: Where, n_rows: int | None
     ) -> table_files.Choice:
         """The table_files.Choice of the arguments."""
         if dtypes is not None and not isinstance(dtypes, dict):
             dtypes, self.for_all = None, table_files.arrow_type(dtypes)
-        choice = table_files.Choice(columns, where, n_rows, nulls, dtypes=dtypes)
+        choice = table_files.Choice(columns, where, n_rows, missing, dtypes=dtypes)
         for kind in (self.for_all, *choice.dtypes.values()):
             if kind is not None:
                 self.check(kind)

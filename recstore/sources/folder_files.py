@@ -38,7 +38,7 @@ def folder(
     pattern: str | Iterable[str] = "**/*",
     *,
     class_from: _ClassFrom = None,
-    class_names: Iterable[str] | None = None,
+    classes: Iterable[str] | None = None,
     paths: Literal["joined", "relative", "absolute"] = "joined",
     stat: bool = False,
     as_tuples: bool = False,
@@ -61,7 +61,7 @@ def folder(
             `root` itself are left out. "parent": the folder that holds it. A regular expression, searched in the path
             relative to `root`: its group ``class``, else its first one. A function of that path, which returns the
             name, or None to leave the file out. None: records have no label.
-        class_names: the names of the classes by number, such as ``train.classes``. None numbers the names in sorted
+        classes: the names of the classes by number, such as ``train.classes``. None numbers the names found in sorted
             order; except for "first" it walks over the folders twice for that.
         paths: "joined": they begin with `root` as it was given. "relative": to `root`, with ``/``. "absolute".
         stat: add "size" in bytes and "mtime" in seconds since 1970, by a system call for each file.
@@ -81,7 +81,7 @@ def folder(
     are renamed; with `stat` also of files written anew.
 
     Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if a class folder has no file; InputError
-    if a class is not in `class_names`, or the folders change while they are read. Safe from several threads at once.
+    if a class is not in `classes`, or the folders change while they are read. Safe from several threads at once.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -92,14 +92,14 @@ def folder(
     ({'path': 'cat/1.jpg', 'label': 0}, ['cat'], None)
     """
     how = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
-    return _source(root, Patterns(pattern), class_from, class_names, how, where, n_rows)
+    return _source(root, Patterns(pattern), class_from, classes, how, where, n_rows)
 
 
 def _source(
     given: Path,
     patterns: Patterns,
     class_from: _ClassFrom,
-    class_names: Iterable[str] | None,
+    classes: Iterable[str] | None,
     how: Walking,
     where: Callable[[Any], object] | None,
     n_rows: int | None,
@@ -109,12 +109,12 @@ def _source(
         raise TypeError(f"sources.folder() reads the folder of a path, and root is {kind}: give a path")
     root = os.path.expanduser(os.fsdecode(given))
     classing = _Classing.of(class_from, root)
-    if class_names is not None and classing is None:
-        raise TypeError("class_names= needs class_from=, which says how a file gets its class")
-    source = FolderSource(root, patterns, how, classing, _checked(class_names))
+    if classes is not None and classing is None:
+        raise TypeError("classes= needs class_from=, which says how a file gets its class")
+    source = FolderSource(root, patterns, how, classing, _checked(classes))
     source.where, source.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
     rule = (class_from.pattern, class_from.flags) if isinstance(class_from, re.Pattern) else class_from
-    source.content = {"root": root, "pattern": patterns.given, "class_from": rule, "class_names": source.given}
+    source.content = {"root": root, "pattern": patterns.given, "class_from": rule, "classes": source.given}
     source.content |= {"where": where, "n_rows": source.n_rows, **how.content()}
     return source
 
@@ -148,16 +148,16 @@ class Walking:
         return {name: getattr(self, name) for name in self.__slots__ if name != "threads"}
 
 
-def _checked(class_names: Iterable[str] | None) -> list[str] | None:
-    if class_names is None:
+def _checked(classes: Iterable[str] | None) -> list[str] | None:
+    if classes is None:
         return None
-    if isinstance(class_names, str) or not hasattr(type(class_names), "__iter__"):
-        raise TypeError(f"class_names is a list of str, not {an(type(class_names).__name__)}")
-    out = list(class_names)
+    if isinstance(classes, str) or not hasattr(type(classes), "__iter__"):
+        raise TypeError(f"classes is a list of names, not {an(type(classes).__name__)}")
+    out = list(classes)
     if not all(isinstance(name, str) for name in out):
-        raise TypeError("class_names is a list of str")
+        raise TypeError("classes is a list of names, each a str")
     if len(set(out)) != len(out):
-        raise ValueError("class_names has a repeated name")
+        raise ValueError("classes has a name twice")
     return out
 
 

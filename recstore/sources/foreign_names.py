@@ -52,6 +52,7 @@ _BY_READER = {
     "csv": {**_CSV, "on_bad_lines": 'write errors="skip"', "ignore_errors": 'write errors="skip"'},
     "json": {
         **_LINES_OF_JSON,
+        "field": 'write records="annotations"',
         "orient": "write entries=True for an object from keys to values; a list of objects needs no argument",
     },
     "jsonl": {"lines": "leave it out: read_jsonl reads one value a line"},

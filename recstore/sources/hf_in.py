@@ -92,7 +92,7 @@ class IterableRows(TableRows):
             if name not in row:
                 raise reading.no_column("the dataset", name, [*row])
         row = row if self.columns is None else {name: row[name] for name in self.columns}
-        return _without_missing(row) if self.nulls == "absent" else row
+        return _without_missing(row) if self.missing == "absent" else row
 
 
 def _without_missing(value: Any) -> Any:
@@ -147,7 +147,7 @@ def _decoded(table: Any, how: DatasetRows | IterableRows) -> Any:
         return table
     if how.columns is not None:
         table = table.select(how.columns)
-    rows = plain_rows(table, how.nulls, how.nanoseconds)
+    rows = plain_rows(table, how.missing, how.nanoseconds)
     for row in rows:
         for name, feature in how.json.items():
             if name in row:

@@ -33,7 +33,7 @@ _KINDS = {ord("["): "an array", ord("{"): "an object", ord('"'): "a string"}
 def json(
     path: Files,
     *,
-    field: str | tuple[str, ...] | None = None,
+    records: str | tuple[str, ...] | None = None,
     entries: bool = False,
     columns: Iterable[str] | None = None,
     where: Callable[[Any], object] | None = None,
@@ -51,9 +51,9 @@ def json(
             ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. The arrays of several documents are joined;
             those of a pattern in the order of the names. The text is UTF-8, or UTF-16 or UTF-32
             with a byte order mark.
-        field: the keys that lead to the array: ``"annotations"``, ``"data.items"``, or a tuple of keys, which may
+        records: the keys that lead to the array: ``"annotations"``, ``"data.items"``, or a tuple of keys, which may
             have dots. None for a document that is an array itself.
-        entries: the value at `field` is an object; its members are the pairs of a :class:`recstore.RecordDict`.
+        entries: the value at `records` is an object; its members are the pairs of a :class:`recstore.RecordDict`.
         columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
             has.
         where: a function; only records for which it is true are stored. With `entries` it is given a (key, value) pair.
@@ -67,12 +67,12 @@ def json(
 
     >>> import io, recstore
     >>> file = io.BytesIO(b'{"images": [], "annotations": [{"id": 1}, {"id": 2}], "sizes": {"a": 1}}')
-    >>> with recstore.RecordList(json(file, field="annotations")) as x: x.to_list()
+    >>> with recstore.RecordList(json(file, records="annotations")) as x: x.to_list()
     [{'id': 1}, {'id': 2}]
-    >>> with recstore.RecordDict(json(io.BytesIO(file.getvalue()), field="sizes", entries=True)) as d: d.to_dict()
+    >>> with recstore.RecordDict(json(io.BytesIO(file.getvalue()), records="sizes", entries=True)) as d: d.to_dict()
     {'a': 1}
     """
-    keys = _keys(field)
+    keys = _keys(records)
     return JsonSource(inputs.resolve(path), keys, entries, columns, where, n_rows)
 
 
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     def read_json(
         path: Files,
         *,
-        field: str | tuple[str, ...] | None = None,
+        records: str | tuple[str, ...] | None = None,
         entries: Literal[True],
         columns: Iterable[str] | None = None,
         where: Callable[[Any], object] | None = None,
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     def read_json(
         path: Files,
         *,
-        field: str | tuple[str, ...] | None = None,
+        records: str | tuple[str, ...] | None = None,
         entries: Literal[False] = False,
         columns: Iterable[str] | None = None,
         where: Callable[[Any], object] | None = None,
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
 def read_json(
     path: Files,
     *,
-    field: str | tuple[str, ...] | None = None,
+    records: str | tuple[str, ...] | None = None,
     entries: bool = False,
     columns: Iterable[str] | None = None,
     where: Callable[[Any], object] | None = None,
@@ -117,18 +117,18 @@ def read_json(
     return reading.built(read_json, json, **locals())
 
 
-def _keys(field: str | tuple[str, ...] | None) -> tuple[str, ...]:
+def _keys(records: str | tuple[str, ...] | None) -> tuple[str, ...]:
     """The keys on the way to the array, as a tuple."""
-    if field is None:
+    if records is None:
         return ()
-    keys = tuple(field.split(".")) if isinstance(field, str) else field
+    keys = tuple(records.split(".")) if isinstance(records, str) else records
     if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
         raise TypeError(
-            'field is a dotted path such as "data.items", a tuple of the keys on the way to one array, or None; '
+            'records is a dotted path such as "data.items", a tuple of the keys on the way to one array, or None; '
             "several arrays are several calls"
         )
     if len(keys) > _MOST_KEYS:
-        raise ValueError(f"field has {len(keys)} keys; a path has at most {_MOST_KEYS}")
+        raise ValueError(f"records has {len(keys)} keys; a path has at most {_MOST_KEYS}")
     return keys
 
 
@@ -146,7 +146,7 @@ class JsonSource(json_values.ValueSource):
     ) -> None:
         self.keys, self.pairs = keys, bool(entries)
         super().__init__(files, columns, where, n_rows)
-        self.content |= {"field": keys, "entries": self.pairs}
+        self.content |= {"records": keys, "entries": self.pairs}
 
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         with inputs.damage_of(file), file.open() as opened:
@@ -241,7 +241,7 @@ class JsonSource(json_values.ValueSource):
         named = [f"{'.'.join(one)!r} ({n:,})" for one, pairs, n in document.noted if pairs == self.pairs and one]
         said += f"; {wanted.split()[1]}s in it: {', '.join(named[:_MOST_NAMED])}" if named else ""
         said += ", and others" if len(named) > _MOST_NAMED else ""
-        ways = ["choose one with field="] if named else []
+        ways = ["choose one with records="] if named else []
         if kind == _KINDS[ord("[" if self.pairs else "{")]:
             ways.append("leave entries=True out" if self.pairs else "entries=True reads the members of an object")
         ways = ways or ["give a document that has one"]

@@ -90,9 +90,9 @@ class PandasRows(TableRows):
         table = pyarrow.Table.from_arrays([arrays[n] for n in held], [names[n] for n in held])
         if held and len(held) == len(names):
             return table
-        rows = plain_rows(table, self.nulls, self.nanoseconds) if held else [{}] * n
+        rows = plain_rows(table, self.missing, self.nanoseconds) if held else [{}] * n
         objects = {names[n]: _objects(column) for n, column in enumerate(columns) if arrays[n] is None}
-        drop = self.nulls == "absent"
+        drop = self.missing == "absent"
         out = []
         for number, row in enumerate(rows):
             found = {name: objects[name][number] if name in objects else row.get(name, _NOTHING) for name in names}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as _arrow
     from typing_extensions import TypeIs
 
-    from recstore._types import ArrowExpression, Nanoseconds, Nulls, Where
+    from recstore._types import ArrowExpression, Missing, Nanoseconds, Where
     from recstore.sources.inputs import Input
 
     _Array: TypeAlias = _arrow.Array
@@ -65,7 +65,7 @@ class Choice:
     """The rows and columns that a reader of tables is asked for.
 
     `columns` are names or None for all, `where` is a callable on a record or a pyarrow Expression, `dtypes` maps names
-    to pyarrow types. `nulls` and `nanoseconds` are those of table_rows.TableRows.
+    to pyarrow types. `missing` and `nanoseconds` are those of table_rows.TableRows.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class Choice:
         columns: Iterable[str] | None = None,
         where: Where = None,
         n_rows: int | None = None,
-        nulls: Nulls = "none",
+        missing: Missing = "none",
         nanoseconds: Nanoseconds = "exact",
         dtypes: Mapping[str, Any] | None = None,
     ) -> None:
-        how = table_rows.checked(columns, nulls, nanoseconds)
+        how = table_rows.checked(columns, missing, nanoseconds)
         if how["columns"] == []:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
-        self.columns, self.nulls, self.nanoseconds = how["columns"], how["nulls"], how["nanoseconds"]
+        self.columns, self.missing, self.nanoseconds = how["columns"], how["missing"], how["nanoseconds"]
         self.where = where
         self.n_rows = reading.n_rows_of(n_rows)
         self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
@@ -92,7 +92,7 @@ class Choice:
         where = f"Expression {self.where}" if _is_expression(self.where) else self.where
         dtypes = {name: str(one) for name, one in self.dtypes.items()}
         content = {"columns": self.columns, "where": where, "n_rows": self.n_rows}
-        return {**content, "nulls": self.nulls, "nanoseconds": self.nanoseconds, "dtypes": dtypes}
+        return {**content, "missing": self.missing, "nanoseconds": self.nanoseconds, "dtypes": dtypes}
 
     @property
     def is_expression(self) -> bool:
@@ -146,7 +146,7 @@ class Choice:
         where: Any = self.where
         mask: list[bool] = []
         for start in range(0, batch.num_rows, _SLICE):
-            rows = table_rows.plain_rows(batch.slice(start, _SLICE), self.nulls, self.nanoseconds)
+            rows = table_rows.plain_rows(batch.slice(start, _SLICE), self.missing, self.nanoseconds)
             mask += [bool(where(one)) for one in rows]
         return batch.filter(pyarrow.array(mask, pyarrow.bool_()))
 
@@ -235,7 +235,7 @@ class TableFileSource(reading.FileSource):
 
     def append(self, builder: Any, bar: reading.FileBar) -> None:
         for batch in self.choice.of(self.batches(bar)):
-            rows = table_rows.ArrowRows(batch, nulls=self.choice.nulls, nanoseconds=self.choice.nanoseconds)
+            rows = table_rows.ArrowRows(batch, missing=self.choice.missing, nanoseconds=self.choice.nanoseconds)
             try:
                 rows._fill(builder, False)
             except InputError as error:

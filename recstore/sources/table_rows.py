@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from recstore._types import Nanoseconds, Nulls
+    from recstore._types import Missing, Nanoseconds
 
     class How(TypedDict, total=False):
         """The keyword arguments of TableRows."""
 
         columns: list[str] | None
-        nulls: Nulls
+        missing: Missing
         nanoseconds: Nanoseconds
 
 
 STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
 _BAR_ROWS = 1 << 16  # rows between two steps of a progress bar
 _DECODED_ROWS = 1 << 12  # rows that are Python objects at once
-_HOW = {"nulls": ("none", "absent"), "nanoseconds": ("exact", "floor", "numpy")}
+_HOW = {"missing": ("none", "absent"), "nanoseconds": ("exact", "floor", "numpy")}
 
 
 def exports(source: object) -> bool:
@@ -52,21 +52,21 @@ def is_pandas(source: object) -> bool:
     return False
 
 
-def checked(columns: Iterable[str] | None, nulls: Nulls, nanoseconds: Nanoseconds) -> How:
+def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> How:
     """The keyword arguments of TableRows. Raises TypeError and ValueError."""
-    for name, value in (("nulls", nulls), ("nanoseconds", nanoseconds)):
+    for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])
     names = reading.keys_of(columns)
     for name in names or ():
         if type(name) is not str:
             raise TypeError(f"columns has names of columns, not {name!r:.60}")
-    return {"columns": names, "nulls": nulls, "nanoseconds": nanoseconds}
+    return {"columns": names, "missing": missing, "nanoseconds": nanoseconds}
 
 
 class TableRows(Source):
     """The rows of tables. Subclasses give the tables by `parts`.
 
-    `columns`: the names of the columns to read, in this order; None for all. `nulls`: whether a null field of a row
+    `columns`: the names of the columns to read, in this order; None for all. `missing`: whether a null field of a row
     or struct is "none", None, or "absent", left out. `nanoseconds`: "exact", "floor" or "numpy".
     """
 
@@ -74,9 +74,9 @@ class TableRows(Source):
     schema: Any = None  # of the last table, whose names were looked at
 
     def __init__(
-        self, columns: list[str] | None = None, nulls: Nulls = "none", nanoseconds: Nanoseconds = "exact"
+        self, columns: list[str] | None = None, missing: Missing = "none", nanoseconds: Nanoseconds = "exact"
     ) -> None:
-        self.columns, self.nulls, self.nanoseconds = columns, nulls, nanoseconds
+        self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
 
     def parts(self) -> Iterator[Any]:
         """Yields tables, which export Arrow, and lists of records, in the order of the rows."""
@@ -104,7 +104,7 @@ class TableRows(Source):
     def _append(self, table: Any, builder: Any, bar: bars.Bar) -> None:
         self.look_at_names(table)
         names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
-        reader = native.ArrowReader(table, zone_spans, names, self.nulls == "absent", self.nanoseconds)
+        reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
         append = _appending(builder)
         try:
             while reader.next():
@@ -194,9 +194,9 @@ def _refuse_objects(source: Any) -> None:
             )
 
 
-def plain_rows(table: Any, nulls: Nulls, nanoseconds: Nanoseconds) -> list[Any]:
+def plain_rows(table: Any, missing: Missing, nanoseconds: Nanoseconds) -> list[Any]:
     """The rows of a table as they would be stored, as Python objects."""
-    return _decoded(ArrowRows(table, nulls=nulls, nanoseconds=nanoseconds))
+    return _decoded(ArrowRows(table, missing=missing, nanoseconds=nanoseconds))
 
 
 # ---- Builders of a program, which take Python objects alone ----

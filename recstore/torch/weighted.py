@@ -27,17 +27,17 @@ class WeightedSampler(epochs.IndexSampler):
 
     Args:
         weights: a number from 0 on for each record: a field (``x.field("weight")``), a sequence or an array. With
-            `labels` a mapping from each class to its share of the draws, or "balanced": each class has the same share.
+            `classes` a mapping from each class to its share of the draws, or "balanced": each class has the same share.
             Within a class each record is as likely. Weights need not sum to 1.
         num_samples: the indices of an epoch, over all ranks. None: as many as there are records, or, without
             replacement, as many as have a weight above 0.
-        labels: the class of each record: a field (``x.field("label")``), a sequence or an array. A class that
+        classes: the class of each record: a field (``x.field("label")``), a sequence or an array. A class that
             `weights` names and no record has is an error, unless its weight is 0.
         replacement: True: draws do not depend on each other, so an index may come more than once, and each draw takes
             constant time. False: an index comes once at most, and heavy ones tend to come early.
         seed, rank, world_size, drop_last: as in :class:`ShuffleSampler`.
 
-    Memory: with replacement 12 bytes a record; with `labels` 20 bytes a class, and the index of their records, 4 bytes
+    Memory: with replacement 12 bytes a record; with `classes` 20 bytes a class, and the index of their records, 4 bytes
     a record unless it was saved with the store. Without replacement, weights of 8 bytes a record, and 4 bytes a
     sample; a draw then depends on all earlier ones, so the order of an epoch is made at its start.
 
@@ -48,7 +48,7 @@ class WeightedSampler(epochs.IndexSampler):
     >>> from recstore.torch import WeightedSampler
     >>> list(WeightedSampler([0, 1, 3], 8, rank=0, world_size=1))
     [2, 1, 2, 2, 2, 2, 1, 2]
-    >>> sampler = WeightedSampler("balanced", 8, labels=["cat", "cat", "cat", "dog"], rank=0, world_size=1)
+    >>> sampler = WeightedSampler("balanced", 8, classes=["cat", "cat", "cat", "dog"], rank=0, world_size=1)
     >>> list(sampler)
     [1, 3, 3, 3, 3, 3, 2, 3]
     """
@@ -61,7 +61,7 @@ class WeightedSampler(epochs.IndexSampler):
         weights: Any,
         num_samples: SupportsIndex | None = None,
         *,
-        labels: Any = None,
+        classes: Any = None,
         replacement: bool = True,
         seed: SupportsIndex = 0,
         rank: SupportsIndex | None = None,
@@ -73,11 +73,11 @@ class WeightedSampler(epochs.IndexSampler):
         self.replacement = replacement
         self._groups: rows.Groups | None = None
         self._order: tuple[int, rows.Rows] | None = None  # the key of an epoch, and its draws without replacement
-        if labels is None:
+        if classes is None:
             column = checked(rows.numbers_of(weights, "weight"), lambda i: f"record {i}")
             self._records = len(column)
         else:
-            groups = rows.groups_of(labels)
+            groups = rows.groups_of(classes)
             self._records = int(groups.starts[-1])
             column = checked(_shares(weights, groups.keys), lambda i: f"class {groups.keys[i]!r:.60}")
             if replacement:
@@ -162,7 +162,7 @@ def _shares(weights: Any, keys: Sequence[Any]) -> list[float]:
         return [1.0] * len(keys)
     if not hasattr(weights, "keys"):
         raise TypeError(
-            f'with labels, weights are a mapping from each class to its share, or "balanced", not {weights!r:.60}'
+            f'with classes, weights are a mapping from each class to its share, or "balanced", not {weights!r:.60}'
         )
     shares, there = [], set()
     for key in keys:

@@ -70,7 +70,7 @@ def test_weights_and_lengths_and_groups_with_workers():
     with recstore.RecordList({"n": 1 + i % 9, "g": i % 4} for i in range(100)) as x:
         for batches in (
             samplers.BatchSampler(samplers.WeightedSampler(x.field("n"), seed=1), 8),
-            samplers.BatchSampler(samplers.WeightedSampler("balanced", labels=x.field("g"), seed=1), 8),
+            samplers.BatchSampler(samplers.WeightedSampler("balanced", classes=x.field("g"), seed=1), 8),
             samplers.LengthBatchSampler(x.field("n"), 40),
             samplers.GroupSampler(x.field("g"), 8),
             samplers.BatchSampler(samplers.ShardSampler(x, boundaries=range(10, 101, 10), window=3, nodes=2), 8),

@@ -117,5 +117,5 @@ def _dropped(value):
 def test_chunks_without_missing_fields(first, second):
     source = [pa.table({"column": first}), pa.table({"column": second, "other": second})]
     rows = [_dropped(row) for table in source for row in table.to_pylist()]
-    with RecordList(sources.table(source, nulls="absent")) as x:
+    with RecordList(sources.table(source, missing="absent")) as x:
         assert alike(x.to_list(), rows)

@@ -156,7 +156,7 @@ def test_json_is_decoded(datasets):
     ds = datasets.Dataset.from_dict(rows, features=features)
     with (
         RecordList(ds) as x,
-        recstore.RecordList(recstore.sources.table(ds.select([2, 0]), columns=["any"], nulls="absent")) as y,
+        recstore.RecordList(recstore.sources.table(ds.select([2, 0]), columns=["any"], missing="absent")) as y,
     ):
         assert x.to_list() == list(ds)
         assert y.to_list() == [{}, {"any": {"a": [1, None]}}]
@@ -199,7 +199,7 @@ def test_an_iterable_dataset(datasets):
     with pytest.raises(InputError, match="no column 'y'"):
         recstore.RecordList(recstore.sources.table(ds, columns=["y"]))
     with recstore.RecordList(
-        recstore.sources.table(ds.filter(lambda row: row["i"] < 4), columns=["s"], nulls="absent")
+        recstore.sources.table(ds.filter(lambda row: row["i"] < 4), columns=["s"], missing="absent")
     ) as x:
         assert x.to_list() == [{"s": "0"}, {}, {"s": "2"}, {}]
 

@@ -368,9 +368,9 @@ assert_type(recstore.read_lines(["a.txt", "b.txt.gz"], where=str.strip), RecordL
 assert_type(recstore.read_jsonl("train-*.jsonl", errors="skip", columns=["id"], workers=4), RecordList[Any])
 recstore.read_jsonl("train.jsonl", errors="ignore")  # type: ignore[arg-type]
 assert_type(
-    recstore.shared("coco", recstore.sources.json("coco.json", field="annotations"), keep="2h"), RecordList[Any]
+    recstore.shared("coco", recstore.sources.json("coco.json", records="annotations"), keep="2h"), RecordList[Any]
 )
-assert_type(recstore.read_json("coco.json", field=("words",), entries=True), RecordDict[str, Any])
+assert_type(recstore.read_json("coco.json", records=("words",), entries=True), RecordDict[str, Any])
 assert_type(recstore.read_csv("*.csv", dtypes={"id": int}, errors="skip"), RecordList[dict[str, Any]])
 assert_type(
     recstore.read_parquet(pathlib.Path("x"), columns=["a"], where=lambda r: r["a"] > 1), RecordList[dict[str, Any]]

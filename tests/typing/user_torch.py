@@ -90,7 +90,7 @@ batches.load_state_dict(batches.state_dict(batches=0))
 shuffle.load_state_dict(shuffle.state_dict(samples=0))
 DataLoader(records, batch_sampler=batches)
 DataLoader(records, sampler=batches, batch_size=None)
-DataLoader(records, batch_size=2, sampler=WeightedSampler("balanced", labels=samples.field("label")))
+DataLoader(records, batch_size=2, sampler=WeightedSampler("balanced", classes=samples.field("label")))
 DataLoader(records, batch_sampler=LengthBatchSampler(samples.field("label"), max_tokens=8))
 assert_type(GroupSampler(samples.field("label"), 2).world_size, int)
 ShuffleSampler(2.5)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def test_json(tmp_path):
     path = wrote(tmp_path / "b.json", '{"info": {"parts": [5]}, "images": [1], "annotations": [{"id": 1}, {"id": 2}]}')
     what, found = taken(path)
     assert found == [{"id": 1}, {"id": 2}]
-    assert what == "the list under 'annotations', not images (1); --field chooses another one"
+    assert what == "the list under 'annotations', not images (1); --records says another one"
     assert taken(path, where="images") == ("the list under 'images'", [1])
     assert taken(path, where="info.parts") == ("the list under 'info.parts'", [5])
     what, found = taken(wrote(tmp_path / "c.json", '{"a": 1, "b": {}}'))
@@ -287,8 +287,8 @@ def test_files_without_records(tmp_path, signals, capsys, name, text, said):
 
 
 def test_records_is_for_json(tmp_path, capsys):
-    assert main.main(["bench", wrote(tmp_path / "a.txt", "x"), "--field", "a"]) == 2
-    assert "--field is for json" in capsys.readouterr().err
+    assert main.main(["bench", wrote(tmp_path / "a.txt", "x"), "--records", "a"]) == 2
+    assert "--records is for json" in capsys.readouterr().err
 
 
 def test_too_little_memory(tmp_path, signals, monkeypatch, capsys):

@@ -79,10 +79,10 @@ def test_several_files_and_patterns(made):
 
 def test_arrays_and_objects_of_json(made, run):
     write("x.json", json.dumps({"a": {"b": [1, 2]}, "words": {"x": 1, "y": 2}}))
-    assert made("x.json", "--field", "a.b") == [1, 2]
-    assert made("x.json", "--field", "words", "--entries") == {"x": 1, "y": 2}
+    assert made("x.json", "--records", "a.b") == [1, 2]
+    assert made("x.json", "--records", "words", "--entries") == {"x": 1, "y": 2}
     status, _, err = run("build", "x.json", "-o", "y.recs")
-    assert status == 1 and "choose one with --field, or --entries reads" in err
+    assert status == 1 and "choose one with --records, or --entries reads" in err
 
 
 def test_options_of_csv(made):
@@ -148,7 +148,7 @@ def test_an_existing_file_stays_unless_forced(run, folder):
     (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
     (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
     (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
-    (["x.csv", "-o", "y", "--field", "a"], "--field is for json"),
+    (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
     (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
     (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is not a type"),
     (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
@@ -382,7 +382,7 @@ def test_head_of_each_format(run):
         assert run("head", name, "-n", 1, "--columns", "id")[1] == "0: {'id': 0}\n... and more\n"
     assert run("head", write("x.txt", "a\nb\n"), "-n", 1)[1] == "0: 'a'\n... and more\n"
     write("x.json", json.dumps({"a": [7, 8]}))
-    assert run("head", "x.json", "--field", "a")[1] == "0: 7\n1: 8\n"
+    assert run("head", "x.json", "--records", "a")[1] == "0: 7\n1: 8\n"
 
 
 def test_head_reads_only_what_it_needs(run):
@@ -393,7 +393,7 @@ def test_head_reads_only_what_it_needs(run):
 
 
 def test_head_of_a_store_has_no_options_of_files(run, store):
-    assert "--field is for files that are read" in run("head", store, "--field", "a")[2]
+    assert "--records is for files that are read" in run("head", store, "--records", "a")[2]
     os.rename(store, "x.csv")
     assert run("head", "x.csv", "-n", 1)[1] == f"0: {ROWS[0]}\n... 9 more\n", "the first bytes say that it is a store"
 

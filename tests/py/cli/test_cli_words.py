@@ -51,7 +51,7 @@ build - -o o.recs
 build - --shared n
 build a.xyz -o o.recs
 build a.csv a.jsonl -o o.recs
-build a.jsonl -o o.recs --field a
+build a.jsonl -o o.recs --records a
 build a.csv -o o.recs --delimiter ab
 build a.jsonl -o a.csv
 build a.csv -o o.recs --encoding klingon
@@ -73,7 +73,7 @@ monitor --pid 1 -- ls
 monitor --pid x
 monitor --pid -5
 monitor --interval x -- ls
-bench a.csv --field a
+bench a.csv --records a
 bench a.csv --n-rows x
 bench a.csv --n-rows 0
 bench a.csv --workers -1

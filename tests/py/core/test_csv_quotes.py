@@ -53,7 +53,7 @@ def test_an_empty_line_of_one_column_is_a_row(tmp_path):
     for end in ("\n", "\r\n", "\r"):
         assert read(text.replace("\n", end)) == rows
     assert read(text, empty="skip") == [{"a": 1}, {"a": 3}]
-    assert read(text, nulls="absent") == [{"a": 1}, {}, {"a": 3}, {}]
+    assert read(text, missing="absent") == [{"a": 1}, {}, {"a": 3}, {}]
     assert read(text, dtypes=str, null_values=()) == [{"a": one} for one in ("1", "", "3", "")]
     assert read("\n7\n\n", header=False) == [{"0": None}, {"0": 7}, {"0": None}]
     assert read("a,b\n\n1,2\n\n") == [{"a": 1, "b": 2}]

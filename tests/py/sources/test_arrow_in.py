@@ -106,7 +106,7 @@ def test_missing_fields_may_be_left_out(name):
     if name.startswith("map"):
         pytest.skip("a map is no struct")
     table = pa.table({"i": range(len(ARRAYS[name])), name: ARRAYS[name]})
-    assert_reads(table, without_nones(table.to_pylist()), nulls="absent")
+    assert_reads(table, without_nones(table.to_pylist()), missing="absent")
 
 
 def test_names_of_fields():
@@ -253,8 +253,8 @@ def test_options_reach_the_store():
         assert recstore.shared("test-arrow-in").to_list() == TABLE.to_pylist()
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         RecordList(recstore.sources.table(TABLE, colour=1))
-    with pytest.raises(ValueError, match='nulls is "none" or "absent"'):
-        RecordList(recstore.sources.table(TABLE, nulls="drop"))
+    with pytest.raises(ValueError, match='missing is "none" or "absent"'):
+        RecordList(recstore.sources.table(TABLE, missing="drop"))
 
 
 def test_a_table_is_shared_by_a_fingerprint():
@@ -314,7 +314,7 @@ def test_rows_reach_a_builder_that_has_extend_alone(progress):
         with RecordList(Odd(source), progress=progress) as x:
             assert x.to_list() == rows[1::2]
     listed = []
-    sources.table(table, columns=["label"], nulls="absent").append_to(listed)
+    sources.table(table, columns=["label"], missing="absent").append_to(listed)
     assert listed[:4] == [{"label": 0}, {}, {}, {"label": 3}]
 
 

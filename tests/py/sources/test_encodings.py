@@ -29,7 +29,7 @@ READERS = {
         recstore.read_json,
         '{"x": [1], "b": {"a": ["' + '", "'.join(WORDS) + '"]}}',
         WORDS,
-        {"field": "b.a"},
+        {"records": "b.a"},
     ),
     "csv": (recstore.read_csv, "a\n" + "".join(f"{word}\n" for word in WORDS), ROWS, {}),
     "lines": (recstore.read_lines, "\r\n".join(WORDS), WORDS, {}),

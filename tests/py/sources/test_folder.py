@@ -115,11 +115,11 @@ def test_the_class_comes_from_the_path(tmp_path, class_from, classes, labels):
 def test_given_classes_number_the_files_and_others_are_refused(tmp_path):
     root = planted(tmp_path)
     records, classes = scanned(
-        root, ".jpg", class_from="first", class_names=["none", "dog", "cat", "cat-2"], as_tuples=True
+        root, ".jpg", class_from="first", classes=["none", "dog", "cat", "cat-2"], as_tuples=True
     )
     assert (classes, [label for _, label in records]) == (["none", "dog", "cat", "cat-2"], [2, 2, 3, 1, 1])
     with pytest.raises(recstore.errors.InputError, match="cat-2.*none of the 2 classes: dog, cat"):
-        recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from="first", class_names=["dog", "cat"]))
+        recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from="first", classes=["dog", "cat"]))
 
 
 def test_a_path_without_a_class_says_so(tmp_path):
@@ -304,9 +304,9 @@ def test_the_walk_lists_a_bounded_number_of_folders_ahead(tmp_path):
         ({"class_from": "cat"}, ValueError),
         ({"class_from": "("}, ValueError),
         ({"class_from": 5}, TypeError),
-        ({"class_names": ["a"]}, TypeError),
-        ({"class_names": "ab", "class_from": "first"}, TypeError),
-        ({"class_names": ["a", "a"], "class_from": "first"}, ValueError),
+        ({"classes": ["a"]}, TypeError),
+        ({"classes": "ab", "class_from": "first"}, TypeError),
+        ({"classes": ["a", "a"], "class_from": "first"}, ValueError),
         ({"threads": -1}, ValueError),
         ({"colour": 1}, TypeError),
     ],
@@ -322,8 +322,8 @@ def test_arguments_of_another_type_are_named():
             recstore.sources.folder(root)
     with pytest.raises(TypeError, match="a pattern is a str .* not NoneType"):
         recstore.sources.folder(".", None)
-    with pytest.raises(TypeError, match="class_names is a list of str, not an int"):
-        recstore.sources.folder(".", class_from="first", class_names=3)
+    with pytest.raises(TypeError, match="classes is a list of names, not an int"):
+        recstore.sources.folder(".", class_from="first", classes=3)
 
 
 # ---- One per machine ----
@@ -414,11 +414,11 @@ def test_classes_stay_with_views_handles_and_files(tmp_path, monkeypatch):
 
 def test_attributes_that_are_too_long_are_refused(tmp_path):
     with pytest.raises(ValueError, match="keep a long list in a store of its own"):
-        attributes.pack({"class_names": ["x" * 100] * 10_000})
+        attributes.pack({"classes": ["x" * 100] * 10_000})
     root = planted(tmp_path, ["a/1"])
     with pytest.raises(ValueError, match="attributes classes take"):
         recstore.RecordList(
-            recstore.sources.folder(root, class_from="first", class_names=[f"{i:0100}" for i in range(10_000)] + ["a"])
+            recstore.sources.folder(root, class_from="first", classes=[f"{i:0100}" for i in range(10_000)] + ["a"])
         )
 
 

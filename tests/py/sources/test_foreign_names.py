@@ -134,7 +134,7 @@ def test_a_document_in_the_reader_of_lines():
 
 def test_a_list_of_several_arrays():
     with pytest.raises(TypeError, match="several arrays are several calls"):
-        recstore.read_json(io.BytesIO(b"{}"), field=["images", "annotations"])
+        recstore.read_json(io.BytesIO(b"{}"), records=["images", "annotations"])
 
 
 def test_a_parquet_file_in_read_arrow():
@@ -188,7 +188,7 @@ def test_open_of_a_file_that_is_no_store(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1}\n' * 10_000)
     with pytest.raises(
-        recstore.errors.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read other files"
+        recstore.errors.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read files"
     ) as caught:
         recstore.open(path)
     assert str(caught.value).endswith(repr(str(path))) and caught.value.filename == str(path)

@@ -49,7 +49,7 @@ def test_missing_values_are_none():
     with RecordList(frame) as x:
         assert x[0] == {"x": None, "t": None, "o": None}
         assert x[1] == {"x": 1.0, "t": datetime.datetime(2024, 1, 1), "o": "a"}
-    with recstore.RecordList(recstore.sources.table(frame, nulls="absent")) as x:
+    with recstore.RecordList(recstore.sources.table(frame, missing="absent")) as x:
         assert x[0] == {}
 
 
@@ -114,7 +114,7 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
     with RecordList(frame) as x:
         assert alike(x.field("any").to_list(), [None if one != one else one for one in objects])
         assert x.field("x").to_list() == [0.5, None] * 3 + [1.0] and list(x[0]) == ["i", "any", "x"]
-    with recstore.RecordList(recstore.sources.table(frame, columns=["any"], nulls="absent")) as x:
+    with recstore.RecordList(recstore.sources.table(frame, columns=["any"], missing="absent")) as x:
         assert x[0] == {"any": 3} and x[3] == {}
     with RecordList(frame["any"]) as x:
         assert alike(x.to_list(), [None if one != one else one for one in objects])
@@ -196,7 +196,7 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
     frame = pd.DataFrame({"a": series, "i": range(len(series))})
     with recstore.RecordList(frame) as x:
         assert repr([record["a"] for record in x]) == repr(values)
-    with recstore.RecordList(recstore.sources.table(frame, nulls="absent")) as x:
+    with recstore.RecordList(recstore.sources.table(frame, missing="absent")) as x:
         assert [i for i, record in enumerate(x) if "a" not in record] == [i for i, v in enumerate(values) if v is None]
     with recstore.RecordList(pd.DataFrame({"i": range(len(series))}, index=pd.Index(series, name="k"))) as x:
         assert repr([record["k"] for record in x]) == repr(values)

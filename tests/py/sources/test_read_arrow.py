@@ -63,7 +63,7 @@ def test_the_choice_of_rows_and_columns(kind, tmp_path):
             {"b": row["b"]} for row in ROWS[9::100]
         ]
         assert read(given, where=field("a") > 995, columns=["b"]) == [{"b": row["b"]} for row in ROWS[996:]]
-        assert read(given, nulls="absent", n_rows=1) == [{"a": 0, "c": 0.0}]
+        assert read(given, missing="absent", n_rows=1) == [{"a": 0, "c": 0.0}]
         assert read(given, dtypes={"a": "str"}, n_rows=1) == [{"a": "0", "b": None, "c": 0.0}]
         with pytest.raises(recstore.errors.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
             read(given, columns=["d"])

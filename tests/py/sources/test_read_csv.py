@@ -199,7 +199,7 @@ def test_missing_values():
     assert read(text)[1:] == [{"n": None, "s": None}, {"n": "", "s": ""}, {"n": "NA", "s": "NA"}]
     found = read(text, null_values=["", "NA"])
     assert found == [{"n": 1, "s": "x"}, {"n": None, "s": None}, {"n": None, "s": ""}, {"n": None, "s": None}]
-    assert read(text, null_values=["", "NA"], nulls="absent") == [{"n": 1, "s": "x"}, {}, {"s": ""}, {}]
+    assert read(text, null_values=["", "NA"], missing="absent") == [{"n": 1, "s": "x"}, {}, {"s": ""}, {}]
     assert read("s\n-\nx\n", null_values="-") == [{"s": None}, {"s": "x"}]
 
 
@@ -277,7 +277,7 @@ def test_the_choice_of_rows_and_columns():
         ({"columns": "a"}, TypeError, "columns is a list of names"),
         ({"columns": []}, ValueError, "no names"),
         ({"where": 5}, TypeError, "a function"),
-        ({"nulls": "nan"}, ValueError, "absent"),
+        ({"missing": "nan"}, ValueError, "absent"),
         ({"errors": "ignore"}, ValueError, "skip"),
         ({"header": []}, ValueError, "header"),
         ({"n_rows": "5"}, TypeError, "n_rows"),

@@ -72,10 +72,10 @@ def test_arrays_and_objects_by_their_keys(tmp_path, decoder, block, indent):
             ("empty", []),
             ("words.b.c", [1, 2]),
         ):
-            with recstore.read_json(file, field=keys) as x:
+            with recstore.read_json(file, records=keys) as x:
                 assert x.to_list() == wanted
         for keys, wanted in (("words", COCO["words"]), (None, COCO), (("words", "b"), COCO["words"]["b"])):
-            with recstore.read_json(file, field=keys, entries=True) as d:
+            with recstore.read_json(file, records=keys, entries=True) as d:
                 assert isinstance(d, recstore.RecordDict)
                 assert same(d.to_dict(), wanted)
 
@@ -162,7 +162,7 @@ def test_any_document_cut_anywhere(elements, other, seed, block):
     text = spelled(document, draw).encode()
     before, json_document.BLOCK = json_document.BLOCK, block
     try:
-        assert same(read(text, field="data.items"), json.loads(text)["data"]["items"])
+        assert same(read(text, records="data.items"), json.loads(text)["data"]["items"])
         assert same(read(text, entries=True), json.loads(text))
     finally:
         json_document.BLOCK = before
@@ -173,16 +173,16 @@ def test_every_cut_of_a_document_is_an_error(tmp_path, block):
     path = tmp_path / "cut.json"
     for end in range(len(text)):
         with pytest.raises(recstore.errors.InputError, match="too early|empty"):
-            read(text[:end], field="items")
+            read(text[:end], records="items")
         path.write_bytes(text[:end])
         with pytest.raises(recstore.errors.InputError, match="too early|empty"):
-            recstore.read_json(path, field="items")
+            recstore.read_json(path, records="items")
 
 
 def test_large_elements_and_small_blocks(monkeypatch):
     monkeypatch.setattr(json_document, "BLOCK", 16)
     elements = ["x" * n for n in (0, 1, 15, 16, 17, 1000, 100_000)] + [[0] * 50_000, {"k" * 5000: "v"}]
-    assert read(json.dumps({"a": "y" * 3000, "b": elements}), field="b") == elements
+    assert read(json.dumps({"a": "y" * 3000, "b": elements}), records="b") == elements
 
 
 SEEDS = [
@@ -260,9 +260,9 @@ def test_columns_where_and_limit():
 def test_several_documents_are_joined(tmp_path):
     for name in ("b", "a"):
         (tmp_path / f"{name}.json").write_text(json.dumps({"items": [name, name], "words": {name: 1, "x": name}}))
-    with recstore.read_json(tmp_path / "*.json", field="items") as x:
+    with recstore.read_json(tmp_path / "*.json", records="items") as x:
         assert x.to_list() == ["a", "a", "b", "b"]
-    with recstore.read_json(tmp_path / "*.json", field="words", entries=True) as d:
+    with recstore.read_json(tmp_path / "*.json", records="words", entries=True) as d:
         assert list(d.items()) == [("a", 1), ("x", "b"), ("b", 1)]
 
 
@@ -280,26 +280,26 @@ def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
         [inputs.LocalFile(str(one)) for one in files], ("annotations",), False, None, None, None
     )
     assert [type(shard).__name__ for shard in source.split()].count("RangeSource") > 5
-    with recstore.read_json(files, field="annotations", workers=2) as x:
-        with recstore.read_json(files, field="annotations") as y:
+    with recstore.read_json(files, records="annotations", workers=2) as x:
+        with recstore.read_json(files, records="annotations") as y:
             assert x.to_list() == y.to_list() == [1, 2] * 2 + COCO["annotations"] * 2 + [1, 2]
-    with recstore.read_json(files, field="words", entries=True, workers=2) as d:
+    with recstore.read_json(files, records="words", entries=True, workers=2) as d:
         assert same(d.to_dict(), {**COCO["words"], "a": 5})
-    with recstore.read_json(path, field="annotations", workers=2, n_rows=3) as x:
+    with recstore.read_json(path, records="annotations", workers=2, n_rows=3) as x:
         assert len(x) == 3
     path.write_text(json.dumps(COCO).replace('"id": 40,', '"id": 4x,'))
     with pytest.raises(recstore.errors.InputError, match="element 40 of 'annotations'"):
-        recstore.read_json(path, field="annotations", workers=2)
+        recstore.read_json(path, records="annotations", workers=2)
 
 
 def test_shared_by_name(tmp_path):
     path = tmp_path / "coco.json"
     path.write_text(json.dumps(COCO))
-    with recstore.shared("test-read-json", recstore.sources.json(path, field="annotations")) as x:
-        with recstore.shared("test-read-json", recstore.sources.json(path, field="annotations")) as y:
+    with recstore.shared("test-read-json", recstore.sources.json(path, records="annotations")) as x:
+        with recstore.shared("test-read-json", recstore.sources.json(path, records="annotations")) as y:
             assert x.to_list() == y.to_list() == COCO["annotations"]
             assert len(recstore.names.list("test-read-json")) == 1
-        with recstore.shared("test-read-json", recstore.sources.json(path, field="words", entries=True)) as d:
+        with recstore.shared("test-read-json", recstore.sources.json(path, records="words", entries=True)) as d:
             assert d.to_dict() == COCO["words"]
     assert recstore.names.list("test-read-json") == []
 
@@ -308,7 +308,7 @@ def test_progress(tmp_path, capfd):
     pytest.importorskip("rich")
     path = tmp_path / "coco.json"
     path.write_text(json.dumps(COCO))
-    recstore.read_json([path, path], field="annotations", progress=True).close()
+    recstore.read_json([path, path], records="annotations", progress=True).close()
     assert "100%" in capfd.readouterr().err
 
 
@@ -322,28 +322,28 @@ def test_progress(tmp_path, capfd):
         (" \n", {}, "the file is empty"),
         ("\ufeff", {}, "the file is empty"),
         ("5", {}, "the document is a number or word, not an array"),
-        ("null", {"field": "a"}, "there is no 'a'; give a document"),
+        ("null", {"records": "a"}, "there is no 'a'; give a document"),
         (
             '{"a": [1, 2]}',
             {},
-            r"is an object, not an array; arrays in it: 'a' \(2\); choose one with field=, or entries",
+            r"is an object, not an array; arrays in it: 'a' \(2\); choose one with records=, or entries",
         ),
-        ('{"a": [1], "b": {"c": [], "d": {"e": [5]}}}', {"field": "x"}, r"'a' \(1\), 'b.c' \(0\); choose"),
-        ('{"a": {"b": {"c": 1}}}', {"field": "a.b"}, "'a.b' is an object, not an array; entries=True reads"),
+        ('{"a": [1], "b": {"c": [], "d": {"e": [5]}}}', {"records": "x"}, r"'a' \(1\), 'b.c' \(0\); choose"),
+        ('{"a": {"b": {"c": 1}}}', {"records": "a.b"}, "'a.b' is an object, not an array; entries=True reads"),
         ("[1]", {"entries": True}, "is an array, not an object; leave entries=True out"),
         ("[1] [2]", {}, r"something follows the document; read_jsonl reads one value a line \(byte 4\)"),
-        ('{"a": [1]}\n{"a": [2]}', {"field": "a"}, "read_jsonl"),
+        ('{"a": [1]}\n{"a": [2]}', {"records": "a"}, "read_jsonl"),
         ("[1, 2}", {}, r"} closes a \[ \(byte 5\)"),
-        ('{"x": [1, 2}, "a": [1]}', {"field": "a"}, "} closes"),
+        ('{"x": [1, 2}, "a": [1]}', {"records": "a"}, "} closes"),
         ("[1, 2,]", {}, r"element 2 of the document \(byte 6\) is not JSON: Expecting value"),
         ("[,1]", {}, "element 0 of the document"),
         ("[1, {'a': 2}]", {}, r"element 1 of the document \(byte 3\) is not JSON.*double quotes.*'a'"),
         ("[1, 2 3]", {}, "element 1 .*Extra data"),
-        ('{"a": [1], "b" 2}', {"field": "a"}, "a colon is missing"),
-        ('{"a": [1], "b": 2x}', {"field": "a"}, "Extra data"),
-        ('{"a": [1] "b": 2}', {"field": "a"}, "a comma is missing"),
-        ('{"a": [1],}', {"field": "a"}, r"a key in double quotes is missing \(byte 10\)"),
-        ("{1: 2}", {"field": "a"}, "a key in double quotes"),
+        ('{"a": [1], "b" 2}', {"records": "a"}, "a colon is missing"),
+        ('{"a": [1], "b": 2x}', {"records": "a"}, "Extra data"),
+        ('{"a": [1] "b": 2}', {"records": "a"}, "a comma is missing"),
+        ('{"a": [1],}', {"records": "a"}, r"a key in double quotes is missing \(byte 10\)"),
+        ("{1: 2}", {"records": "a"}, "a key in double quotes"),
         ('{"a": 1,}', {"entries": True}, "a key in double quotes is missing"),
         ('{"a": 1, , "b": 2}', {"entries": True}, "a key in double quotes is missing"),
         ('{"a": 1, "b"}', {"entries": True}, r"member 1 of the document \(byte 8\) is not JSON"),
@@ -351,8 +351,8 @@ def test_progress(tmp_path, capfd):
         ("[" + "1" * 5000 + "]", {}, "element 0 .*4300"),
         ("[[1], 2]".encode("utf-16")[:-1], {}, "utf-16"),
         ("[" * 100_000, {}, "more than 1024 brackets are open"),
-        ('{"a": ' * 5000, {"field": "b"}, "more than 1024 brackets"),
-        ('{"a": "\x01", "b": []}', {"field": "b"}, "Invalid control character"),
+        ('{"a": ' * 5000, {"records": "b"}, "more than 1024 brackets"),
+        ('{"a": "\x01", "b": []}', {"records": "b"}, "Invalid control character"),
     ],
 )
 def test_bad_documents(tmp_path, decoder, text, options, said):
@@ -370,7 +370,7 @@ def test_a_byte_order_mark_is_left_out(tmp_path):
     path = tmp_path / "mark.json"
     path.write_text("\ufeff" + json.dumps(COCO))
     for workers in (0, 2):
-        with recstore.read_json(path, field="annotations", workers=workers) as x:
+        with recstore.read_json(path, records="annotations", workers=workers) as x:
             assert x.to_list() == COCO["annotations"]
 
 
@@ -381,7 +381,7 @@ def test_depth():
     for deep in (201, 1023):
         with pytest.raises(recstore.errors.EncodeError, match="BytesIO>: record 0.*deep"):
             read("[" + "[" * deep + "]" * deep + "]")
-        assert read('{"x": ' + "[" * (deep - 1) + "]" * (deep - 1) + ', "a": [5]}', field="a") == [5]
+        assert read('{"x": ' + "[" * (deep - 1) + "]" * (deep - 1) + ', "a": [5]}', records="a") == [5]
 
 
 def test_of_a_repeated_key_the_last_one_counts(tmp_path, block):
@@ -391,18 +391,18 @@ def test_of_a_repeated_key_the_last_one_counts(tmp_path, block):
         ('{"a": {"c": 1}, "a": [3]}', [3]),
     ):
         path.write_text(text)
-        with recstore.read_json(path, field="a") as x:
+        with recstore.read_json(path, records="a") as x:
             assert x.to_list() == wanted == json.loads(text)["a"]
         with pytest.raises(recstore.errors.InputError, match="the key 'a' is repeated"):
-            read(text, field="a")
+            read(text, records="a")
     path.write_text('{"a": {"c": [1]}, "a": {"d": [2]}}')
     with pytest.raises(recstore.errors.InputError, match="there is no 'a.c'"):
-        recstore.read_json(path, field="a.c")
+        recstore.read_json(path, records="a.c")
     path.write_text('{"a": [1], "a": 5}')
     with pytest.raises(recstore.errors.InputError, match="'a' is a number"):
-        recstore.read_json(path, field="a")
+        recstore.read_json(path, records="a")
     path.write_text('{"x": {"a": [1]}, "a": [2], "y": [{"a": [3]}]}')
-    with recstore.read_json(path, field="a") as x:
+    with recstore.read_json(path, records="a") as x:
         assert x.to_list() == [2]
 
 
@@ -429,9 +429,9 @@ def test_wrong_arguments():
         read("[]", columns="id")
     for records in (5, ["a"], ("a", 5)):
         with pytest.raises(TypeError, match="dotted path"):
-            read("[]", field=records)
+            read("[]", records=records)
     with pytest.raises(ValueError, match="at most 100"):
-        read("[]", field=".".join("a" * 101))
+        read("[]", records=".".join("a" * 101))
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         read("[]", colour=1)
 

@@ -85,7 +85,7 @@ def test_the_choice_of_rows_and_columns(path):
         assert read(path, where=where) == chosen
         assert read(path, where=where, columns=["b"]) == [{"b": row["b"]} for row in chosen]
         assert read(path, where=where, n_rows=1) == chosen[:1]
-    assert read(path, nulls="absent", n_rows=2) == [{"a": 0, "c": 0.0}, {"a": 1, "b": "1", "c": 0.25}]
+    assert read(path, missing="absent", n_rows=2) == [{"a": 0, "c": 0.0}, {"a": 1, "b": "1", "c": 0.25}]
 
 
 def test_types_that_are_given(path):

@@ -137,11 +137,11 @@ def test_classes_get_their_shares():
     shares = {"cat": 1, "dog": 1, "owl": 2}
     with recstore.RecordList({"label": label} for label in labels) as x:
         for classes in (x.field("label"), labels, np.array(labels)):
-            drawn = np.array(list(WeightedSampler(shares, 40_000, labels=classes, seed=1)))
+            drawn = np.array(list(WeightedSampler(shares, 40_000, classes=classes, seed=1)))
             assert as_often(drawn, [1 / 70] * 70 + [1 / 29] * 29 + [2])
-        balanced = np.array(list(WeightedSampler("balanced", 30_000, labels=x.field("label"))))
+        balanced = np.array(list(WeightedSampler("balanced", 30_000, classes=x.field("label"))))
         assert as_often(balanced, [1 / 70] * 70 + [1 / 29] * 29 + [1])
-        none = WeightedSampler({**shares, "cat": 0, "cow": 0}, 1000, labels=x.field("label"))
+        none = WeightedSampler({**shares, "cat": 0, "cow": 0}, 1000, classes=x.field("label"))
         assert min(none) == 70
 
 
@@ -150,12 +150,12 @@ def test_classes_hold_no_index_list(tmp_path):
     labels = np.random.default_rng(1).integers(0, 3, 3000).tolist()
     with recstore.RecordList({"label": label} for label in labels) as x:
         x.save(tmp_path / "x.recs", group_by="label")
-        made = WeightedSampler("balanced", 500, labels=x.field("label"))
+        made = WeightedSampler("balanced", 500, classes=x.field("label"))
         assert made._table.nbytes == 36 and made._groups.starts.nbytes == 32
         assert made._groups.rows.size == 12000 and made._groups.rows.section_of is None
         wanted = list(made)
     with recstore.open(tmp_path / "x.recs") as x:
-        saved = WeightedSampler("balanced", 500, labels=x.field("label"))
+        saved = WeightedSampler("balanced", 500, classes=x.field("label"))
         assert saved._groups.rows.section_of is x.segments[0]
         assert list(saved) == wanted
         copy = pickle.loads(pickle.dumps(saved))
@@ -165,23 +165,23 @@ def test_classes_hold_no_index_list(tmp_path):
     with recstore.RecordList({"label": i // 10} for i in range(30)) as x:
         x.save(tmp_path / "y.recs", group_by="label")
     with recstore.open(tmp_path / "y.recs") as x:
-        saved = WeightedSampler({0: 0, 1: 1, 2: 0}, 500, labels=x.field("label"))
+        saved = WeightedSampler({0: 0, 1: 1, 2: 0}, 500, classes=x.field("label"))
         assert saved._groups.rows is None and set(saved) == set(range(10, 20))
 
 
 def test_classes_without_replacement():
     labels = ["a"] * 6 + ["b"] * 2
-    sampler = WeightedSampler({"a": 3, "b": 1}, labels=labels, replacement=False, seed=2)
+    sampler = WeightedSampler({"a": 3, "b": 1}, classes=labels, replacement=False, seed=2)
     assert list(sampler) == list(WeightedSampler([0.5] * 8, replacement=False, seed=2))
     with recstore.RecordList({"label": label} for label in reversed(labels)) as x:
-        sampler = WeightedSampler({"a": 12, "b": 1}, labels=x.field("label"), replacement=False, seed=2)
+        sampler = WeightedSampler({"a": 12, "b": 1}, classes=x.field("label"), replacement=False, seed=2)
         assert list(sampler) == list(WeightedSampler([0.5] * 2 + [2] * 6, replacement=False, seed=2))
 
 
 def test_groups_of_a_view():
     with recstore.RecordList({"label": i % 2, "id": i} for i in range(20)) as x:
         view = x.filter(lambda record: record["id"] >= 10)
-        drawn = set(WeightedSampler({0: 1, 1: 0}, 200, labels=view.field("label")))
+        drawn = set(WeightedSampler({0: 1, 1: 0}, 200, classes=view.field("label")))
         assert drawn == {0, 2, 4, 6, 8}, "positions in the view"
 
 
@@ -205,8 +205,8 @@ def test_pickled():
         for sampler in (
             WeightedSampler([1, 2, 3]),
             WeightedSampler([1, 2, 3], replacement=False),
-            WeightedSampler("balanced", labels=x.field("label")),
-            WeightedSampler("balanced", labels=["a", "b", "a"]),
+            WeightedSampler("balanced", classes=x.field("label")),
+            WeightedSampler("balanced", classes=["a", "b", "a"]),
         ):
             wanted = list(sampler)
             copy = pickle.loads(pickle.dumps(sampler))
@@ -215,7 +215,7 @@ def test_pickled():
 
 def test_closed_store():
     x = recstore.RecordList({"label": i % 3} for i in range(30))
-    sampler = WeightedSampler("balanced", labels=x.field("label"))
+    sampler = WeightedSampler("balanced", classes=x.field("label"))
     wanted = list(sampler)
     x.close()
     assert list(sampler) == wanted, "its groups are its own"
@@ -228,7 +228,7 @@ def test_no_records():
     for sampler in (
         WeightedSampler([]),
         WeightedSampler([], replacement=False),
-        WeightedSampler("balanced", labels=[]),
+        WeightedSampler("balanced", classes=[]),
     ):
         assert list(sampler) == [] and len(sampler) == 0
     assert list(WeightedSampler([0, 0], 0)) == []
@@ -240,7 +240,7 @@ def test_bad_weights(bad):
     with pytest.raises(ValueError, match="the weight of record 1 is .*finite and from 0 on"):
         WeightedSampler([1, bad, bad])
     with pytest.raises(ValueError, match="the weight of class 'b' is"):
-        WeightedSampler({"a": 1, "b": bad}, labels=["a", "b"])
+        WeightedSampler({"a": 1, "b": bad}, classes=["a", "b"])
 
 
 def test_bad_arguments():
@@ -255,9 +255,9 @@ def test_bad_arguments():
             WeightedSampler(x.field("w"))
         pytest.raises(TypeError, lambda: WeightedSampler(x.field("s"))).match("and a weight is a number")
         pytest.raises(KeyError, lambda: WeightedSampler(x.field("gone"))).match("gone")
-        pytest.raises(KeyError, lambda: WeightedSampler("balanced", labels=x.field("gone"))).match("gone")
+        pytest.raises(KeyError, lambda: WeightedSampler("balanced", classes=x.field("gone"))).match("gone")
         with pytest.raises(TypeError):
-            WeightedSampler("balanced", labels=x.field("w"))  # lists cannot be hashed
+            WeightedSampler("balanced", classes=x.field("w"))  # lists cannot be hashed
     with pytest.raises(ValueError, match="num_samples=3 without replacement, and 2 records have a weight above 0"):
         WeightedSampler([1, 0, 1], 3, replacement=False)
     for number in (-1, 2**48 + 1):
@@ -266,14 +266,14 @@ def test_bad_arguments():
         pytest.raises(TypeError, lambda: WeightedSampler([1], number)).match("num_samples is an integer")
     pytest.raises(TypeError, lambda: WeightedSampler([1], replacement=1)).match("replacement is True or False")
     with pytest.raises(ValueError, match="no weight for class 'b': 0 leaves its records out"):
-        WeightedSampler({"a": 1}, labels=["a", "b"])
+        WeightedSampler({"a": 1}, classes=["a", "b"])
     with pytest.raises(ValueError, match="no record has class 'c', which has a weight of 2"):
-        WeightedSampler({"a": 1, "c": 2}, labels=["a"])
+        WeightedSampler({"a": 1, "c": 2}, classes=["a"])
     with pytest.raises(TypeError, match=r'a mapping from each class to its share, or "balanced", not \[1, 2\]'):
-        WeightedSampler([1, 2], labels=["a", "b"])
-    pytest.raises(TypeError, lambda: WeightedSampler({"a": "1"}, labels=["a"])).match("the weight of class 'a' is '1'")
+        WeightedSampler([1, 2], classes=["a", "b"])
+    pytest.raises(TypeError, lambda: WeightedSampler({"a": "1"}, classes=["a"])).match("the weight of class 'a' is '1'")
     with pytest.raises(TypeError, match="with a value for each record, not str"):
-        WeightedSampler("balanced", labels="abc")
+        WeightedSampler("balanced", classes="abc")
 
 
 def test_native_draws_check_their_arguments():
@@ -308,7 +308,7 @@ def test_a_damaged_saved_index(tmp_path, damage):
         labels = x.field("label")
         for make in (
             lambda: samplers.GroupSampler(labels, 4, rank=0, world_size=1),
-            lambda: WeightedSampler("balanced", 900, labels=labels, rank=0, world_size=1),
-            lambda: WeightedSampler("balanced", 9, labels=labels, replacement=False),
+            lambda: WeightedSampler("balanced", 900, classes=labels, rank=0, world_size=1),
+            lambda: WeightedSampler("balanced", 9, classes=labels, replacement=False),
         ):
             pytest.raises(recstore.errors.CorruptError, lambda: list(make())).match("saved index")
