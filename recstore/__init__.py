@@ -7,13 +7,13 @@
 >>> samples.close()
 """
 
-# ruff: noqa: E402 - the hook of forks comes first
+# ruff: noqa: E402 - the fork hook comes first
 
 import os as _os
 
 
 def _finish_imports() -> None:
-    """Before a fork, while another thread is in this file too: `import` waits for that thread."""
+    """Runs before a fork. If another thread is importing recstore, `import` waits for that thread."""
     from recstore._core import forks
 
     forks.finish_imports()
@@ -21,7 +21,7 @@ def _finish_imports() -> None:
 
 _os.register_at_fork(before=_finish_imports)
 
-from recstore._core import forks as _forks  # noqa: F401 - at a fork this program may not be able to read it
+from recstore._core import forks as _forks  # noqa: F401 - by the time of a fork its file may be out of reach
 
 try:
     from recstore._core.native import Record
@@ -37,8 +37,8 @@ except ImportError as error:
     if "subinterpreter" not in str(error) and "Interpreter change" not in str(error):
         raise
     raise ImportError(
-        "recstore works in one interpreter of a process, and another one has imported it: use threads or processes, "
-        "which read the same stores"
+        "recstore works in one interpreter of a process, and another interpreter has imported it: use threads or "
+        "processes, which read the same stores"
     ) from error
 from recstore._version import __version__
 from recstore.containers.dicts import RecordDict
@@ -70,8 +70,7 @@ __all__ = [
     "shared",
 ]
 
-# Functions of modules that are loaded when they are first asked for.
-_LATER = {
+_LATER = {  # loaded on first use
     "MemoryMonitor": "recstore.monitor.memory_monitor",
     "audit": "recstore.dataset.audit",
     "json_default": "recstore.jsonable",
@@ -85,9 +84,7 @@ _LATER = {
     "shared": "recstore.sharing",
 }
 
-
-# Packages that are imported when they are first asked for. In no list of names: `from recstore import *` must not hide
-# PyTorch.
+# Imported on first use. They are not in __all__: `from recstore import *` must not hide PyTorch.
 _PACKAGES = ("integrations", "monitor", "names", "remote", "sources", "torch")
 
 
@@ -96,14 +93,10 @@ def __getattr__(name: str) -> object:
         return __import__(f"recstore.{name}", fromlist=[name])
     module = _LATER.get(name)
     if module is None:
-        hint = "" if name.startswith("_") else _hint(name)
+        hint = "" if name.startswith("_") else _foreign_names().of_name(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-    found = globals()[name] = getattr(__import__(module, fromlist=[name]), name)
-    return found
-
-
-def _hint(name: str) -> str:
-    return str(_foreign_names().of_name(name))
+    value = globals()[name] = getattr(__import__(module, fromlist=[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,5 @@
-"""Types of the package; each class is in the stub beside its module."""
+"""The public names for type checkers, which the package imports on first use. Their types are in their modules; only
+the compiled core and the containers have stubs."""
 
 from recstore import errors as errors
 from recstore import names as names

@@ -1,7 +1,7 @@
-"""Types that several stubs share. The module does not exist at run time: user code does not import it.
+"""Types that several modules share. The module does not exist at run time, and user code does not import it.
 
-What a checker cannot tell is left wide on purpose: a record's fields are Any, and an index array is whatever has a
-length, dimensions and ``__array__``, so that numpy's scalars, which are indices, do not match, and torch is not needed.
+A record's fields are Any. An index array has a length, dimensions and ``__array__``: numpy's scalars, which are
+indices, do not match, and checkers need no torch.
 """
 
 import os
@@ -29,18 +29,18 @@ class _Encoding(TypedDict, total=False):
     progress: bool
 
 class OneProcess(_Encoding, total=False):
-    """The options of a build, for which the name of a type depends on whether it has worker processes."""
+    """The options of a build in one process."""
 
     backing: Backing
     name: str | None
 
 class BuildOptions(OneProcess, total=False):
-    """The options of a build, which recstore.RecordList documents."""
+    """The options of a build; recstore.RecordList documents them."""
 
     workers: SupportsIndex
 
 class Attaching(TypedDict, total=False):
-    """The arguments of recstore.shared beside the name."""
+    """The keyword arguments of recstore.shared(name)."""
 
     fingerprint: str | None
     files: Paths | None
@@ -50,14 +50,14 @@ class Attaching(TypedDict, total=False):
     allow_pickle: bool
 
 class Building(Attaching, _Encoding, total=False):
-    """Those for a build."""
+    """The keyword arguments of recstore.shared(name, build)."""
 
     workers: SupportsIndex
     keep: bool | float | str
     isolate: bool
 
 class Sharing(TypedDict, total=False):
-    """The arguments of the adapters about sharing."""
+    """The sharing arguments of the adapters."""
 
     shared: str | None
     keep: bool | str | float
@@ -66,7 +66,7 @@ class Sharing(TypedDict, total=False):
     timeout: float | None
 
 class SharedOptions(BuildOptions, Sharing, total=False):
-    """Those of the adapters, which build a store of their own or one for all processes of a machine."""
+    """The options of the adapters, which build a store for one process or for all processes of a machine."""
 
 class ArrowStream(Protocol):
     """A table or column that exports Arrow."""
@@ -83,7 +83,7 @@ class ArrowExpression(Protocol):
 
     def is_valid(self) -> Any: ...
 
-# The rows that a reader of tables keeps.
+# A condition on the rows of a table.
 Where: TypeAlias = Callable[[dict[str, Any]], object] | ArrowExpression | None
 
 class IndexArray(Protocol):
@@ -94,13 +94,13 @@ class IndexArray(Protocol):
     def __len__(self) -> int: ...
     def __array__(self) -> Any: ...
 
-# What a method takes as indices: integers, or a mask of bools.
+# Integers, or a mask of bools.
 Indices: TypeAlias = Iterable[SupportsIndex] | IndexArray
 
 # A slice, integers or a mask of bools. A list's items are a type variable because lists are invariant.
 Selector: TypeAlias = slice[Any, Any, Any] | list[Index] | range | array[int] | memoryview | IndexArray
 
-# "a.b", an element's place or a key that is an int, or a tuple of keys.
+# "a.b", an int (a position or a key), or a tuple of keys.
 FieldName: TypeAlias = str | SupportsIndex | tuple[Any, ...]
 FieldNames: TypeAlias = FieldName | list[Any]
 

@@ -1,9 +1,8 @@
 """The exceptions of recstore. Imports nothing.
 
-CorruptError, VersionError and UntrustedError have the path of the file as ``filename``, as every OSError has it.
-
-Every one is a :class:`Error` and also the built-in that a caller would expect, so `except ValueError` around a read
-of a damaged file works without naming recstore.
+Each is an :class:`Error` and also the built-in exception that a caller expects, so `except ValueError` around a read of
+a damaged file works. CorruptError, VersionError and UntrustedError have the path of the file as ``filename``, as every
+OSError has it.
 """
 
 from __future__ import annotations
@@ -44,11 +43,10 @@ class EncodeError(Error, TypeError):
 
 
 class _FileError(Error):
-    """Base of the errors about the bytes of a store: `filename` is the path of the file that holds them, None for
-    memory."""
+    """Base of the errors about the bytes of a store. `filename` is the path of their file, None for memory."""
 
     filename: str | None = None
-    _status = 0  # of the core; 0 for an error of another origin
+    _status = 0  # the status of the core; 0 for other errors
 
     def __init__(self, *args: object, filename: str | None = None) -> None:
         super().__init__(*args)
@@ -82,7 +80,7 @@ class BusyError(Error, BufferError):
 
 
 class SegmentNotFoundError(Error, FileNotFoundError):
-    """The segment that a handle, a name or a path leads to does not exist any more."""
+    """The segment of a handle, a name or a path does not exist, or no longer."""
 
 
 class SegmentExistsError(Error, FileExistsError):
@@ -90,18 +88,17 @@ class SegmentExistsError(Error, FileExistsError):
 
 
 class OutOfSpaceError(Error, OSError):
-    """A store would not fit; says how much was needed, how much there is, and which limit it is. errno is ENOSPC."""
+    """A store does not fit. The message has the bytes needed, the bytes available and the limit. errno is ENOSPC."""
 
-    _cause = 0  # the errno of the core: ENOMEM where the limit is one of memory
+    _cause = 0  # the errno of the core: ENOMEM for a limit of memory
 
 
 class BuildError(Error, RuntimeError):
-    """Building failed in the process that was building."""
+    """A build failed in another process, or waited for itself."""
 
 
 class _ChildDied(BuildError):
-    """The process of an isolated build was killed. The next build may succeed, so the lock file does not say that this
-    one failed."""
+    """The process of an isolated build was killed. The next build may succeed, so the lock file records no failure."""
 
 
 class WaitTimeoutError(Error, TimeoutError):
@@ -109,13 +106,13 @@ class WaitTimeoutError(Error, TimeoutError):
 
 
 class InputError(Error, ValueError):
-    """A file or table that is read into a store holds something that is not a record, or changed while it was read. The
-    message names the file, the line or record, and the remedy."""
+    """A file or table holds something that is not a record, or changed while it was read. The message names the file,
+    the line or record, and the remedy."""
 
 
 class RemoteError(Error, OSError):
-    """An object of a set of shards cannot be read, written, listed or removed. The message says which, why, and what to
-    do. `url` is the object, or the set."""
+    """An object of a set of shards cannot be read, written, listed or removed. The message has the object, the reason
+    and the remedy. `url` is the object, or the set."""
 
     url: str | None
 
@@ -125,19 +122,19 @@ class RemoteError(Error, OSError):
 
 
 class ConflictError(RemoteError):
-    """Another writer has committed a manifest of the set of shards first. Nothing of this commit is visible."""
+    """Another writer committed a manifest of the set of shards first. Nothing of this commit is visible."""
 
 
 def of_file(error: _ErrorT, path: str | None) -> _ErrorT:
-    """The error, which names the file from now on if it is about the bytes of a store and names none yet."""
+    """The error, with the path as its `filename` if it is about the bytes of a store and has none."""
     if path is not None and isinstance(error, _FileError) and error.filename is None:
         error.filename = path
     return error
 
 
-NO_STORE = 200  # RS_E_FMT_MAGIC: the file does not begin as a store does
+NO_STORE = 200  # RS_E_FMT_MAGIC: the file does not begin like a store
 
-# Status codes of the core (csrc/base/rs_status.h) and what they become.
+# The exceptions for the status codes of the core (csrc/base/rs_status.h).
 STATUS_CLASSES: dict[int, type[Exception]] = {
     100: ValueError,  # RS_E_ARG_RANGE
     101: EncodeError,  # RS_E_ARG_LIMIT

@@ -1,5 +1,5 @@
-"""The function that a pickled store names. The name of this module stands in every such pickle, so it never changes;
-the code is that of recstore.shm.handles."""
+"""The function that pickled stores call by the name `recstore.handles.attach`, so this module keeps its name. The code
+is in recstore.shm.handles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""json_default, with which the json module writes stores. The first use of `recstore.json_default` imports it."""
+"""json_default, the function by which the json module writes stores."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def json_default(value: object) -> list[Any] | dict[Any, Any]:
     """For ``json.dump(..., default=recstore.json_default)``: stores and their views as plain lists, RecordDicts and
     Records as dicts.
 
-    A Record that stands for an object becomes the dict of its fields. Values without a form in JSON (bytes, dates,
-    arrays) are not converted; write a function that converts them and calls this one for other values.
+    A Record becomes the dict of its fields. Values that JSON does not have (bytes, dates, arrays) are not converted;
+    write a function that converts them and calls this one for other values.
 
     Raises TypeError with json's message for every other value, and ClosedError and SegmentNotFoundError for a store
     that cannot be read. Safe from several threads at once.

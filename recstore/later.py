@@ -1,5 +1,5 @@
-"""Packages whose public names and modules are imported when they are first asked for, and errors for names that other
-libraries have. Imports nothing."""
+"""Packages that import their public names on first use, and errors for the names of other libraries. Imports
+nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["foreign_names", "later", "named_arguments"]
 def later(
     package: dict[str, Any], names: Mapping[str, str], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package. `package` is its ``globals()``; `names` has for each
-    public name the module within the package that defines it; `modules` are public modules of the package."""
+    """The functions `__getattr__` and `__dir__` of a package. `package` is its ``globals()``; `names` maps each public
+    name to the module of the package that defines it; `modules` are public modules of the package."""
 
     def __getattr__(name: str) -> Any:
         if name in modules:
@@ -26,26 +26,26 @@ def later(
         module = names.get(name)
         if module is None:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
-        found = package[name] = getattr(__import__(f"{package['__name__']}.{module}", fromlist=[name]), name)
-        return found
+        value = package[name] = getattr(__import__(f"{package['__name__']}.{module}", fromlist=[name]), name)
+        return value
 
-    # Without the modules: some need libraries, and tools take each name that is listed.
+    # Without the modules: tools read every name of __dir__, and some modules need other libraries.
     return __getattr__, lambda: sorted({*package, *names})
 
 
 def foreign_names() -> ModuleType:
-    """The module with what to write for the names of other libraries. Only errors import it."""
+    """The module with our names for those of other libraries. Only errors import it."""
     return __import__("recstore.sources.foreign_names", fromlist=["of_name"])
 
 
 def arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the arguments of a Python function, without those that ``**`` collects."""
+    """The named arguments of a Python function."""
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def named_arguments(function: _F) -> _F:
-    """A function or constructor whose TypeError for an unknown keyword argument says what to write instead."""
+    """The function or constructor, with a TypeError for an unknown keyword argument that suggests the right one."""
     known = arguments(function)
 
     def checked(*args: Any, **kwargs: Any) -> Any:

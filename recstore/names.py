@@ -1,4 +1,4 @@
-"""The named stores of this user: what there is, and how it goes."""
+"""Lists and removes the named stores of this user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-listed")
-    >>> [(one.name, one.records, one.state) for one in list("doctest-listed")]
+    >>> [(store.name, store.records, store.state) for store in list("doctest-listed")]
     [('doctest-listed', 3, 'in use')]
     >>> x.close()
     """
@@ -33,7 +33,7 @@ def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
 def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None) -> int:
     """Removes the stores of a name, kept or not, in use or not, and returns their number.
 
-    Processes that read such a store go on reading it; its memory is free when the last of them closes it. Raises
+    Processes that read such a store can still read it; its memory is freed when the last of them closes it. Raises
     SegmentNotFoundError if no store has the name. Safe from several threads at once.
 
     >>> from recstore import RecordList
@@ -46,7 +46,7 @@ def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None
 
 
 def collect(*, dir: Path | None = None) -> int:
-    """Removes the stores that no process uses and that are not kept, such as those of killed processes, and returns
-    the number of files removed. Every build and every call for a name does this too. Safe from several threads at
+    """Removes the stores that no process uses and that are not kept, such as stores of killed processes. Returns the
+    number of files removed. Every build and every call for a name does this too. Safe from several threads at
     once."""
     return named_segments.collect(named_segments.folder(dir))

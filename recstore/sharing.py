@@ -2,8 +2,8 @@
 
 No server decides which process builds: the kernel does. The process that creates and locks the lock file beside the
 segment's path builds, and removes the lock file when the segment has its name. A waiting process reads in the lock file
-whether the build failed, and gets the lock when the builder has died. Names, leases and their removal are in
-`shm.named_segments`.
+whether the build failed, and gets the lock if the builder dies. `shm.named_segments` has names, leases and their
+removal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import traceback
 from _collections_abc import Mapping
 from functools import partial
 
-from recstore import names  # noqa: F401 - a program that then gives up its rights lists and removes them
+from recstore import names  # noqa: F401 - loaded now, for a program that gives up its rights later
 from recstore._core import native, trust
 from recstore.building import build_options, fingerprints, streaming
 from recstore.building.source import Source, rows_of_table, source_of
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["shared"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
-_FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
+_FIRST_LOG_S, _LOG_EVERY_S = 10.0, 60.0  # of waiting
 _building: dict[str, tuple[int, int]] = {}  # path of a segment being built -> (thread, process) that builds it
 
 
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     @overload
     def shared(name: str, source_or_build: Source[_T], **options: Unpack[Building]) -> RecordList[_T]: ...
-    # A mapping is an iterable, too: of the two, the first that fits is meant.
+    # A mapping is also an iterable; checkers use the first overload that matches.
     @overload
     def shared(  # type: ignore[overload-overlap]
         name: str, source_or_build: Callable[[], Mapping[_K, _V]], **options: Unpack[Building]
@@ -93,35 +93,35 @@ def shared(
     allow_pickle: bool = False,
     **options: Any,
 ) -> Any:
-    """The store of a source, or of what a function makes. One process of this user on this host builds it; every other
-    process that calls this with the same name and fingerprint waits and attaches. With the name alone it only attaches,
-    to a store that some process of this user holds or which was kept.
+    """The store of a source or of a function's result. One process of this user on this host builds it; every other
+    process that calls this with the same name and fingerprint waits and attaches. Without `source_or_build` it only
+    attaches, to a store that a process of this user holds or that was kept.
 
     Args:
         name: up to 64 characters.
         source_or_build: a :class:`recstore.sources.Source`, such as ``recstore.sources.csv("train.csv")``; or a
             function without arguments that returns a source, an iterable of records, a mapping, or a store.
         fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one: of a
-            source from its files and arguments; of a function from its code and the values that it reads, as
-            docs/fingerprints.md says. A value that cannot be hashed is a TypeError that names it. With the name alone
-            None stands for the only store of the name.
+            source from its files and arguments; of a function from its code and the values that it reads
+            (docs/fingerprints.md). A value that cannot be hashed is a TypeError that names it. Without
+            `source_or_build`, None means the only store of the name.
         files: paths whose sizes, times and inodes become part of the fingerprint.
-        keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
-            recstore. True: it stays until ``recstore.names.remove`` or a restart, which requires `fingerprint` or
-            `files`. "2h": it stays so long after its last use; units are s, m, h, d and w.
+        keep: False: the store ends when its last user closes it or exits; after a SIGKILL, at the next call of
+            recstore. True: it stays until ``recstore.names.remove`` or a restart; this requires `fingerprint` or
+            `files`. "2h": it stays for two hours after its last use; units are s, m, h, d and w.
         isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. The
             source or function must be picklable. A script that defines it calls `shared` under
             ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
-        timeout: seconds to wait for another process, at most; by default a minute if there is no build.
+        timeout: the most seconds to wait for another process. None: no limit with a build, a minute without one.
         classes, allow_pickle: how this process reads the store, as in :func:`open`.
-        options: those of :class:`recstore.RecordList`, but not `name` and `backing`. They are not part of the
-            fingerprint. `arrays` says how this process reads, too.
+        options: the options of :class:`recstore.RecordList`, without `name` and `backing`. They are not part of the
+            fingerprint. `arrays` also sets how this process reads; without `source_or_build` it is the only one.
 
-    Raises the exception of the source or function; BuildError where it raised in the process that this one waited for
-    or in that of `isolate`, and for a call within the function for the same key; WaitTimeoutError; PermissionError
-    where another user owns the segment's path; OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError where
-    several stores have the name, CorruptError or VersionError. No file is left then, nor after a KeyboardInterrupt.
+    Raises the exception of the source or function; BuildError if it was raised in another process, or if the function
+    calls `shared` for its own key; WaitTimeoutError; PermissionError if another user owns the segment's path;
+    OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError if several stores have the name, CorruptError or
+    VersionError. An error or a KeyboardInterrupt leaves no file behind.
 
     Safe from several threads at once: threads that call it for one key build once.
 
@@ -135,16 +135,16 @@ def shared(
     _check_options(options)
     reader = _reader(classes, allow_pickle, options.get("arrays", "copy"))
     if source_or_build is None:
-        given = {option: value for option, value in options.items() if option != "arrays"}
-        _check_attaching(timeout, keep=keep, isolate=isolate, **given)
+        _check_attaching(keep, isolate, options)
+        _check_timeout(timeout)
         return _attached(name, fingerprint, files, dir, timeout, reader)
     return shared_with(reader, name, source_or_build, fingerprint, files, keep, dir, timeout, isolate, options)
 
 
 def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
-    how = partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays)
-    return partial(how, classes=trust.given(classes))
+    allowed = trust.given(classes)
+    return partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=allowed)
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -154,25 +154,24 @@ def _check_options(options: dict[str, Any]) -> None:
     build_options.of("shared", options, arguments(shared))
 
 
-def _check_attaching(timeout: float | None, **given: object) -> None:
-    for option, value in given.items():
-        if value:
-            raise TypeError(
-                f"{option}= is for a build, and shared() without one attaches: give a build, or leave it out"
-            )
-    _check_timeout(timeout)
+def _check_attaching(keep: object, isolate: object, options: dict[str, Any]) -> None:
+    ignored = [option for option, value in (("keep", keep), ("isolate", isolate)) if value is not False]
+    ignored += [option for option in options if option != "arrays"]
+    if ignored:
+        raise TypeError(
+            f"{ignored[0]}= is an option of a build, and shared(name) only attaches: write shared(name, build, "
+            f"{ignored[0]}=...), or leave {ignored[0]}= out"
+        )
 
 
 def _check_call(
     build: object, fingerprint: str | None, files: Paths | None, keep: _Keep, timeout: float | None
 ) -> None:
     if not callable(build):
-        what = "a source, or a function that returns the records"
-        raise TypeError(f"shared() takes {what}, not {an(type(build).__name__)}")
+        expected = "a source, or a function that returns the records"
+        raise TypeError(f"shared() takes {expected}, not {an(type(build).__name__)}")
     if keep is True and fingerprint is None and files is None:
-        raise ValueError(
-            "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
-        )
+        raise ValueError("keep=True needs fingerprint= or files=, so that changed data gets a new store")
     _check_timeout(timeout)
 
 
@@ -193,11 +192,11 @@ def shared_with(
     isolate: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """As `shared`. `reader` is a function that gives the trust.Reader for the store, `options` are those of a build."""
+    """As `shared`. `reader` makes the trust.Reader for the store."""
     named_segments.check_name(name)
     if isinstance(build, Source):
-        begun = build._begun()
-        fingerprint, build = begun._identity() if fingerprint is None else fingerprint, partial(_itself, begun)
+        source = build._begun()
+        fingerprint, build = source._identity() if fingerprint is None else fingerprint, partial(_itself, source)
     _check_call(build, fingerprint, files, keep, timeout)
     target = named_segments.Target(
         name, fingerprints.full(build, fingerprint, files), named_segments.seconds(keep), dir
@@ -242,7 +241,7 @@ class _Call:
         self.reader: _Reader = reader or partial(trust.Reader, trusted=False)
         self.timeout = timeout
         self.begin = time.monotonic()
-        self.next_word = _FIRST_WORD
+        self.next_log = _FIRST_LOG_S
 
     def run(self) -> Any:
         self.refuse_within_import()
@@ -260,7 +259,7 @@ class _Call:
                 lock.close()
 
     def refuse_within_import(self) -> None:
-        """RuntimeError for a script that builds at its top level, in the child that imports it to build."""
+        """Raises RuntimeError in the child of an isolated build whose main module calls `shared` at its top level."""
         isolated = sys.modules.get("recstore.building.isolated_build")
         if isolated is None or not isolated.importing_main:
             return
@@ -272,14 +271,14 @@ class _Call:
             )
 
     def attach(self) -> Any:
-        """The store; None where there is none, or where it is damaged, so that a build replaces it."""
+        """The store; None if it does not exist, or if it is damaged: then a build replaces it."""
         try:
             segment, label = named_segments.open_target(self.target, self.left())
         except SegmentNotFoundError:
             return None
         except CorruptError:
             if named_segments.Label.at(self.target.path) is not None:
-                raise  # it is whole, and has another name or fingerprint
+                raise  # a whole store with another name or fingerprint
             self.target.replaces = True
             return None
         _log_attached(segment, label)
@@ -288,12 +287,12 @@ class _Call:
     # ---- Waiting ----
 
     def left(self) -> float | None:
-        """The seconds of the timeout that are left; None without a timeout."""
+        """The remaining seconds of the timeout; None without a timeout."""
         return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
 
     def wait(self, lock: native.Lock) -> bool:
-        """Waits for the lock. True when this process holds it; False when the segment may have been published. Raises
-        BuildError when the build failed, and WaitTimeoutError."""
+        """Waits for the lock. True: this process holds it. False: the segment may have been published. Raises
+        BuildError if the build failed, and WaitTimeoutError."""
         delay, first = _FIRST_DELAY, None
         while lock.state == native.BUSY and lock.leads():
             first = first or _state(lock)
@@ -302,8 +301,8 @@ class _Call:
             lock.attempt()
         if first is not None:
             state = _state(lock)
-            # A failure that the file told from the beginning belongs to an earlier build: its process was killed before
-            # it removed the file.
+            # A failure that was in the file from the beginning belongs to an earlier build, whose process was killed
+            # before it removed the file.
             if state.failed and not (first.failed and first.attempt == state.attempt):
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == native.HELD
@@ -315,14 +314,14 @@ class _Call:
                 builder = _state(lock).builder
                 raise WaitTimeoutError(
                     errno.ETIMEDOUT,
-                    f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; timeout= gives it"
-                    " longer",
+                    f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; set a longer"
+                    " timeout=",
                 )
             delay = min(delay, self.timeout - waited)
-        if waited >= self.next_word:
-            self.next_word += _NEXT_WORDS
+        if waited >= self.next_log:
+            self.next_log += _LOG_EVERY_S
             builder = _state(lock).builder
-            _warn("waiting for %r, which %s is building: %.0f s by now", self.target.name, builder, waited)
+            _warn("waiting for %r, which %s is building: %.0f s so far", self.target.name, builder, waited)
         time.sleep(delay)
 
     # ---- Building ----
@@ -331,7 +330,7 @@ class _Call:
         before = _state(lock)
         attempt = before.attempt + 1
         if before.attempt and not before.failed:
-            _warn("%s, which was building %r, has died; building it here", before.builder, self.target.name)
+            _warn("%s died while it was building %r; this process builds it now", before.builder, self.target.name)
         lock.write(LockState.pack(attempt))
         _building[self.target.path] = _thread.get_ident(), os.getpid()
         try:
@@ -339,7 +338,7 @@ class _Call:
                 return self.make()
             return self.make_isolated()
         except Exception as error:
-            if not isinstance(error, _ChildDied):  # a killed child does not mean that the next build fails
+            if not isinstance(error, _ChildDied):  # the next build may succeed
                 lock.write(LockState.pack(attempt, _traceback(error)))
             raise
         finally:
@@ -349,7 +348,7 @@ class _Call:
         try:
             return _build(self.build(), self.target, self.reader(), self.options)
         except SegmentExistsError:
-            # The child of a builder that was killed (isolate=True) may have published after our last look.
+            # With isolate=True, the child of a killed builder may have published after the last check.
             store = self.attach()
             if store is None:
                 raise
@@ -359,10 +358,10 @@ class _Call:
         from recstore.building import isolated_build
 
         target = self.target
-        place = target.name, target.fingerprint, target.keep, target.folder
+        arguments = target.name, target.fingerprint, target.keep, target.folder
         store = isolated_build.build(
             partial(_enter, target.path),
-            partial(_make, place, target.replaces, self.build, self.options),
+            partial(_make, arguments, target.replaces, self.build, self.options),
             self.attach,
             repr(target.name),
         )
@@ -372,19 +371,19 @@ class _Call:
 
 
 def _enter(path: str) -> None:
-    """Notes in the child of an isolated build what it builds, so that a nested call is refused."""
+    """Records in the child of an isolated build that it builds this path, so that a nested call is refused."""
     _building[path] = _thread.get_ident(), os.getpid()
 
 
-def _make(place: Any, replaces: bool, build: Callable[[], Any], options: Mapping[str, Any]) -> Any:
+def _make(arguments: Any, replaces: bool, build: Callable[[], Any], options: Mapping[str, Any]) -> Any:
     """The store, built in the child of an isolated build."""
-    target = named_segments.Target(*place)
+    target = named_segments.Target(*arguments)
     target.replaces = replaces
     return _Call(target, build, False, None, options).make()
 
 
 def _refuse_nested(target: Target) -> None:
-    """BuildError for a call by the `build` of this key, in this thread or in a process that this thread forked."""
+    """Raises BuildError for a call by the `build` of this key, in this thread or in a process that it forked."""
     entry = _building.get(target.path)
     if entry is None or entry[0] != _thread.get_ident():
         return
@@ -405,37 +404,35 @@ def _state(lock: native.Lock) -> LockState:
 
 
 def _container(segment: native.Segment, reader: trust.Reader) -> Any:
-    """The RecordList or RecordDict over a segment just attached."""
+    """The RecordList or RecordDict over an attached segment."""
     segment.reader = reader
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result: Any, target: Target, reader: trust.Reader, given: Mapping[str, Any]) -> Any:
-    """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
-    attach by name, so that all of them see the same."""
-    if result is None:
-        raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
-    found = source_of(result)
-    if found is None:
+def _build(result: Any, target: Target, reader: trust.Reader, chosen: Mapping[str, Any]) -> Any:
+    """The store of the result of a build, under the target's name. The builder reads it as the attached processes do,
+    so that all of them see the same."""
+    source = source_of(result)
+    if source is None:
+        kind = "None" if result is None else an(type(result).__name__)
         iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
         if isinstance(result, (str, bytes, bytearray)) or not iterable:
-            kind = type(result).__name__
-            raise TypeError(f"build returned {an(kind)}; it returns an iterable of records, a mapping or a store")
+            raise TypeError(f"build() must return records, a mapping or a store, not {kind}")
         rows = rows_of_table(result)
         if rows is not None:
-            raise TypeError(f"build returned {an(type(result).__name__)}, a table: let it return {rows}")
+            raise TypeError(f"build() returned {kind}, a table; return {rows}")
         if isinstance(result, (native.Records, native.Mapping)):
-            # A value that came out of a store and cannot be stored here was pickled there.
-            given = {"on_unsupported": "pickle", **given}
-    options = build_options.Options(**given)
+            # A value of a store that cannot be stored here was pickled there.
+            chosen = {"on_unsupported": "pickle", **chosen}
+    options = build_options.Options(**chosen)
     options.target, target.reader = target, reader
-    is_mapping = isinstance(result, (native.Mapping, Mapping)) if found is None else found.pairs
+    is_mapping = isinstance(result, (native.Mapping, Mapping)) if source is None else source.pairs
     build = streaming.build_mapping if is_mapping else streaming.build_records
-    return registry.container_of(build(result if found is None else found, options))
+    return registry.container_of(build(result if source is None else source, options))
 
 
 def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, Label]:
-    """`(segment, label)` of the one segment of this name."""
+    """`(segment, label)` of the only segment of this name."""
     for _ in range(100):
         paths = named_segments.found(name, dir)
         if len(paths) > 1:
@@ -447,7 +444,7 @@ def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, 
         try:
             segment, label = named_segments.open_leased(paths[0], timeout)
         except SegmentNotFoundError:
-            continue  # its last user has just closed it; another store may have the name by now
+            continue  # its last user closed it; another store may have the name by now
         if label.name == name:
             return segment, label
         segment.disown()
@@ -467,7 +464,6 @@ def _no_such(target: Target, dir: Path | None) -> SegmentNotFoundError:
 
 
 def _fingerprints(paths: Iterable[str]) -> str:
-    """The fingerprints of the segments at these paths, for messages."""
     labels = map(named_segments.Label.at, paths)
     return ", ".join(sorted(repr(label.fingerprint) for label in labels if label is not None))
 
@@ -479,7 +475,7 @@ def _traceback(error: BaseException) -> str:
 def _warn(text: str, *values: object) -> None:
     try:
         import logging
-    except ImportError:  # the program has given up its rights, or its path
+    except ImportError:  # the program may have given up its rights or changed sys.path
         if sys.stderr is not None:
             print(text % values, file=sys.stderr)
     else:
@@ -487,7 +483,7 @@ def _warn(text: str, *values: object) -> None:
 
 
 def _log_attached(segment: native.Segment, label: Label) -> None:
-    # A program that has not imported logging has no handler, and would not show a message of level INFO.
+    # Without logging imported there is no handler, and a message of level INFO would not be shown.
     if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)
         logging.getLogger("recstore").info(

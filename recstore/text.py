@@ -1,4 +1,4 @@
-"""Text for people: sizes, tables, and what a terminal may be shown. Imports nothing, as errors.py does."""
+"""Text for people: sizes, tables, and text that is safe for a terminal. Imports nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def size_text(size: float | None) -> str:
-    """A number of bytes in decimal units with three digits, as all published numbers have it; None is n/a. A difference
-    of sizes may be negative.
+    """A number of bytes in decimal units with three digits; None is n/a. A difference of sizes may be negative.
 
     >>> size_text(700), size_text(1536), size_text(999_960), size_text(3 * 2**30), size_text(None)
     ('700 B', '1.54 kB', '1 MB', '3.22 GB', 'n/a')
@@ -26,14 +25,14 @@ def size_text(size: float | None) -> str:
         return f"{size:.0f} B"
     for unit in _UNITS:
         size /= 1000
-        # 999.6 has four digits when it is rounded, so it goes to the next unit.
+        # 999.6 rounds to four digits, so it goes to the next unit.
         if size < 999.5:
             return f"{size:.3g} {unit}"
     return f"{size:,.0f} {unit}"
 
 
 def counted(number: float, one: str, many: str | None = None) -> str:
-    """A number with its noun; `many` is the plural, unless that is the noun with an s.
+    """A number with its noun; `many` is an irregular plural.
 
     >>> counted(1, "process", "processes"), counted(2000, "record")
     ('1 process', '2,000 records')
@@ -42,7 +41,7 @@ def counted(number: float, one: str, many: str | None = None) -> str:
 
 
 def an(name: str) -> str:
-    """A name, of a type for the most part, with its article.
+    """A name, usually of a type, with its article.
 
     >>> an("int"), an("str"), an("numpy.ndarray"), an("UUID"), an("uint8"), an("_Odd")
     ('an int', 'a str', 'a numpy.ndarray', 'a UUID', 'a uint8', 'an _Odd')
@@ -76,7 +75,7 @@ def table(rows: Sequence[Sequence[str]], sides: str) -> str:
 
 
 def table_line(row: Sequence[str], sides: str, widths: Iterable[int]) -> str:
-    """One line of a table, for a table that is printed while its rows come.
+    """One line of a table that is printed row by row.
 
     >>> table_line(("a", "700 B"), "<>", (5, 7))
     'a        700 B'
@@ -85,7 +84,7 @@ def table_line(row: Sequence[str], sides: str, widths: Iterable[int]) -> str:
 
 
 def safe_text(text: str) -> str:
-    """The text with a ? for each character that a terminal might obey; it may hold what other programs wrote.
+    """The text with a ? for each control character, for text that other programs wrote.
 
     >>> safe_text("two\\nlines \\x1b[31m")
     'two\\nlines ?[31m'
@@ -94,8 +93,8 @@ def safe_text(text: str) -> str:
 
 
 def meant(name: object, names: Iterable[object]) -> str:
-    """The end of an error's message: the nearest of `names`, if one is near."""
+    """The end of an error's message, which suggests the nearest of `names`; empty if none is near."""
     import difflib
 
-    near = difflib.get_close_matches(str(name), [one for one in names if isinstance(one, str)], 1)
-    return f"; {near[0]!r} is meant, perhaps" if near else ""
+    near = difflib.get_close_matches(str(name), [known for known in names if isinstance(known, str)], 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""The options of a build, which everything that builds a store takes, and their checks."""
+"""The options of a build, and their checks."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ NAMES = (
 )
 
 
-def of(caller: str, given: Mapping[str, Any], own: Iterable[str] = ()) -> Options:
-    """The Options of these keyword arguments. TypeError for another name, which says what the `caller`, a function with
-    the arguments `own` beside, takes instead."""
-    for name in given:
+def of(caller: str, arguments: Mapping[str, Any], own: Iterable[str] = ()) -> Options:
+    """The Options of these keyword arguments. Raises TypeError for an unknown name, with the nearest argument of the
+    function `caller`, whose other arguments are `own`."""
+    for name in arguments:
         if name not in NAMES:
             hint = foreign_names().of_argument(caller, name, (*own, *NAMES))
             raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}{hint}")
-    return Options(**given)
+    return Options(**arguments)
 
 
 class Options:
@@ -92,8 +92,8 @@ class Options:
         self.progress = progress
         self.workers = _count(workers, "workers", "processes")
         self.threads = None if threads is None else _count(threads, "threads", "threads")
-        self.indexes = saved_indexes.wanted(index_by, group_by)
-        self.target: Any = None if name is None else _target(name, backing)  # a Target of a name or of a file
+        self.indexes = saved_indexes.indexes_of(index_by, group_by)
+        self.target: Any = None if name is None else _target(name, backing)  # a Target or a FileTarget
 
     def __eq__(self, other: object) -> bool:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
@@ -102,8 +102,7 @@ class Options:
 
     @staticmethod
     def beside(segments: Iterable[native.Segment]) -> Options:
-        """The options for a store of further records that is joined to these segments: the same `on_unsupported` and
-        `arrays`."""
+        """The options of a store that is joined to these segments: the same `on_unsupported` and `arrays`."""
         readers = [segment.reader for segment in segments if segment.reader is not None]
         views = any(reader.arrays == "view" for reader in readers)
         return Options(
@@ -111,13 +110,13 @@ class Options:
         )
 
 
-def _count(value: SupportsIndex, name: str, what: str) -> int:
+def _count(value: SupportsIndex, name: str, unit: str) -> int:
     try:
         number = type(value).__index__(value)
     except AttributeError:
-        raise TypeError(f"{name} is a number of {what}, not {an(type(value).__name__)}") from None
+        raise TypeError(f"{name} is a number of {unit}, not {an(type(value).__name__)}") from None
     if number < 0:
-        raise ValueError(f"{name} is a number of {what}, 0 for none, not {number}")
+        raise ValueError(f"{name} is a number of {unit}, 0 for none, not {number}")
     return number
 
 
@@ -140,7 +139,7 @@ def _target(name: str, backing: Backing) -> Target:
 
 
 def name_taken(target: Target) -> SegmentExistsError:
-    """The SegmentExistsError for a name that a store has already."""
+    """The SegmentExistsError for a name in use."""
     label = named_segments.Label.at(target.path)
     by = "by a file that is not a readable segment of this user" if label is None else f"by a store of {label.builder}"
     return SegmentExistsError(

@@ -1,5 +1,5 @@
-"""The worker processes of a build: what parallel_build.py starts. A worker iterates over shards, encodes and compresses
-their records, and sends parcels. Also what both sides know: the kinds of messages and the pipes that are open."""
+"""The worker processes of a build, which parallel_build.py starts. A worker iterates over shards, encodes and
+compresses their records, and sends parcels. Both sides share the kinds of messages and the set of open pipes."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 
-# The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
-# show the end of the process on its other side. Builds hold the lock from the making of pipes to the start of their
-# worker and while pipes are closed: a worker forked in between would have unknown copies. They hold it while they take
-# an exit status too, as the start of a process takes those of all children that have ended.
+# The ends of pipes that are open in this process. A forked worker closes its copies: while they are open, a pipe does
+# not show the end of the process on its other side. A build holds the lock while it makes pipes and starts their
+# worker, and while it closes pipes: a worker forked in between would have unknown copies. It also holds the lock while
+# it reads an exit status, because starting a process reaps all children that have ended.
 open_pipes: set[Connection] = set()
 forking = threading.RLock()  # a signal handler may build too
 
 
 def _after_fork() -> None:
     global forking
-    forking = threading.RLock()  # another thread may hold it, which the child lacks
+    forking = threading.RLock()  # a thread of the parent may hold the old one
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -56,13 +56,13 @@ def work(
     for pipe in open_pipes - {shards, parcels}:
         pipe.close()
     open_pipes.clear()
-    # The terminal sends Ctrl-C to all its processes; the building process alone handles it and ends the workers.
+    # The terminal sends Ctrl-C to all its processes; only the building process handles it and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     be_main()
     incoming: SimpleQueue[bytes | None] = SimpleQueue()
     threading.Thread(target=_receive, args=(shards, incoming), daemon=True).start()
-    writer, told = trust.Writer(pickled, arrays), 0
+    writer, n_sent = trust.Writer(pickled, arrays), 0  # the classes that the building process knows
     encoder: native.ListEncoder | native.PairEncoder
 
     def send(kind: bytes, content: object) -> None:
@@ -70,18 +70,18 @@ def work(
         try:
             parcels.send_bytes(message)
         except OSError:
-            os._exit(1)  # the building process has gone
+            os._exit(1)  # the building process has ended
 
     def send_parcel() -> None:
-        nonlocal told
+        nonlocal n_sent
         for kind, arguments in ((PARCEL, encoder.take()), (BLOCKS, encoder.take_blocks())):
             if arguments is not None:
-                seen = list(writer.seen or ())[told:]
-                told += len(seen)
+                seen = list(writer.seen or ())[n_sent:]
+                n_sent += len(seen)
                 send(kind, (arguments, seen, writer.foreign))
 
     def make(kind: Callable[..., native.AnyBuilder]) -> native.AnyBuilder:
-        """A builder of this worker, whose segment nobody else sees and which leaves nothing when it is killed."""
+        """A builder of this worker. Its segment has no name, so it leaves nothing behind when the worker is killed."""
         builder = file_backing.new_builder(kind, compression=compression, writer=writer, threads=threads)
         if builder.path is not None:
             os.unlink(builder.path)
@@ -96,7 +96,7 @@ def work(
 def _read(
     pickled: bytes, encoder: native.ListEncoder | native.PairEncoder, send_parcel: Callable[[], None], pairs: bool
 ) -> tuple[bytes, object]:
-    """Encodes a shard. Returns the last message of it: END and the report of a Source, or ERROR and the failure."""
+    """Encodes a shard. Returns its last message: END and the report of a Source, or ERROR and the failure."""
     failure: _Failure | None = None
     report = None
     try:
@@ -112,7 +112,7 @@ def _read(
     except BaseException as e:
         failure = _failure(e)
     try:
-        encoder.end()  # also the records before a failure count for the number in its message
+        encoder.end()  # the records before a failure count for the number in its message
         send_parcel()
     except Exception as e:
         failure = failure or _failure(e)
@@ -130,8 +130,8 @@ def _failure(error: BaseException) -> _Failure:
 
 
 def _receive(shards: Connection, incoming: SimpleQueue[bytes | None]) -> None:
-    """Runs in a thread. Receives the next shard while another is read, and ends the process when the building process
-    ends."""
+    """Runs in a thread. Receives the next shard while the current one is read, and ends the process when the building
+    process ends."""
     try:
         while data := shards.recv_bytes():
             incoming.put(data)
@@ -142,8 +142,8 @@ def _receive(shards: Connection, incoming: SimpleQueue[bytes | None]) -> None:
 
 
 def be_main() -> None:
-    """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__. So their
-    names in the store are as the building process would write them."""
+    """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__, so that the
+    store has their names in the building process."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main is sys.modules.get("__main__"):
         _rename(main)
@@ -151,7 +151,7 @@ def be_main() -> None:
 
 def _rename(owner: ModuleType | type) -> None:
     for value in list(vars(owner).values()):
-        kind = type(value)  # isinstance would ask each value of the program for its `__class__`
+        kind = type(value)  # isinstance would read `__class__` of each value
         if issubclass(kind, (type, type(_rename))) and value.__module__ == "__mp_main__":
             value.__module__ = "__main__"
             if issubclass(kind, type):

@@ -2,7 +2,7 @@
 attribute of `args`, `load(args)` reads all of it.
 
 The module reads compiled code, so it needs no source files. If the code does more with a name than read attributes or
-items, the whole value counts. The result may name too much of a value, but never too little.
+items, the whole value counts. The result may name too much of a value, never too little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     _Name: TypeAlias = tuple[str, str]  # the kind, and the name itself
     Chain: TypeAlias = tuple[str | tuple[Any], ...]
-    _Found: TypeAlias = dict[_Name, set[Chain]]
+    _Reads: TypeAlias = dict[_Name, set[Chain]]
 
 _SKIPPED = frozenset(("CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN"))
 _ATTRIBUTE = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
@@ -28,43 +28,43 @@ _WRITES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 GLOBAL, FREE, FIRST = "global", "variable", "self"
 
 
-def read_by(code: CodeType, first: str | None) -> _Found:
+def read_by(code: CodeType, first: str | None) -> _Reads:
     """The names that a code object and the code within it read, as `{(kind, name): set of chains}`.
 
     `kind` is GLOBAL, FREE (a variable of an enclosing function) or FIRST (the parameter named `first`, which a bound
     method gets). A chain is a tuple of steps: the name of an attribute, or `(key,)` for an item, as in
-    `config["split"]`. The empty chain says that the whole value is read.
+    `config["split"]`. The empty chain means the whole value.
     """
-    found: _Found = {}
-    _read(code, first, set(code.co_freevars), found)
-    return found
+    reads: _Reads = {}
+    _read(code, first, set(code.co_freevars), reads)
+    return reads
 
 
 def constants(code: CodeType) -> list[Any]:
-    """The constants that the instructions of a code object load. It may have others: a text that documents it, and from
-    CPython 3.14 on the first constant of a set."""
+    """The constants that the instructions of a code object load. Its other constants, such as the docstring, do not
+    count."""
     steps = dis.get_instructions(code)
     loaded = {step.arg for step in steps if step.arg is not None and step.opcode in dis.hasconst}
     return [code.co_consts[i] for i in sorted(loaded)]
 
 
-def _read(code: CodeType, first: str | None, free: set[str], found: _Found) -> None:
-    steps = [one for step in dis.get_instructions(code) if step.opname not in _SKIPPED for one in _singles(step)]
+def _read(code: CodeType, first: str | None, free: set[str], reads: _Reads) -> None:
+    steps = [single for step in dis.get_instructions(code) if step.opname not in _SKIPPED for single in _singles(step)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for i, step in enumerate(steps):
         for key, chained in _loaded(step, first, free, cells):
             chain = _chain(steps, i + 1) if chained else ()
             if chain is not None:
-                found.setdefault(key, set()).add(chain)
+                reads.setdefault(key, set()).add(chain)
     if "super" in code.co_names:
         # super() reads both from the frame. Before Python 3.12 no instruction names them.
         for key in [(FREE, "__class__")] + ([(FIRST, first)] if first is not None else []):
-            found.setdefault(key, set()).add(())
+            reads.setdefault(key, set()).add(())
     for constant in code.co_consts:
         if isinstance(constant, type(code)):
             # Nested code that reads the parameter has it as a free variable.
             inner = first if first in constant.co_freevars else None
-            _read(constant, inner, free, found)
+            _read(constant, inner, free, reads)
 
 
 def _singles(step: dis.Instruction) -> list[dis.Instruction]:
@@ -115,8 +115,8 @@ def _chain(steps: list[dis.Instruction], at: int) -> Chain | None:
 
 
 def _reads_item(key: dis.Instruction, read: dis.Instruction) -> bool:
-    held = key.argval
+    value = key.argval
     constant = key.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and (
-        type(held) is str or type(held) is int and held.bit_length() < 128  # the repr of a large int is an error
+        type(value) is str or type(value) is int and value.bit_length() < 128  # the repr of a large int is an error
     )
     return constant and (read.opname == "BINARY_SUBSCR" or read.opname == "BINARY_OP" and read.argrepr == "[]")

@@ -1,4 +1,4 @@
-"""The number of cores that this process may use: the one place that asks the system for it."""
+"""The number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_quota: dict[
-    str, int | None
-] = {}  # of this process, by the file system's root: reading it takes longer than building a small store
+# The quota by the file system's root. It is read once: that takes longer than building a small store.
+_quota: dict[str, int | None] = {}
 
 
 def available(root: str = "/") -> int:
-    """The number of cores that this process may use, at least 1: those that its affinity mask allows, but no more than
-    the quota of its control groups (cgroup v1 and v2) lets run at once, rounded up. The quota is read once in a
-    process. `root` is where `proc` and the mount points are looked for. Safe to call from several threads.
+    """The number of cores that this process may use, at least 1: the smaller of its affinity mask and the quota of its
+    control groups (cgroup v1 and v2), rounded up. `root` is the folder of `proc` and of the mount points. Safe from
+    several threads at once.
 
     >>> available() >= 1
     True
@@ -32,19 +31,19 @@ def available(root: str = "/") -> int:
 
 
 def _quota_of(root: str) -> int | None:
-    """The cores of the smallest quota, rounded up; None where there is none."""
-    found: list[int] = []
+    """The cores of the smallest quota, rounded up; None without a quota."""
+    limits: list[int] = []
     for folder, top in _folders(root):
         while True:
-            found += _limit(folder)
+            limits += _limit(folder)
             if len(folder) <= len(top):
                 break
             folder = os.path.dirname(folder)
-    return min(found, default=None)
+    return min(limits, default=None)
 
 
 def _limit(folder: str) -> list[int]:
-    """`[cores]` of one control group; an empty list where it sets no limit, or one that cannot be read."""
+    """`[cores]` of one control group; an empty list without a limit that can be read."""
     quota = period = ""
     try:
         fields = _read(folder, "cpu.max").split()
@@ -52,10 +51,10 @@ def _limit(folder: str) -> list[int]:
             quota, period = fields
         else:
             quota, period = _read(folder, "cpu.cfs_quota_us"), _read(folder, "cpu.cfs_period_us")
-        microseconds, of = int(quota), int(period)
+        quota_us, period_us = int(quota), int(period)
     except ValueError:
         return []
-    return [-(-microseconds // of)] if microseconds > 0 and of > 0 else []
+    return [-(-quota_us // period_us)] if quota_us > 0 and period_us > 0 else []
 
 
 def _read(folder: str, name: str) -> str:
@@ -89,5 +88,5 @@ def _folders(root: str) -> Iterator[tuple[str, str]]:
             continue
         inner = os.path.relpath(paths[controller], fields[3])
         top = os.path.join(root, fields[4].lstrip("/"))
-        # A group outside the part that is mounted here, as in some containers: only the mounted part is seen.
+        # In some containers the group is outside the mounted part; then the mounted part counts.
         yield (top if inner == "." or inner.startswith("..") else os.path.join(top, inner)), top

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def new_builder(make: Callable[..., _BuilderT], options: Options) -> _BuilderT:
-    """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
-    RECSTORE_BACKING, else from what the system supports."""
+    """A builder for these options; `make` is Builder or MappingBuilder. The backing is the one of the options, else of
+    RECSTORE_BACKING, else the best that the system supports."""
     chosen = _backing(options)
     compression = options.compression, options.without
     make = functools.partial(make, threads=cores.available() if options.threads is None else options.threads)
@@ -34,14 +34,14 @@ def new_builder(make: Callable[..., _BuilderT], options: Options) -> _BuilderT:
     _warn_in_spawned_child()
     _collect_named()
     if options.target is not None:
-        made: _BuilderT = options.target.new_builder(make, compression, writer)
-        return made
-    how = {"compression": compression, "writer": writer}
+        builder: _BuilderT = options.target.new_builder(make, compression, writer)
+        return builder
+    make = functools.partial(make, compression=compression, writer=writer)
     if chosen == "shm":
-        return make("named", folders.SHARED, named_segments.nameless(), **how)
+        return make("named", folders.SHARED, named_segments.nameless())
     if chosen == "dir":
-        return file_backing.in_folder(make, **how)
-    return make("anonymous", **how) if options.backing == "anonymous" else file_backing.new_builder(make, **how)
+        return file_backing.in_folder(make)
+    return make("anonymous") if options.backing == "anonymous" else file_backing.new_builder(make)
 
 
 def _backing(options: Options) -> str:
@@ -53,38 +53,37 @@ def _backing(options: Options) -> str:
 
 
 def _collect_named() -> None:
-    """Removes the named segments of killed processes. Every build does this, because a program may share no store by
-    name after one was killed."""
+    """Removes the named segments of killed processes. Every build does this, because the program may never call
+    `shared` again."""
     for folder in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
         try:
-            found = any(name.startswith(folders.PREFIX) for name in os.listdir(folder))
+            names = os.listdir(folder)
         except OSError:
             continue
-        if found:
+        if any(name.startswith(folders.PREFIX) for name in names):
             named_segments.collect(folder)
 
 
 def _warn_in_spawned_child() -> None:
-    """Warns if this process is a spawned child that imports its main module: every child would build that store
-    again."""
+    """Warns if this process is a spawned child that imports its main module: every child would build the store."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         import warnings
 
-        # The warning should name the nearest line outside recstore, and the number of frames to it varies.
+        # The warning names the nearest line outside recstore.
         depth, frame = 1, sys._getframe()
         while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
             depth, frame = depth + 1, frame.f_back
         warnings.warn(
-            "a store is built while a spawned child imports its main module, and so in every child: build it under "
-            'if __name__ == "__main__":, or in a function',
+            "a spawned child builds a store while it imports its main module, and so does every other child: build it "
+            'under if __name__ == "__main__":, or in a function',
             RuntimeWarning,
             stacklevel=depth,
         )
 
 
 def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
-    """The OutOfSpaceError with a remedy at the end of its text."""
+    """The OutOfSpaceError with a remedy added."""
     target, text = options.target, error.strerror or ""
     backing = _backing(options)
     if error._cause in (errno.ENOMEM, errno.EFBIG):
@@ -92,22 +91,21 @@ def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     elif target is not None and target.name is None:
         remedy = f"{target.folder} is on that file system; choose another folder, or make room"
     elif target is not None:
-        where = target.folder
-        remedy = f"dir= or RECSTORE_DIR shares through another folder than {where}"
-        if where.startswith(folders.SHARED):
+        remedy = f"dir= or RECSTORE_DIR shares through another folder than {target.folder}"
+        if target.folder.startswith(folders.SHARED):
             remedy += "; a container gets more with docker run --shm-size=8g"
             remedy += " (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
-            remedy += "; a store without a name is not bound by it"
+            remedy += "; a store without a name is not limited by /dev/shm"
     elif backing == "shm":
-        remedy = 'backing="anonymous" is not bound by the size of /dev/shm; docker run --shm-size=8g makes that larger'
+        remedy = 'backing="anonymous" is not limited by /dev/shm; docker run --shm-size=8g makes /dev/shm larger'
     else:
         remedy = "RECSTORE_DIR chooses another folder"
     return OutOfSpaceError(error.errno, f"{text}; {remedy}", error.filename)
 
 
 def finished(segment: Segment, options: Options, kept: int) -> Segment:
-    """Ends every build: publishes the segment if it has a name, and registers it for handles. Returns the segment.
-    `kept` is the number of private bytes before the build."""
+    """Ends a build: publishes the segment if it has a name, and registers it for handles. Returns the segment. `kept`
+    is the number of private bytes before the build."""
     segment.kept_bytes = max(0, private_bytes() - kept)
     if segment.backing == "shm" and options.target is None:
         segment.drop_temporary()
@@ -125,9 +123,9 @@ def finished(segment: Segment, options: Options, kept: int) -> Segment:
 
 
 def private_bytes() -> int:
-    """The bytes of resident memory of this process that are not shared; 0 if the system does not say."""
+    """The bytes of private resident memory of this process; 0 if the system does not have the number."""
     try:
-        with open("/proc/self/statm", "rb") as f:  # text mode leaves memory allocated
+        with open("/proc/self/statm", "rb") as f:  # text mode would leave memory allocated
             _, resident, shared, *_ = map(int, f.read().split())
     except OSError:
         return 0

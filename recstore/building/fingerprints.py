@@ -4,9 +4,9 @@ the function that builds. `files` adds sizes, times and inodes of files.
 A derived fingerprint covers the code of the function and, in turn, of all functions of the program that it names, with
 defaults, closures and the arguments of functools.partial. It covers the values of the globals that they read; if they
 read only `args.split`, only that attribute of `args`. It does not cover the contents of files, os.environ, modules that
-a function imports when it runs, globals read through `globals()` or `eval`, or the code of installed packages: `files`
-and `fingerprint` are there for these. A module of the program that is handed on whole is a TypeError. File names and
-line numbers of sources do not count, so an added comment changes no fingerprint.
+a function imports when it runs, globals read through `globals()` or `eval`, or the code of installed packages: use
+`files` or `fingerprint` for these. A module of the program that is passed as a value is a TypeError. File names and
+line numbers of sources do not count, so an added comment does not change a fingerprint.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 _MAIN = ("__main__", "__mp_main__")
-# Globals that Python itself puts into every module. They do not affect the data.
+# Globals that Python puts into every module. They do not affect the data.
 _OF_MODULES = frozenset(("__builtins__", "__loader__", "__spec__", "__package__", "__cached__", "__annotations__"))
 
 
@@ -42,9 +42,7 @@ def full(build: Any, fingerprint: str | None = None, files: Any = None) -> str:
         if not isinstance(fingerprint, str):
             raise TypeError(f"fingerprint is a str, not {type(fingerprint).__name__}")
         if not fingerprint or "\0" in fingerprint:
-            raise ValueError(
-                f"fingerprint is a str of one character or more, and none of them a NUL, not {fingerprint!r:.80}"
-            )
+            raise ValueError(f"fingerprint is a str of one character or more, without NUL, not {fingerprint!r:.80}")
         fingerprint.encode()  # raises UnicodeEncodeError, a ValueError, for lone surrogates
     out = derive(build) if fingerprint is None else fingerprint
     return out if files is None else f"{out}+{of_files(files)}"
@@ -60,7 +58,7 @@ def of_files(files: Any) -> str:
 
 def derive(build: Any) -> str:
     """The fingerprint of a function, as 16 hexadecimal digits. Raises TypeError if the function depends on a value that
-    cannot be hashed; the message asks for `fingerprint=`."""
+    cannot be hashed."""
     program = _Program()
     home = _package_of(build)
     if home not in sys.stdlib_module_names:
@@ -70,14 +68,14 @@ def derive(build: Any) -> str:
 
 
 class _Program(hashed_values.ValueHash):
-    """Feeds functions, classes, modules and the values that they name to the hash."""
+    """Feeds functions, classes, modules and the values that they name to a hash."""
 
     def __init__(self, outer: _Program | None = None) -> None:
         super().__init__(outer)
         self.home: str | None = None if outer is None else outer.home
 
     def root(self, build: Any, where: Where) -> None:
-        """Feeds the function given to `shared`, or a callable object."""
+        """Feeds the build function of `shared`, or a callable object."""
         if type(build) is functools.partial:
             self.put("partial")
             where = hashed_values.spelled(where)
@@ -93,7 +91,7 @@ class _Program(hashed_values.ValueHash):
             self.add(build, where)
 
     def compound(self, value: Any, kind: type, where: Where) -> None:
-        # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
+        # isinstance() would read `__class__`, which is a property of a lazy proxy.
         if not isinstance(kind.__module__, str):
             self.refuse(where, f"is {an(kind.__qualname__)}, a proxy that hides its module")
         if kind in (list, tuple, dict, set, frozenset):
@@ -118,8 +116,8 @@ class _Program(hashed_values.ValueHash):
             super().compound(value, kind, where)
 
     def named_outside(self, value: Any, kind: type, where: Where) -> bool:
-        """Feeds an object of a class outside the program by its name or by the function that it wraps. Returns False if
-        the object has neither."""
+        """Feeds an object of a class outside the program by its name or by the function that it wraps. Returns False
+        for an object with neither."""
         wrapped = hashed_values.attributes(value).get("__wrapped__")
         if type(wrapped) is types.FunctionType:  # lru_cache and the like
             self.text("wrapper", _name(kind))
@@ -135,8 +133,8 @@ class _Program(hashed_values.ValueHash):
     # ---- Names of modules ----
 
     def outside(self, name: str) -> bool:
-        """Whether a module is not part of the program: whether it belongs to Python or to an installed package. The
-        package of the function that builds is part of the program."""
+        """Whether a module belongs to Python or to an installed package, and not to the program. The package of the
+        function that builds is part of the program."""
         top = name.partition(".")[0]
         if top in _MAIN or top == self.home:
             return False
@@ -155,37 +153,37 @@ class _Program(hashed_values.ValueHash):
             self.text("version", version)
 
     def module(self, module: types.ModuleType, where: Where) -> None:
-        """Feeds a module whose attributes no code reads by name. TypeError for a module of the program, because its
-        name does not tell which values the code reads."""
+        """Feeds a module that is used as a value. Raises TypeError for a module of the program, because it is unknown
+        which of its values the code reads."""
         name = module.__name__
         if not self.outside(name):
             short = name.rpartition(".")[2]
             self.refuse(
                 where,
-                f"is the module {name} of the program, handed on as a whole, and its name does not tell which of its"
-                f" values count; write the attributes in place of the module, as in read({short}.split)",
+                f"is the module {name} of the program, passed as a value, so it is unknown which of its values count;"
+                f" pass the values instead, as in read({short}.split)",
             )
         self.by_name("module", name, name)
 
     def exported(self, value: Any) -> bool:
-        """Whether a module outside the program has this object under the object's own name, as numpy has `load`."""
+        """Whether a module outside the program exports this object under its own name, as numpy exports `load`."""
         if issubclass(type(value), (type, types.FunctionType)):
             return False
         name, module = _read_plainly(value, "__name__"), _read_plainly(value, "__module__")
         if not isinstance(name, str):
             return False
         owner = type(_read_plainly(value, "__self__")).__module__
-        for one in (module, owner, owner.rpartition(".")[0], "numpy"):
-            if isinstance(one, str) and one != "builtins" and one in sys.modules and self.outside(one):
-                if vars(sys.modules[one]).get(name) is value:
+        for home in (module, owner, owner.rpartition(".")[0], "numpy"):
+            if isinstance(home, str) and home != "builtins" and home in sys.modules and self.outside(home):
+                if vars(sys.modules[home]).get(name) is value:
                     return True
         return False
 
     # ---- Functions and classes ----
 
     def later(self, read: Callable[..., None], value: object, *rest: Any) -> None:
-        """Feeds the number of a function or class. `digest` calls `read` for it later and once, because functions and
-        classes may name each other."""
+        """Feeds the number of a function or class. `digest` calls `read` for it later and only once, because functions
+        and classes may name each other."""
         key = id(value), id(rest[-1])
         if key not in self.known:
             self.known[key] = len(self.known), value, rest
@@ -218,13 +216,13 @@ class _Program(hashed_values.ValueHash):
         self.many("defaults", function.__defaults__ or (), "the default values")
         self.items("defaults", function.__kwdefaults__ or {}, "the default values")
         if function.__dict__:
-            held = {name: value for name, value in sorted(function.__dict__.items()) if name != "__wrapped__"}
-            self.items("attributes", held, f"an attribute of {function.__qualname__}")
+            attributes = {name: value for name, value in sorted(function.__dict__.items()) if name != "__wrapped__"}
+            self.items("attributes", attributes, f"an attribute of {function.__qualname__}")
         first = code.co_varnames[0] if bound is not None and code.co_argcount else None
-        if bound is not None and first is None:  # a decorator's `def call(*args)` passes the object on
+        if bound is not None and first is None:  # such as `def call(*args)` of a decorator
             self.add(bound, "the object of the method")
-        read = code_names.read_by(code, first)
-        for (kind, name), chains in sorted(read.items(), key=lambda item: repr(item[0])):
+        reads = code_names.read_by(code, first)
+        for (kind, name), chains in sorted(reads.items(), key=lambda item: repr(item[0])):
             self.text(kind, name)
             value = bound if kind == code_names.FIRST else _value_of(function, kind, name)
             if value is _MISSING:
@@ -274,19 +272,19 @@ class _Program(hashed_values.ValueHash):
             for name, member in members.items():
                 self.text("member", name)
                 self.add(member._value_, f"the member {name}")
-        for name, held in sorted(vars(cls).items()):
-            if name == "__annotate_func__":  # PEP 649: makes annotations, which the code that runs does not read
+        for name, attribute in sorted(vars(cls).items()):
+            if name == "__annotate_func__":  # PEP 649: makes annotations, which the running code does not read
                 continue
-            functions = _functions_in(held)
+            functions = _functions_in(attribute)
             for i, function in enumerate(functions):
                 self.text("method", f"{name} {i}")
                 self.function(function, where)
             if functions or members is not None and (name in members or name.startswith("_")):
                 continue
-            is_slot = type(held).__name__.endswith("_descriptor") or type(held).__name__ == "_tuplegetter"
+            is_slot = type(attribute).__name__.endswith("_descriptor") or type(attribute).__name__ == "_tuplegetter"
             if not (is_slot or name == "_abc_impl" or name.startswith("__") and name.endswith("__")):
                 self.text("attribute", name)
-                self.add(held, f"the attribute {name}")
+                self.add(attribute, f"the attribute {name}")
 
     def code(self, code: types.CodeType, where: Where) -> None:
         self.put("code", code.co_code)
@@ -300,7 +298,7 @@ class _Program(hashed_values.ValueHash):
     # ---- Parts of values ----
 
     def chains(self, value: Any, chains: Iterable[Chain], where: str) -> None:
-        """Feeds the parts of a value that code reads; an empty chain stands for the whole value."""
+        """Feeds the parts of a value that code reads; an empty chain means the whole value."""
         if () in chains and not issubclass(type(value), types.ModuleType):
             chains = [()]
         for chain in sorted(chains, key=repr):
@@ -311,15 +309,15 @@ class _Program(hashed_values.ValueHash):
         named = None  # the name of an object of a module outside the program
         for step in chain:
             if issubclass(type(value), types.ModuleType):
-                found = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
-                if found is _MISSING:
+                attribute = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
+                if attribute is _MISSING:
                     if step == "__dict__":
                         self.module(value, where)
                     self.by_name("missing", value.__name__, value.__name__)
                     return
-                if self.outside(value.__name__) and not _tells(found):
+                if self.outside(value.__name__) and not _counts(attribute):
                     named = f"{value.__name__}.{step}", value.__name__
-                value, bound = found, None
+                value, bound = attribute, None
             else:
                 value, bound = self.part(value, step)
             where += f".{step}" if isinstance(step, str) else f"[{step[0]!r:.40}]"
@@ -330,7 +328,7 @@ class _Program(hashed_values.ValueHash):
                 where = where.rpartition("." if isinstance(step, str) else "[")[0]
                 value = value.value
                 break
-        if named is not None and not _tells(value):
+        if named is not None and not _counts(value):
             self.by_name("of module", *named)
         else:
             self.add(value, where)
@@ -352,23 +350,23 @@ class _Program(hashed_values.ValueHash):
             return value.__dict__[step], None
         if isinstance(_static(kind, "__getattribute__"), types.FunctionType) or kind is types.FunctionType:
             return whole, None
-        held = _static(kind, step)
-        functions = _functions_in(held)
-        getter = functions and (isinstance(held, property) or type(held).__name__ == "cached_property")
+        member = _static(kind, step)
+        functions = _functions_in(member)
+        getter = functions and (isinstance(member, property) or type(member).__name__ == "cached_property")
         if not getter:
-            found = hashed_values.attributes(value)
-            if step in found:
-                return found[step], None
+            attributes = hashed_values.attributes(value)
+            if step in attributes:
+                return attributes[step], None
         if functions:
             if self.outside(_globals_name(functions[0])):
                 return whole, None
-            if isinstance(held, staticmethod):
+            if isinstance(member, staticmethod):
                 return functions[0], None
-            return functions[0], kind if isinstance(held, classmethod) else value
-        if held is not None and not hasattr(type(held), "__get__"):
-            return held, None
+            return functions[0], kind if isinstance(member, classmethod) else value
+        if member is not None and not hasattr(type(member), "__get__"):
+            return member, None
         if hasattr(kind, "__getattr__") and hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
-            try:  # a configuration such as EasyDict or DictConfig: reading an item has no side effect
+            try:  # of a configuration such as EasyDict or DictConfig, whose items are read without side effects
                 return getattr(value, step), None
             except Exception:
                 return whole, None
@@ -378,32 +376,32 @@ class _Program(hashed_values.ValueHash):
         members = vars(cls).get("_member_map_")
         if isinstance(members, dict) and step in members:
             return members[step], None
-        held = _static(cls, step)
-        functions = _functions_in(held)
+        member = _static(cls, step)
+        functions = _functions_in(member)
         metaclass: type = type(cls)
-        decided = any(  # whether a metaclass of the program says how the attribute is read
+        redefined = any(  # whether a metaclass of the program redefines reading the attribute
             name in vars(meta)
             for meta in metaclass.__mro__
             for name in (step, "__getattribute__")
             if not self.outside(meta.__module__) and meta.__module__ != "builtins"
         )
-        if decided or self.outside(cls.__module__) or cls.__module__ == "builtins" or held is None:
+        if redefined or self.outside(cls.__module__) or cls.__module__ == "builtins" or member is None:
             return whole, None
-        if functions and not isinstance(held, property):
-            return functions[0], cls if isinstance(held, classmethod) else None
-        return (whole if hasattr(type(held), "__get__") else held), None
+        if functions and not isinstance(member, property):
+            return functions[0], cls if isinstance(member, classmethod) else None
+        return (whole if hasattr(type(member), "__get__") else member), None
 
 
 # ---- Helpers ----
 
 
 def _package_of(build: Any) -> str:
-    """The package of the function that builds. It counts as part of the program even if it is installed."""
+    """The package of the function that builds, which counts as part of the program even if it is installed."""
     while not isinstance(build, types.FunctionType):
-        within = getattr(build, "func" if isinstance(build, functools.partial) else "__wrapped__", None)
-        if within is None:
+        wrapped = getattr(build, "func" if isinstance(build, functools.partial) else "__wrapped__", None)
+        if wrapped is None:
             break
-        build = within
+        build = wrapped
     build = getattr(build, "__func__", build)
     module = _globals_name(build) if isinstance(build, types.FunctionType) else type(build).__module__
     return module.partition(".")[0]
@@ -415,7 +413,7 @@ def _globals_name(function: types.FunctionType) -> str:
 
 
 def _path_of(module: types.ModuleType | None) -> str | None:
-    """The path of a module's file, or a folder of a package without a file; None for a module built into Python."""
+    """The path of a module's file, or the folder of a namespace package; None for a module built into Python."""
     if module is None:
         return None
     path = vars(module).get("__file__")
@@ -425,10 +423,11 @@ def _path_of(module: types.ModuleType | None) -> str | None:
 
 
 def _value_of(function: types.FunctionType, kind: str, name: str) -> Any:
-    """The value that a function reads under a name; _MISSING if the name has none."""
+    """The value that a function reads under a name; _MISSING without one."""
     if kind == code_names.GLOBAL:
-        own = function.__globals__.get("__builtins__", {})
-        return function.__globals__.get(name, (own if isinstance(own, dict) else vars(own)).get(name, _MISSING))
+        fallback = function.__globals__.get("__builtins__", {})
+        fallback = fallback if isinstance(fallback, dict) else vars(fallback)
+        return function.__globals__.get(name, fallback.get(name, _MISSING))
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     try:
         return cells[name].cell_contents
@@ -437,39 +436,40 @@ def _value_of(function: types.FunctionType, kind: str, name: str) -> Any:
 
 
 def _read_plainly(value: Any, name: str) -> Any:
-    """An attribute of an object that no code written in Python computes; None if there is none."""
+    """An attribute of an object, read without running Python code; None if it does not exist."""
     kind = type(value)
     if not kind.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: a class written in C
         return getattr(value, name, None)
-    found = hashed_values.attributes(value)
-    held = found[name] if name in found else _static(kind, name)
-    if type(held).__name__ in ("getset_descriptor", "member_descriptor"):
-        return held.__get__(value)
-    return held
+    attributes = hashed_values.attributes(value)
+    attribute = attributes[name] if name in attributes else _static(kind, name)
+    if type(attribute).__name__ in ("getset_descriptor", "member_descriptor"):
+        return attribute.__get__(value)
+    return attribute
 
 
 def _static(cls: type, name: str) -> Any:
-    """The attribute in the `__dict__` of a class or its bases, without calling descriptors; None if there is none."""
-    return next((vars(one)[name] for one in cls.__mro__ if name in vars(one)), None)
+    """The attribute in the `__dict__` of a class or its bases, without calling descriptors; None if it does not
+    exist."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-def _functions_in(held: Any) -> list[types.FunctionType]:
-    """The Python functions in an attribute of a class: the method itself, or the functions of a property."""
-    if issubclass(type(held), (staticmethod, classmethod)):
-        held = held.__func__
-    parts = [held]
-    if issubclass(type(held), property):
-        parts = [held.fget, held.fset, held.fdel]
-    elif type(held).__name__ == "cached_property":
-        parts = [getattr(held, "func", None)]
+def _functions_in(attribute: Any) -> list[types.FunctionType]:
+    """The Python functions in an attribute of a class: a method, or the functions of a property."""
+    if issubclass(type(attribute), (staticmethod, classmethod)):
+        attribute = attribute.__func__
+    parts = [attribute]
+    if issubclass(type(attribute), property):
+        parts = [attribute.fget, attribute.fset, attribute.fdel]
+    elif type(attribute).__name__ == "cached_property":
+        parts = [getattr(attribute, "func", None)]
     return [part for part in parts if type(part) is types.FunctionType]
 
 
-def _tells(value: Any) -> bool:
-    """Whether the value of a name in a module outside the program counts, as for sys.argv, and not only its name."""
+def _counts(value: Any) -> bool:
+    """Whether a value in a module outside the program counts, such as sys.argv, and not only its name."""
     kind = type(value)
     if kind in (list, tuple):
-        return all(type(one) in (bool, int, float, str) for one in value)
+        return all(type(item) in (bool, int, float, str) for item in value)
     return kind in (bool, int, float, str, bytes, types.FunctionType, types.ModuleType) or issubclass(kind, type)
 
 

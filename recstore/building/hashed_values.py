@@ -1,8 +1,8 @@
 """Hashes of values for a fingerprint: equal values have equal hashes in every process, different values different ones.
 
-The hash takes in the type of a value, then its size, then its content. This module reads data only and runs no method
-of the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the
-`__getattr__` of an object that reads attributes as items, such as EasyDict.
+The hash covers the type of a value, then its size, then its content. This module reads data only and runs no method of
+the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the `__getattr__`
+of an object that reads attributes as items, such as EasyDict.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, TypeAlias
 
     _Listed: TypeAlias = "list[Any] | tuple[Any, ...]"
-    Where: TypeAlias = "str | tuple[Where, object]"  # the name of a value; a pair of the container's and the key in it
+    # The name of a value: a str, or a pair of the container's Where and the key in the container.
+    Where: TypeAlias = "str | tuple[Where, object]"
 
-ASK = (
-    '; give fingerprint="..." (any str that changes when the records would; files= adds the files that build reads),'
-    " or let build make or read the value itself"
+REMEDY = (
+    '; give fingerprint="..." (a str that changes whenever the records would; files= adds the files that build reads),'
+    " or make or read the value within build"
 )
 _TEXT = frozenset((type(None), bool, str, bytes, bytearray, type(...)))
 _FLAT = frozenset((type(None), bool, int, float, str, bytes))
@@ -67,7 +68,7 @@ _CONTENTS: dict[type, Callable[[Any], object]] = {
 
 
 class Whole:
-    """Marks a value that counts as a whole."""
+    """A value that counts as a whole."""
 
     __slots__ = ("value",)
 
@@ -81,12 +82,11 @@ class ValueHash:
     def __init__(self, outer: ValueHash | None = None) -> None:
         self.hash = blake2b(digest_size=8)
         self.open: list[int] = []  # ids of the values that contain the current one
-        self.known: dict[
-            tuple[int, int], tuple[int, object, tuple[Any, ...]]
-        ] = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)
-        self.pending: list[tuple[Any, ...]] = []  # functions and classes that have a number and have not been read yet
+        # Ids of a function or class and of its bound object -> (number, object, other arguments).
+        self.known: dict[tuple[int, int], tuple[int, object, tuple[Any, ...]]] = {}
+        self.pending: list[tuple[Any, ...]] = []  # the numbered functions and classes still to be read
         self.user = ""
-        # What one fingerprint may still read: every process that calls `shared` computes one, so the cost has a limit.
+        # The data that a fingerprint may still read. Every process that calls `shared` computes one, so it has a limit.
         self.budget = SimpleNamespace(bytes=MOST_BYTES, values=MOST_VALUES)
         if outer is not None:
             self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
@@ -109,19 +109,16 @@ class ValueHash:
     def refuse(self, where: Where, why: str) -> NoReturn:
         """Raises TypeError with the name of the value, the function that uses it, the reason and the remedy."""
         user = f", which {self.user} uses," if self.user else ""
-        raise TypeError(f"no fingerprint can be derived: {spelled(where)}{user} {why}{ASK}")
+        raise TypeError(f"no fingerprint can be derived: {spelled(where)}{user} {why}{REMEDY}")
 
     def digest(self) -> bytes:
-        """The bytes of the hash, after everything has been fed to it."""
+        """The bytes of the finished hash."""
         return self.hash.digest()
 
     # ---- Values ----
 
     def add(self, value: Any, where: Where) -> None:
-        """Feeds one value to the hash. Raises TypeError for a value that cannot be hashed; the message names it.
-
-        `where` is the name of the value: a str, or a pair of the container's `where` and the key in the container.
-        """
+        """Feeds one value to the hash. Raises TypeError for a value that cannot be hashed; the message names it."""
         kind = type(value)
         self.budget.values -= 1
         if self.budget.values < 0:
@@ -187,8 +184,8 @@ class ValueHash:
         kinds = set(map(type, members))
         if _SORTABLE.issuperset(kinds):
             self.put(kind, b"%d" % len(members))
-            for one in sorted(kinds, key=lambda kind: kind.__name__):
-                self.many(one.__name__, sorted(member for member in members if type(member) is one), where)
+            for kind_ in sorted(kinds, key=lambda kind: kind.__name__):
+                self.many(kind_.__name__, sorted(member for member in members if type(member) is kind_), where)
             return
         digests = []
         for member in members:
@@ -201,7 +198,7 @@ class ValueHash:
 
     def instance(self, value: Any, kind: type, where: Where) -> None:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        enum: Any = sys.modules.get("enum")  # perhaps still being imported elsewhere, as is pathlib
+        enum: Any = sys.modules.get("enum")  # another thread may still be importing it, and pathlib
         pathlib: Any = sys.modules.get("pathlib")
         # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
         if hasattr(pathlib, "PurePath") and issubclass(kind, pathlib.PurePath):
@@ -265,7 +262,7 @@ class ValueHash:
         """Feeds an instance of a class written in Python: its class, the content of the builtin type that it extends,
         and its attributes."""
         if kind is object:
-            self.put("object")  # a marker such as _MISSING, which has no content
+            self.put("object")  # a marker such as _MISSING
             return
         if not all(written_in_python(cls) for cls in kind.__mro__):
             name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
@@ -276,17 +273,17 @@ class ValueHash:
         for base, content in _CONTENTS.items():
             if issubclass(kind, base):
                 self.add(content(value), where)
-        for name, held in sorted(attributes(value).items()):
+        for name, attribute in sorted(attributes(value).items()):
             self.text("attribute", name)
-            self.add(held, f"{spelled(where)}.{name}")
+            self.add(attribute, f"{spelled(where)}.{name}")
 
 
 def spelled(where: Where) -> str:
-    """The name of a value, for messages. Only messages need names, so they are composed here and not while hashing."""
+    """The name of a value, for messages."""
     keys = []
     while isinstance(where, tuple):
         where, key = where
-        # No method of the program runs, so a key of another type has no repr here.
+        # The repr of another type might run a method of the program.
         keys.append(f"[{key!r:.40}]" if type(key) in _TEXT or type(key) is int and key.bit_length() < 128 else "[...]")
     return where + "".join(reversed(keys))
 
@@ -295,7 +292,7 @@ _DICT_KINDS = ("getset_descriptor", "member_descriptor")
 
 
 def attributes(value: object) -> dict[str, Any]:
-    """The attributes of an instance, by name, from its `__dict__` and its slots."""
+    """The attributes of an instance, by name, from `__dict__` and slots."""
     out = {}
     for cls in type(value).__mro__:
         for name, slot in vars(cls).items():
@@ -316,17 +313,17 @@ _FROM_C = frozenset(("method_descriptor", "wrapper_descriptor", "classmethod_des
 
 
 def written_in_python(cls: type) -> bool:
-    """Whether instances of the class hold no other data than attributes and the content of builtin types."""
+    """Whether instances of the class hold only attributes and the content of builtin types."""
     if cls is object or cls is dict or cls in _CONTENTS or cls.__module__ == "typing":
         return True
     if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
         return False
-    for name, held in vars(cls).items():
-        kind = type(held).__name__
+    for name, member in vars(cls).items():
+        kind = type(member).__name__
         if name == "__dict__" and kind not in _DICT_KINDS and cls.__dictoffset__:
-            return False  # the real attributes are out of reach
+            return False  # the class hides the real attributes
         if name == "__new__" and kind == "builtin_function_or_method":
             return False
-        if kind in _FROM_C and name not in ("__dict__", "__weakref__") and held.__objclass__ is cls:
+        if kind in _FROM_C and name not in ("__dict__", "__weakref__") and member.__objclass__ is cls:
             return False
     return True

@@ -1,14 +1,12 @@
-"""Building in a fresh interpreter that exits, so that the Python objects of a build never exist in the process that
-trains.
+"""Building in a fresh interpreter that exits, so that the training process never holds the Python objects of a build.
 
-The function that builds is pickled, as with multiprocessing's "spawn". The child therefore has no state of this
-process: neither its threads nor the locks that they hold. The child publishes the segment and waits until the parent
-has attached it. The child reads a pipe whose other end the parent holds; it ends when the parent closes that end or
-dies.
+The function that builds is pickled, as with multiprocessing's "spawn", so the child has neither threads nor held locks
+of this process. The child publishes the segment and waits until the parent has attached it. It reads a pipe whose other
+end the parent holds, and ends when the parent closes that end or dies.
 
 The child imports the main module only if the function comes from there. A script that builds at its top level would
-otherwise build again in the child. multiprocessing.Process is not used: a DataLoader worker is daemonic, and
-multiprocessing forbids it such children.
+otherwise build again in the child. multiprocessing.Process is not used, because a DataLoader worker, which is daemonic,
+may not start such processes.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ if TYPE_CHECKING:
 
 _DONE = b"\0done"
 _MAIN = ("__main__", "__mp_main__")
-_LOOKS_MS = 200  # between two looks whether the child has ended
-# Ctrl-C signals all processes of a terminal. The parent decides whether the build goes on, so the child does nothing.
+_POLL_MS = 200  # between two checks whether the child has ended
+# Ctrl-C signals all processes of a terminal. The parent decides whether the build continues, so the child ignores it.
 # It has a handler instead of SIG_IGN, because programs that the build starts would inherit SIG_IGN.
 _BOOTSTRAP = """
 import sys
@@ -49,11 +47,11 @@ _child({result}, {life})
 importing_main = False  # whether this process is a child that is importing the main module
 
 
-def build(first: Callable[[], object], work: Callable[[], object], attach: Callable[[], _T], what: str) -> _T:
+def build(first: Callable[[], object], work: Callable[[], object], attach: Callable[[], _T], store: str) -> _T:
     """Calls `first` and then `work` in a fresh interpreter, then `attach` in this process, and returns its result.
 
-    Both functions are pickled. `first` is called before the main module is imported for `work`; `what` names the store
-    in messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
+    Both functions are pickled. `first` is called before the main module is imported for `work`; `store` is its name in
+    messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
     """
     job = _Job(first, work)
     ours, theirs = os.pipe()
@@ -69,16 +67,17 @@ def build(first: Callable[[], object], work: Callable[[], object], attach: Calla
                 os.close(theirs)
                 os.close(life)
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        said = _talk(job, ours, held, child)
-        if said.endswith(_DONE):
+        answer = _talk(job, ours, held, child)
+        if answer.endswith(_DONE):
             return attach()
         status = child.wait()
-        if status < 0 or not said:
+        if status < 0 or not answer:
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
             raise _ChildDied(
-                f"the child process {child.pid} that was building {what} {how}; for lack of memory perhaps"
+                f"the child process {child.pid} that was building {store} {how}; perhaps for lack of memory"
             )
-        raise BuildError(f"building {what} failed in the child process {child.pid}:\n{said.decode('utf-8', 'replace')}")
+        text = answer.decode("utf-8", "replace")
+        raise BuildError(f"building {store} failed in the child process {child.pid}:\n{text}")
     finally:
         os.close(ours)
         os.close(held)
@@ -89,30 +88,31 @@ def build(first: Callable[[], object], work: Callable[[], object], attach: Calla
 def _talk(job: _Job, result: int, life: int, child: Popen[bytes]) -> bytes:
     """Sends the job to the child and returns the bytes that the child writes before it ends.
 
-    The end of a pipe tells nothing of the child: processes that the child started may hold the other end for longer.
+    Processes that the child started may hold a pipe for longer, so the end of a pipe does not mean the end of the
+    child.
     """
-    data, said = memoryview(job.packed), b""
+    data, answer = memoryview(job.packed), b""
     os.set_blocking(life, False)
     try:
         while data and _is_ready(life, select.POLLOUT, child):
             data = data[os.write(life, data) :]
     except BrokenPipeError:
         pass  # the child has ended; its message or its status says why
-    while not said.endswith(_DONE) and _is_ready(result, select.POLLIN, child):
+    while not answer.endswith(_DONE) and _is_ready(result, select.POLLIN, child):
         part = os.read(result, 1 << 16)
         if not part:
             break
-        said += part
-    return said
+        answer += part
+    return answer
 
 
 def _is_ready(fd: int, event: int, child: Popen[bytes]) -> bool:
-    """Waits for a pipe. False: the child has ended, and there is nothing more for `fd`."""
+    """Waits for a pipe. False: the child has ended, and `fd` has no event left."""
     poller = select.poll()
     poller.register(fd, event)
     while True:
         ended = child.poll() is not None
-        if poller.poll(0 if ended else _LOOKS_MS):
+        if poller.poll(0 if ended else _POLL_MS):
             return True
         if ended:
             return False
@@ -149,17 +149,17 @@ def _reap(child: Popen[bytes]) -> None:
 
 
 class _Job:
-    """A pickled function, with the data by which the child prepares itself for unpickling it.
+    """A pickled function, with the data that the child needs before it can unpickle it.
 
-    While the function is pickled, the job takes the place of the Popen object of multiprocessing's "spawn": stores,
-    locks and connections among the function's arguments pass their descriptors through it.
+    During pickling the job acts as the Popen object of multiprocessing's "spawn": stores, locks and connections among
+    the function's arguments pass their descriptors through it.
     """
 
     def __init__(self, first: Callable[[], object], work: Callable[[], object]) -> None:
         from multiprocessing import context, spawn
 
         if getattr(sys, "frozen", False):
-            raise TypeError("isolate=True starts a Python interpreter, which a frozen program lacks; use isolate=False")
+            raise TypeError("isolate=True starts a Python interpreter; a frozen program has none, so use isolate=False")
         self.fds: list[int] = []
         outer = context.get_spawning_popen()
         context.set_spawning_popen(self)  # type: ignore[arg-type]
@@ -197,12 +197,12 @@ def _pickled(work: object) -> tuple[bytes, bool]:
     import io
     from multiprocessing.reduction import ForkingPickler
 
-    found = []
+    of_main = []
 
     class Pickler(ForkingPickler):
         def reducer_override(self, value: object) -> Any:
             if getattr(value, "__module__", None) in _MAIN:
-                found.append(value)
+                of_main.append(value)
             return NotImplemented
 
     out = io.BytesIO()
@@ -210,7 +210,7 @@ def _pickled(work: object) -> tuple[bytes, bool]:
         Pickler(out, 5).dump(work)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(_cannot(str(error))) from error
-    return out.getvalue(), bool(found)
+    return out.getvalue(), bool(of_main)
 
 
 def _cannot(why: str) -> str:
@@ -227,15 +227,15 @@ def _child(result: int, life: int) -> None:
     """The main function of the child. It ends the process and never returns."""
     import _thread
 
-    status, held = 1, None
+    status, store = 1, None
     try:
         first, setup, data = pickle.loads(_read(life, int.from_bytes(_read(life, 8), "little")))
         ending = _thread.allocate_lock()
         _thread.start_new_thread(_end_with_parent, (life, ending))
         first()
         _prepare(setup)
-        held = pickle.loads(data)()
-        ending.acquire()  # from now on only this thread ends the process, because it first removes the segment's name
+        store = pickle.loads(data)()
+        ending.acquire()  # from now on only this thread ends the process, after it has removed the segment's name
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -247,7 +247,7 @@ def _child(result: int, life: int) -> None:
 
         os.write(result, traceback.format_exc()[-60000:].encode("utf-8", "replace"))
     finally:
-        held = None  # noqa: F841 - this removes the store's name, unless the parent has a lease
+        store = None  # noqa: F841 - this removes the store's name, unless the parent has a lease
         os._exit(status)
 
 
@@ -256,20 +256,20 @@ def _read(fd: int, size: int) -> bytes:
     while len(out) < size:
         part = os.read(fd, min(size - len(out), 1 << 20))
         if not part:
-            os._exit(1)  # the parent has gone
+            os._exit(1)  # the parent has ended
         out += part
     return bytes(out)
 
 
 def _prepare(setup: dict[str, Any]) -> None:
-    """Gives this process the parent's arguments, working folder, start method and main module."""
+    """Sets the parent's arguments, working folder, start method and main module in this process."""
     global importing_main
     from multiprocessing import process, spawn
 
     from recstore.building import build_workers
 
     importing_main = True
-    process.current_process()._inheriting = True  # type: ignore[attr-defined]  # it then may start no children
+    process.current_process()._inheriting = True  # type: ignore[attr-defined]  # forbids it to start children
     try:
         spawn.prepare(setup)
     finally:

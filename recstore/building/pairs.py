@@ -1,4 +1,4 @@
-"""The (key, value) pairs of a mapping: from every argument that dict() takes, and from a mapping segment."""
+"""The (key, value) pairs of every argument that dict() accepts, and of a mapping segment."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def selections(segment: native.Segment) -> tuple[native.Selection, native.Select
 
 
 def pairs_of(source: Any) -> Iterator[tuple[Any, Any]]:
-    """The (key, value) pairs that dict(source) would take."""
-    # As in dict(): a subclass of dict may define its own order or keys, and then these count.
+    """The (key, value) pairs of dict(source)."""
+    # As in dict(), a subclass of dict with its own __iter__ is read through its methods.
     if isinstance(source, dict) and type(source).__iter__ is dict.__iter__:
         yield from dict.items(source)
     elif isinstance(source, native.Mapping):
@@ -48,15 +48,15 @@ def pairs_of(source: Any) -> Iterator[tuple[Any, Any]]:
                 raise ValueError(f"item {number} has length {len(pair[0])}; a (key, value) pair has 2")
             number += 1
             item = None
-            yield pair.pop()  # no reference to the pair is left here while the source makes the next one
+            yield pair.pop()  # leaves no reference to the pair while the source makes the next one
 
 
 def factory_of(source: object) -> int:
     """The number of the factory of a defaultdict or RecordDict; 0 for any other source."""
-    made_by: object = None
+    factory: object = None
     if isinstance(source, (native.Mapping, defaultdict)):
-        made_by = source.default_factory if isinstance(source, defaultdict) else source.factory
-    return factories.number_of(made_by, "; RecordDict(dict(d)) leaves it out")
+        factory = source.default_factory if isinstance(source, defaultdict) else source.factory
+    return factories.number_of(factory, "; RecordDict(dict(d)) leaves it out")
 
 
 def pairs_in(segment: native.Segment) -> Iterator[tuple[Any, Any]]:

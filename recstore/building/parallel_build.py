@@ -1,15 +1,15 @@
 """Builds with worker processes. A shard is one of the iterables in the argument of `workers=N`. The workers iterate
 over the shards, encode the records and compress them; the building process places the blocks in the order of the
-shards. A shard of less than a block is compressed in the building process, so that small shards share blocks. A shard
-that is a list or tuple has its records here already: to pickle them would take longer than to store them, so the
-building process does that. The segment's bytes depend on the shards, but not on the number of workers, except that a
-set's elements have the order of the process that encodes them.
+shards. A shard of less than a block is compressed in the building process, so that small shards share blocks. A list or
+tuple is stored by the building process, because pickling its records would take longer. The segment's bytes depend on
+the shards, but not on the number of workers, except that a set's elements have the order of the process that encodes
+them.
 
-Each worker has two pipes. One brings it pickled shards, one at a time. The other takes back parcels (parcels.pyx), then
-an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the shard whose turn it is. Then
-it stops reading from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read one
-after another. An exception in a worker is raised when the turn of its shard comes, the death of a worker at once. A
-worker ends when its pipe of shards is closed, also by the death of the building process.
+Each worker has two pipes: one for pickled shards, one at a time; one for its parcels (parcels.pyx), followed by an END
+or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the current shard. Then it stops reading
+from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read one after another. An
+exception in a worker is raised when its shard is current, the death of a worker at once. A worker ends when its pipe of
+shards is closed, for example by the death of the building process.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from recstore.containers.records import RecordList
 
 RUN_AHEAD = 32 << 20
-_STEP = 1024  # records of a shard in this process that are appended before the workers are heard again
-_PATIENCE_S = 5  # to wait for a process to end before it is killed
+_STEP = 1024  # records of a shard in this process between two reads from the workers
+_PATIENCE_S = 5  # before a process that does not end is killed
 _UNGUARDED = (
     "; each worker imports the main module first: there, put the code that builds a store under "
     'if __name__ == "__main__":'
@@ -58,9 +58,9 @@ class WorkerTraceback(Exception):
 
 
 def fill(builder: native.AnyBuilder, shards: Any, options: Options) -> list[object]:
-    """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Sources. Raises
-    the exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
-    iterable of shards. All workers have ended when this returns or raises."""
+    """Appends the records or pairs of all shards to a builder. Returns the reports of the shards that are Sources.
+    Raises the exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is
+    not an iterable of shards. All workers have ended when this returns or raises."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
         raise TypeError(
             f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
@@ -71,12 +71,12 @@ def fill(builder: native.AnyBuilder, shards: Any, options: Options) -> list[obje
             "this process is a daemonic child of multiprocessing, which may have no children: build with workers=0"
         )
     team = _Team(builder, options)
-    with closing(team.run(shards)) as finished:
-        steps: Iterator[None] = finished
+    with closing(team.run(shards)) as run:
+        steps: Iterator[None] = run
         if options.progress:
             from recstore.building import progress
 
-            steps = progress.track(finished, len(shards) if hasattr(shards, "__len__") else None)
+            steps = progress.track(run, len(shards) if hasattr(shards, "__len__") else None)
         deque(steps, 0)
     return team.reports
 
@@ -91,12 +91,12 @@ class _Mapped:
         self.fn, self.records = fn, records
 
     def __iter__(self) -> Iterator[object]:
-        # The function may change its record. With map() a StopIteration that it raises would end the records.
+        # The function may change its record. With map(), a StopIteration from it would end the records.
         return (self.fn(record) for record in self.records._unwatched())
 
 
 def mapped(fn: Callable[[Any], object], records: RecordList[Any], workers: int) -> Iterator[_Mapped]:
-    """Divides map(fn, records) into shards. TypeError for a function that cannot be sent to a worker."""
+    """Divides map(fn, records) into shards. Raises TypeError for a function that cannot be pickled."""
     try:
         reduction.ForkingPickler.dumps(fn)
     except (pickle.PicklingError, TypeError, AttributeError) as e:
@@ -113,26 +113,26 @@ class _Worker:
 
     def __init__(self, context: DefaultContext, *arguments: Any) -> None:
         self.shard: int | None = None
-        self.heard = False  # whether it has sent a message
+        self.answered = False  # whether it has sent a message
         with build_workers.forking:
-            theirs, self.shards = context.Pipe(duplex=False)
-            self.parcels, other = context.Pipe(duplex=False)
+            its_shards, self.shards = context.Pipe(duplex=False)
+            self.parcels, its_parcels = context.Pipe(duplex=False)
             try:
-                open_pipes.update((theirs, self.shards, self.parcels, other))
+                open_pipes.update((its_shards, self.shards, self.parcels, its_parcels))
                 self.process: BaseProcess = context.Process(
-                    target=build_workers.work, args=(theirs, other, *arguments), daemon=True
+                    target=build_workers.work, args=(its_shards, its_parcels, *arguments), daemon=True
                 )
                 self.process.start()
             except BaseException as error:
                 _close(self.shards, self.parcels)
-                if isinstance(error, (ConnectionError, EOFError)):  # the server ended: it imports the main module
+                if isinstance(error, (ConnectionError, EOFError)):  # the server, which imports the main module, ended
                     raise BuildError(f"a worker process could not be started{_UNGUARDED}") from error
                 raise
             finally:
-                _close(theirs, other)
+                _close(its_shards, its_parcels)
 
     def exit_code(self) -> int | None:
-        """Waits up to _PATIENCE_S for the end of the process. None if it goes on."""
+        """Waits up to _PATIENCE_S for the end of the process. None if it does not end."""
         ended = connection.wait([self.process.sentinel], _PATIENCE_S)
         with build_workers.forking:
             if ended:
@@ -145,16 +145,16 @@ class _Worker:
         if code is None:
             how = "stopped answering"
         elif code < 0:
-            how = f"was killed by signal {-code}" + ("; for lack of memory perhaps" if code == -9 else "")
+            how = f"was killed by signal {-code}" + ("; perhaps for lack of memory" if code == -9 else "")
         else:
             how = f"ended with status {code}"
-            if code == 1 and not self.heard and get_start_method() != "fork":
+            if code == 1 and not self.answered and get_start_method() != "fork":
                 how += _UNGUARDED
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
     def end(self) -> None:
-        """Waits for the process, which has been told to end, and kills it if it does not. multiprocessing keeps one
-        that goes on, and one without a status, as the program ignores SIGCHLD."""
+        """Waits for the process, which has no more work, and kills it if it does not end. multiprocessing keeps a
+        process that runs on, or that has no status because the program ignores SIGCHLD."""
         if (code := self.exit_code()) is None:
             self.process.kill()
             code = self.exit_code()
@@ -171,7 +171,7 @@ def _close(*pipes: Connection) -> None:
 
 
 class _Team:
-    """The workers of one build, and their messages that are not appended yet."""
+    """The workers of one build, and their pending messages."""
 
     def __init__(self, builder: native.AnyBuilder, options: Options) -> None:
         self.builder = builder
@@ -179,31 +179,31 @@ class _Team:
         self.hashes = builder.hashes if isinstance(builder, native.MappingBuilder) else None
         self.workers: list[_Worker] = []
         self.shards: Iterator[tuple[int, Any]] = iter(())
-        # Number of a shard -> its messages, or the iterator over a shard of this process.
+        # Number of a shard -> its messages, or the iterator over a local shard.
         self.queues: dict[int, deque[bytes | Iterator[Any]]] = {}
-        self.waiting = 0  # bytes in all queues
+        self.queued_bytes = 0
         self.reports: list[object] = []
-        self.opaque: dict[int, Any] = {}  # of the shard in turn: number of an opaque key -> the key
-        self.placing: native.Placing | None = None  # of the shard in turn: where its blocks are placed
-        self.here = 0  # the shards of this process in `queues`
+        self.opaque: dict[int, Any] = {}  # of the current shard: number of an opaque key -> the key
+        self.placing: native.Placing | None = None  # of the current shard
+        self.local = 0  # the local shards in `queues`
 
     def run(self, shards: Iterable[Any]) -> Generator[None]:
-        """Yields whenever a shard is finished."""
+        """Yields after each shard."""
         try:
             self.shards = enumerate(items_of(shards))
             first = list(itertools.islice(self.shards, self.options.workers))
-            self.start(sum(not self.is_here(shard) for _, shard in first))
+            self.start(sum(not self.is_local(shard) for _, shard in first))
             self.shards = itertools.chain(first, self.shards)
             del first
-            self.share_out()
-            turn = 0
+            self.distribute()
+            current = 0
             while self.queues:
-                self.read(turn)
-                if self.queues[turn] and self.take(turn):
-                    del self.queues[turn]
+                self.read(current)
+                if self.queues[current] and self.append_next(current):
+                    del self.queues[current]
                     self.opaque, self.placing = {}, None
-                    turn += 1
-                    self.share_out()
+                    current += 1
+                    self.distribute()
                     yield
             for worker in self.workers:
                 with suppress(OSError):  # a worker that died after the last shard has done its work
@@ -228,14 +228,14 @@ class _Team:
             with forks.undisturbed():  # an interrupt ends each worker that has started
                 self.workers.append(_Worker(context, *how))
 
-    def is_here(self, shard: object) -> bool:
+    def is_local(self, shard: object) -> bool:
         """Whether the records of a shard are in the memory of this process, which then stores them itself."""
         return type(shard) in (list, tuple) or self.hashes is not None and type(shard) is dict
 
-    def share_out(self) -> None:
-        """Gives shards to all idle workers. Those of this process on the way are queued, a few at a time, because each
-        holds its records."""
-        while self.here < self.options.workers:
+    def distribute(self) -> None:
+        """Gives shards to all idle workers. Local shards before them are queued, a few at a time, because each holds
+        its records."""
+        while self.local < self.options.workers:
             idle = next((worker for worker in self.workers if worker.shard is None), None)
             if idle is None and len(self.workers) == self.options.workers:
                 return
@@ -244,9 +244,9 @@ class _Team:
                 return
             number, shard = following
             del following
-            if self.is_here(shard):
+            if self.is_local(shard):
                 self.queues[number] = deque([iter(pairs_of(shard) if self.hashes is not None else shard)])
-                self.here += 1
+                self.local += 1
                 continue
             if idle is None:
                 self.start(1)
@@ -261,8 +261,8 @@ class _Team:
         except (pickle.PicklingError, TypeError, AttributeError) as e:
             if isinstance(shard, Source):
                 raise TypeError(
-                    f"the worker processes cannot be given an argument of the reader, such as a function: {e}; define "
-                    "functions with def at the top of a module, or leave workers= out"
+                    f"an argument of the reader, such as a function, cannot be sent to a worker: {e}; define functions "
+                    "with def at the top of a module, or leave workers= out"
                 ) from e
             raise TypeError(
                 f"shard {number}, {an(type(shard).__name__)}, cannot be sent to a worker: {e}; give a list, "
@@ -276,27 +276,25 @@ class _Team:
             raise worker.died() from None
 
     def check(self, number: int, shard: Any) -> None:
-        """TypeError for a value that is probably a record instead of a shard: iterating over a dict would store its
-        keys."""
-        kind, what = type(shard), "of records"
+        """Raises TypeError for a value that is probably a record instead of a shard: iterating over a dict would store
+        its keys."""
+        if isinstance(shard, Source):
+            return
+        kind, content = type(shard), "of records" if self.hashes is None else "of pairs or a mapping"
         refused: tuple[type, ...] = str, bytes, bytearray
         if self.hashes is None:
             refused += Mapping, native.Mapping
-        else:
-            what = "of pairs or a mapping"
-        if isinstance(shard, Source):
-            return
         if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
             raise TypeError(
                 f"shard {number} is {an(kind.__name__)}: with workers={self.options.workers} the argument is "
-                f"an iterable of shards, each an iterable {what}"
+                f"an iterable of shards, each an iterable {content}"
             )
 
-    def read(self, turn: int) -> None:
+    def read(self, current: int) -> None:
         """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
-        busy = [worker for worker in self.workers if worker.shard == turn or self.waiting < RUN_AHEAD]
+        busy = [worker for worker in self.workers if worker.shard == current or self.queued_bytes < RUN_AHEAD]
         pipes = [worker.parcels for worker in busy if worker.shard is not None]
-        ready = connection.wait(pipes, 0 if self.queues[turn] else None)
+        ready = connection.wait(pipes, 0 if self.queues[current] else None)
         for worker in busy:
             if worker.shard is None or worker.parcels not in ready:
                 continue
@@ -304,27 +302,27 @@ class _Team:
                 message = worker.parcels.recv_bytes()
             except (EOFError, OSError):
                 raise worker.died() from None
-            worker.heard = True
+            worker.answered = True
             self.queues[worker.shard].append(message)
-            self.waiting += len(message)
+            self.queued_bytes += len(message)
             if message[:1] == ERROR:
                 self.shards = iter(())
             if message[:1] in (END, ERROR):
                 worker.shard = None
-                self.share_out()
+                self.distribute()
 
-    def take(self, turn: int) -> bool:
-        """Appends the content of the next message of the shard whose turn it is. True for the shard's last message."""
-        message = self.queues[turn].popleft()
+    def append_next(self, current: int) -> bool:
+        """Appends the content of the next message of the current shard. True for the shard's last message."""
+        message = self.queues[current].popleft()
         if not isinstance(message, bytes):
-            return self.take_here(turn, message)
-        self.waiting -= len(message)
+            return self.append_local(current, message)
+        self.queued_bytes -= len(message)
         kind, content = message[:1], memoryview(message)[1:]
         if kind == ERROR:
-            self.fail(turn, *pickle.loads(content))
+            self.fail(current, *pickle.loads(content))
         if kind in (PARCEL, BLOCKS):
             arguments, seen, foreign = pickle.loads(content)
-            self.learn(seen, foreign)
+            self.note_classes(seen, foreign)
             if self.hashes is not None:
                 *arguments, opaque = arguments
                 arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
@@ -339,37 +337,37 @@ class _Team:
             self.reports.append(report)
         return kind == END
 
-    def take_here(self, turn: int, records: Iterator[Any]) -> bool:
-        """Appends some records of a shard of this process. True at its end."""
+    def append_local(self, current: int, records: Iterator[Any]) -> bool:
+        """Appends some records of a local shard. True at its end."""
         before = self.records()
         self.builder.extend(itertools.islice(records, _STEP))
         if self.records() - before == _STEP:
-            self.queues[turn].append(records)
+            self.queues[current].append(records)
             return False
-        self.here -= 1
+        self.local -= 1
         return True
 
     def records(self) -> int:
         return self.builder.records if isinstance(self.builder, native.Builder) else self.builder.hashes.n
 
-    def learn(self, seen: list[ClassName], foreign: bool) -> None:
-        """Notes the classes that a worker has stored, so that this process can read their values. EncodeError for a
-        class that this process cannot import."""
+    def note_classes(self, seen: list[ClassName], foreign: bool) -> None:
+        """Registers the classes that a worker has stored, so that this process can read their values. Raises
+        EncodeError for a class that this process cannot import."""
         writer = self.builder.settings
         writer.foreign = writer.foreign or foreign
         for name in seen:
             try:
                 cls = trust.Reader().find(*name)
             except Error as e:
-                what = f"values of a class that only a worker knows: {e}; define it at the top of a module"
-                raise EncodeError(what) from None
+                why = f"values of a class that only a worker knows: {e}; define it at the top of a module"
+                raise EncodeError(why) from None
             writer.note(name, cls)  # type: ignore[arg-type]  # a Reader that trusts its bytes finds a class or raises
 
     def fail(self, shard: int, refused: str | None, error: bytes | None, text: str | None) -> NoReturn:
         """Raises the exception of a worker."""
         if refused is not None:
-            what = "record" if self.hashes is None else "entry"
-            raise EncodeError(f"{what} {self.records()}{refused}")
+            item = "record" if self.hashes is None else "entry"
+            raise EncodeError(f"{item} {self.records()}{refused}")
         cause: object = None
         with suppress(Exception):
             cause = pickle.loads(error) if error is not None else None

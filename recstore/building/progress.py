@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def track(records: Iterable[_T], total: int | None = None) -> Iterator[_T]:
-    """An iterator over `records` that shows a progress bar. Without `total`, the length of `records` counts if it has
+    """An iterator over `records` that shows a progress bar. `total` is by default the length of `records`, if it has
     one. Raises ImportError without rich."""
     if total is None and isinstance(records, Sized):
         total = len(records)
@@ -38,7 +38,7 @@ def _counted(records: Iterable[_T], bar: Bar) -> Iterator[_T]:
 
 
 class Counting:
-    """A builder that counts on a progress bar the records that are appended to it."""
+    """A builder that counts the appended records on a progress bar."""
 
     def __init__(self, builder: Any, bar: Bar) -> None:
         self.builder, self.bar = builder, bar
@@ -47,17 +47,17 @@ class Counting:
         self.builder.extend(_counted(records, self.bar))
 
     def append_rows(self, reader: Any, most: int) -> int:
-        """As of what cuts a stream into several stores: up to `most` rows of an ArrowReader. Returns their number."""
+        """Appends up to `most` rows of an ArrowReader. Returns their number."""
         n: int = reader.append_to(self.builder, most)
         self.bar.advance(n)
         return n
 
 
 class Bar:
-    """A progress bar with a rate and the time that is left; a context manager. With `shown` false it does nothing.
+    """A progress bar with a rate and the remaining time; a context manager. With `shown` false it does nothing.
 
-    `total` is the number of steps, or None if nobody knows it. `unit` is "bytes" or "records". Raises ImportError
-    without rich. For one thread.
+    `total` is the number of steps, or None if it is unknown. `unit` is "bytes" or "records". Raises ImportError without
+    rich. For one thread.
     """
 
     def __init__(self, shown: bool, total: int | None = None, unit: str = "records") -> None:
@@ -81,7 +81,7 @@ class Bar:
         self.to(self.done + n)
 
     def to(self, done: float) -> None:
-        """Sets the number of steps that are done."""
+        """Sets the number of finished steps."""
         self.done = done
         if self.drawn is not None:
             self.drawn.update(self.task, completed=done)

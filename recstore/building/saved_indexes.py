@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from recstore._types import FieldNames
 
 
-def wanted(index_by: FieldNames | None = None, group_by: FieldNames | None = None) -> native.Indexes:
-    """The indexes to save, as pairs of a kind and a native.Path, each once. Both arguments are a field, a list of
-    fields, or None. A tuple is one field. TypeError for anything else, such as a function."""
-    found: dict[tuple[int, native.Path], None] = {}
+def indexes_of(index_by: FieldNames | None = None, group_by: FieldNames | None = None) -> native.Indexes:
+    """The indexes to save, as distinct pairs of a kind and a native.Path. Each argument is a field, a list of fields,
+    or None. A tuple is one field. Raises TypeError for anything else, such as a function."""
+    indexes: dict[tuple[int, native.Path], None] = {}
     for kind, option, fields in (
         (native.INDEX_RECORDS, "index_by", index_by),
         (native.INDEX_GROUPS, "group_by", group_by),
@@ -21,5 +21,5 @@ def wanted(index_by: FieldNames | None = None, group_by: FieldNames | None = Non
             if callable(field):
                 why = "is the name of a field, or a list of names: an index by a function cannot be saved"
                 raise TypeError(f"{option} {why}")
-            found[kind, native.Path(field)] = None
-    return tuple(found)
+            indexes[kind, native.Path(field)] = None
+    return tuple(indexes)

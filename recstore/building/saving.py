@@ -33,9 +33,8 @@ def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
 
 
 def save_records(records: RecordList[Any], path: Path, indexes: native.Indexes) -> None:
-    """Encodes the records again into a file that holds nothing else but these saved indexes, as of
-    saved_indexes.wanted."""
-    _write_compact(native.Builder, records, _durable(records), path, indexes, noted=records.attributes)
+    """Encodes the records again into a file with these saved indexes."""
+    _write_compact(native.Builder, records, _durable(records), path, indexes, records.attributes)
 
 
 def _write_compact(
@@ -44,19 +43,18 @@ def _write_compact(
     source: Iterable[Any],
     path: Path,
     ending: object,
-    noted: dict[str, Any] | None = None,
+    annotations: dict[str, Any] | None = None,
 ) -> None:
-    """Streams `source`, which is `records` or pairs with them, into a new file, with the attributes `noted`. `ending`
-    is the argument of the builder's `finish`. A value of an unsupported type was a pickle in the store it comes from,
-    so it is pickled again."""
+    """Streams `source`, which is `records` or pairs with them, into a new file. `ending` is the argument of the
+    builder's `finish`. A value of an unsupported type was pickled in its store, so it is pickled again."""
     writer = trust.Writer(pickled=True, arrays=Options.beside(records.segments).arrays)
 
     def write(temporary: str) -> None:
         builder = make("file", name=temporary, writer=writer, threads=cores.available())
         try:
             builder.extend(source)
-            if noted:
-                builder.annotate(*attributes.pack(noted))
+            if annotations:
+                builder.annotate(*attributes.pack(annotations))
             builder.finish(ending)
         except BaseException:
             builder.abort()
@@ -75,12 +73,12 @@ def _without_views(value: Any) -> Any:
 
 
 def write_segment(segment: native.Segment, path: Path, indexes: native.Indexes = ()) -> None:
-    """Writes a segment's own bytes to a file, with these saved indexes beside its own."""
+    """Copies a segment to a file, with these further saved indexes."""
     publish(path, lambda temporary: segment.write_to(temporary, indexes))
 
 
 class FileTarget:
-    """The destination of a build that writes the file `path`; the caller publishes the file."""
+    """The destination of a build of the file `path`, which the caller publishes."""
 
     name = reader = None
     replaces = False
@@ -92,7 +90,7 @@ class FileTarget:
     def new_builder(
         self, make: Callable[..., _BuilderT], compression: native.Choices, writer: trust.Writer
     ) -> _BuilderT:
-        if os.path.lexists(self.path):  # the first of the two passes over pairs with many repeated keys
+        if os.path.lexists(self.path):  # from the first pass over pairs with many repeated keys
             os.unlink(self.path)
         return make("file", name=self.path, compression=compression, writer=writer)
 
@@ -111,12 +109,10 @@ def publish(path: Path, write: Callable[[str], object]) -> None:
         _remove_stale(temporary)
         native.publish_file(temporary, path)
     except BaseException as error:
-        # Errors of writing name the temporary file. An OSError of the program, raised by a `decode` function for
-        # example, stays as it is.
+        # Errors of writing name the temporary file. Other OSErrors, such as of a `decode` function, stay as they are.
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = os.fsdecode(path)
-        # `write` removes the file after its own errors. A signal after `write` leaves it. A forked child leaves the
-        # file to its parent.
+        # The file remains if a signal came after `write`. A forked child leaves it to its parent.
         if pid == os.getpid() and os.path.lexists(temporary):
             os.unlink(temporary)
         raise
@@ -136,10 +132,10 @@ def _require_folder(folder: str) -> None:
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent) or "."
     if parent == folder:
-        raise NotADirectoryError(errno.ENOTDIR, "the folder to save into is not a folder", folder)
+        raise NotADirectoryError(errno.ENOTDIR, "the target folder is a file", folder)
     if not os.path.isdir(parent):
-        raise NotADirectoryError(errno.ENOTDIR, "a parent of the folder to save into is a file", parent)
-    raise FileNotFoundError(errno.ENOENT, "the folder to save into does not exist; os.makedirs makes it", folder)
+        raise NotADirectoryError(errno.ENOTDIR, "a parent of the target folder is a file", parent)
+    raise FileNotFoundError(errno.ENOENT, "the target folder does not exist; os.makedirs makes it", folder)
 
 
 def temporary_beside(path: Path) -> str:
@@ -149,28 +145,28 @@ def temporary_beside(path: Path) -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `temporary_beside` makes such names of files."""
+    """Whether a file has a name that `temporary_beside` makes."""
     return name.startswith(TEMPORARY) and name.endswith(".tmp") and len(name) == len(TEMPORARY) + 16 + len(".tmp")
 
 
 TEMPORARY = ".recstore-"
-_STALE = 24 * 3600.0  # seconds without a write after which the process that wrote a temporary file counts as dead
+_STALE_S = 24 * 3600.0  # a temporary file without a write for this long belongs to a dead process
 
 
 def _remove_stale(temporary: str) -> None:
     """Removes the files that killed saves of this user left in the folder of `temporary`, a file just written. If such
-    a save is still running, it fails and the file at its path stays unchanged."""
-    # The present time is that of the file system, which may be on another machine.
+    a save is still running, it fails and leaves the file at its path unchanged."""
+    # The clock of the file system counts, which may be on another machine.
     now, user = os.lstat(temporary).st_mtime, os.geteuid()
     try:
         with os.scandir(os.path.dirname(temporary) or ".") as entries:
-            found = [e for e in entries if is_temporary(e.name)]
+            files = [entry for entry in entries if is_temporary(entry.name)]
     except OSError:
         return  # a folder may be writable and not readable
-    for entry in found:
+    for entry in files:
         try:
             status = entry.stat(follow_symlinks=False)
-            if entry.is_file(follow_symlinks=False) and status.st_uid == user and now - status.st_mtime > _STALE:
+            if entry.is_file(follow_symlinks=False) and status.st_uid == user and now - status.st_mtime > _STALE_S:
                 os.unlink(entry.path)
         except OSError:
             continue  # another process has removed it, or the folder forbids removal

@@ -1,6 +1,6 @@
 """Where the records of a build come from: `Source`, the base class of the readers of files and tables, and the checks
-of the argument of RecordList and RecordDict. Mappings and functions are refused, because iteration over them gives no
-records. The error says which call gives the records."""
+of the argument of RecordList and RecordDict. Mappings and functions are refused, because they do not iterate over
+records; the error has the call that does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
     class _Builder(Protocol):
-        """What a Source appends its records to."""
+        """The destination of a Source's records."""
 
         def extend(self, records: Iterable[Any], /) -> None: ...
 
@@ -33,22 +33,21 @@ else:
 
 
 class Source(Generic[_T_co]):
-    """Records that are read when a store is built: what the functions of ``recstore.sources`` return, and the base
-    class for sources of your own. Pass it to :class:`recstore.RecordList`, or to :class:`recstore.RecordDict` if
-    `pairs` is true; to :func:`recstore.shared`; or to the ``write`` of a :class:`recstore.remote.ShardWriter`.
+    """Records to be read when a store is built: the result of the functions of ``recstore.sources``, and the base class
+    for sources of your own. Pass it to :class:`recstore.RecordList`, or to :class:`recstore.RecordDict` if `pairs` is
+    true; to :func:`recstore.shared`; or to the ``write`` of a :class:`recstore.remote.ShardWriter`.
 
-    A class of yours defines :meth:`append_to`. It defines :meth:`split` too if worker processes shall read parts of it.
-    It may set these attributes, of its objects or of itself:
+    A subclass defines :meth:`append_to`, and :meth:`split` if worker processes should read parts of it. It may set
+    these attributes, on the class or on its objects:
 
     - ``pairs``: True if its records are the (key, value) pairs of a mapping.
     - ``attributes``: a dict that JSON can express, which a list keeps as ``x.attributes``; it may be set while the
       records are appended.
-    - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes
-      while it runs.
-    - ``fingerprint``: for `recstore.shared`, a text that says which data it is. None derives one from the code and the
+    - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes while it runs.
+    - ``fingerprint``: for `recstore.shared`, a text that identifies the data. None derives one from the code and the
       attributes of the source, and from the sizes and times of `files`.
 
-    A source is a description: it can be read several times, and is pickled to other processes.
+    A source is a description: it can be read several times, and pickled to other processes.
 
     >>> from recstore import RecordList
     >>> class Squares(Source):
@@ -73,13 +72,15 @@ class Source(Generic[_T_co]):
             return cls
 
     def append_to(self, builder: _Builder) -> None:
-        """Appends all records, in order, by ``builder.extend(records)``, as often as you like. An exception ends the
-        build, and nothing of the store remains."""
-        raise NotImplementedError(f"{type(self).__name__} has no append_to(builder), which appends its records")
+        """Appends all records, in order, by any number of calls of ``builder.extend(records)``. An exception ends the
+        build, and no part of the store remains."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define append_to(builder), which appends its records"
+        )
 
     def split(self) -> Sequence[Source[_T_co] | Iterable[_T_co]] | None:
-        """The parts that worker processes read, in order: sources or iterables that can be pickled. None, if this is
-        not defined: the process that builds appends all records."""
+        """The parts that worker processes read, in order: sources or iterables that can be pickled. None, the default:
+        the building process appends all records."""
         return None
 
     def save(self, path: str | os.PathLike[str], **options: Unpack[BuildOptions]) -> None:
@@ -93,10 +94,10 @@ class Source(Generic[_T_co]):
 
         streaming.save(self, path, options)
 
-    # ---- What else a build calls, which the readers of the package define ----
+    # ---- Steps of a build that the readers of the package redefine ----
 
     def _begun(self) -> Source[_T_co]:
-        """The source for one build: what it notes while it is read is of that build."""
+        """The source for one build, which keeps the state of that build."""
         return _Watched(self) if self.files else self
 
     def _fill(self, builder: Any, progress: bool) -> None:
@@ -116,7 +117,7 @@ class Source(Generic[_T_co]):
         """Called after all records were appended. Raises InputError if the source has changed since `_begun`."""
 
     def _report(self) -> object:
-        """What `_fill` has to tell at its end, as a picklable value. A worker sends it back."""
+        """The result of `_fill`, a picklable value that a worker sends back."""
         return None
 
     def _told(self, reports: list[Any]) -> None:
@@ -127,8 +128,8 @@ class Source(Generic[_T_co]):
         from recstore.building import fingerprints
 
         build = self.append_to if self.fingerprint is None else None
-        found: str = fingerprints.full(build, self.fingerprint, self.files or None)
-        return found
+        text: str = fingerprints.full(build, self.fingerprint, self.files or None)
+        return text
 
 
 Source.__module__ = "recstore.sources"
@@ -164,7 +165,7 @@ class _Watched(Source):
 
 
 def parts_of(source: Source) -> Sequence[Any] | None:
-    """What `split` of a source returns. Raises TypeError for something that is not a sequence of parts."""
+    """The result of a source's `split`. Raises TypeError if it is not a sequence of parts."""
     parts: Any = source.split()
     if parts is not None and (isinstance(parts, (str, bytes, bytearray)) or not isinstance(parts, Sequence)):
         raise TypeError(
@@ -184,8 +185,8 @@ def append_all(source: Source, builder: Any) -> Source:
 
 
 def append_part(part: Source, builder: Any) -> object:
-    """Appends all records of one of the parts that a source was split into. Returns its report to that source; None of
-    a part that is a source by itself."""
+    """Appends all records of one part of a source. Returns its report for that source; None if the part is a source of
+    its own."""
     source = part._begun()
     source._fill(builder, False)
     report = source._report()
@@ -202,9 +203,8 @@ def paths_of(files: Any) -> Sequence[Any]:
 
 
 def items_of(source: Any) -> Any:
-    """The iterable whose items are those of `source`. A sequence without an ``__iter__`` of its own, such as a
-    map-style dataset, is read by its length: Python's iteration would take an IndexError within ``__getitem__`` for the
-    end."""
+    """An iterable over the items of `source`. A sequence without its own ``__iter__``, such as a map-style dataset, is
+    read by its length: Python's iteration would treat any IndexError from ``__getitem__`` as the end."""
     kind = type(source)
     if not hasattr(kind, "__getitem__") or getattr(kind, "__iter__", None) not in (None, Sequence.__iter__):
         return source
@@ -230,11 +230,11 @@ def source_of(source: object) -> Source | None:
     if isinstance(source, Source):
         return source
     kind = type(source)
-    # A store, and the keys or values of a mapping, give records as they are, which Arrow may not hold.
+    # Stores, and the keys or values of a mapping, may have records that Arrow cannot hold.
     if isinstance(source, (native.Records, native.Mapping)) or kind.__module__.partition(".")[0] == "recstore":
         return None
     exports = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
-    # Old versions of pandas export no Arrow, nor do datasets and frames of polars that have to be collected.
+    # Old versions of pandas do not export Arrow, nor do datasets and polars' LazyFrames.
     if not exports and kind.__module__.partition(".")[0] not in ("pandas", "polars", "datasets"):
         if not hasattr(kind, "__dataframe__"):
             return None
@@ -252,8 +252,8 @@ def check_records(source: object, workers: int = 0) -> None:
             raise TypeError(f"records is {an(kind)} of (key, value) pairs: write RecordDict(source)")
         return
     if isinstance(source, (str, bytes)):
-        ways = "give an iterable of records, e.g. [records]; recstore.read_jsonl, read_csv and others read files"
-        raise TypeError(f"records is {an(kind)}; {ways}")
+        remedy = "give an iterable of records, e.g. [records]; recstore.read_jsonl, read_csv and others read files"
+        raise TypeError(f"records is {an(kind)}; {remedy}")
     if hasattr(type(source), "__fspath__") and not hasattr(type(source), "__iter__"):
         raise TypeError(
             f"records is {an(kind)}, a path; recstore.read_jsonl, read_csv, read_lines and others read files"
@@ -264,16 +264,16 @@ def check_records(source: object, workers: int = 0) -> None:
             f"records is {an(kind)}, a table, which does not iterate over its rows: write RecordList({rows})"
         )
     if isinstance(source, native.Mapping):
-        ways = "RecordList(d.values()), RecordList(d.keys()) or RecordList(d.items())"
-        raise TypeError(f"records is {an(kind)}, which iterates over its keys: write {ways}")
+        remedy = "RecordList(d.values()), RecordList(d.keys()) or RecordList(d.items())"
+        raise TypeError(f"records is {an(kind)}, which iterates over its keys: write {remedy}")
     if isinstance(source, Mapping) and not workers:
-        ways = "RecordDict(d) to keep its keys, or RecordList(d.values())"
-        raise TypeError(f"records is {an(kind)}, which iterates over its keys: write {ways}")
+        remedy = "RecordDict(d) to keep its keys, or RecordList(d.values())"
+        raise TypeError(f"records is {an(kind)}, which iterates over its keys: write {remedy}")
     _refuse_function("records", source, "RecordList")
 
 
 def check_pairs(source: object) -> None:
-    """Raises TypeError for a source of a RecordDict that gives no pairs, a table or a function."""
+    """Raises TypeError for a source of a RecordDict that is a Source of records, a table or a function."""
     if isinstance(source, Source):
         if not source.pairs:
             raise TypeError(
@@ -308,9 +308,9 @@ def rows_of_table(source: object) -> str | None:
     return _PANDAS if hasattr(kind, "to_dict") else "rows, an iterable with a dict for each row"
 
 
-def _refuse_function(what: str, source: object, container: str) -> None:
+def _refuse_function(argument: str, source: object, container: str) -> None:
     kind = type(source)
     if callable(source) and not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
         name = getattr(source, "__name__", "function")
         called = f"{name}()" if name.isidentifier() else "function()"
-        raise TypeError(f"{what} is {an(kind.__name__)}, which has to be called first: write {container}({called})")
+        raise TypeError(f"{argument} is {an(kind.__name__)}; call it first: write {container}({called})")

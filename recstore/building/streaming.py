@@ -36,8 +36,7 @@ def build_records(records: Any, options: Options) -> native.Segment:
 
 
 def fill(builder: Any, source: Any, options: Options) -> None:
-    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Source fills the
-    builder by itself, and gives the shards with workers."""
+    """Streams records or pairs into a builder. With workers, `source` is a Source or an iterable of shards."""
     if not isinstance(source, Source):
         if options.workers:
             from recstore.building import parallel_build
@@ -46,27 +45,27 @@ def fill(builder: Any, source: Any, options: Options) -> None:
         else:
             builder.extend(_tracked(source) if options.progress else items_of(source))
         return
-    begun = source._begun()
-    shards = parts_of(begun) if options.workers else None
+    kind, source = an(type(source).__name__), source._begun()
+    shards = parts_of(source) if options.workers else None
     if shards is None:
-        begun._fill(builder, options.progress)
-        reports = [begun._report()]
+        source._fill(builder, options.progress)
+        reports = [source._report()]
     else:
         from recstore.building import parallel_build
 
         reports = parallel_build.fill(builder, shards, options)
-    begun._check()
-    begun._told(reports)
-    if begun.attributes and not begun.pairs:
-        builder.annotate(*_packed(begun.attributes, an(type(source).__name__)))
+    source._check()
+    source._told(reports)
+    if source.attributes and not source.pairs:
+        builder.annotate(*_packed(source.attributes, kind))
 
 
-def _packed(found: Any, owner: str) -> tuple[int, bytes]:
+def _packed(value: Any, owner: str) -> tuple[int, bytes]:
     """The attributes of a source for Builder.annotate. `owner` is the source in messages."""
-    if not isinstance(found, dict):
-        raise TypeError(f"the attributes of {owner} are {an(type(found).__name__)}; give a dict, or None")
+    if not isinstance(value, dict):
+        raise TypeError(f"the attributes of {owner} are {an(type(value).__name__)}; give a dict, or None")
     try:
-        return attributes.pack(found)
+        return attributes.pack(value)
     except TypeError as error:
         raise TypeError(
             f"the attributes of {owner}: {error}; JSON has dict, list, str, int, float, bool and None"
@@ -82,20 +81,19 @@ def _tracked(source: Any) -> Any:
 
 
 def build_mapping(mapping_or_pairs: Any, options: Options, factory: Callable[[], Any] | None = None) -> native.Segment:
-    """The new mapping segment that holds the pairs. It has the default factory `factory`, or that of the mapping.
+    """The new mapping segment that holds the pairs. Its default factory is `factory`, else the factory of the mapping.
 
-    A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
-    the pairs are streamed once more into another segment. So they are if more than a tenth of the values died and the
-    order of the keys, which another segment does not need, takes a tenth of this one.
+    A repeated key leaves its earlier value in the segment as dead bytes. If these are more than a tenth of the segment,
+    the pairs are streamed into a second segment. The order of the keys, which a second segment does not need, counts as
+    dead bytes if more than a tenth of the values are dead.
     """
     if options.indexes:
-        raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
+        raise TypeError("index_by and group_by are for lists of records; the index of a mapping is its keys")
     number = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
     kept = private_bytes()
-    whole = options.workers or isinstance(mapping_or_pairs, Source)
-    pairs = mapping_or_pairs if whole else pairs_of(mapping_or_pairs)
-    segment = _stream_pairs(pairs, number, options)
-    return finished(segment, options, kept)
+    divided = options.workers or isinstance(mapping_or_pairs, Source)
+    pairs = mapping_or_pairs if divided else pairs_of(mapping_or_pairs)
+    return finished(_stream_pairs(pairs, number, options), options, kept)
 
 
 def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
@@ -121,15 +119,15 @@ def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
         segment.close()
 
 
-def save(source: Source, path: str | os.PathLike[str], given: Mapping[str, Any]) -> None:
+def save(source: Source, path: str | os.PathLike[str], arguments: Mapping[str, Any]) -> None:
     """Builds the store of a Source in a file."""
-    options = build_options.of("save", given)
+    options = build_options.of("save", arguments)
     for option in ("name", "backing"):
-        if given.get(option) is not None:
+        if arguments.get(option) is not None:
             raise TypeError(f"save() takes no {option}=: the path says where the store is")
-    for one in paths_of(source.files):
-        if os.path.exists(path) and os.path.exists(one) and os.path.samefile(one, path):
-            raise ValueError(f"save() would write {os.fsdecode(one)}, which is read; give another path")
+    for file in paths_of(source.files):
+        if os.path.exists(path) and os.path.exists(file) and os.path.samefile(file, path):
+            raise ValueError(f"save() would overwrite its own source {os.fsdecode(file)}; give another path")
 
     def write(temporary: str) -> None:
         options.target = saving.FileTarget(temporary)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 # Advice of the library, and what a user of the command does instead.
 _COMMANDS = (
     (r"recstore\.names\.list\(\) lists", "recstore ls lists"),
-    (r"recstore\.read_jsonl, read_csv and others read files that are no store",
-     "recstore build makes one of other files"),
+    (r"recstore\.read_jsonl, read_csv and others read other files", "recstore build makes one of other files"),
     (r"recstore\.shared\(('[^']*')\) reads it", r"recstore cat \1 reads it"),
     (r"recstore\.names\.remove\(('[^']*')\) removes it, and recstore\.shared\(name, build\) builds or attaches",
      r"recstore rm \1 removes it"),

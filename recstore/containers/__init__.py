@@ -1,1 +1,1 @@
-"""RecordList, RecordDict, their views and fields, and the ways out of them."""
+"""RecordList, RecordDict, their views and fields, and exports."""

@@ -1,5 +1,5 @@
-"""The base of RecordList and RecordDict: closing, copying and pickling a store, the errors for the methods of list and
-dict that change them, and what both need to look for values."""
+"""The base of RecordList and RecordDict: closing, copying and pickling a store, the errors for the mutating methods of
+list and dict, and the search for values."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class RecordsOf:
         @property
         def _records(self) -> RecordList[Any]: ...
 
-    if not TYPE_CHECKING:  # for a checker, no class has every name
+    if not TYPE_CHECKING:  # or checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             more = foreign_names().of_values(name, "x[:]")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream of the container, as :meth:`RecordList.__arrow_c_stream__` gives it."""
+        """The stream of the container; see :meth:`RecordList.__arrow_c_stream__`."""
         return self._records.__arrow_c_stream__(requested_schema)
 
 
@@ -53,20 +53,20 @@ class InNotebooks:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """A table of the first records as HTML, for notebooks. It has no script."""
+        """A table of the first records as HTML without scripts, for notebooks."""
         from recstore.display import notebooks
 
         return notebooks.container(self)
 
 
 class _ContainerType(ABCMeta):
-    """The class of RecordList and RecordDict, which says where a constructor of another library is here. It is derived
-    from ABCMeta, so that a class may inherit from a container and from an abstract class."""
+    """The metaclass of the containers. Its errors suggest our constructors for those of other libraries. It is derived
+    from ABCMeta so that a class may inherit from a container and from an abstract class."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
-    if not TYPE_CHECKING:  # for a checker, no class has every name
+    if not TYPE_CHECKING:  # or checkers would accept every name
 
         def __getattr__(cls, name: str) -> NoReturn:
             hint = "" if name.startswith("_") else foreign_names().of_constructor(name)
@@ -77,7 +77,7 @@ class Container(InNotebooks, metaclass=_ContainerType):
     """A mixin for RecordList and RecordDict."""
 
     __slots__ = ()
-    if TYPE_CHECKING:  # what the compiled base class that follows this one has
+    if TYPE_CHECKING:  # attributes of the compiled base class that follows this one
         segments: list[native.Segment]
         sets: list[native.Shards]
         blobs: list[native.Blob]
@@ -95,7 +95,7 @@ class Container(InNotebooks, metaclass=_ContainerType):
 
         return types.GenericAlias(cls, item)
 
-    if not TYPE_CHECKING:  # for a checker, no class has every name
+    if not TYPE_CHECKING:  # or checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             hint = self._instead.get(name)
@@ -115,8 +115,8 @@ class Container(InNotebooks, metaclass=_ContainerType):
             raise TypeError(f"{kind!r} object doesn't support item deletion: {more}")
 
     def _read_only(self, hint: str) -> str:
-        """The end of an error's message: why a change is refused, and the code to write instead. A container that
-        share_dataset put in place of a list or dict names the attribute."""
+        """The end of an error's message: the reason why a change is refused, and the code to write instead. If
+        share_dataset put the container in place of a list or dict, the reason names the attribute."""
         path = getattr(self, "_shared_as", None)
         if path is None:
             return f"it is read-only; {hint}"
@@ -134,9 +134,9 @@ class Container(InNotebooks, metaclass=_ContainerType):
         """Unmaps the shared memory of the store in this process. Later reads of this store, of its views and of other
         objects over the same bytes raise ClosedError. A second call does nothing.
 
-        A view closes all stores that it reads, and its index arrays. Calls that run in other threads finish first.
-        While arrays read with ``arrays="view"`` are alive, it raises BusyError and closes nothing. Safe from several
-        threads at once.
+        A view closes all stores that it reads, and its index arrays. Running calls of other threads finish first. While
+        arrays read with ``arrays="view"`` are alive, it raises BusyError and closes nothing. Safe from several threads
+        at once.
         """
         segments = [segment for segment in self.segments if not segment.closed]
         native.close_all([*segments, *(segment for shards in self.sets for segment in shards.segments())])
@@ -152,16 +152,15 @@ class Container(InNotebooks, metaclass=_ContainerType):
     @property
     def fingerprint(self) -> str:
         """A hash of the content, 64 hexadecimal digits: for caches, and for ``shared(..., fingerprint=)``. Different
-        content never has the same one.
+        contents never have the same fingerprint.
 
         It depends on the records, their order and the fields that a view reads; not on the kind of memory, the file or
-        the process. Views of the same records in the same order have the same one, whatever slices and lists of
-        positions they are made of. Equal records that one release of recstore stored with the same options have the
-        same one, unless they hold sets, whose order differs between processes.
+        the process. Views of the same records in the same order have the same fingerprint, no matter how they were
+        sliced and indexed. So have equal records that one release of recstore stored with the same options, unless they
+        hold sets, whose order differs between processes.
 
-        The first call in a process reads the whole store, at some 700 MB a second; a view then takes time for each of
-        its records. Raises ClosedError, SegmentNotFoundError and CorruptError. Safe from several threads at
-        once.
+        The first call in a process reads the whole store, at about 700 MB per second; a view then takes time for each
+        of its records. Raises ClosedError, SegmentNotFoundError and CorruptError. Safe from several threads at once.
 
         >>> from recstore import RecordList
         >>> with RecordList(range(9)) as x, RecordList(range(9)) as y: x[2:][1:3].fingerprint == y[[3, 4]].fingerprint
@@ -181,7 +180,7 @@ class Container(InNotebooks, metaclass=_ContainerType):
         try:
             self.close()
         except BusyError:
-            # The traceback of an error in the block keeps its arrays alive. The caller must see that error.
+            # The traceback of an error in the block keeps arrays alive, and the caller must see that error.
             if error is None:
                 raise
 
@@ -195,40 +194,40 @@ class Container(InNotebooks, metaclass=_ContainerType):
         if "_kind" not in type(self).__dict__:
             ours = next(base.__name__ for base in type(self).__mro__ if "_kind" in base.__dict__)
             raise TypeError(
-                f"{type(self).__name__}, a subclass of {ours}, cannot travel: hold a {ours} as an attribute instead"
+                f"{type(self).__name__}, a subclass of {ours}, cannot be pickled: keep a {ours} in an attribute instead"
             )
         if self.detached is not None:
             raise SegmentNotFoundError(errno.ENOENT, f"a detached store cannot be pickled again: {self.detached}")
         self._require()
         reduced = handles.reduce(self)
         path = getattr(self, "_shared_as", None)
-        # The path is for the error messages of workers. Other handles leave it out, since it would make them longer.
+        # The path is for error messages in workers. Other handles are shorter without it.
         return reduced if path is None or handles._spawning_popen() is None else (*reduced, path)
 
     def __setstate__(self, path: object) -> None:
         if not isinstance(path, str):
-            raise CorruptError("a recstore handle is followed by something else than the name of an attribute")
+            raise CorruptError("a recstore handle whose state is not the name of an attribute")
         self._shared_as = path  # type: ignore[misc]  # a slot of RecordView and of RecordDict
 
 
 def bounds(start: SupportsIndex, stop: SupportsIndex, n: int) -> tuple[int, int]:
-    """The first index and the one behind the last that `start` and `stop` of ``index`` mean among `n`. As in
-    ``list.index``, and unlike those of a slice, they cannot be None."""
+    """The range ``(first, end)`` that the arguments `start` and `stop` of ``index`` select of `n` items. As in
+    ``list.index``, they cannot be None."""
     first, last, _ = slice(operator.index(start), operator.index(stop)).indices(n)
     return first, last
 
 
 def index_in(values: Any, value: object, start: SupportsIndex, stop: SupportsIndex) -> int:
     """The position of the first item equal to `value` within [start, stop); ValueError if there is none."""
-    first, last = bounds(start, stop, len(values))
-    found = first + operator.indexOf(chain(values[first:last], (value,)), value)
-    if found < last:
-        return found
+    first, end = bounds(start, stop, len(values))
+    position = first + operator.indexOf(chain(values[first:end], (value,)), value)
+    if position < end:
+        return position
     raise ValueError(f"{value!r:.80} is not in the {type(values).__name__}")
 
 
 def owned(records: Any, method: str) -> Any:
-    """The records for a method that gives all of them as objects of the caller."""
+    """The records for a method whose results belong to the caller."""
     if records._strict:
         from recstore.values import strict
 
@@ -237,20 +236,20 @@ def owned(records: Any, method: str) -> Any:
 
 
 def unhashable(error: TypeError, keys: Iterable[object], key: object, argument: str) -> TypeError:
-    """The TypeError for the first of `keys` that cannot be hashed, such as a list; `error` as it is if all can be."""
-    for one in keys:
+    """The TypeError for the first of `keys` that cannot be hashed, such as a list; `error` if all can be hashed."""
+    for value in keys:
         try:
-            hash(one)
+            hash(value)
         except TypeError as why:
-            return _no_key(why, type(one).__name__, key, argument)
+            return _unhashable(why, type(value).__name__, key, argument)
     return error
 
 
-def _no_key(why: TypeError, kind: str, key: object, argument: str) -> TypeError:
+def _unhashable(why: TypeError, kind: str, key: object, argument: str) -> TypeError:
     if callable(key):
         return TypeError(f"{argument}: {why}; let the function return a value that can be hashed, such as a tuple")
     value = f"record[{key!r:.60}]"
-    ways = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
-    made = f"lambda record: {ways.get(kind, '...')}"
-    made = f"{argument}{made}" if argument.endswith("=") else f"{argument}({made})"
-    return TypeError(f"the field {key!r:.60}: {why}; a function makes a key of it: {made}")
+    by_kind = {"list": f"tuple({value})", "set": f"frozenset({value})", "dict": f"tuple(sorted({value}.items()))"}
+    code = f"lambda record: {by_kind.get(kind, '...')}"
+    code = f"{argument}{code}" if argument.endswith("=") else f"{argument}({code})"
+    return TypeError(f"the field {key!r:.60}: {why}; convert it with a function: {code}")

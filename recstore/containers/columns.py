@@ -1,5 +1,5 @@
-"""The numpy array of a field: from the result of a column read of the core, or from decoded values. Both ways give the
-same array. ``to_numpy`` imports this module; ``import recstore`` does not."""
+"""The numpy array of a field: from the result of a column read of the core, or from decoded values, with equal results.
+``to_numpy`` imports this module; ``import recstore`` does not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from recstore._core.native import Buffer, Gathered
 
-    _Column: TypeAlias = NDArray[Any] | tuple[NDArray[Any], NDArray[np.int64]]  # with the offsets of lists
+    _Column: TypeAlias = NDArray[Any] | tuple[NDArray[Any], NDArray[np.int64]]  # the pair: values, offsets
     _Where: TypeAlias = Callable[[int], str]  # the number of an item -> its name in messages
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
-_EXACT = 2**53  # up to it every int is a float
+_EXACT = 2**53  # up to here a float holds every int
 _REMEDY = "read it with to_list(), or give ragged=True"
 
 
@@ -44,8 +44,8 @@ def shared(gathered: tuple[memoryview, str, tuple[int, ...], tuple[int, ...], in
 
 
 def array(records: Any, dtype: DTypeLike | None) -> NDArray[Any]:
-    """The same array as numpy.array(list(records), dtype). If records are numbers, texts or lists of equally many
-    numbers, it is made in one pass."""
+    """The same array as numpy.array(list(records), dtype), in one pass if records are numbers, texts or lists of
+    numbers with one length."""
     gathered = native.read_column(records)
     out = None if gathered is None else _as_numpy_does(gathered)
     if out is not None and dtype is not None and np.dtype(dtype) != out.dtype:
@@ -54,8 +54,8 @@ def array(records: Any, dtype: DTypeLike | None) -> NDArray[Any]:
 
 
 def _as_floats(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """The numbers as `dtype`, converted by way of a double as numpy converts a list; None for other types. For these
-    numpy refuses some values of a list that it accepts in an array."""
+    """The numbers as `dtype`, converted through double as numpy converts a list. None for other dtypes, for which numpy
+    refuses some values of a list that it accepts in an array."""
     if array.dtype.kind not in "bif" or dtype.kind != "f" or dtype.itemsize > 8:
         return None
     with np.errstate(over="ignore"):
@@ -79,17 +79,17 @@ def _as_numpy_does(gathered: Gathered) -> NDArray[Any] | None:
 
 
 def numbers_of(numbers: Buffer, seen: int) -> NDArray[Any]:
-    """The array over the numbers of a column read; `seen` are the flags of the types among them."""
+    """The array over the numbers of a column read; `seen` has the flags of their types."""
     kind: type[np.generic] = np.bool_ if seen == 1 else np.float64 if seen & 4 else np.int64
     return np.frombuffer(numbers, kind)
 
 
 def strings(text: Buffer, offsets: NDArray[np.int64]) -> NDArray[Any]:
-    """Texts as an array of numpy's StringDType, or of objects if numpy has none.
+    """Texts as an array of numpy's StringDType, or of objects if numpy lacks it.
 
-    numpy makes strings from fixed-width bytes in half the time that it needs for str objects, and those would have to
-    be made first. The bytes are made for some hundred texts at a time, in rows as wide as the longest of these texts.
-    Fixed-width bytes lose NULs at the end, so texts with a NUL are converted as str objects.
+    numpy makes strings from fixed-width bytes in half the time that it needs for str objects, which would have to be
+    made first. The bytes are made for some hundred texts at a time, in rows as wide as the longest of them. Fixed-width
+    bytes lose NULs at the end, so texts with a NUL are converted as str objects.
     """
     dtype = _string_dtype()
     if dtype is None:
@@ -143,7 +143,7 @@ def _takes_utf8() -> bool:
 
 def _no_lists(array: NDArray[Any], ragged: bool | None) -> NDArray[Any]:
     if ragged:
-        raise ValueError("ragged=True is for lists, and these are none")
+        raise ValueError("ragged=True is for lists, and these values are not lists")
     return array
 
 
@@ -164,7 +164,7 @@ def _lists(array: NDArray[Any], offsets: NDArray[np.int64], ragged: bool | None,
 
 
 def _offsets(values: Sequence[Any]) -> NDArray[np.int64]:
-    """The start of each sequence in the concatenation of all, and its end."""
+    """The offsets of the sequences in their concatenation."""
     return np.cumsum([0, *map(len, values)], dtype=np.int64)
 
 
@@ -180,12 +180,12 @@ def from_values(values: list[Any], ragged: bool | None, where: _Where) -> _Colum
     if kinds & {"number", "list", "array"} and kinds != {"number"}:
         kind = next(kind for kind in ("number", "list", "array") if kind in kinds)
         odd = next(i for i, value in enumerate(values) if _kind(value) != kind)
-        found = f"{_brief(values[odd])} among {kind}s"
-        raise ValueError(f"{where(odd)} is {found}: a column of numbers takes nothing else; use to_list()")
+        mixed = f"{_brief(values[odd])} among {kind}s"
+        raise ValueError(f"{where(odd)} is {mixed}, which cannot be a column of numbers; use to_list()")
     if kinds == {"number"}:
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
-        return _no_lists(np.array(values), ragged)  # times may differ in unit; numpy then takes the finer one
+        return _no_lists(np.array(values), ragged)  # of times in several units numpy uses the finest
     return _no_lists(_from_text(values) if kinds == {"text"} else objects(values), ragged)
 
 
@@ -207,7 +207,7 @@ def _brief(value: object) -> str:
 
 
 def _from_numbers(values: list[Any]) -> NDArray[Any]:
-    """An array in which every int keeps its value: of floats too it holds ints up to 2^53, else objects."""
+    """An array in which every int keeps its value: of objects if floats are mixed with ints beyond 2^53."""
     types = set(map(type, values))
     if float in types:
         exact = all(type(value) is float or -_EXACT <= value <= _EXACT for value in values)
@@ -230,7 +230,7 @@ def _from_text(values: list[Any]) -> NDArray[Any]:
 def objects(values: Sequence[Any]) -> NDArray[Any]:
     """An array of objects."""
     out = np.empty(len(values), object)
-    for i, value in enumerate(values):  # one by one, because numpy would make dimensions of sequences
+    for i, value in enumerate(values):  # np.array would make dimensions of sequences
         out[i] = value
     return out
 
@@ -256,9 +256,9 @@ def _from_nested(values: list[Any], ragged: bool | None, where: _Where) -> NDArr
     common = _shape(values[0])
     for i, shape in enumerate(map(_shape, values)):
         if shape is None or shape != common:
-            found = "several lengths" if shape is None else f"shape {shape}, others {common}"
-            remedy = "use to_list(), or the fields within, field((name, 0))"
-            raise ValueError(f"{where(i)} holds nested lists of {found}, which no array holds: {remedy}")
+            shapes = "several lengths" if shape is None else f"shape {shape}, others {common}"
+            remedy = "use to_list(), or a field of the elements, field((name, 0))"
+            raise ValueError(f"{where(i)} holds nested lists of {shapes}, which an array cannot hold: {remedy}")
     if ragged:
         raise ValueError("ragged=True is for lists of numbers, and these are nested")
     flat = values
@@ -282,13 +282,12 @@ def _from_arrays(values: list[NDArray[Any]], ragged: bool | None, where: _Where)
     dtypes = {value.dtype for value in values}
     if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
         i = _other(values, "dtype")
-        raise ValueError(f"{where(i)} is an array of another dtype than that of the first: use to_list()")
+        raise ValueError(f"{where(i)} is an array of {values[i].dtype}, others {values[0].dtype}: use to_list()")
     if all(value.ndim == 1 for value in values):
         return _lists(np.concatenate(values), _offsets(values), ragged, where)
     if len({value.shape for value in values}) > 1:
         i = _other(values, "shape")
-        shapes = f"{values[i].shape}, the first one's is {values[0].shape}"
-        raise ValueError(f"{where(i)} is an array of shape {shapes}: use to_list()")
+        raise ValueError(f"{where(i)} has shape {values[i].shape}, others {values[0].shape}: use to_list()")
     if ragged:
         raise ValueError("ragged=True is for lists and arrays of one dimension")
     return np.stack(values)

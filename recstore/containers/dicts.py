@@ -58,7 +58,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
             of a defaultdict with a builtin factory keeps the factory: ``d[missing]`` is ``factory()``, which is not
             stored. A RecordDict without other options gives a second object over the same store: closing one closes
             both.
-        options: those of :class:`RecordList` without `index_by` and `group_by`.
+        options: the options of :class:`RecordList`, without `index_by` and `group_by`.
         workers: with N, N processes read and encode, as for RecordList. The argument is then an iterable of shards,
             each a mapping or an iterable of pairs. A key may be repeated in another shard.
 
@@ -68,13 +68,13 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         Exception: any that the iterable raises. After an error no part of the store remains.
 
-    Keys are equal when Python's ``==`` says so: 1, 1.0 and True are one key. Every read makes new objects, so a caller
-    may change them without changing the store. A NaN key is therefore never found by a lookup; ``d.to_dict()`` and
-    ``d.items()`` include it. A key of a class with its own ``__eq__``, such as a dataclass, is found by comparison: the
-    first such lookup in a process decodes all keys of such classes.
+    Keys compare as in a dict: 1, 1.0 and True are one key. Every read makes new objects, so a caller may change them
+    without changing the store. A lookup therefore never finds a NaN key; ``d.to_dict()`` and ``d.items()`` include it.
+    A key of a class with its own ``__eq__``, such as a dataclass, is found by comparison: the first such lookup in a
+    process decodes all keys of such classes.
 
-    Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
-    builds the mapping iterates over its source. An iterator over the mapping belongs to one thread.
+    Every method is safe from several threads at once; ``close`` waits for the calls of other threads. The calling
+    thread iterates over the argument. An iterator over the mapping belongs to one thread.
 
     >>> d = RecordDict({"utt1": "./t1.wav", "utt2": "./t2.wav"})
     >>> d["utt2"], len(d), "utt3" in d, d.get("utt3")
@@ -89,8 +89,8 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
     _instead = _INSTEAD
     _plain = "dict"
 
-    def __init__(self, mapping_or_pairs: Any = (), /, **given: Any) -> None:
-        options = build_options.of("RecordDict", given)
+    def __init__(self, mapping_or_pairs: Any = (), /, **arguments: Any) -> None:
+        options = build_options.of("RecordDict", arguments)
         if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
             source = mapping_or_pairs
             source._require()
@@ -106,8 +106,8 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @staticmethod
     def _of_sides(keys: RecordView, values: RecordView, factory: type | None = None) -> RecordDict:
-        """The mapping whose entry i has the i-th item of `keys` and of `values`, over their bytes. Only a key index is
-        made, as a blob. A repeated key keeps its first position and takes its last value."""
+        """The mapping whose entry i has the i-th item of `keys` and of `values`, over their bytes with a new key index.
+        A repeated key keeps its first position and takes its last value."""
         index, order = native.hash_keys(keys)
         if order is not None:
             keys = keys._derive(keys.selection.taken(order[0]))
@@ -134,7 +134,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         return RecordItems(self)
 
     def get_many(self, keys: Iterable[Any], default: object = _MISSING) -> list[Any]:
-        """A list of the values of `keys`, in the order of `keys`; `default` stands in for a missing key.
+        """A list of the values of `keys`, in the order of `keys`; `default` is the value of a missing key.
 
         Raises KeyError for a missing key without a default.
 
@@ -162,7 +162,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         )
 
     def lazy(self) -> RecordDict:
-        """The same mapping with values that decode a field when it is read; see :meth:`RecordList.lazy`."""
+        """The same mapping with values that decode each field on access; see :meth:`RecordList.lazy`."""
         return self._with_values(self._values.lazy())
 
     def field(self, name: FieldName, default: object = _MISSING) -> RecordDict:
@@ -197,7 +197,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
             raise  # the __hash__ of a key of a user's class raised it
 
     def copy(self) -> Self:
-        """The mapping itself, since nobody can change it."""
+        """The mapping itself, which is immutable."""
         return self
 
     def __reversed__(self) -> Iterator[Any]:
@@ -211,16 +211,16 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         if self is other or len(self) != len(other):
             return self is other
         for key, value in self.items():
-            there = other.get(key, _MISSING)
-            if there is _MISSING or not (there is value or there == value):
+            theirs = other.get(key, _MISSING)
+            if theirs is _MISSING or not (theirs is value or theirs == value):
                 return False
         return True
 
     __hash__ = None  # type: ignore[assignment]
 
     def __or__(self, other: RecordDict | dict[Any, Any]) -> RecordDict:
-        """A new store of the entries of both; for a key in both, the value of `other` counts. It has the options
-        `arrays` and `on_unsupported` of this mapping."""
+        """A new store of the entries of both, where `other` has precedence. It has the options `arrays` and
+        `on_unsupported` of this mapping."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         pairs = (pair for side in (self, other) for pair in side.items())
@@ -229,12 +229,12 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         )
 
     def __ror__(self, other: object) -> dict[Any, Any]:
-        """A plain dict of the entries of both; for a key in both, the value of this mapping counts."""
+        """A plain dict of the entries of both, where this mapping has precedence."""
         if not isinstance(other, dict):
             return NotImplemented
         return other | dict(self.items())
 
-    # ---- What it is ----
+    # ---- Information ----
 
     def _require(self) -> None:
         if self.detached is not None:
@@ -245,7 +245,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @property
     def segments(self) -> list[native.Segment]:  # type: ignore[override]
-        """The segments that the mapping reads, each once; none for a detached mapping."""
+        """The distinct segments of the mapping; none for a detached mapping."""
         if self.detached is not None or self.key_index is None:
             return []
         owners = (*self._keys.segments, *self._values.segments, self.key_index.segment)
@@ -253,14 +253,14 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @property
     def sets(self) -> list[native.Shards]:  # type: ignore[override]
-        """The sets of shards that the mapping reads, each once."""
+        """The distinct sets of shards of the mapping."""
         if self.detached is not None or self.key_index is None:
             return []
-        return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
+        return list({id(shards): shards for shards in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
     def blobs(self) -> list[native.Blob]:  # type: ignore[override]
-        """The blobs that the mapping reads, each once: index arrays, and a key index of its own."""
+        """The distinct blobs of the mapping: index arrays, and a key index outside the segments."""
         if self.detached is not None or self.key_index is None:
             return []
         owners = (*self._keys.blobs, *self._values.blobs, self.key_index.blob)
@@ -274,20 +274,20 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the bytes
-        of the whole mapping."""
+        """The bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the
+        bytes of the whole mapping."""
         self._require()
         return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.key_index.segment is None)
 
     @property
     def index_nbytes(self) -> int:
-        """Bytes of the key index."""
+        """The bytes of the key index."""
         self._require()
         return self.key_index.nbytes
 
     def info(self, *, fields: bool = False) -> MappingInfo:
-        """Figures of the store's parts: a :class:`recstore.containers.info.MappingInfo`, which prints as readable
-        text. With ``fields=True`` it has the bytes of each field, as :meth:`RecordList.info` has them."""
+        """Figures of the store: a :class:`recstore.containers.info.MappingInfo`, which prints as readable text. With
+        ``fields=True`` it has the bytes of each field; see :meth:`RecordList.info`."""
         from recstore.containers import info
 
         self._require()
@@ -304,7 +304,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         mapping holds only that part; groups are saved as lists.
 
         Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk. After an error an older
-        file at `path` is unchanged. Safe from several threads at once: of several saves to one path the last one stays.
+        file at `path` is unchanged. Safe from several threads at once; the last of several saves to one path stays.
         """
         self._require()
         saving.save_mapping(self, path)
@@ -322,10 +322,10 @@ def _whole(segment: native.Segment) -> tuple[RecordView, RecordView, native.KeyI
 
 
 class _Positions(base.InNotebooks, Sequence):  # type: ignore[type-arg]
-    """The part of a sequence that RecordKeys, RecordValues and RecordItems share: access by position.
+    """The access by position of RecordKeys, RecordValues and RecordItems.
 
-    A collate function may call such a class with a plain iterable (``type(x)([...])``). The call then returns a plain
-    list, as a call of RecordView does.
+    A collate function may call the class with a plain iterable (``type(x)([...])``). Like RecordView, the call returns
+    a plain list.
     """
 
     __slots__ = ()
@@ -378,7 +378,7 @@ class _Positions(base.InNotebooks, Sequence):  # type: ignore[type-arg]
 
 
 class RecordKeys(_Positions, base.RecordsOf, _SetOfKeys):  # type: ignore[type-arg]
-    """The keys of a RecordDict: set-like as the keys of a dict, and a sequence. ``RecordList(d.keys())`` copies
+    """The keys of a RecordDict: set-like like the keys of a dict, and a sequence. ``RecordList(d.keys())`` copies
     nothing. Safe from several threads at once."""
 
     __slots__ = ()
@@ -421,7 +421,7 @@ class RecordValues(_Positions, base.RecordsOf, ValuesView):  # type: ignore[type
 
 
 class RecordItems(_Positions, _SetOfPairs):  # type: ignore[type-arg]
-    """The (key, value) pairs of a RecordDict: set-like as the items of a dict, and a sequence. A slice is a
+    """The (key, value) pairs of a RecordDict: set-like like the items of a dict, and a sequence. A slice is a
     :class:`RecordPairs`. Safe from several threads at once."""
 
     __slots__ = ()
@@ -440,7 +440,7 @@ class RecordItems(_Positions, _SetOfPairs):  # type: ignore[type-arg]
 
 
 class RecordPairs(base.InNotebooks, Sequence):  # type: ignore[type-arg]
-    """The items of two containers in pairs, by position, over the same bytes. A call with only an iterable returns a
+    """Pairs of the items of two containers, by position, over the same bytes. A call with only an iterable returns a
     plain list. Safe from several threads at once.
 
     >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
@@ -464,7 +464,7 @@ class RecordPairs(base.InNotebooks, Sequence):  # type: ignore[type-arg]
         if hasattr(type(key), "__index__") and not getattr(key, "ndim", 0):
             return self._keys[key], self._values[key]
         if not isinstance(key, slice):
-            # Once for both: another thread may write to the array, and a key must stay with its value.
+            # Only once: another thread may write to the array, and keys and values must match.
             key = native.positions(key, len(self), name=type(self).__name__)
         return RecordPairs(self._keys[key], self._values[key])
 

@@ -52,7 +52,7 @@ class RecordDict(base.Container, native.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         workers: Literal[0] = 0,
         **options: Unpack[OneProcess],
     ) -> None: ...
-    # Shards, whose pairs these are.
+    # Shards of pairs.
     @overload
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The ways out to libraries of tables. The methods import `recstore.sources` when they are called."""
+"""Exports to libraries of tables. The methods import `recstore.sources` when they are called."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class TableExports:
         _require: Callable[[], None]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A PyCapsule with an Arrow C stream of the records, for libraries that read one, such as ``pyarrow.table(x)``
-        and DuckDB's ``select ... from x``.
+        """A PyCapsule with an Arrow C stream of the records, as used by ``pyarrow.table(x)`` and DuckDB's ``select ...
+        from x``.
 
-        Batches of up to 65,536 records are made as they are asked for, without Python objects, and without the lock of
-        the interpreter. The types are those of the blocks that the view reads, so parts of a store have one schema. A
-        record without a key, or with None, gives null; a record that is None gives a row of nulls. `requested_schema`
-        changes integers, text and lists to other widths where no value can be lost, and is ignored elsewhere.
+        Batches of up to 65,536 records are made on demand, without Python objects and without the GIL. The types come
+        from the blocks that the view reads, so parts of a store have one schema. A record without a key, or with None,
+        gives null; a record that is None gives a row of nulls. `requested_schema` changes the widths of integers, text
+        and lists where no value can be lost, and is ignored elsewhere.
 
-        A batch is memory of its own, and outlives the store. A stream keeps the store; once the store is closed, its
-        next batch is an error. One thread at a time may use a stream, any number of threads streams of their own.
+        A batch has private memory and outlives the store. A stream keeps the store; after the store is closed, its next
+        batch is an error. Only one thread at a time may use a stream; each thread may use its own.
 
-        Raises TypeError for a field without an Arrow type, which it names. What a record raises when it is read is the
-        stream's error.
+        Raises TypeError for a field without an Arrow type, which it names. An error of reading a record is an error of
+        the stream.
         """
         from recstore.sources import arrow_out
 
@@ -40,13 +40,12 @@ class TableExports:
     def to_arrow(self, *, names: Iterable[str] | None = None) -> Any:
         """A pyarrow.Table if records are dicts, tuples of one length, or objects with fields, else a pyarrow.Array.
         The columns are the keys, the numbers of a tuple's items (``"0"``, ``"1"``), or the fields; `names` renames
-        them. A record without the key, or with None, gives null. Columns are made without Python objects, but for
-        tables with values that only Python reads, such as enums.
+        them. A record without the key, or with None, gives null. Columns are made without Python objects, except in
+        tables with values that only Python can read, such as enums.
 
         Raises TypeError for a field of several types, which it names, and for keys that are not str; ValueError for
-        text with a lone surrogate, for an int beyond 2^53 among floats and for `names` of another number; ImportError
-        without pyarrow. Safe from several
-        threads at once.
+        text with a lone surrogate, for an int beyond 2^53 among floats and for the wrong number of `names`; ImportError
+        without pyarrow. Safe from several threads at once.
 
         >>> from recstore import RecordList
         >>> RecordList([("a.jpg", 0), ("b.jpg", 1)]).to_arrow(names=["path", "label"]).to_pylist()
@@ -58,9 +57,8 @@ class TableExports:
         return arrow_out.to_arrow(self, names)
 
     def to_polars(self) -> Any:
-        """A polars.DataFrame of the records, or a polars.Series of other values, made of the stream of
-        ``__arrow_c_stream__``. ``polars.DataFrame(x)`` gives an equal one, but reads `x` record by record, as any
-        sequence.
+        """A polars.DataFrame of the records, or a polars.Series of other values, made from the stream of
+        ``__arrow_c_stream__``. ``polars.DataFrame(x)`` gives an equal DataFrame, but reads `x` record by record.
 
         Raises TypeError for a field without an Arrow type, ImportError without polars. Safe from several threads at
         once.
@@ -72,7 +70,7 @@ class TableExports:
 
     def to_pandas(self) -> Any:
         """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
-        Values that pandas makes no column of, and records of several forms, are a column of objects.
+        Values of types that pandas lacks, and records of several forms, become a column of objects.
 
         Raises TypeError for keys that are not str, ImportError without pandas. Safe from several threads at once.
         """

@@ -1,5 +1,5 @@
-"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. The first `x.field()` imports
-this module."""
+"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported by the first
+`x.field()`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FieldView"]
 
 
 class FieldView(RecordView):
-    """One field of the records of a store, as ``x.field(name)`` gives it: a RecordView whose items are the field's
+    """One field of the records of a store, the result of ``x.field(name)``: a RecordView whose items are the field's
     values. Its methods are safe from several threads at once.
 
     >>> import recstore
@@ -42,26 +42,25 @@ class FieldView(RecordView):
         return str(self.projection.path)  # type: ignore[union-attr]  # a FieldProjection
 
     def to_numpy(self, indices: Indices | None = None, *, ragged: bool | None = None, copy: bool | None = True) -> Any:
-        """The field as one numpy array, read in one pass over the records. Other threads run meanwhile.
+        """The field as one numpy array, read in one pass over the records. Other threads can run during the call.
 
         Args:
-            indices: the records to read, in this order: integers or a mask of bools, as :meth:`RecordList.select`
-                takes them. None: all records. The method copies the indices and then checks the copy, so another thread
-                may write to an index array meanwhile.
-            ragged: the form of a column of lists. True: ``(values, offsets)``, all numbers in one array and an int64
+            indices: the records to read, in this order: integers or a mask of bools, as for :meth:`RecordList.select`.
+                None: all records. The method copies and then checks the indices, so another thread may write to an
+                index array during the call.
+            ragged: the form of a column of lists. True: ``(values, offsets)``, one array of all numbers and an int64
                 array of offsets; two neighbouring offsets bound the numbers of a record. False: one row per record, and
                 ValueError if lengths differ. None: ``(values, offsets)`` if lengths differ, else rows.
-            copy: True: an array with memory of its own. None: a read-only array over the shared bytes if they have the
+            copy: True: an array with private memory. None: a read-only array over the shared bytes if they have the
                 form of an array, else a copy. While such an array is alive, the memory stays mapped and the store
                 cannot be closed. False: the same, but ValueError instead of a copy. The shared bytes have the form of
                 an array if the store has one block with rows of one size and the field is a float, an int stored in 64
                 bits, or a list of a fixed number of these; ``info()`` names such fields.
 
         Bools, ints and floats give bool, int64 and float64; a mixed column gives the widest of these. If an int needs
-        more bits, the column is uint64, or object if uint64 does not suffice; object, too, if an int beyond 2^53 is
-        among floats, which would round it. Lists of one length give one row each.
-        Nested lists and arrays of one shape are stacked. Text gives numpy's StringDType, or object if numpy has none.
-        Other values give an object array.
+        more bits, the column is uint64, or else object; it is object, too, if an int beyond 2^53 is among floats, which
+        would round it. Lists of one length give one row each. Nested lists and arrays of one shape are stacked. Text
+        gives numpy's StringDType, or object if numpy lacks it. Other values give an object array.
 
         Raises:
             KeyError: a record lacks the field.
@@ -98,8 +97,8 @@ class FieldView(RecordView):
         return columns.from_values(values, ragged, where)
 
     def _chosen(self, indices: Indices | None) -> tuple[RecordView, Any, Any]:
-        """`(view, positions, numbers)`: the items to read are those of `view`, at `positions` unless that is None;
-        `numbers` are their positions in this view, None for those of all."""
+        """`(view, positions, numbers)`: the items at `positions` in `view`, None for all of them; `numbers` are their
+        positions in this view, None for all records."""
         self._require()
         n = len(self)
         if indices is None:
@@ -112,7 +111,7 @@ class FieldView(RecordView):
         return self, positions, memoryview(positions)
 
     def to_torch(self, indices: Indices | None = None, *, ragged: bool | None = None) -> Any:
-        """The field as a torch tensor with memory of its own, or ``(values, offsets)`` for ragged lists.
+        """The field as a torch tensor with private memory, or ``(values, offsets)`` for ragged lists.
 
         Raises the errors of ``to_numpy``, TypeError for a field without numbers, ImportError without torch. Safe from
         several threads at once.
@@ -137,8 +136,8 @@ class FieldView(RecordView):
         return arrow_out.arrow_array(self._part(indices, "to_arrow"))
 
     def to_pandas(self, indices: Indices | None = None) -> Any:
-        """The field as the pandas.Series that pandas makes of the values, or one of objects where it makes none. Raises
-        KeyError and IndexError as ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once.
+        """The field as ``pandas.Series(values)``, or a Series of objects if pandas cannot make that. Raises KeyError
+        and IndexError as ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once.
         """
         from recstore.sources import arrow_out
 
@@ -153,6 +152,5 @@ def _for_torch(array: NDArray[Any], name: str) -> NDArray[Any]:
     from numpy import clongdouble, longdouble
 
     if array.dtype.kind not in "biufc" or array.dtype.type in (longdouble, clongdouble):
-        why = f"and a tensor holds nothing else: its column is one of {array.dtype}"
-        raise TypeError(f"{name!r} is no field of numbers, {why}")
+        raise TypeError(f"{name!r} is a column of {array.dtype}, and a tensor holds only numbers")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -25,12 +25,12 @@ class FieldView(RecordView[_T_co]):
     def to_numpy(
         self, indices: Indices | None = None, *, ragged: Literal[False], copy: bool | None = True
     ) -> NDArray[Any]: ...
-    # The records decide: nearly always an array, a pair for lists of several lengths.
+    # An array, or a pair for lists of several lengths: this depends on the records.
     @overload
     def to_numpy(
         self, indices: Indices | None = None, *, ragged: bool | None = None, copy: bool | None = True
     ) -> NDArray[Any] | Any: ...
-    # A torch.Tensor or a pair of them, and a pyarrow.Array: neither package is needed to use this one, or to check it.
+    # A torch.Tensor or a pair of them, and a pyarrow.Array. Any, because neither package is a dependency.
     def to_torch(self, indices: Indices | None = None, *, ragged: bool | None = None) -> Any: ...
     def to_arrow(self, indices: Indices | None = None) -> Any: ...  # type: ignore[override]
     def to_pandas(self, indices: Indices | None = None) -> Any: ...

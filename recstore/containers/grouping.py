@@ -1,5 +1,5 @@
-"""The RecordDicts of `index_by` and `group_by`: over the records of a list, by key and in groups. They use the indexes
-that are saved with a store. Without one they make key indexes and row numbers, and copy no records."""
+"""The RecordDicts of `index_by` and `group_by`. They use the indexes that are saved with a store. Without a saved index
+they make key indexes and row numbers, and copy no records."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def group_by(x: RecordList[Any], key: Any, default_factory: type | None = None) 
 
 
 def rows_of(field: FieldView[Any]) -> tuple[RecordView[Any], native.Blob | None, native.Blob | None, int]:
-    """`(keys, starts, rows, width)` of the groups of records that have one value of a field. `keys` has the value of
-    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, as GroupProjection takes them. Raises as
+    """`(keys, starts, rows, width)` of the groups of records with the same value of a field. `keys` has the value of
+    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, for a GroupProjection. Raises as
     RecordList.group_by does."""
     projection = field.projection
     if isinstance(projection, native.FieldProjection) and projection.base is None:
@@ -83,7 +83,7 @@ def _saved(x: RecordList[Any], kind: int, key: Any) -> native.SavedIndex | None:
 
 
 def _saved_by(x: RecordList[Any], kind: int, path: native.Path) -> native.SavedIndex | None:
-    """The SavedIndex by a path in the records; None if there is none, or if `x` has not all records of one store."""
+    """The SavedIndex by a path in the records; None if there is none, or if `x` is not all records of one store."""
     selection = x.selection
     if x.detached is not None or selection.segment is None or selection.store or selection.describe():
         return None
@@ -105,5 +105,5 @@ def _grouped(
 
 
 def _keys_of(x: RecordList[Any], key: Any) -> RecordList[Any]:
-    """A container with the key of each record: a view of a field, or a new store of the results of a function."""
+    """The keys of the records: a view of a field, or a new store of the results of a function."""
     return RecordList(key(record) for record in x) if callable(key) else x.field(key)

@@ -1,10 +1,9 @@
-"""Figures of the parts of a store, as `x.info()` returns them. The first call imports this module."""
+"""Figures of a store, for `x.info()`. The first call imports this module."""
 
 from __future__ import annotations
 
 import dataclasses
 import struct
-import weakref
 
 from recstore._core import native
 from recstore._core.native import TAG_STR1, TAG_TUPLE
@@ -45,9 +44,9 @@ class Table:
 
     Attributes:
         number: the number by which nodes name the table.
-        kind: "entries" for a table of values, "symbols" for a table by which strings are coded.
+        kind: "entries" for a table of values, "symbols" for a symbol table of strings.
         entries: the number of values or symbols.
-        nbytes: the bytes that they take.
+        nbytes: their bytes.
         root: the root Node of the schema of the values; None for symbols.
     """
 
@@ -69,9 +68,9 @@ class SavedIndex:
 
     Attributes:
         kind: "index_by" or "group_by".
-        field: the field; a str with dots for a path of str keys, a tuple for another path.
+        field: the field; a str with dots for a path of str keys, a tuple for other paths.
         keys: the number of distinct keys.
-        nbytes: the bytes that it takes.
+        nbytes: the bytes of the index.
     """
 
     kind: str
@@ -93,9 +92,9 @@ class StoreInfo:
         backing, name: the kind of memory, and the name or path of the segment, if any.
         sections: `{name: bytes}`.
         blocks: the number of blocks.
-        trees: a `(records, bytes, root)` for each schema tree, the one of most records first.
+        trees: a `(records, bytes, root)` for each schema tree, the tree with the most records first.
         kept_bytes: the private memory that the build left in this process; None if another process built the store.
-        huge_bytes: the bytes of this process's mapping that lie in huge pages; None if the system does not say.
+        huge_bytes: the bytes of this process's mapping in huge pages; None if the system does not have the number.
         tables: the Tables that the nodes of the trees name by number.
         zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
         indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
@@ -117,18 +116,6 @@ class StoreInfo:
     indexes: tuple[SavedIndex, ...] = ()
     fields: tuple[node_sizes.FieldSize, ...] = ()
 
-    def measured(self) -> StoreInfo:
-        """The same figures with `fields`. Without them if the store was closed, or the info came from another process.
-        Reads every record; safe from several threads at once."""
-        segment, store = self.__dict__.get("_source", (lambda: None, 0))
-        segment = segment()
-        if self.fields or segment is None or segment.closed:
-            return self
-        return dataclasses.replace(self, fields=node_sizes.field_sizes(segment, store))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_source"}
-
     def __str__(self) -> str:
         per = self.nbytes / self.records if self.records else 0.0
         lines = [
@@ -137,7 +124,7 @@ class StoreInfo:
         ]
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
         if self.kept_bytes is not None:
-            lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+            lines.append(f"private memory that the build left in this process: {self.kept_bytes:,} bytes")
         if self.huge_bytes is not None:
             lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
         if self.zero_copy:
@@ -148,7 +135,7 @@ class StoreInfo:
         if self.fields:
             lines.append(node_sizes.report(self.fields, self.records, self.nbytes))
         trees = counted(len(self.trees), "schema tree")
-        lines.append(f"{counted(self.blocks, 'block')}, {trees}; the one most records have:")
+        lines.append(f"{counted(self.blocks, 'block')}, {trees}; the most common:")
         if self.trees:
             records, heap, root = self.trees[0]
             lines.append(f"  {counted(records, 'record')} in {counted(heap, 'byte')}")
@@ -168,10 +155,15 @@ class StoreInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
-    """Figures of a view over several stores. `records` is the number of records of the view, `nbytes` the sum over
-    the stores, and `stores` their StoreInfos; each store counts once. `shards` is the number of shards of sets: all
-    count in `nbytes`, and those that are open are among the stores. `sets` has a pair for each set: its URL, and the
-    number of the manifest that it was opened with, so that `URL@NUMBER` opens the same again."""
+    """Figures of a view over several stores.
+
+    Attributes:
+        records: the number of records of the view.
+        nbytes: the bytes of all distinct stores, and of all shards.
+        stores: the StoreInfos of the distinct stores, and of the open shards.
+        shards: the number of shards of sets.
+        sets: a `(URL, manifest number)` for each set; `URL@NUMBER` opens the same manifest again.
+    """
 
     records: int
     nbytes: int
@@ -183,7 +175,7 @@ class ViewInfo:
         stores, shown = counted(len(self.stores), "store"), self.stores
         if self.shards:
             stores = f"{counted(self.shards, 'shard')}, {len(self.stores):,} of them open here"
-            shown = self.stores[:1]  # those of a set are alike
+            shown = self.stores[:1]  # the shards of a set are similar
         lines = [f"{counted(self.records, 'record')} of {stores}, {self.nbytes:,} bytes"]
         lines.extend(f"manifest {number:,} of {url}" for url, number in self.sets)
         lines.extend(map(str, shown))
@@ -291,9 +283,9 @@ def describe(
     totals: dict[int, list[int]] = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:
-        seen = totals.setdefault(tree, [0, 0])
-        seen[0] += n
-        seen[1] += heap + arrays
+        total = totals.setdefault(tree, [0, 0])
+        total[0] += n
+        total[1] += heap + arrays
     nodes = segment.trees(store)
     trees = [(n, heap, _node(nodes[tree], 0, "key" if store else "record")) for tree, (n, heap) in totals.items()]
     trees.sort(key=lambda entry: -entry[0])
@@ -302,7 +294,7 @@ def describe(
         else Table(number, "entries", entries, size, _node(nodes[tree], 0, "entry"))
         for number, (entries, size, tree) in enumerate(segment.tables(store))
     ]  # fmt: skip
-    out = StoreInfo(
+    return StoreInfo(
         records=records,
         nbytes=segment.nbytes,
         backing=segment.backing,
@@ -317,8 +309,6 @@ def describe(
         indexes=tuple(map(_saved_index, native.saved_indexes(segment))),
         fields=node_sizes.field_sizes(segment, store) if fields else (),
     )
-    object.__setattr__(out, "_source", (weakref.ref(segment), store))  # for `measured`
-    return out
 
 
 def _saved_index(saved: native.SavedIndex) -> SavedIndex:
@@ -367,7 +357,7 @@ def _node(nodes: list[native.Node], number: int, name: str) -> Node:
     return Node(name, label, ", ".join(detail), below)
 
 
-_REST = 2  # the flag of strings that take the rest of a record
+_REST = 2  # the flag of strings that extend to the end of a record
 _CHILDREN = {"ext": "as", "concat": "+", "optional": "?", "rising": "/", "runs": "=", "exceptions": "!"}
 
 
@@ -398,7 +388,7 @@ def _digits(param: int, aux: bytes, count: int) -> Iterator[str]:
     yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
 
 
-# Kind of node -> function of param, aux and count that returns texts for Node.detail.
+# Kind of node -> function from param, aux and count to the texts of Node.detail.
 _DETAILS: dict[str, Callable[[int, bytes, int], Iterable[str]]] = {
     "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
     "str": lambda param, aux, count: [{0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param]],

@@ -1,4 +1,4 @@
-"""The bytes of a store by field, as ``x.info(fields=True)`` has them."""
+"""The bytes of a store by field, for ``x.info(fields=True)``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class FieldSize:
         field: the name, with dots between keys and ``[]`` after a list whose elements have fields: "objects[].name".
             The empty string stands for the whole record.
         depth: the number of fields around it; 0 for the whole record.
-        nbytes: the bytes of its values, of the fields in it, and its share of the tables that its nodes name. A table
-            that several fields name is shared out by the values, or for symbols by the codes, that each has in it.
-        table_nbytes: the part of `nbytes` that lies in tables.
+        nbytes: the bytes of its values, of the fields in it, and its share of the tables that its nodes name. Several
+            fields share the bytes of a table by their numbers of values in it, or of codes for a symbol table.
+        table_nbytes: the part of `nbytes` in tables.
         values: the number of its values.
         forms: the names of the nodes that store it, in all blocks.
     """
@@ -43,25 +43,24 @@ class FieldSize:
 
 
 def field_sizes(segment: native.Segment, store: int = 0) -> tuple[FieldSize, ...]:
-    """The FieldSizes of a store, each before the fields in it. Reads every record, and lets other threads run."""
+    """The FieldSizes of a store, each before the fields in it. Reads every record, without the GIL."""
     return _Sizes(segment, store).fields()
 
 
-BESIDES = "offsets, trees, header and the like"  # what takes the bytes that belong to no field
+BESIDES = "offsets, trees, header and the like"  # the bytes outside fields
 
 
-def shown_name(one: FieldSize) -> str:
+def shown_name(size: FieldSize) -> str:
     """The name of a field in a table of FieldSizes, indented below the field around it."""
-    return "  " * one.depth + (one.field.rpartition(".")[2] or "record")
+    return "  " * size.depth + (size.field.rpartition(".")[2] or "record")
 
 
 def report(fields: Sequence[FieldSize], records: int, nbytes: int) -> str:
     """The lines of a table of FieldSizes."""
     rows = [("field", "bytes", "a record", "of all", "in tables", "stored as")]
-    for one in fields:
-        rows.append(
-            (shown_name(one), *_shares(one.nbytes, records, nbytes), f"{one.table_nbytes:,}", " ".join(one.forms))
-        )
+    for size in fields:
+        shares = _shares(size.nbytes, records, nbytes)
+        rows.append((shown_name(size), *shares, f"{size.table_nbytes:,}", " ".join(size.forms)))
     rest = nbytes - (fields[0].nbytes if fields else 0)
     rows.append(("besides", *_shares(rest, records, nbytes), "", BESIDES))
     return table(rows, "<>>>><")
@@ -72,7 +71,7 @@ def _shares(size: int, records: int, nbytes: int) -> tuple[str, str, str]:
 
 
 class _Sizes:
-    """Walks the trees of blocks and, from the nodes that name tables, those of the tables' entries."""
+    """Walks the trees of blocks, and from nodes that name tables the trees of the tables' entries."""
 
     def __init__(self, segment: native.Segment, store: int) -> None:
         self.trees, self.tables = segment.trees(store), segment.tables(store)
@@ -91,8 +90,8 @@ class _Sizes:
         for shares in self.shares:
             whole = sum(shares.values())
             shares.update({user: weight / whole for user, weight in shares.items()})
-        # Field -> (depth, bits, bits in tables, values, forms), as the walk comes to them.
-        self.found: dict[_Names, tuple[int, float, float, float, dict[str, None]]] = {}
+        # Field -> (depth, bits, bits in tables, values, forms), in the order of the walk.
+        self.totals: dict[_Names, tuple[int, float, float, float, dict[str, None]]] = {}
 
     def nodes(self, run: _Run) -> list[native.Node]:
         """The nodes of a run. A symbol table has none."""
@@ -108,33 +107,33 @@ class _Sizes:
             FieldSize(
                 ".".join(names), depth, round((bits + tables) / 8), round(tables / 8), round(values), tuple(forms)
             )
-            for names, (depth, bits, tables, values, forms) in self.found.items()
+            for names, (depth, bits, tables, values, forms) in self.totals.items()
         )
 
     def _field(self, names: _Names, depth: int, run: _Run, number: int, scale: float) -> tuple[float, float]:
         """Adds the field whose outermost node this is. Returns its `(bits, bits in tables)`."""
-        self.found.setdefault(names, (depth, 0.0, 0.0, 0.0, {}))  # before those in it
+        self.totals.setdefault(names, (depth, 0.0, 0.0, 0.0, {}))  # before the fields in it
         bits, tables = self._walk(names, names, depth, run, number, scale)
         kind, param, _, children, *_ = self.nodes(run)[number]
         absent = native.node_name(kind) == "optional" and param == 0  # the key may be absent
         values = scale * self.sizes[run][children[0] if absent else number][0]
-        depth, *before, forms = self.found[names]
-        self.found[names] = depth, before[0] + bits, before[1] + tables, before[2] + values, forms
+        depth, *before, forms = self.totals[names]
+        self.totals[names] = depth, before[0] + bits, before[1] + tables, before[2] + values, forms
         return bits, tables
 
     def _walk(
         self, names: _Names, inner: _Names, depth: int, run: _Run, number: int, scale: float, is_part: bool = False
     ) -> tuple[float, float]:
-        """The `(bits, bits in tables)` of a node and those below it, which belong to the field `names`. Keys of structs
-        come after `inner`. Of a node in a table, a part counts: `scale`. The parts of a concat are not forms of the
-        field."""
+        """The `(bits, bits in tables)` of a node and the nodes below it, which belong to the field `names`. Keys of
+        structs are appended to `inner`. `scale` is the share of a node in a table. The parts of a concat are not forms
+        of the field."""
         node = self.nodes(run)[number]
         kind, param, _, children, _, _, aux, *_ = node
         name = native.node_name(kind)
         values, own = self.sizes[run][number]
         bits, tables = (scale * own, 0.0) if run[0] == "blocks" else (0.0, scale * own)
         if values and not is_part:
-            self.found[names][4][name if name != "ext" else native.ext_name(param)] = None
+            self.totals[names][4][name if name != "ext" else native.ext_name(param)] = None
         for named in _tables_of(node):
             part = scale * self.shares[named].get((run, number), 0.0)
             if part and self.tables[named][2] is None:
@@ -161,7 +160,7 @@ def _tables_of(node: native.Node) -> set[int]:
 
 
 def key_names(aux: bytes, n: int) -> list[str]:
-    """Names for the keys of a struct: str keys themselves, "key 3" for the keys from the first other one on."""
+    """Names for the keys of a struct: its leading short str keys themselves, then "key 3" and so on."""
     names: list[str] = []
     at = 0
     while at < len(aux) and len(names) < n:

@@ -1,4 +1,4 @@
-"""Opening of what was saved: a file, or a set of shards."""
+"""Opening a saved file or a set of shards."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from recstore.containers.dicts import RecordDict
     from recstore.containers.records import RecordList
 
-    # What a file holds is known when it is opened: with an annotation the store is what it says, without one a checker
-    # lets both `[0]` and `.keys()` pass.
+    # Only opening a file shows whether it is a list or a mapping. An annotation of the variable decides for checkers;
+    # without one both `[0]` and `.keys()` pass.
     _Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)
 
 __all__ = ["open"]
@@ -46,30 +46,29 @@ def open(
     in it is imported or executed. A set of shards of :class:`recstore.remote.ShardWriter` is one list or mapping.
 
     Args:
-        path: a file that ``save`` wrote; or the folder or URL of a set of shards, ``"s3://bucket/train"`` for its
+        path: a file that ``save`` wrote; or the folder or URL of a set of shards: ``"s3://bucket/train"`` for its
             newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which a cache opens without the network.
-        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, and
-            with `lazy` those of each shard file when it is first read.
-        copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
-        classes: classes of which instances may be made, beside the classes given to ``register``: an iterable, or a
-            mapping from the names in the file (``module.qualname``) to classes. An instance of another class is read as
-            a :class:`recstore.Record`.
+        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, or
+            with `lazy` all bytes of a shard file at its first read.
+        copy: copy the bytes into sealed memory. If an untrusted process can still write the file, use this.
+        classes: classes to trust in addition to registered ones: an iterable, or a mapping from the names in the file
+            (``module.qualname``) to classes. An instance of another class is read as a :class:`recstore.Record`.
         allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
         limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB, and instead of 64 values
             and 1,024 bytes for each byte of the file.
-        arrays: "copy" or "view", as for RecordList; of integers that a store holds in fewer bits, "view" gives a
-            read-only copy. If a file is cut while a view on it is read, the process ends: see
-            `copy`.
-        cache: for a URL, a folder of yours on a disk of this machine, else RECSTORE_CACHE: shards are fetched into it
-            once and mapped there. Those of a folder are mapped where they lie, and this and the next two do nothing.
-        limit: the most bytes in the cache, as "500GiB". What was used longest ago goes; who has mapped it reads on.
+        arrays: "copy" or "view", as for RecordList; for integers that a store holds in fewer bits, "view" gives a
+            read-only copy. If the file of a view is truncated, reading the view ends the process: see `copy`.
+        cache: for a URL, your folder on a disk of this machine, else RECSTORE_CACHE: shards are fetched into it once
+            and mapped there. Shards in a folder are mapped in place; then `cache`, `limit` and `lazy` do nothing.
+        limit: the most bytes in the cache, such as "500GiB". The least recently used shards are removed; processes that
+            have mapped them can still read them.
         lazy: fetch each shard when its first record is read, instead of all of them now.
-        options: for a URL, a dict of arguments of obstore or fsspec beside the environment: for S3 ``endpoint``,
-                ``region``, ``access_key_id``, ``secret_access_key``. A handle does not carry it.
+        options: for a URL, a dict of arguments of obstore or fsspec, in addition to the environment: for S3
+            ``endpoint``, ``region``, ``access_key_id``, ``secret_access_key``. A handle does not carry it.
 
-    Raises SegmentNotFoundError, CorruptError, VersionError and OSError; these have the file's path as ``filename``.
-    Reading a pickled value that is not allowed raises UntrustedError; a set also raises RemoteError and
-    OutOfSpaceError. A worker process that gets the store reads it under the same rules. Safe from several threads.
+    Raises SegmentNotFoundError, CorruptError, VersionError and OSError, with the file's path as ``filename``. Reading a
+    pickled value that is not allowed raises UntrustedError; a set also raises RemoteError and OutOfSpaceError. A worker
+    process reads the store under the same rules. Safe from several threads at once.
 
     >>> import os, tempfile, recstore
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
@@ -84,9 +83,10 @@ def open(
         return _open_set(path, copy, cache, limit, lazy, options, verify, most, reader)  # type: ignore[no-any-return]
     if cache is not None or limit is not None or lazy or options is not None:
         if not os.path.lexists(os.fsdecode(path)):
-            raise SegmentNotFoundError(errno.ENOENT, "there is no such file, and no such folder of shards", path)
-        what = f"cache, limit, lazy and options are for a URL or folder of shards, and {path!r} is none: leave them out"
-        raise ValueError(what)
+            raise SegmentNotFoundError(errno.ENOENT, "no such file or folder of shards", path)
+        raise ValueError(
+            f"cache, limit, lazy and options are for a URL or folder of shards, and {path!r} is a file: leave them out"
+        )
     return _open_file(path, verify, copy, most, reader)  # type: ignore[no-any-return]
 
 
@@ -99,12 +99,12 @@ def _checked(limits: Iterable[int] | None) -> tuple[int, int] | None:
     return most
 
 
-def _open_set(path: Any, copy: bool, *how: Any) -> Any:
+def _open_set(path: Any, copy: bool, *options: Any) -> Any:
     from recstore.remote import opening
 
     if copy:
         raise ValueError("copy=True is for a file: the files of a set of shards are mapped")
-    return opening.open_set(path, *how)
+    return opening.open_set(path, *options)
 
 
 def _open_file(path: Any, verify: str, copy: bool, limits: tuple[int, int] | None, reader: trust.Reader) -> Any:
@@ -112,7 +112,7 @@ def _open_file(path: Any, verify: str, copy: bool, limits: tuple[int, int] | Non
         segment = native.open_path(path, limits)
     except CorruptError as error:
         if error._status == NO_STORE:
-            error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read files that are no store",)
+            error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read other files",)
         raise
     if copy:
         source, segment = segment, _copied(segment, limits)
@@ -137,11 +137,11 @@ def _copied(segment: native.Segment, limits: tuple[int, int] | None) -> native.S
 
 
 def is_set(path: Any) -> bool:
-    """Whether a path names a set of shards and not a file. It costs a file little, and loads nothing."""
+    """Whether a path names a set of shards and not a file. Fast, and imports nothing."""
     try:
         text = os.fsdecode(path)
     except TypeError:
-        return False  # open_path says so
+        return False  # open_path raises the error
     if "://" in text or os.path.isdir(text):
         return True
     return "@" in text and os.path.isdir(text.rpartition("@")[0]) and not os.path.exists(text)

@@ -35,11 +35,11 @@ _INSTEAD = {
     "pop": "write last, x = x[-1], x[:-1]",
     "remove": "write x = x.filter(lambda record: record != value)",
     "clear": "write x = x[:0], or x.close() to give the memory back",
-    "copy": "write x[:], or copy.copy(x); records are the caller's own anyway",
+    "copy": "write x[:], or copy.copy(x); every read makes new records",
     "sort": "write x = x.sorted_by(key)",
     "reverse": "write x = x[::-1]",
     "shuffle": "write x = x.shuffled(seed)",
-    "__setitem__": "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]",
+    "__setitem__": "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]",
     "__delitem__": "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)",
 }
 
@@ -87,35 +87,31 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             pathlib and enum, and of namedtuples, dataclasses, attrs classes, classes given to ``register``, numpy
             arrays and scalars, and torch CPU tensors.
         on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
-        compression: how long the build may look for a small form of each field. "auto" stores each block of records
-            under the schema that takes the fewest bytes and gives the same values back. "fast" makes no symbol tables
-            for text, which take longest, "small" may take several times as long as "auto", and "none" stores every
-            record self-describing. Stores of every level are read in the same way.
-        arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
-            a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
-            "copy" stores integers of arrays in fewer bits where they fit; "view" keeps the bytes of each array.
-            torch has no read-only tensors, so tensors are copies in either case.
+        compression: the effort that the build spends on small encodings. "auto" stores each block of records under the
+            schema that takes the fewest bytes. "fast" makes no symbol tables for text, the slowest step; "small" may
+            take several times as long as "auto"; "none" stores every record self-describing. All levels store the same
+            values.
+        arrays: "copy" gives writable arrays, and stores integers of arrays in fewer bits where they fit. "view" gives
+            read-only arrays, from 1,024 bytes on over the shared bytes; they keep the memory mapped, and the store
+            cannot be closed while one is alive. torch has no read-only tensors, so tensors are always copies.
         backing: the kind of memory. "anonymous": the kernel frees it when the last process ends. "shm": the same, but
             limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of
             RECSTORE_BACKING, else "anonymous" if the system has it, else "dir".
-        name: while this process has the store, other processes of this user open it with ``recstore.shared(name)``.
-            The system removes it when its last user closes it or exits. See :func:`recstore.shared` if several
-            processes would build the same store.
+        name: while this process has the store, other processes of this user open it with ``recstore.shared(name)``. The
+            system removes it when its last user closes it or exits. If several processes would build the same store,
+            use :func:`recstore.shared`.
         workers: with N, N processes make and compress records, for records that are costly to make. `records` is then
             an iterable of shards. A shard is an iterable that can be pickled: a range, or an object whose ``__iter__``
-            opens a file; a generator cannot be pickled. This process itself stores the records of a list or tuple,
-            which it has already. The store holds the records of the shards one after another; its bytes depend on the
-            shards, not on N. At most 32 MB of compressed records wait for an earlier shard: several shards for each
-            worker keep all of them busy. An exception of a shard is raised here. multiprocessing's default start
-            method starts the processes.
+            opens a file; a generator cannot be pickled. The calling process stores the records of a list or tuple
+            itself. The store holds the records of the shards one after another; its bytes depend on the shards, not on
+            N. At most 32 MB of compressed records wait for an earlier shard, so use several shards for each worker. An
+            exception of a shard is raised here. The processes have multiprocessing's default start method.
         progress: show a progress bar (needs the extra ``cli``); with workers it counts shards.
-        index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an index
-            with the store. Every process that opens the store then has ``x.index_by`` and ``x.group_by`` of these
-            fields in constant time.
-        threads: at most so many threads of C code compress the records while the calling thread goes on reading them.
-            None, for as many as the cores that the process may use: its affinity and the quota of its container count.
-            With 0 the calling thread compresses by itself. The store's bytes are the same for any number. A small store
-            needs no thread, and a thread without work ends. Workers share the number out among them.
+        index_by, group_by: a field, as for :meth:`field`, or a list of fields, by which to save an index with the
+            store. Then ``x.index_by`` and ``x.group_by`` of these fields take constant time in every process.
+        threads: the most threads of C code that compress records while the calling thread reads the next ones. None:
+            the number of cores that the process may use, by its affinity and the quota of its container. With 0 the
+            calling thread compresses. The store's bytes are the same for any number. Workers share the number.
 
     Raises:
         BuildError: a worker was killed.
@@ -124,14 +120,14 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
         InputError: a table breaks the rules of its interface.
-        TypeError: `records` is a mapping or a function; the message says what to write.
+        TypeError: `records` is a mapping or a function; the message has the code to write.
         Exception: any that the iterable raises. After an error no part of the store remains.
 
     Every read makes new objects, so a caller may change a record without changing the store. A list of the keys or
     values of a RecordDict copies nothing: it reads the same bytes, and closing it closes the RecordDict.
 
-    Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
-    builds the list iterates over `records`. An iterator over the list belongs to one thread.
+    Every method is safe from several threads at once; ``close`` waits for the calls of other threads. The calling
+    thread iterates over `records`. An iterator over the list belongs to one thread.
 
     >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
     >>> x[3]
@@ -148,19 +144,19 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
     _instead = _INSTEAD
     _of_tables = _OF_TABLES
 
-    def __init__(self, records: Any = (), **given: Any) -> None:
-        options = build_options.of(type(self).__name__, given, ("records",))
+    def __init__(self, records: Any = (), **arguments: Any) -> None:
+        options = build_options.of(type(self).__name__, arguments, ("records",))
         records = source_of(records) or records
         check_records(records, options.workers)
         if isinstance(records, base.RecordsOf) and options == build_options.Options():
-            # The keys or the values of a RecordDict. Of a view the constructor builds a new store.
+            # The keys or the values of a RecordDict: the same bytes.
             self._set(records._records.selection, records._records.projection)
         else:
             self._set(native.Selection.whole(streaming.build_records(records, options)))
 
     @classmethod
     def _blank(cls) -> Self:
-        """A list without a store; `_set` gives it one. The constructor would build a new store."""
+        """A list without a store, for `_set`. The constructor would build a new store."""
         return native.Records.__new__(cls)
 
     @classmethod
@@ -177,7 +173,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         """A new store of ``fn(record)`` for each record; `options` are the options of RecordList. With ``workers=N``,
         N processes call `fn`.
 
-        Raises TypeError if `workers` is given and `fn` cannot be pickled, as a lambda.
+        Raises TypeError if `fn` cannot be pickled for workers, such as a lambda.
 
         >>> from recstore import RecordList
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
@@ -190,7 +186,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             from recstore.building import parallel_build
 
             return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
-        # The function may change its record. With map() a StopIteration that it raises would end the records.
+        # The function may change its record. With map(), a StopIteration from it would end the records.
         return RecordList((fn(record) for record in self._unwatched()), **options)
 
     # ---- Parts of records ----
@@ -211,9 +207,9 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
         Args:
             name: the field, in one of three forms. A str: its dots lead into nested dicts and objects, unless a record
-                has the whole str as a key. An int: the index of an element if records are lists or tuples, a key if
-                they are dicts. A tuple of keys, each taken literally: for keys with dots, for keys that are neither str
-                nor int, and for elements of nested lists and tuples.
+                has the whole str as a key. An int: the index of an element of lists or tuples, or a key of dicts. A
+                tuple of literal keys: for keys with dots, for keys that are neither str nor int, and for elements of
+                nested lists and tuples.
             default: the value for records that lack the field.
 
         Without a default, reading a record that lacks the field raises KeyError, which names record and field. Raises
@@ -226,15 +222,14 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         >>> with RecordList([("a.jpg", 0), ("b.jpg", 1)]) as x: x.field(1).to_list()
         [0, 1]
         """
-        given = () if default is _MISSING else (default,)
-        return self._reading(native.field_of(self.projection, name, *given))  # type: ignore[return-value]
+        defaults = () if default is _MISSING else (default,)
+        return self._reading(native.field_of(self.projection, name, *defaults))  # type: ignore[return-value]
 
     def fields(self, *names: FieldName) -> RecordView:
-        """A view whose records are dicts with only these fields, in this order. Names have the forms that
-        :meth:`field` takes. A field reached by dots or a tuple stands in nested dicts. A field that a record lacks is
-        left out.
+        """A view whose records are dicts with only these fields, in this order. Names have the forms of :meth:`field`.
+        A field with dots or a tuple becomes nested dicts. A field that a record lacks is left out.
 
-        Raises KeyError for a field that no record has, which lists the fields; of a set of shards it is left out.
+        Raises KeyError for a field that no record has, with a list of the fields; a set of shards raises none.
 
         >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}, {"x": 4}]) as x: x.fields("meta.b", "id", "x")[0]
         {'meta': {'b': 3}, 'id': 1}
@@ -244,7 +239,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         return fields
 
     def _only(self, names: Iterable[FieldName]) -> RecordView:
-        """As `fields`, for names that some records of these may all lack."""
+        """As `fields`, without the check of the names."""
         return self._reading(native.fields_of(self.projection, names))
 
     def _reading(self, projection: native.Projection) -> RecordView:
@@ -258,8 +253,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
     def index_by(self, key: FieldName | Callable[[Any], Any]) -> RecordDict:
         """A :class:`RecordDict` from the value of a field, or from ``key(record)``, to the record, over the same bytes.
-        If several records have one value, the last one counts, as in a dict comprehension. An index by this field that
-        was saved with the store (see :meth:`save`) is used as it is, in constant time.
+        If several records have the same value, the last one counts, as in a dict comprehension. With an index by this
+        field that was saved with the store (see :meth:`save`) it takes constant time.
 
         Raises KeyError for a record without the field, TypeError for a value that cannot be hashed. Safe from several
         threads at once.
@@ -274,10 +269,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
     def group_by(
         self, key: FieldName | Callable[[Any], Any], *, default_factory: type[Any] | None = None
     ) -> RecordDict:
-        """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of the records that have
-        it, in their order.
-
-        An index by this field that was saved with the store (see :meth:`save`) is used as it is, in constant time.
+        """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of its records, in their
+        order. With an index by this field that was saved with the store (see :meth:`save`) it takes constant time.
 
         Looking up a value that no record has raises KeyError. With ``default_factory=list`` the lookup gives ``[]``, as
         the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.
@@ -295,19 +288,19 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
         return grouping.group_by(self, key, default_factory)
 
-    # ---- What it is ----
+    # ---- Information ----
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all sections of the segment. A view counts each of the segments that it reads once. Of a set of
-        shards all files count, closed ones too."""
+        """The bytes of all sections of the segment. A view counts each of its segments once. A set of shards counts all
+        its files, closed ones too."""
         self._require()
         return _nbytes(self)
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What holds for all records, as their reader noted it: a new dict, such as ``{"classes": [...]}`` of
-        :func:`recstore.sources.folder`. It stays with the store: in views, in workers, in saved and in shared stores.
+        """A new dict of facts about all records that their source has noted, such as ``{"classes": [...]}`` by
+        :func:`recstore.sources.folder`. Views, workers, saved and shared stores have it too.
 
         A view over several stores has the attributes in which they agree. Raises ClosedError. Safe from several threads
         at once.
@@ -317,29 +310,29 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes by number, of a list that was read from :func:`recstore.sources.folder`: a new list.
-        Raises AttributeError for another."""
+        """A new list of the names of the classes by number, of records from :func:`recstore.sources.folder`. Raises
+        AttributeError for other records."""
         names = self.attributes.get("classes")
         if type(names) is not list:
-            raise AttributeError  # Python then calls __getattr__, which says what to write
+            raise AttributeError  # Python then calls __getattr__, which raises it with a message
         return names
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """A new dict from the names of the classes to their numbers, as ImageFolder of torchvision has it.
-        AttributeError for a list without classes."""
+        """A new dict from the names of the classes to their numbers, as in torchvision's ImageFolder. Raises
+        AttributeError for records without classes."""
         return {name: number for number, name in enumerate(self.classes)}
 
     def info(self, *, fields: bool = False) -> StoreInfo | ViewInfo:
-        """Figures of the store's parts: a :class:`recstore.containers.info.StoreInfo`, which prints as readable
-        text. A view over several stores, or over none, gives a :class:`recstore.containers.info.ViewInfo` with a
-        StoreInfo for each store. Of a set of shards only those have one that are open in this process.
+        """Figures of the store: a :class:`recstore.containers.info.StoreInfo`, which prints as readable text. A view
+        over several stores, or over none, gives a :class:`recstore.containers.info.ViewInfo` with a StoreInfo for each
+        store; a set of shards has StoreInfos for the shards that are open in this process.
 
-        With ``fields=True`` it also has the bytes of each field; that reads every record of the store, in C and beside
-        other threads. CorruptError for a malformed record.
+        With ``fields=True`` it also has the bytes of each field; this reads every record of the store, in C and without
+        the GIL. Raises CorruptError for a malformed record.
 
         >>> with RecordList({"id": i * 7919 % 1009, "note": "a word"} for i in range(1000)) as x:
-        ...     [(one.field, one.nbytes, one.forms) for one in x.info(fields=True).fields]
+        ...     [(size.field, size.nbytes, size.forms) for size in x.info(fields=True).fields]
         [('', 2000, ('struct',)), ('id', 1250, ('int',)), ('note', 0, ('const',))]
         """
         from recstore.containers import info
@@ -352,8 +345,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         return info.describe_view(segments, len(self), fields, sets, _nbytes(self))
 
     def __repr__(self) -> str:
-        # Loaders compare this text to know their data again (Grain, when it resumes). So where the bytes lie, and
-        # whether a view reads them, is not part of it.
+        # Loaders compare this text to recognize their data (Grain, when it resumes). So it does not depend on the kind
+        # of memory, nor on whether this is a view.
         name, n = "RecordList" if type(self) is RecordView else type(self).__name__, len(self)
         records = counted(n, "record")
         if self.detached is not None or self.selection is None:
@@ -368,15 +361,14 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
         Args:
             path: the path of the file.
-            index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an
-                index in the file. ``x.index_by`` and ``x.group_by`` of the opened file find it and build nothing. A
-                store that has saved indexes keeps them; the file of a view has only the ones asked for. Making an
-                index takes at most 48 bytes of memory for each record.
+            index_by, group_by: a field, as for :meth:`field`, or a list of fields, by which to save an index in the
+                file. ``x.index_by`` and ``x.group_by`` of the opened file use it. A store keeps its saved indexes; the
+                file of a view has only these. Making an index takes at most 48 bytes of memory for each record.
 
         Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record
         without the field of an index; TypeError for a value that cannot be hashed, and for a function in place of a
         field; ValueError for more than 16 indexes. After an error an older file at `path` is unchanged. Safe from
-        several threads at once: of several saves to one path the last one stays.
+        several threads at once; the last of several saves to one path stays.
 
         >>> import os, tempfile, recstore
         >>> path = os.path.join(tempfile.mkdtemp(), "x.recs")
@@ -387,7 +379,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         ({'id': 'Q4', 'kind': 0}, 4)
         """
         self._require()
-        selection, indexes = self.selection, saved_indexes.wanted(index_by, group_by)
+        selection, indexes = self.selection, saved_indexes.indexes_of(index_by, group_by)
         segment = selection.segment if self.projection is None and not selection.describe() else None
         if segment is not None and not segment.is_mapping:
             saving.write_segment(segment, path, indexes)

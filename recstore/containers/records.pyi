@@ -41,7 +41,7 @@ class RecordList(base.Container, native.Records[_T_co], views.ListOperations[_T_
     ) -> None: ...
     @overload
     def __init__(self, records: Source[_T_co], **options: Unpack[BuildOptions]) -> None: ...
-    # A table, whose rows are dicts, or a column. It comes before iterables: a DataFrame is one, of its columns.
+    # A table, whose rows are dicts, or a column. It comes before iterables: a DataFrame is an iterable of its columns.
     @overload
     def __init__(
         self: RecordList[Any],
@@ -58,7 +58,7 @@ class RecordList(base.Container, native.Records[_T_co], views.ListOperations[_T_
         workers: Literal[0] = 0,
         **options: Unpack[OneProcess],
     ) -> None: ...
-    # Shards, whose records these are.
+    # Shards of records.
     @overload
     def __init__(
         self,
@@ -110,7 +110,7 @@ class RecordView(RecordList[_T_co]):
     def __new__(cls, records: Iterable[_U] = ()) -> list[_U]: ...  # type: ignore[misc]
     @classmethod
     def _blank(cls) -> RecordView[Any]: ...
-    # What is made of a view is a view of its kind: of a FieldView, a FieldView.
+    # A view of a FieldView is a FieldView.
     @overload
     def __getitem__(self, key: int, /) -> _T_co: ...
     @overload

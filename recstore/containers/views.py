@@ -1,5 +1,5 @@
-"""The operations of a RecordList that select records or treat it as a list. The module recstore._core.native implements
-the selections that views consist of."""
+"""The operations of a RecordList that select records or treat it as a list. recstore._core.native implements the
+selections of views."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class ListOperations(exports.TableExports):
 
     def _slice(self, key: slice) -> RecordView:
         start, stop, step = key.indices(len(self))
-        self._require_open()  # only now: an __index__ may have closed the store
+        self._require_open()  # after the calls of __index__, which may close the store
         n = len(range(start, stop, step))
         return self._derive(self.selection.sliced(start if n else 0, step if n > 1 else 1, n))
 
     def _take(self, indices: Any, method: str | None = None) -> RecordView:
-        """The view of the records at `indices`, which stand between brackets, or are the argument of a method."""
+        """The view of the records at `indices`, from `x[indices]` or the argument of a method."""
         name = type(self).__name__ if method is None else None
         steps = native.steps_of(indices, len(self)) if type(indices) is range else None
         if steps is None:
@@ -67,19 +67,19 @@ class ListOperations(exports.TableExports):
                 if name is not None and type(indices) is str:
                     e.args = (f"{e}{field_names.nearest(self, indices)}",)
                 raise
-        self._require_open()  # only now: an __index__ may have closed the store
+        self._require_open()  # after the calls of __index__, which may close the store
         selection = self.selection
         return self._derive(selection.taken(indices) if steps is None else selection.sliced(*steps))
 
     def select(self, indices: Indices) -> RecordView:
-        """The view ``x[indices]``, for programs that know ``select`` of Hugging Face datasets.
+        """The view ``x[indices]``, as ``select`` of Hugging Face datasets.
 
         Args:
-            indices: integers in an array, a tensor, a range, a list or any other iterable; or a mask of as many bools
-                as there are records. A negative index counts from the end.
+            indices: integers in an array, a tensor, a range, a list or any other iterable; or a mask with a bool for
+                each record. A negative index counts from the end.
 
-        Raises IndexError for an index out of range and for a mask of another length, TypeError for indices that are no
-        integers. Safe from several threads at once.
+        Raises IndexError for an index out of range and for a mask of the wrong length, TypeError for indices that are
+        not integers. Safe from several threads at once.
 
         >>> from recstore import RecordList
         >>> RecordList(list("abcdef")).select(range(4)).select([3, -4]).to_list()
@@ -100,16 +100,14 @@ class ListOperations(exports.TableExports):
         (True, [0, 1, 2, 3, 4])
         """
         if seed is None:
-            raise TypeError(
-                "shuffled() needs a seed, by which every process has the same order: write shuffled(seed=0)"
-            )
+            raise TypeError("shuffled() needs a seed, for the same order in every process: write shuffled(seed=0)")
         seed = operator.index(seed)
         self._require_open()
         return self._derive(self.selection.permuted(seed))
 
     def filter(self, fn: Callable[[Any], object] | None) -> RecordView:
-        """A view of the records for which ``fn(record)`` is true; ``None`` keeps the records that are true themselves.
-        The calling thread calls `fn`; other threads may read the store meanwhile.
+        """A view of the records for which ``fn(record)`` is true; with ``None``, of the records that are true. The
+        calling thread calls `fn`; other threads can read the store at the same time.
 
         >>> from recstore import RecordList
         >>> RecordList(range(10)).filter(lambda i: i % 4 == 0).to_list()
@@ -124,12 +122,12 @@ class ListOperations(exports.TableExports):
         return self._take(array("q", (i for i, record in enumerate(self) if test(record))))
 
     def sorted_by(self, key_or_field: FieldName | Callable[[Any], Any], reverse: bool = False) -> RecordView:
-        """A view in the order of a key. The key is a callable of one record, or the name of a field as
-        :meth:`RecordList.field` takes it: "meta.camera.id" for a nested field, 0 for the first element of tuples. The
-        sort is stable, as in ``sorted``.
+        """A view in the order of a key. The key is a callable of one record, or the name of a field as for
+        :meth:`RecordList.field`: "meta.camera.id" for a nested field, 0 for the first element of tuples. The sort is
+        stable, as in ``sorted``.
 
-        Raises KeyError that names the first record without the field, TypeError if keys do not compare. Safe from
-        several threads at once.
+        Raises KeyError for the first record without the field, TypeError if keys do not compare. Safe from several
+        threads at once.
 
         >>> from recstore import RecordList
         >>> x = RecordList([{"id": 2, "n": "b"}, {"id": 1, "n": "c"}])
@@ -151,10 +149,10 @@ class ListOperations(exports.TableExports):
 
         Args:
             parts: fractions that sum to 1, rounded by largest remainder, or counts that sum to the length.
-            seed: shuffle first, as ``shuffled(seed)`` does; None keeps the order.
+            seed: shuffle first, with ``shuffled(seed)``; None keeps the order.
             stratify: a field name or a callable: each view gets the same proportion of the records of each value.
 
-        Raises ValueError for parts of another sum, KeyError for a record without the field. Safe from several threads
+        Raises ValueError for parts with another sum, KeyError for a record without the field. Safe from several threads
         at once.
 
         >>> from recstore import RecordList
@@ -177,7 +175,7 @@ class ListOperations(exports.TableExports):
         return out
 
     def _keys(self, key_or_field: Any) -> list[Any]:
-        """A list of the key of each record."""
+        """A list of the keys of the records."""
         if callable(key_or_field):
             return [key_or_field(record) for record in self._unwatched()]  # the keys live as long as the sort
         if not isinstance(key_or_field, (str, tuple)) and not native.is_integer(key_or_field):
@@ -191,8 +189,8 @@ class ListOperations(exports.TableExports):
     # ---- As a list ----
 
     def get_many(self, indices: Indices, default: object = _MISSING) -> list[Any]:
-        """A list of the records at `indices`, in their order; `default` stands in for those out of range. `indices` are
-        integers in an array, a tensor, a range, a list or any other iterable; a mask is for ``x[mask]``.
+        """A list of the records at `indices`, in their order; `default` is the result for an index out of range.
+        `indices` are integers in an array, a tensor, a range, a list or any other iterable; a mask is for ``x[mask]``.
 
         Raises IndexError without a default, TypeError for an index that is not an integer. Safe from several threads at
         once.
@@ -209,7 +207,7 @@ class ListOperations(exports.TableExports):
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError("an array of a RecordList is always a copy: leave copy=False out, or say copy=None")
+            raise ValueError("an array of a RecordList is always a copy: leave copy=False out, or write copy=None")
         from recstore.containers import columns
 
         self._require()
@@ -294,8 +292,8 @@ class ListOperations(exports.TableExports):
         if self.projection is not None:
             raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
         options = build_options.Options.beside(self.segments)
-        made: RecordView = registry.container_of(streaming.build_records(records, options))
-        return made
+        store: RecordView = registry.container_of(streaming.build_records(records, options))
+        return store
 
     def __radd__(self, other: object) -> list[Any]:
         if not isinstance(other, list):
@@ -319,28 +317,28 @@ class ListOperations(exports.TableExports):
 
 
 def _sizes(parts: Iterable[float], n: int) -> list[int]:
-    """The number of records of each part, of n records in all."""
+    """The number of records of each part, of n in total."""
     if not hasattr(parts, "__iter__"):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
-    given = list(parts)
-    if not given:
+    parts = list(parts)
+    if not parts:
         raise ValueError("parts is empty: give fractions or counts, such as split([0.9, 0.1])")
-    counts = [count for count in map(_count, given) if count is not None]
-    if len(counts) == len(given):
+    counts = [count for count in map(_count, parts) if count is not None]
+    if len(counts) == len(parts):
         if min(counts) < 0 or sum(counts) != n:
             raise ValueError(f"counts sum to {sum(counts)}, not to the {n} records; for fractions write [1.0]")
         return counts
     try:
-        fractions = [float(part) for part in given]
+        fractions = [float(part) for part in parts]
     except (TypeError, ValueError):
-        raise TypeError(f"parts are fractions or counts, such as split([0.9, 0.1]), not {given!r:.80}") from None
+        raise TypeError(f"parts are fractions or counts, such as split([0.9, 0.1]), not {parts!r:.80}") from None
     if not all(0 <= part <= 1 for part in fractions) or abs(sum(fractions) - 1) > 1e-6:
-        raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {given}")
+        raise ValueError(f"fractions are between 0 and 1 and sum to 1, not {parts}")
     return _rounded([_share(part, n) for part in fractions], n)
 
 
 def _both_parts(part: Any, n: int) -> list[Any]:
-    """The list of parts for a caller who gave one fraction or count; an example for any other argument."""
+    """The list of parts for an argument that is one fraction or count; an example for any other argument."""
     count = _count(part)
     if count is not None:
         return [count, n - count] if 0 <= count <= n else [n]
@@ -366,7 +364,7 @@ def _share(fraction: float, n: int) -> tuple[int, float]:
 
 
 def _rounded(shares: list[tuple[int, float]], n: int) -> list[int]:
-    """Whole numbers that sum to n, by largest remainder; of equal remainders the first counts."""
+    """Whole numbers that sum to n, by largest remainder, the first of equal ones."""
     sizes = [whole for whole, _ in shares]
     order = sorted(range(len(shares)), key=lambda i: -shares[i][1])
     for i in range(n - sum(sizes)):
@@ -378,8 +376,8 @@ def _rounded(shares: list[tuple[int, float]], n: int) -> list[int]:
 
 
 def _stratified(labels: Iterable[Any], sizes: list[int]) -> list[array[int]]:
-    """The positions of each part, ascending. Of every label a part gets its exact share rounded down or up; over all
-    labels it gets exactly its size."""
+    """The ascending positions of each part. A part gets its exact share of each label, rounded down or up, and over all
+    labels exactly its size."""
     from array import array
 
     members: dict[Any, array[int]] = {}
@@ -396,7 +394,7 @@ def _stratified(labels: Iterable[Any], sizes: list[int]) -> list[array[int]]:
 
 
 def _shared_out(groups: list[int], sizes: list[int]) -> list[list[int]]:
-    """For each group a row with the number of its records for each part. The rounding error of a part is carried on to
+    """For each group a row with the number of its records for each part. The rounding error of a part carries over to
     the next group."""
     n = sum(sizes)
     owed = [0] * len(sizes)  # in n-ths
@@ -415,8 +413,8 @@ def _shared_out(groups: list[int], sizes: list[int]) -> list[list[int]]:
 
 
 def _settle(rows: list[list[int]], sizes: list[int]) -> None:
-    """Moves single records between parts until every part has its size. A record comes from the group where the part
-    has the most records in comparison with the receiving part."""
+    """Moves single records between parts until every part has its size. A record comes from the group in which the part
+    exceeds the receiving part the most."""
     totals = [sum(column) for column in zip(*rows)] if rows else list(sizes)
     for i, size in enumerate(sizes):
         while totals[i] > size:

@@ -1,4 +1,4 @@
-"""Types of what RecordList and its views share."""
+"""Types of ListOperations."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload

@@ -1,5 +1,5 @@
-"""HTML for notebooks: tables and bars in inline styles, which show in light and dark themes alike. Everything that goes
-in is escaped here; there is no script and no style sheet, which some front ends remove."""
+"""HTML for notebooks: tables and bars with inline styles for light and dark themes. All text is escaped here. There are
+no scripts and style sheets, which some front ends remove."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def escape(text: str) -> str:
 
 
 def block(*parts: str) -> str:
-    """The parts, HTML each, as one output of a cell."""
+    """Parts in HTML as one output of a cell."""
     return f'<div style="overflow-x:auto;line-height:1.35">{"".join(parts)}</div>'
 
 
@@ -45,7 +45,7 @@ def pre(text: str) -> str:
 
 
 def details(summary: str, inner: str) -> str:
-    """HTML that opens when the line `summary` is clicked."""
+    """HTML that a click on the line `summary` opens."""
     return (
         f'<details style="margin:.3em 0"><summary style="cursor:pointer">{escape(summary)}</summary>{inner}</details>'
     )
@@ -70,8 +70,8 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], sides: Iterable[s
 
 
 def bars(title: str, rows: Sequence[tuple[str, int, int, str]], whole: int, records: int | None = None) -> str:
-    """A table of bars: `rows` are `(name, bytes, bytes of these in tables, note)`. A bar is as long as its part of the
-    longest one; the percentage is that of `whole`. With `records`, a column has the bytes a record."""
+    """A table of bars: `rows` are `(name, bytes, the part of them in tables, note)`. Bars are relative to the longest
+    one, percentages to `whole`. With `records`, a column has the bytes per record."""
     longest = max((size for _, size, _, _ in rows), default=0)
     head = [title, "", "bytes", "of all", *(["a record"] if records else []), ""]
     cells = []

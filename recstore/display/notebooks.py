@@ -1,5 +1,4 @@
-"""How containers and their figures look in a notebook: the HTML of ``_repr_html_``. The first output imports this
-module."""
+"""Containers and their figures in a notebook: the HTML of ``_repr_html_``. The first output imports this module."""
 
 from __future__ import annotations
 
@@ -19,44 +18,44 @@ if TYPE_CHECKING:
 
     from recstore.containers.info import MappingInfo, StoreInfo, ViewInfo
 
-ROWS = 5  # records that are shown
-COLUMNS = 8  # fields of them
+ROWS = 5  # records in the table
+COLUMNS = 8  # fields in the table
 CELL = 60  # characters of a value
-BARS = 30  # fields with a bar: the largest
+BARS = 30  # the largest fields, with a bar
 SCHEMA = 10_000  # characters of a schema
-SMALL_BYTES = 4_000_000  # a store up to this size has its bytes by field counted for the output
+SMALL_BYTES = 4_000_000  # up to this size the output has the bytes by field
 
 
 # ---- Values ----
 
 
-def short(value: object, room: int = CELL) -> str:
-    """A value as text of about `room` characters. It never runs through a long value, and never raises.
+def short(value: object, width: int = CELL) -> str:
+    """A value as text of about `width` characters. It never iterates over a long value, and never raises.
 
     >>> short({"id": 7, "box": [1.5] * 1000})
     "{'id': 7, 'box': [1.5, 1.5, 1.5, 1.5, ... 1,000]}"
     """
     try:
-        text = _short(value, room)
+        text = _short(value, width)
     except Exception as error:
         text = f"<{type(value).__name__}: {type(error).__name__}>"
-    return text if len(text) <= 2 * room else f"{text[: 2 * room - 4]} ..."
+    return text if len(text) <= 2 * width else f"{text[: 2 * width - 4]} ..."
 
 
-def _short(value: Any, room: int) -> str:
+def _short(value: Any, width: int) -> str:
     kind: Any = type(value)
     if isinstance(value, (str, bytes, bytearray)):
-        return repr(value) if len(value) <= room else f"{value[:room]!r}... {len(value):,}"
+        return repr(value) if len(value) <= width else f"{value[:width]!r}... {len(value):,}"
     if isinstance(value, dict):
-        parts = [f"{short(k, room // 2)}: {short(v, room // 2)}" for k, v in islice(value.items(), 4)]
+        parts = [f"{short(k, width // 2)}: {short(v, width // 2)}" for k, v in islice(value.items(), 4)]
         return _joined("{", parts, len(value), "}")
     if isinstance(value, (list, tuple, set, frozenset)) and kind.__repr__ is not object.__repr__:
         ends = "()" if isinstance(value, tuple) else "[]" if isinstance(value, list) else "{}"
-        parts = [short(one, room // 2) for one in islice(value, 4)]
+        parts = [short(item, width // 2) for item in islice(value, 4)]
         return _joined(ends[0], parts, len(value), ends[1])
     if hasattr(kind, "dtype") and hasattr(kind, "shape") and getattr(value, "ndim", 0):  # type: ignore[arg-type]
         return f"{kind.__name__} {value.dtype} {tuple(value.shape)}"
-    if kind is int and value.bit_length() > 4 * room:
+    if kind is int and value.bit_length() > 4 * width:
         return f"<int of {value.bit_length():,} bits>"
     return repr(value)
 
@@ -70,7 +69,7 @@ def _joined(begin: str, parts: Sequence[str], n: int, end: str) -> str:
 
 
 def container(records: Any) -> str:
-    """The HTML of a container: its repr, the first records as a table, and of a small store the bytes by field."""
+    """The HTML of a container: its repr, a table of the first records, and for a small store the bytes by field."""
     parts = [html.heading(_title(records))]
     if not getattr(records, "closed", False) and getattr(records, "detached", None) is None:
         try:
@@ -82,7 +81,7 @@ def container(records: Any) -> str:
 
 
 def _title(records: Any) -> str:
-    """The repr of a container; where that would have all records, only its type and length."""
+    """The repr of a container, or its type and length if the repr would have all records."""
     text = repr(records) if len(records) > ROWS or isinstance(records, native.Records) else ""
     return text[1:-1] if text.startswith("<") else f"{type(records).__name__}: {len(records):,}"
 
@@ -124,7 +123,7 @@ def _beginning(records: Any) -> tuple[list[str], list[Any], str]:
 
 
 def _names(values: Sequence[Any]) -> list[Any] | None:
-    """The keys of the values in their order, as a list, if all are dicts or Records; None otherwise."""
+    """The keys of the values in their order, if all are dicts or Records; else None."""
     if not all(isinstance(value, (dict, native.Record)) for value in values):
         return None
     return list(dict.fromkeys(key for value in values for key in islice(value, 200))) or None
@@ -143,7 +142,7 @@ def _cell(value: object) -> str:
 
 
 def _sizes(records: Any) -> str:
-    """The bytes by field of the store of a container, folded."""
+    """The bytes by field of the store of a container, closed until clicked."""
     if not isinstance(records, (native.Records, native.Mapping)) or not records.segments:
         return ""
     if len(records.segments) > 1 or records.segments[0].nbytes > SMALL_BYTES:
@@ -157,11 +156,11 @@ def _sizes(records: Any) -> str:
 
 
 def _bars(fields: Sequence[node_sizes.FieldSize], records: int, nbytes: int) -> str:
-    largest = sorted(one.nbytes for one in fields)[-BARS:]
-    some = [one for one in fields if one.nbytes >= largest[0]][:BARS] if fields else []
-    rows = [(node_sizes.shown_name(one), one.nbytes, one.table_nbytes, " ".join(one.forms)) for one in some]
-    if len(fields) > len(some):
-        rows.append((f"... {len(fields) - len(some):,} fields, each of at most {largest[0]:,} bytes", 0, 0, ""))
+    largest = sorted(size.nbytes for size in fields)[-BARS:]
+    shown = [size for size in fields if size.nbytes >= largest[0]][:BARS] if fields else []
+    rows = [(node_sizes.shown_name(size), size.nbytes, size.table_nbytes, " ".join(size.forms)) for size in shown]
+    if len(fields) > len(shown):
+        rows.append((f"... {len(fields) - len(shown):,} fields, each of at most {largest[0]:,} bytes", 0, 0, ""))
     rows.append(("besides", nbytes - (fields[0].nbytes if fields else 0), 0, node_sizes.BESIDES))
     return html.bars("field", rows, nbytes, records)
 
@@ -179,7 +178,7 @@ def _schema(text: str) -> str:
 
 
 def store_info(info: StoreInfo) -> str:
-    """The HTML of a StoreInfo: bytes by field if they were counted, else by section; the schema folded."""
+    """The HTML of a StoreInfo: its bytes by field if it has them, else by section; the schema closed until clicked."""
     text = str(info).split("\n")
     chart = _bars(info.fields, info.records, info.nbytes) if info.fields else _sections(info.sections, info.nbytes)
     hint = "" if info.fields else html.note("bytes by field: .info(fields=True)")

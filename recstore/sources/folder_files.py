@@ -81,7 +81,7 @@ def folder(
     are renamed; with `stat` also of files written anew.
 
     Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if a class folder has no file; InputError
-    if a file has no class of `classes`, or the folders change while they are read. Safe from several threads at once.
+    if a class is not in `classes`, or the folders change while they are read. Safe from several threads at once.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())

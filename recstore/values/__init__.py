@@ -1,6 +1,5 @@
 """Stores values beyond Python's basic types (classes, enums, dates, numpy arrays, torch tensors), and explains why a
-value cannot be stored. Few records need these large modules, so the compiled core imports each when it first needs
-it."""
+value cannot be stored. Few records need these large modules, so the compiled core imports each on first use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Describes numpy arrays and scalars as csrc/FORMAT.md ("Arrays") stores them, and makes them from their bytes.
 
-The compiled core imports this module when it meets the first array; ``import recstore`` does not.
+The compiled core imports this module for the first array; ``import recstore`` does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8
 _NAMES = {code: name for name, code in _CODES.items()}
 _SIZED = {"S": 15, "U": 16, "V": 17}
 _TIMES = {"M": 18, "m": 19}
-# Indexed by numpy's numbers of the units. Number 3 was business days and is not used any more.
+# Indexed by numpy's numbers of the units. Number 3, once business days, is unused.
 _UNITS = ("Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _UNIT_NONE = 14
 _STRUCT = 20
@@ -35,13 +35,13 @@ _HAS_X87 = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nm
 _BIG_ENDIAN = 0x80
 _FORTRAN = 1
 _SCALAR = 2
-_dtype_of = np.generic.__dict__["dtype"].__get__  # a subclass may have an attribute of this name
+_dtype_of = np.generic.__dict__["dtype"].__get__  # a subclass may redefine the attribute
 
 
 def _describe_dtype(dtype: Dtype, levels: int = _STRUCT_LEVELS) -> bytes | None:
     """The descriptor of a dtype without the array flags; None if the format has no code for it."""
     if not 0 <= dtype.num < 256:
-        return None  # a dtype of another package, whose kind and size may equal those of a numpy dtype
+        return None  # a dtype of another package, even if it has the kind and size of a numpy dtype
     if dtype.names is not None:
         return _describe_struct(dtype, levels)
     if dtype.kind in _LONG_DOUBLES and dtype.itemsize > (8 if dtype.kind == "f" else 16):
@@ -62,7 +62,7 @@ def _describe_dtype(dtype: Dtype, levels: int = _STRUCT_LEVELS) -> bytes | None:
 
 def _describe_struct(dtype: Any, levels: int) -> bytes | None:
     """The descriptor of a structured dtype: item size, aligned flag, fields. None for dtypes with titles and for record
-    arrays, which the format does not have."""
+    arrays, which the format lacks."""
     if levels == 0 or dtype.type is not np.void or dtype.metadata:
         return None
     fields = []
@@ -91,8 +91,8 @@ def _count_fields(dtype: Dtype) -> int:
 
 
 def describe(value: Any) -> tuple[bytes, Any] | None:
-    """`(head, data)` of an ndarray or numpy scalar. `head` is the bytes of flags, dtype and shape; `data` is an object
-    whose buffer is the data. None if the dtype cannot be stored."""
+    """`(head, data)` of an ndarray or numpy scalar: the bytes of flags, dtype and shape, and an object with a buffer.
+    None if the dtype cannot be stored."""
     scalar = type(value) is not np.ndarray
     if scalar and type(value) is not _dtype_of(value).type:
         return None
@@ -113,7 +113,7 @@ def describe(value: Any) -> tuple[bytes, Any] | None:
     fortran = value.flags.f_contiguous and not value.flags.c_contiguous
     shape = bytes([value.ndim]) + b"".join(map(varint, value.shape))
     if value.dtype.names is not None and not (fortran or value.flags.c_contiguous):
-        # numpy copies the fields only, so the padding between them would be uninitialised memory.
+        # numpy copies only the fields, so the padding between them would be uninitialised memory.
         packed = np.zeros(value.shape, value.dtype)
         packed[...] = value
         data = packed.tobytes()
@@ -136,7 +136,7 @@ def _take_varint(descriptor: bytes, at: int) -> tuple[int, int]:
 
 
 def dtype_of(descriptor: bytes) -> Dtype:
-    """The numpy dtype of a descriptor: array flags and dtype, which the core has checked."""
+    """The numpy dtype of a descriptor, which the core has checked: array flags, then dtype."""
     if descriptor[1] == _STRUCT:
         try:
             return _take_struct(descriptor, 1)[0]
@@ -158,15 +158,15 @@ def _take_struct(descriptor: bytes, at: int) -> tuple[Dtype, int]:
         dtype, at = _take_dtype(descriptor, at)
         shape, ndim, at = [], descriptor[at], at + 1
         for _ in range(ndim):
-            size_of_one, at = _take_varint(descriptor, at)
-            shape.append(size_of_one)
+            dim, at = _take_varint(descriptor, at)
+            shape.append(dim)
         formats.append((dtype, tuple(shape)) if shape else dtype)
     spec: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
     return np.dtype(spec, align=aligned), at
 
 
 def _take_dtype(descriptor: bytes, at: int) -> tuple[Dtype, int]:
-    """`(dtype, end)` of the dtype that begins at `at` of a descriptor."""
+    """`(dtype, end)` of the dtype that begins at `at` in a descriptor."""
     code = descriptor[at]
     if code == _STRUCT:
         return _take_struct(descriptor, at)
@@ -176,7 +176,7 @@ def _take_dtype(descriptor: bytes, at: int) -> tuple[Dtype, int]:
         return np.dtype(order + _NAMES[code]), at + 1
     if code in (21, 22):
         if not _HAS_X87:
-            raise VersionError("an array of long doubles of x86-64, which this machine does not have")
+            raise VersionError("an array of x86-64 long doubles, which this machine does not have")
         return np.dtype(order + ("f16" if code == 21 else "c32")), at + 1
     if code in (18, 19):
         unit, (multiple, end) = descriptor[at + 1], _take_varint(descriptor, at + 2)
@@ -191,15 +191,15 @@ def _take_dtype(descriptor: bytes, at: int) -> tuple[Dtype, int]:
 def make_array(
     dtype: Dtype, shape: tuple[int, ...], fortran: bool, memory: Any, size: int, copy: bool
 ) -> np.ndarray[Any, Any]:
-    """An array over `memory`, an object with a buffer of `size` bytes. With `copy`, a writable array with its own
+    """An array over `memory`, an object with a buffer of `size` bytes; with `copy`, a writable array with its own
     memory."""
     order: Literal["F", "C"] = "F" if fortran else "C"
     try:
         if not size:
-            # A buffer is given because numpy's other constructors widen S0 and U0 to one character.
+            # From a buffer, because numpy's other constructors widen S0 and U0 to one character.
             return np.ndarray(shape, dtype, bytearray(1), order=order)
         if dtype.names is not None and copy:
-            memory, copy = bytearray(memory), False  # this keeps the padding between the fields
+            memory, copy = bytearray(memory), False  # array.copy() would lose the padding between the fields
         array = np.ndarray(shape, dtype, memory, order=order)
         if copy:
             array = array.copy(order)
@@ -210,20 +210,20 @@ def make_array(
 
 
 def empty_array(dtype: Dtype, shape: tuple[int, ...], fortran: bool) -> np.ndarray[Any, Any]:
-    """A writable array for the items of a narrow array, which the core writes."""
+    """A writable array, to which the core writes the items of a narrow array."""
     try:
         return np.empty(shape, dtype, order="F" if fortran else "C")
     except ValueError as e:
         raise CorruptError(f"an array that numpy refuses: {e}") from None
 
 
-def _check_text(dtype: Dtype, memory: Any, size: int, what: str) -> None:
-    """Raises CorruptError for code points that are out of range, of which numpy would make invalid strings."""
+def _check_text(dtype: Dtype, memory: Any, size: int, message: str) -> None:
+    """Raises CorruptError for code points out of range, of which numpy would make invalid strings."""
     for offset, order, dims, strides in _texts(dtype, 0, (), ()):
         n = size // dtype.itemsize
         units = np.ndarray((n, *dims), order + "u4", memory, offset, (dtype.itemsize, *strides))
         if units.size and units.max() > sys.maxunicode:
-            raise CorruptError(what)
+            raise CorruptError(message)
 
 
 def _texts(
@@ -241,7 +241,7 @@ def _texts(
 
 
 def make_scalar(dtype: Dtype, memory: memoryview) -> Any:
-    """The numpy scalar whose bytes are in `memory`, a memoryview."""
+    """The numpy scalar of the bytes in `memory`."""
     if dtype.kind == "S":
         return np.bytes_(bytes(memory))
     if dtype.kind == "U":

@@ -2,8 +2,8 @@
 classes.
 
 The state of an object is its ``__dict__`` and slots. Reading and writing it runs no code of the class: no ``__init__``,
-``__post_init__``, property or ``__setattr__``. The names of the fields are stored once in a tree, with the class; the
-values are a tuple.
+``__post_init__``, property or ``__setattr__``. A tree stores the class and the names of the fields once; the values are
+a tuple.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Slots: TypeAlias = dict[str, MemberDescriptorType]
     Put: TypeAlias = Callable[[Any, str, Any], None]  # object, name, value
 
-# attrs caches a hash in this attribute, which differs between processes. None makes attrs compute it again.
+# attrs caches a hash in this attribute. It differs between processes; None makes attrs compute it again.
 _ATTRS_HASH = "_attrs_cached_hash"
 _ALL = slice(None)
 
@@ -39,7 +39,7 @@ _ALL = slice(None)
 def handler(value: Any) -> Handler | None:
     """The function that returns `(code, EXTRA, payload)` for values of this class; None if it cannot be stored.
 
-    The function must not refer to the class, because it is kept in a WeakKeyDictionary with the class as key.
+    The function must not refer to the class, which is its key in a WeakKeyDictionary.
     """
     cls = type(value)
     name = static_types.names(cls)
@@ -59,28 +59,28 @@ def handler(value: Any) -> Handler | None:
     if code == OBJECT and entry is None or refusal(value) is not None:
         return None
     state_of = _state_reader(cls)
-    rank = {at: i for i, at in enumerate(order)}
+    rank = {field: i for i, field in enumerate(order)}
     return lambda v: _describe_object(state_of(v), code, name, rank)
 
 
 def _state_reader(cls: type) -> Callable[[Any], dict[str, Any]]:
-    """The function `state` for the objects of a class; a faster one where the class hides no slot and no instance
-    dictionary behind a member of its own."""
+    """The function `state` for the objects of a class, or a faster function if no member of the class hides a slot or
+    the instance dictionary."""
     slots, get = tuple(classes.slots_of(cls) or ()), object.__getattribute__
     has_dict = static_types.dict_getter(cls) is not None
     names = (*slots, "__dict__") if has_dict else slots
-    if any(type(static_types.found(cls, at)) not in (MemberDescriptorType, GetSetDescriptorType) for at in names):
+    if any(type(static_types.found(cls, name)) not in (MemberDescriptorType, GetSetDescriptorType) for name in names):
         return lambda v: state(v) or {}
     if not slots:
         return (lambda v: dict(get(v, "__dict__"))) if has_dict else lambda v: {}
 
     def read(value: Any) -> dict[str, Any]:
         out = {}
-        for at in slots:
+        for name in slots:
             try:
-                out[at] = get(value, at)
+                out[name] = get(value, name)
             except AttributeError:
-                continue  # a slot that was never set
+                continue  # an unset slot
         if has_dict:
             out.update(get(value, "__dict__"))
         return out
@@ -89,7 +89,7 @@ def _state_reader(cls: type) -> Callable[[Any], dict[str, Any]]:
 
 
 def _declared(cls: type) -> tuple[int, tuple[str, ...]]:
-    """The code of a class whose objects are stored by their attributes, and the names that it declares."""
+    """`(code, declared names)` of a class whose objects are stored by their attributes."""
     fields = static_types.found(cls, "__dataclass_fields__")
     if type(fields) is dict:
         return DATACLASS, tuple(fields)
@@ -100,7 +100,7 @@ def _declared(cls: type) -> tuple[int, tuple[str, ...]]:
 
 
 def refusal(value: Any) -> str | None:
-    """Why an object that is made anew and given the attributes of `value` would be another value; None if it would not.
+    """The reason why a new object with the attributes of `value` would not equal it; None if it would.
 
     It makes such an object, without running code of its class.
     """
@@ -109,16 +109,16 @@ def refusal(value: Any) -> str | None:
     if slots is None:
         return "its class has state that only C code can reach"
     if _is_kept(value, cls):
-        return "its class gives the same object again, so that a copy would be another value"
+        return "its class keeps one object of each value, and a copy would be another object"
     state = _state_of(value, slots)
     try:
         copy = object.__new__(cls)
-        for at, put in _setters(cls, slots, state):
-            put(copy, at, state[at])
+        for name, put in _setters(cls, slots, state):
+            put(copy, name, state[name])
     except (TypeError, AttributeError) as e:
-        return f"an object of its class cannot be made anew: {e}"
-    made = _state_of(copy, slots)
-    same = made.keys() == state.keys() and all(made[at] is item for at, item in state.items())
+        return f"an object of its class cannot be made: {e}"
+    copied = _state_of(copy, slots)
+    same = copied.keys() == state.keys() and all(copied[name] is item for name, item in state.items())
     return None if same else "its class has attributes that cannot be set"
 
 
@@ -126,8 +126,7 @@ _MOST_KEPT = 1000  # entries of a table of objects
 
 
 def _is_kept(value: Any, cls: type) -> bool:
-    """Whether a class with a `__new__` or metaclass of its own keeps the object, by itself or in a table, as classes do
-    that have one object or one for each value."""
+    """Whether a class with its own `__new__` or metaclass keeps the object, as a singleton or in a table."""
     meta: type = type(cls)
     new = static_types.found(cls, "__new__")
     if new is object.__new__ and not static_types.is_own(meta, "__call__", type):
@@ -137,11 +136,11 @@ def _is_kept(value: Any, cls: type) -> bool:
         return True
     weak = getattr(sys.modules.get("weakref"), "WeakValueDictionary", None)
     for base in (*cls.__mro__, *meta.__mro__):
-        for held in list(vars(base).values()):
-            if held is value:
+        for member in list(vars(base).values()):
+            if member is value:
                 return True
-            if type(held) is dict or type(held) is weak:
-                if any(one is value for _, one in zip(range(_MOST_KEPT), list(held.values()))):
+            if type(member) is dict or type(member) is weak:
+                if any(item is value for _, item in zip(range(_MOST_KEPT), list(member.values()))):
                     return True
     return False
 
@@ -155,11 +154,11 @@ def state(value: object) -> dict[str, Any] | None:
 
 def _state_of(value: Any, slots: Slots) -> dict[str, Any]:
     out = {}
-    for at, descriptor in slots.items():
+    for name, descriptor in slots.items():
         try:
-            out[at] = descriptor.__get__(value)
+            out[name] = descriptor.__get__(value)
         except AttributeError:
-            continue  # a slot that was never set
+            continue  # an unset slot
     out.update(static_types.instance_dict(value) or ())
     return out
 
@@ -174,7 +173,7 @@ def _describe_tensor(value: Any, name: ClassName) -> Described | None:
 def _describe_enum(value: Any, name: ClassName) -> Described | None:
     from enum import Flag
 
-    get = object.__getattribute__  # the class may have one of its own
+    get = object.__getattribute__  # the class may redefine it
     member = get(value, "_name_")
     if member is not None and type(value)._member_map_.get(member) is value:
         return ENUM, name, member
@@ -200,26 +199,26 @@ def _named_tuple_handler(cls: type, name: ClassName) -> Handler | None:
 def _describe_object(state: dict[str, Any], code: int, name: ClassName, rank: dict[str, int]) -> Described | None:
     if _ATTRS_HASH in state:
         state[_ATTRS_HASH] = None
-    # Declared fields come first and in their order, so that objects share a tree whatever order __init__ set them in.
-    names = sorted(state, key=lambda at: rank.get(at, len(rank))) if rank and tuple(state) != tuple(rank) else state
-    if not all(type(at) is str for at in names):
+    # Declared fields come first, in their order, so that all objects share a tree.
+    names = sorted(state, key=lambda f: rank.get(f, len(rank))) if rank and tuple(state) != tuple(rank) else state
+    if not all(type(field) is str for field in names):
         return None
-    return code, (*name, tuple(names)), tuple([state[at] for at in names])
+    return code, (*name, tuple(names)), tuple([state[field] for field in names])
 
 
 # ---- Decoding ----
 
 
 def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
-    """The function ext_types.maker for the codes of classes."""
+    """ext_types.maker for the codes of classes."""
     length = 2 if code == ENUM else 3
     if type(extra) is not tuple or len(extra) != length or type(extra[0]) is not str or type(extra[1]) is not str:
         raise CorruptError(f"an ext value of code {code} without a class name")
     names = extra[2] if length == 3 else ("name",)
     if names is None and code == OBJECT:
         names = ("value",)
-    elif type(names) is not tuple or not all(type(at) is str for at in names) or len(set(names)) != len(names):
-        raise CorruptError("field names that are no distinct strings")
+    elif type(names) is not tuple or not all(type(name) is str for name in names) or len(set(names)) != len(names):
+        raise CorruptError("field names that are not distinct strings")
     if reader.checking:
         return _checker(code, len(names)), True
     cls = reader.find(extra[0], extra[1])
@@ -248,8 +247,8 @@ def _enum_payload(payload: Any) -> str | int:
 
 
 def _checker(code: int, n: int) -> Make:
-    """The function that checks a payload. It returns an object that equals nothing else, because the class, which
-    defines equality, is not loaded."""
+    """The function that checks a payload. It returns a placeholder that equals nothing else, because equality is
+    defined by the class, which is not loaded."""
 
     def check(payload: Any) -> object:
         _enum_payload(payload) if code == ENUM else _values(payload, n)
@@ -264,8 +263,8 @@ def _record_maker(code: int, extra: Any, names: tuple[str, ...]) -> Make:
     def make(payload: Any) -> Record:
         if code == ENUM:
             payload = (_enum_payload(payload),)
-            at = names if type(payload[0]) is str else ("value",)
-            return Record(full, zip(at, payload), _origin=origin)
+            fields = names if type(payload[0]) is str else ("value",)
+            return Record(full, zip(fields, payload), _origin=origin)
         return Record(full, zip(names, _values(payload, len(names))), _origin=origin)
 
     return make
@@ -299,15 +298,15 @@ def _named_tuple_maker(cls: Any, full: str, names: tuple[str, ...]) -> Make:
 
 def _pair_maker(cls: Any, full: str) -> Make:
     def make(payload: Any) -> Any:
-        # Looked up for each value, because the registration may be replaced.
+        # For each value, because the registration may be replaced.
         entry = classes.registration(cls)
         if (entry is None or entry[2] is None) and classes.is_tensor_class(cls):
             from recstore.values import tensors
 
             return tensors.made_of(cls, _values(payload, 1)[0])
         if entry is None or entry[2] is None:
-            why = "it was stored by an encode function; register it with its decode function first"
-            raise Error(f"cannot load class {full}: {why}")
+            remedy = "it was stored by an encode function; register it with its decode function first"
+            raise Error(f"cannot load class {full}: {remedy}")
         return entry[2](_values(payload, 1)[0])
 
     return make
@@ -316,9 +315,9 @@ def _pair_maker(cls: Any, full: str) -> Make:
 def _object_maker(cls: Any, full: str, names: tuple[str, ...]) -> Make:
     slots = classes.slots_of(cls)
     if slots is None or issubclass(cls, (tuple, type)) or classes.is_enum(cls):
-        raise Error(f"cannot load class {full}: its objects hold more than attributes now")
+        raise Error(f"cannot load class {full}: its objects now have state other than attributes")
     has_dict = cls.__dictoffset__ != 0
-    missing = [at for at in names if at not in slots and not has_dict]
+    missing = [name for name in names if name not in slots and not has_dict]
     if missing:
         raise Error(f"cannot load class {full}: it has no slot {missing[0]!r} now")
     new, setters = object.__new__, _setters(cls, slots, names)
@@ -328,37 +327,37 @@ def _object_maker(cls: Any, full: str, names: tuple[str, ...]) -> Make:
             out = new(cls)
         except TypeError as e:
             raise Error(f"cannot load class {full}: {e}") from None
-        for (at, put), value in zip(setters, _values(payload, len(names))):
-            put(out, at, value)
+        for (name, put), value in zip(setters, _values(payload, len(names))):
+            put(out, name, value)
         return out
 
     return make
 
 
 def _setters(cls: type, slots: Slots, names: Iterable[str]) -> list[tuple[str, Put]]:
-    """`(name, function of object, name and value)` for each attribute. A descriptor of the class that hides it, such as
-    a property, is passed by."""
+    """`(name, function of object, name and value)` for each attribute. A descriptor of the class that hides an
+    attribute, such as a property, is not called."""
     out = []
-    for at in names:
-        if at in slots and static_types.found(cls, at) is not slots[at]:
-            put = _slot_setter(slots[at])
-        elif at not in slots and _is_data_descriptor(cls, at):
+    for name in names:
+        if name in slots and static_types.found(cls, name) is not slots[name]:
+            put = _slot_setter(slots[name])
+        elif name not in slots and _is_data_descriptor(cls, name):
             put = _entry_setter(static_types.dict_getter(cls))
         else:
             put = object.__setattr__
-        out.append((at, put))
+        out.append((name, put))
     return out
 
 
 def _slot_setter(descriptor: MemberDescriptorType) -> Put:
-    return lambda out, at, value: descriptor.__set__(out, value)
+    return lambda out, name, value: descriptor.__set__(out, value)
 
 
 def _entry_setter(get_dict: Any) -> Put:
-    return lambda out, at, value: get_dict(out).__setitem__(at, value)
+    return lambda out, name, value: get_dict(out).__setitem__(name, value)
 
 
 def _is_data_descriptor(cls: type, name: str) -> bool:
-    """Whether setting the attribute would call a descriptor of the class, such as a property, instead of storing it."""
+    """Whether setting the attribute would call a descriptor of the class, such as a property."""
     kind = type(static_types.found(cls, name))
     return static_types.found(kind, "__set__") is not None or static_types.found(kind, "__delete__") is not None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     @overload
     def register(cls: None = None, *, encode: None = None, decode: None = None) -> Callable[[type[_C]], type[_C]]: ...
 
-    # Not Callable[[_C], Any]: a decorator's functions name the class below it, and checkers would go round in circles.
+    # Not Callable[[_C], Any]: the functions of a decorator name the class that follows it, a cycle for checkers.
     @overload
     def register(
         cls: None = None, *, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
@@ -45,23 +45,22 @@ if TYPE_CHECKING:
 def register(
     cls: type | None = None, *, encode: Callable[[Any], Any] | None = None, decode: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Registers a class, so that its values can be stored and can be read from files. Also a decorator.
+    """Registers a class, so that its objects can be stored and read from files. Also a decorator.
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
     ``__init__``. Dataclasses, attrs classes, namedtuples, enums and subclasses of torch.Tensor can be stored without
-    registration. From a file, only values of registered classes are read as such; others are read as
-    :class:`recstore.Record`.
+    registration. From a file, objects of other classes are read as :class:`recstore.Record`.
 
     Args:
         cls: the class. Its subclasses are not registered with it.
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a type that is stored as it is, such as dict,
-    datetime and numpy.ndarray, or for one function without the other. An object that could not be read back, such as
-    one with state in C, is refused when it is stored. The registration holds for this process and also for stores that
-    are open. A spawned worker does not inherit it, so register at the top of a module that workers import. Safe to call
-    from several threads.
+    Returns the class. Raises TypeError if `cls` is not a class or is a type that is stored without registration, such
+    as dict, datetime and numpy.ndarray, or for one function without the other. Storing an object that could not be read
+    back, such as an object with state in C, is an error. The registration holds for this process, for open stores too.
+    A spawned worker does not inherit it, so register at the top of a module that workers import. Safe from several
+    threads at once.
 
     >>> @register
     ... class Point:
@@ -73,12 +72,12 @@ def register(
     {'x': 1, 'y': 2}
     """
     if cls is None:
-        return lambda chosen: register(chosen, encode=encode, decode=decode)  # type: ignore[arg-type]
+        return lambda decorated: register(decorated, encode=encode, decode=decode)  # type: ignore[arg-type]
     if not isinstance(cls, type):
         raise TypeError(f"register takes a class, not {type(cls).__name__}")
     ext_types = hooks.module("ext_types")
     if cls in _BASIC or ext_types.is_known(cls) or _is_numpy_scalar(cls):
-        raise TypeError(f"{cls.__name__} is stored as it is and cannot be registered")
+        raise TypeError(f"{cls.__name__} is stored without registration and cannot be registered")
     if (encode is None) != (decode is None):
         raise TypeError("register takes encode and decode together or neither")
     trust.registered[trust.name_of(cls)] = cls, encode, decode
@@ -97,31 +96,31 @@ def registration(cls: type) -> trust.Registration | None:
     return entry if entry is not None and entry[0] is cls else None
 
 
-# ---- What objects of a class hold ----
+# ---- The state of objects ----
 
 
 def is_tensor_class(cls: type) -> bool:
-    """Whether a class is derived from torch.Tensor. It imports neither torch nor numpy."""
+    """Whether a class is derived from torch.Tensor. Imports neither torch nor numpy."""
     torch: Any = sys.modules.get("torch")
     return hasattr(torch, "Tensor") and cls is not torch.Tensor and issubclass(cls, torch.Tensor)
 
 
 def is_enum(cls: type) -> bool:
-    enum: Any = sys.modules.get("enum")  # without Enum while another thread imports it
+    enum: Any = sys.modules.get("enum")  # without Enum while another thread imports the module
     return hasattr(enum, "Enum") and issubclass(cls, enum.Enum)
 
 
 def slots_of(cls: type) -> dict[str, MemberDescriptorType] | None:
-    """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
+    """`{name: descriptor}` of a class's slots; None for a class with state outside slots and ``__dict__``."""
     if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
-        return None  # a base written in C, whose objects only its own constructor may make
-    members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
+        return None  # only the constructor of a base written in C may make its objects
+    members = [(name, d) for base in cls.__mro__ for name, d in vars(base).items() if type(d) is MemberDescriptorType]
     # The same test as in copyreg: an object that is larger than its slots has state that only C code can reach.
     expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
     if cls.__itemsize__ or cls.__basicsize__ > expected:
         return None
     if cls.__dictoffset__ and static_types.dict_getter(cls) is None:
         return None  # a member of the class hides the instance dictionary
-    if len({at for at, _ in members}) != len(members):
-        return None  # two slots of one name, of which one hides the other
+    if len({name for name, _ in members}) != len(members):
+        return None  # a slot that hides another of the same name
     return dict(members)

@@ -1,16 +1,10 @@
-"""The codes of ext values. Their numbers stand in one table of the core (RS_FMT_EXT_ROWS in csrc/format/rs_format.h);
-here each code gets its Python name."""
+"""The codes of ext values, by name. Their numbers are in RS_FMT_EXT_ROWS of csrc/format/rs_format.h."""
 
 from __future__ import annotations
 
 from recstore._core import native
 
-_CODES = {native.ext_name(code).upper(): code for code in range(1, native.EXT_LAST + 1)}
-
-
-def _code(name: str) -> int:
-    return _CODES[name]
-
+_code = {native.ext_name(code).upper(): code for code in range(1, native.EXT_LAST + 1)}.__getitem__
 
 COMPLEX, BYTEARRAY, SET, FROZENSET = map(_code, ("COMPLEX", "BYTEARRAY", "SET", "FROZENSET"))
 RANGE, SLICE, ELLIPSIS = map(_code, ("RANGE", "SLICE", "ELLIPSIS"))

@@ -1,7 +1,7 @@
 """Stores values beyond the basic types as ext values of csrc/FORMAT.md: a code, an EXTRA, and a payload.
 
-The compiled core imports this module when it meets the first such value. Encoding imports no module of a type: a value
-exists only if its module is loaded. Decoding checks every payload, because the bytes may be hostile.
+The compiled core imports this module for the first such value. Encoding need not import the module of a type, because
+it is loaded if a value exists. Decoding checks every payload, because the bytes may be hostile.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     Described: TypeAlias = tuple[int, Any, Any]  # code, EXTRA, payload
     Handler: TypeAlias = Callable[[Any], Described | None]
-    Make: TypeAlias = Callable[[Any], Any]  # a value of its payload
-    Prepare: TypeAlias = Callable[[Any], Make]  # of an EXTRA
+    Make: TypeAlias = Callable[[Any], Any]  # from a payload to a value
+    Prepare: TypeAlias = Callable[[Any], Make]  # from an EXTRA
 
 _DAY = 86_400_000_000
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
@@ -73,7 +73,7 @@ def _describe_zoneinfo(value: Any) -> Described | None:
 
 
 def _without_attributes(code: int, copy: Callable[[Any], Any]) -> Handler:
-    """The handler for a dict type with a ``__dict__``. Values with attributes in it cannot be stored."""
+    """The handler for a dict type whose values have a ``__dict__``; a value with attributes cannot be stored."""
     return lambda value: None if value.__dict__ else (code, None, copy(value))
 
 
@@ -119,7 +119,7 @@ def _tensors() -> ModuleType:
 
 
 def _string_array(value: Any) -> Described | None:
-    """The ext value of an array of numpy's variable-width strings; None for another one, or one with options."""
+    """The ext value of an array of numpy's StringDType without options; None for other arrays."""
     kind = getattr(getattr(sys.modules["numpy"], "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
         return None
@@ -127,7 +127,7 @@ def _string_array(value: Any) -> Described | None:
 
 
 def is_known(kind: type) -> bool:
-    """Whether a class is one of `_BY_NAME`, and not another of such a name."""
+    """Whether a class is in `_BY_NAME`, and not just another class of the same name."""
     module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else ""
     return (module, kind.__name__) in _BY_NAME and getattr(sys.modules.get(module), kind.__name__, None) is kind
 
@@ -135,7 +135,7 @@ def is_known(kind: type) -> bool:
 def _find_handler(value: Any) -> Handler | None:
     """The function that describes values of this type; None if they cannot be stored."""
     kind = type(value)
-    if is_known(kind):  # before registrations, which do not change how a known type is stored
+    if is_known(kind):  # before registrations, which do not affect known types
         return _BY_NAME[kind.__module__.partition(".")[0], kind.__name__]
     if kind in _BUILTIN:
         return _BUILTIN[kind]
@@ -144,18 +144,17 @@ def _find_handler(value: Any) -> Handler | None:
     return class_types.handler(value)
 
 
-_loaded: WeakSet[type] = WeakSet()  # the types of which a pickled value was loaded
+_loaded: WeakSet[type] = WeakSet()  # the types with a pickle that was loaded as a test
 _handlers: WeakKeyDictionary[type, Handler | None] = WeakKeyDictionary()  # weak, so that a program can drop a class
 
 
 def forget(cls: type) -> None:
-    """Drops the cached handler of a class, because the class has been registered."""
+    """Drops the cached handler of a newly registered class."""
     _handlers.pop(cls, None)
 
 
 def describe(value: Any, writer: Writer | None = None) -> Described | None:
-    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. `writer`, a trust.Writer or None, notes the
-    class of the value."""
+    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. The class of the value is noted in `writer`."""
     kind = type(value)
     if kind is native.Record:
         return _describe_record(value, writer)
@@ -182,9 +181,9 @@ def _describe_record(value: Any, writer: Writer | None) -> Described | None:
 
 
 def pickled(value: Any, refuses: Callable[[Any], str | None] | None = None) -> tuple[int, None, bytes]:
-    """The ext value with the pickle of a value. Raises the errors of pickling, those of loading the first pickle of a
-    class again, TypeError if the value contains a store, and EncodeError for a part for which `refuses`, as of
-    trust.Writer, has a reason."""
+    """The ext value with the pickle of a value. The first pickle of a class is loaded as a test. Raises the errors of
+    pickling and loading, TypeError if the value contains a store, and EncodeError with the reason that `refuses`, as in
+    trust.Writer, gives for a part."""
     import io
     import pickle
 
@@ -200,7 +199,7 @@ def pickled(value: Any, refuses: Callable[[Any], str | None] | None = None) -> t
 
 @functools.cache
 def _pickler() -> Any:
-    """A Pickler that refuses stores: a store pickles as a handle, and its data would end with its process."""
+    """A Pickler that refuses stores: a store pickles as a handle, and its data would end with the process."""
     import pickle
 
     class Pickler(pickle.Pickler):
@@ -208,8 +207,8 @@ def _pickler() -> Any:
 
         def reducer_override(self, value: Any) -> Any:
             if issubclass(type(value), (native.Records, native.Mapping)):
-                what = f"{an(type(value).__name__)} pickles as a handle, which holds no records"
-                raise TypeError(f"{what}; {store_remedy(value)}")
+                kind = an(type(value).__name__)
+                raise TypeError(f"{kind} pickles as a handle, which holds no records; {store_remedy(value)}")
             reason = None if self.refuses is None else self.refuses(value)
             if reason is not None:
                 raise EncodeError(reason)
@@ -223,33 +222,33 @@ def store_remedy(store: object) -> str:
     return f"store {'x.to_list()' if issubclass(type(store), native.Records) else 'x.to_dict()'}"
 
 
-# ---- Decoding: maker(code, EXTRA, reader) gives the function from payload to value ----
+# ---- Decoding: maker(code, EXTRA, reader) returns the function from payload to value ----
 
 
-def _expect(ok: bool, what: str) -> None:
+def _expect(ok: bool, message: str) -> None:
     if not ok:
-        raise CorruptError(what)
+        raise CorruptError(message)
 
 
-def _typed(payload: Any, kind: type, what: str) -> Any:
+def _typed(payload: Any, kind: type, name: str) -> Any:
     if type(payload) is not kind:
-        raise CorruptError(f"{what} made of {an(type(payload).__name__)}")
+        raise CorruptError(f"{name} made of {an(type(payload).__name__)}")
     return payload
 
 
-def _parts(payload: Any, kinds: tuple[type, ...], what: str) -> Any:
-    _expect(type(payload) is tuple and len(payload) == len(kinds), f"{what} of other parts than {len(kinds)}")
+def _parts(payload: Any, kinds: tuple[type, ...], name: str) -> Any:
+    _expect(type(payload) is tuple and len(payload) == len(kinds), f"{name} without {len(kinds)} parts")
     for part, kind in zip(payload, kinds):
-        _expect(kind is object or type(part) is kind, f"{what} with a part that is {an(type(part).__name__)}")
+        _expect(kind is object or type(part) is kind, f"{name} with a part that is {an(type(part).__name__)}")
     return payload
 
 
 def _make_set(kind: type, carrier: type) -> Make:
     def make(payload: Any) -> Any:
         out = kind(_typed(payload, carrier, "a set"))
-        # Records that stand for objects may be equal where the objects were not.
-        alike = len(out) != len(payload) and not any(type(e) is native.Record for e in out)
-        _expect(not alike, "a set with an element that is there twice")
+        # Records may be equal in place of objects that were not.
+        repeated = len(out) != len(payload) and not any(type(e) is native.Record for e in out)
+        _expect(not repeated, "a set with a repeated element")
         return out
 
     return make
@@ -282,7 +281,7 @@ def _make_chainmap(extra: Any) -> Make:
 
     def make(payload: Any) -> Any:
         out: ChainMap[Any, Any] = ChainMap()
-        out.maps = _typed(payload, list, "a ChainMap")  # the constructor makes no ChainMap without maps
+        out.maps = _typed(payload, list, "a ChainMap")  # the constructor would add a dict to an empty list
         return out
 
     return make
@@ -347,11 +346,11 @@ def _make_zoneinfo(extra: Any) -> Make:
     import zoneinfo
 
     def make(payload: Any) -> Any:
-        _expect(type(payload) is str and set(payload) <= _ZONE_CHARACTERS, "a time zone of no name")
+        _expect(type(payload) is str and set(payload) <= _ZONE_CHARACTERS, "a time zone without a valid name")
         try:
             return zoneinfo.ZoneInfo(payload)
         except (zoneinfo.ZoneInfoNotFoundError, OSError):
-            raise Error(f"this system knows no time zone {payload!r:.80}; pip install tzdata") from None
+            raise Error(f"this system does not know the time zone {payload!r:.80}; pip install tzdata") from None
 
     return make
 
@@ -361,7 +360,7 @@ def _make_decimal(extra: Any) -> Make:
 
     def make(payload: Any) -> Any:
         out = Decimal(_typed(payload, str, "a Decimal"))
-        _expect(_decimal_text(out) == payload, "a Decimal that is written in another way")
+        _expect(_decimal_text(out) == payload, "a Decimal that is not in canonical form")
         return out
 
     return make
@@ -391,7 +390,7 @@ def _make_path(extra: Any) -> Make:
 
     _expect(extra in _PATHS, f"a path of class {extra!r:.80}")
     if extra == ("PosixPath" if os.name == "nt" else "WindowsPath"):
-        extra = "Pure" + extra  # this system cannot make a path object of the other system that opens files
+        extra = "Pure" + extra  # pathlib cannot make concrete paths of the other system
     kind = getattr(pathlib, extra)
     return lambda payload: kind(_typed(payload, str, "a path"))
 
@@ -405,9 +404,9 @@ def _make_string_array(extra: Any) -> Make:
 
     def make(payload: Any) -> Any:
         shape, strings = _parts(payload, (tuple, list), "an array of strings")
-        _expect(all(type(n) is int and n >= 0 for n in shape), "an array of strings of no shape")
-        _expect(math.prod(shape) == len(strings), "an array of strings of another shape")
-        _expect(all(type(s) is str for s in strings), "an array of strings that holds others")
+        _expect(all(type(n) is int and n >= 0 for n in shape), "an array of strings with an invalid shape")
+        _expect(math.prod(shape) == len(strings), "an array of strings whose number does not match its shape")
+        _expect(all(type(s) is str for s in strings), "an array of strings with other values")
         out = np.empty(len(strings), dtype)
         out[:] = strings
         return out.reshape(shape)
@@ -415,8 +414,8 @@ def _make_string_array(extra: Any) -> Make:
     return make
 
 
-def _make_simple(kind: type, kinds: tuple[type, ...], what: str) -> Prepare:
-    return lambda extra: lambda payload: kind(*_parts(payload, kinds, what))
+def _make_simple(kind: type, kinds: tuple[type, ...], name: str) -> Prepare:
+    return lambda extra: lambda payload: kind(*_parts(payload, kinds, name))
 
 
 def _make_ellipsis(payload: Any) -> Any:
@@ -454,7 +453,7 @@ _WITH_EXTRA = {codes.DEFAULTDICT, codes.DEQUE, codes.PATH, codes.TENSOR}
 
 
 def _guarded(make: Make) -> Make:
-    """Wraps a maker: an error of a constructor means a bad payload, so it becomes a CorruptError."""
+    """Wraps a maker: an error of a constructor means a bad payload and becomes a CorruptError."""
 
     def guarded(payload: Any) -> Any:
         try:
@@ -475,15 +474,15 @@ def _unpickle(payload: Any) -> Any:
 
 def _refuse_pickle(payload: Any) -> NoReturn:
     raise UntrustedError(
-        "a pickled value, and loading a pickle can run any code; "
-        "open with allow_pickle=True if you trust who wrote the file"
+        "a pickled value, and loading a pickle can run any code; open with allow_pickle=True if you trust who wrote "
+        "the file"
     )
 
 
 def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
-    """`(make, keep)`: the function that makes a value of its payload, and whether the caller may cache it.
+    """`(make, keep)`: the function from payload to value, and whether the caller may cache it.
 
-    Raises CorruptError for an EXTRA that the code does not allow, and Error for a class that cannot be loaded.
+    Raises CorruptError for an EXTRA that is invalid for the code, and Error for a class that cannot be loaded.
     """
     if codes.ENUM <= code <= codes.OBJECT:
         from recstore.values import class_types

@@ -24,11 +24,9 @@ NAMES = {factory: name for name, factory in BY_NAME.items()}
 
 
 def number_of(factory: object, remedy: str = "") -> int:
-    """The number of a factory, 0 for None. EncodeError, which ends in `remedy`, for a factory that is not among
-    FACTORIES."""
+    """The number of a factory, 0 for None. Raises EncodeError, whose message ends in `remedy`, for a factory that is
+    not among FACTORIES."""
     for number, known in enumerate(FACTORIES):
         if factory is known:
             return number
-    raise EncodeError(
-        f"the default factory {factory!r} cannot be stored, only a builtin type such as list or int{remedy}"
-    )
+    raise EncodeError(f"cannot store the default factory {factory!r}, only a builtin type such as list or int{remedy}")

@@ -1,8 +1,8 @@
 """Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/read/keys.pyx has the
-common ones, and imports this module when it meets the first other key.
+common ones, and imports this module for the first other key.
 
-A key has a form if all keys that are equal to it in Python have the same form. Keys whose class defines equality in its
-own way are opaque: they have no form, and lookups find them by comparing.
+All keys that are equal in Python have the same form. A key whose class defines its own equality is opaque: it has no
+form, and lookups find it by comparison.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Any
 
-# A subclass that inherits __eq__ and __hash__ from one of these compares as its base does.
+# A subclass that inherits __eq__ and __hash__ from one of these compares like its base.
 _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
-    """The form of a key whose type _core/read/keys.pyx does not handle; None for an opaque key. `depth` counts the
-    tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is opaque
-    too."""
+    """The form of a key whose type _core/read/keys.pyx does not handle; None for an opaque key. `depth` is the number
+    of tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is
+    opaque too."""
     kind = type(key)
     numpy: Any = sys.modules.get("numpy")
-    if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # it lacks it while another thread imports it
+    if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # hasattr: another thread may be importing numpy
         return _numpy_form(key, numpy)
     if key is ...:
         return _ext(codes.ELLIPSIS, _NONE)
@@ -40,8 +40,8 @@ def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
     is_member = hasattr(enum, "Enum") and issubclass(kind, enum.Enum)
     for base in _BASES:
         if issubclass(kind, base) and _compares_as(kind, base):
-            # csrc/FORMAT.md defines forms for enums of str and int and for namedtuples. Other subclasses are opaque
-            # where they are stored as such.
+            # csrc/FORMAT.md defines forms for enums of str and int and for namedtuples. With `strict`, other
+            # subclasses are opaque.
             known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
             return native.key_form(_BARE[base](key), strict, depth) if known or not strict else None
     if is_member and _compares_as(kind, enum.Enum):
@@ -50,8 +50,7 @@ def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
 
 
 def _maker(kind: type) -> Callable[[Any], bytes | None] | None:
-    """The function that makes the form of keys of a class of the standard library. None for other classes, even if
-    they have the name of such a class."""
+    """The function for the keys of a class of the standard library; None for other classes, even of the same name."""
     module, name = kind.__module__, kind.__qualname__
     make = _FORMS.get((module, name)) if type(module) is str else None
     return make if make is not None and getattr(sys.modules.get(module), name, None) is kind else None
@@ -72,7 +71,7 @@ _BARE: dict[type, Callable[[Any], object]] = {
 }
 
 
-_plain = native.key_form  # of a value of built-in types
+_plain = native.key_form  # for built-in types
 _NONE = _plain(None)
 
 
@@ -82,8 +81,8 @@ def _ext(code: int, payload: bytes | None, extra: bytes | None = _NONE) -> bytes
 
 
 def _number_form(key: Any) -> bytes | None:
-    """The form of a Decimal or Fraction: that of its exact value, because Python compares numbers of different types by
-    value."""
+    """The form of a Decimal or Fraction: the form of its exact value, because Python compares numbers of different
+    types by value."""
     try:
         top, bottom = key.as_integer_ratio()
     except OverflowError:  # infinite
@@ -102,7 +101,7 @@ def _number_form(key: Any) -> bytes | None:
 
 
 def _big_exponent(key: Any) -> bool:
-    """Whether a Decimal has too many digits to compute its ratio. Its form is then made of its hash, which is fast."""
+    """Whether a Decimal has too many digits to compute its ratio quickly. Its form is then its hash."""
     return key.is_finite() and not key.is_zero() and abs(key.adjusted()) > 5000
 
 
@@ -150,7 +149,7 @@ def _microseconds(delta: timedelta) -> int:
 
 
 def _clock_form(code: int, key: Any, moment: int) -> bytes | None:
-    """The form of a time or datetime. Aware ones are converted to offset 0, because zones do not count in equality."""
+    """The form of a time or datetime, converted to UTC if it is aware, because equality ignores zones."""
     offset = key.replace(fold=0).utcoffset()
     if offset is None:
         return _ext(code, _plain((moment, 0, None)))

@@ -1,5 +1,5 @@
-"""What to store in the place of a value that cannot be stored: Python code in which the value is `x`, and what of the
-value the code leaves out. Nothing here runs code of the value; tests/py/values/test_remedies.py runs each remedy.
+"""Remedies for values that cannot be stored: Python code in which the value is `x`, and the parts of the value that the
+code loses. Nothing here runs code of the value; tests/py/values/test_remedies.py runs each remedy.
 """
 
 from __future__ import annotations
@@ -69,10 +69,8 @@ _KNOWN = {
     ("pandas", "ExtensionArray"): "store x.tolist(), without its dtype",
     ("pandas", "ExtensionDtype"): "store str(x), without its class",
     ("polars", "DataFrame"): f"store x.to_dicts(), without its dtypes, {_TABLE}",
-    (
-        "polars",
-        "LazyFrame",
-    ): "store x.collect().to_dicts(), without its dtypes, or read its rows: RecordList(x.collect())",
+    ("polars", "LazyFrame"): "store x.collect().to_dicts(), without its dtypes, "
+    "or read its rows: RecordList(x.collect())",
     ("polars", "Series"): "store x.to_list(), without its name and dtype",
     ("pyarrow", "_Tabular"): f"store x.to_pylist(), without its schema and repeated columns, {_TABLE}",
     ("pyarrow", "Array"): "store x.to_pylist(), without its type",
@@ -89,8 +87,8 @@ _KNOWN = {
     ("sqlite3", "Row"): "store list(zip(x.keys(), x)), without its class",
     ("tarfile", "TarFile"): _FILE,
     ("tempfile", "_TemporaryFileWrapper"): _FILE,
-    ("tensordict", "LazyStackedTensorDict"): "store [one.to_dict() for one in x.tensordicts], without its batch size, "
-    "names and device",
+    ("tensordict", "LazyStackedTensorDict"): "store [item.to_dict() for item in x.tensordicts], "
+    "without its batch size, names and device",
     ("tensordict", "TensorDictBase"): "store x.to_dict(), without its batch size, names and device",
     ("torch", "FakeTensor"): "it has no data",
     ("torch", "MaskedTensor"): "store (x.get_data().detach(), x.get_mask()), without its class",
@@ -104,8 +102,8 @@ _KNOWN = {
     ("weakref", "ReferenceType"): "store the object that it refers to: x()",
     ("xml", "Element"): "store xml.etree.ElementTree.tostring(x), without its class",
 }
-# For values of classes derived from a builtin one: the code that reads what the builtin class holds, the methods by
-# which a derived class changes what that code gives, and the code that such a class cannot change.
+# For values of classes derived from a builtin class: the code that reads the builtin value, the methods by which a
+# derived class may change its result, and code that a derived class cannot change.
 _PLAIN = (
     (dict, "dict(x)", ("__iter__", "keys"), "dict(dict.items(x))"),
     (list, "list(x)", ("__iter__",), "list.copy(x)"),
@@ -119,11 +117,11 @@ _PLAIN = (
     (set, "set(x)", (), None),
     (frozenset, "frozenset(x)", (), None),
 )
-_RESOURCES = ("close", "read")  # what has both is an open file of some library
+_FILE_METHODS = ("close", "read")  # an object with both is an open file of some library
 
 
 def of(value: Any) -> str:
-    """The remedy for a value that cannot be stored: the end of an error's message."""
+    """The remedy for a value that cannot be stored."""
     kind = type(value)
     torch: Any = sys.modules.get("torch")
     numpy: Any = sys.modules.get("numpy")
@@ -205,8 +203,8 @@ def _plain(value: Any, kind: type) -> str | None:
 
 
 def _by_methods(value: Any, kind: type) -> str | None:
-    """The remedy for a value that follows a protocol of Python. The methods of its type are looked up, never called."""
-    if all(found(kind, name) is not None for name in _RESOURCES):
+    """The remedy for a value with the methods of a protocol, which are looked up but not called."""
+    if all(found(kind, name) is not None for name in _FILE_METHODS):
         return _FILE
     if found(kind, "__fspath__") is not None:
         return "store os.fspath(x), without its class"
@@ -223,18 +221,18 @@ def _object(value: Any, kind: type) -> str:
     function = _function(value, kind)
     if function is not None:
         return function
-    state, ways = class_types.state(value), []
-    if state is None or not kind.__flags__ & 1 << 9:  # of a class written in C, or derived from one
-        ways = [_iterable(value, kind), _fields(value, kind)]
+    state, remedies = class_types.state(value), []
+    if state is None or not kind.__flags__ & 1 << 9:  # a class written in C, or derived from one
+        remedies = [_iterable(value, kind), _fields(value, kind)]
     elif not _is_callable(value) or state:
-        chosen, culprit = _registered(value)
+        remedy, culprit = _registered(value)
         if culprit is not None:
-            at, inner = culprit
-            return f"its attribute {at} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
-        ways = [_iterable(value, kind), _fields(value, kind), chosen]
+            path, inner = culprit
+            return f"its attribute {path} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
+        remedies = [_iterable(value, kind), _fields(value, kind), remedy]
     if can_pickle(value):
-        ways.append(_PICKLE)
-    return ", or ".join(way for way in ways if way) or _BOTH_WAYS
+        remedies.append(_PICKLE)
+    return ", or ".join(filter(None, remedies)) or _BOTH_WAYS
 
 
 def _iterable(value: Any, kind: type) -> str | None:
@@ -249,12 +247,12 @@ def _iterable(value: Any, kind: type) -> str | None:
 
 
 def _fields(value: Any, kind: type) -> str | None:
-    """The advice to store the instance dictionary, where it is all that the value has and can be stored."""
+    """The advice to store the instance dictionary, if the value has no other state and the dictionary can be stored."""
     hidden = kind.__itemsize__ or kind.__basicsize__ > object.__basicsize__ + tuple.__itemsize__ * (
         (kind.__dictoffset__ != 0) + (kind.__weakrefoffset__ != 0)
     )
-    held = None if hidden else static_types.instance_dict(value)
-    return "store vars(x), without its class" if held and value_paths.find(held, "") is None else None
+    fields = None if hidden else static_types.instance_dict(value)
+    return "store vars(x), without its class" if fields and value_paths.find(fields, "") is None else None
 
 
 def _is_callable(value: Any) -> bool:
@@ -262,39 +260,39 @@ def _is_callable(value: Any) -> bool:
 
 
 def _function(value: Any, kind: type) -> str | None:
-    """The remedy for a function or class. A pickle holds the name that leads to it."""
+    """The remedy for a function or class. A pickle of it is its name."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
     elif ("functools", "_lru_cache_wrapper") in static_types.bases(kind):
-        held = static_types.instance_dict(value) or {}
-        module, name = held.get("__module__"), held.get("__qualname__")
+        attributes = static_types.instance_dict(value) or {}
+        module, name = attributes.get("__module__"), attributes.get("__qualname__")
     elif is_a(value, type):
         module, name = static_types.names(value)
     elif kind is types.MethodType:
         return "store its object and the name of the method"
     else:
         return None
-    there = vars(sys.modules[module]).get(name) if type(module) is str and module in sys.modules else None
-    if there is value:
+    global_value = vars(sys.modules[module]).get(name) if type(module) is str and module in sys.modules else None
+    if global_value is value:
         return _PICKLE
-    return "no name in a module leads to it; store a name for it, and look it up when the record is read"
+    return "it is not a global of a module; store a name for it, and look it up when the record is read"
 
 
 def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
-    """`(advice, None)` to register the class of a value and those of its attributes, or `(None, (path, type))` of an
-    attribute that cannot be stored. Each object is made anew, as reading makes it."""
-    wanted = {}
+    """`(advice, None)` to register the class of a value and the classes of its attributes, or `(None, (path, type))`
+    for an attribute that cannot be stored."""
+    kinds = {}
 
-    def attributes(one: Any, path: str) -> Iterator[tuple[str, Any]] | None:
-        state = class_types.state(one)
-        if state is None or class_types.refusal(one) is not None or one is not value and _is_callable(one):
+    def attributes(part: Any, path: str) -> Iterator[tuple[str, Any]] | None:
+        state = class_types.state(part)
+        if state is None or class_types.refusal(part) is not None or part is not value and _is_callable(part):
             return None
-        wanted[type(one)] = True
+        kinds[type(part)] = True
         return ((f"{path}.{name}" if path else name, item) for name, item in state.items())
 
     culprit = value_paths.find(value, "", attributes)
     if culprit is None:
-        more = "".join(f" and {full_name(kind)}" for kind in wanted if kind is not type(value))
+        more = "".join(f" and {full_name(kind)}" for kind in kinds if kind is not type(value))
         return f"recstore.register its class{more}", None
     if culprit[1] is not type(value):
         return None, culprit
@@ -302,8 +300,8 @@ def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
 
 
 def can_pickle(value: Any) -> bool:
-    """False where pickle surely refuses a value: its class leaves pickling to object, which cannot reach the state that
-    C code holds; or its class has no name that leads to it."""
+    """False if pickle certainly refuses a value: its class leaves pickling to object, which cannot reach state in C; or
+    its class is not a global of a module."""
     kind = type(value)
     if "<locals>" in static_types.names(kind)[1]:
         return False
@@ -312,6 +310,6 @@ def can_pickle(value: Any) -> bool:
         return True
     reduce = found(kind, "__reduce__")
     if type(reduce) is types.MethodDescriptorType and reduce.__name__ == "__reduce_cython__":
-        return False  # Cython makes it for classes without one, and then it raises for most
-    own = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
-    return own or class_types.state(value) is not None or _fields(value, kind) is not None
+        return False  # Cython adds it to classes without one; it raises for most
+    redefined = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
+    return redefined or class_types.state(value) is not None or _fields(value, kind) is not None

@@ -1,5 +1,5 @@
-"""Looks at values by their types alone, so that no code of theirs runs: no `__getattr__`, no property such as
-`__class__`, no method of a metaclass. What a value of another package says of itself may be wrong, slow or an error."""
+"""Inspects values through their types, so that none of their code runs: no `__getattr__`, no property such as
+`__class__`, no method of a metaclass. This code may be wrong, slow or raise an error."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _qualname_of: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 
 
 def is_a(value: object, cls: type | tuple[type, ...]) -> bool:
-    """As isinstance, which also asks the value for its `__class__`."""
+    """As isinstance, but without reading `__class__` of the value."""
     return issubclass(type(value), cls)
 
 
 def found(kind: type, name: str) -> Any:
-    """What the first class of a type's MRO has under a name; None if none has it, and for a method set to None."""
+    """The member of a name in the first class of a type's MRO that has one; None without one, or if it is None."""
     for base in _mro_of(kind):
         members = _members_of(base)
         if name in members:
@@ -31,7 +31,7 @@ def found(kind: type, name: str) -> Any:
 
 
 def is_own(kind: type, name: str, base: type) -> bool:
-    """Whether a subclass of `base` puts another member in the place of base's."""
+    """Whether a subclass of `base` redefines a member."""
     return found(kind, name) is not found(base, name)
 
 
@@ -57,12 +57,12 @@ def bases(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def dict_getter(kind: type) -> Callable[[Any], dict[str, Any]] | None:
-    """The function that gives the instance dictionary of a type's values, even if the type redefines `__dict__`; None
-    for values without one."""
+    """The function that returns the instance dictionary of a type's values, even if the type redefines `__dict__`; None
+    if they have none."""
     for base in _mro_of(kind):
-        own = _members_of(base).get("__dict__")
-        if type(own) in (GetSetDescriptorType, MemberDescriptorType):
-            return own.__get__  # type: ignore[no-any-return, union-attr]
+        member = _members_of(base).get("__dict__")
+        if type(member) in (GetSetDescriptorType, MemberDescriptorType):
+            return member.__get__  # type: ignore[no-any-return, union-attr]
     return None
 
 
@@ -73,9 +73,9 @@ def instance_dict(value: object) -> dict[str, Any] | None:
 
 
 def and_attributes(value: object) -> str:
-    """The end of a remedy: the names of the attributes that it leaves out."""
-    held = [at for at in instance_dict(value) or () if type(at) is str]
-    if not held:
+    """The end of a remedy that loses the attributes of a value: their names."""
+    names = [name for name in instance_dict(value) or () if type(name) is str]
+    if not names:
         return ""
-    more = f" and {len(held) - 5} more" if len(held) > 5 else ""
-    return f" and its {'attribute' if len(held) == 1 else 'attributes'} {', '.join(held[:5])}{more}"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f" and its {'attribute' if len(names) == 1 else 'attributes'} {', '.join(names[:5])}{more}"

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, TypeAlias
 
-    # The place of the container around it, and the key in it; for a record None and its number.
+    # The place of the surrounding container, and the key in it; for a record None and its number.
     Place: TypeAlias = tuple[Any, Any]
 
 _RECSTORE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
-_INSTALLED = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"  # these may stand within _PYTHON
+_INSTALLED = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"  # may be folders within _PYTHON
 
-_told: set[tuple[str, int]] = set()  # (file, line) of each write that was told
+_reported: set[tuple[str, int]] = set()  # (file, line) of each write with a warning
 _OPERATORS = {
     "__setitem__": "[...] = ...", "__delitem__": "del ...[...]", "__iadd__": "+=", "__imul__": "*=", "__ior__": "|=",
     "__iand__": "&=", "__isub__": "-=", "__ixor__": "^=",
@@ -34,8 +34,8 @@ _OPERATORS = {
 
 
 class _Type(type):
-    """Their metaclass. Each type equals its builtin one, for libraries that ask ``type(x) == list`` and for those that
-    look functions up by type; ``type(x) is list`` cannot be helped."""
+    """Their metaclass. Each type equals its builtin type, for libraries that compare ``type(x) == list`` or look up
+    functions by type. ``type(x) is list`` remains false."""
 
     def __eq__(cls, other: object) -> bool:
         return cls is other or other is cls.__dict__.get("_builtin")
@@ -45,8 +45,7 @@ class _Type(type):
 
 
 class _Watched:
-    """The common base of the types. `_place` is `(place of the container around it, key in it)`; for the record itself
-    `(None, its number)`. An object without a `_place` is the program's own."""
+    """The common base of the types. `_place` is a Place. An object without a `_place` belongs to the program."""
 
     __slots__ = ()
 
@@ -85,13 +84,13 @@ def _warning(builtin: type, name: str) -> Callable[..., Any]:
 
 def _watched_type(name: str, builtin: type, writing: str) -> type:
     """A subclass of a builtin type whose methods named in `writing` warn."""
-    members: dict[str, Any] = {one: _warning(builtin, one) for one in writing.split()}
+    members: dict[str, Any] = {method: _warning(builtin, method) for method in writing.split()}
     slots = ("_place",) if builtin.__weakrefoffset__ else ("_place", "__weakref__")
     members |= {"__slots__": slots, "__module__": __name__, "_builtin": builtin}
-    made = _Type(name, (_Watched, builtin), members)
-    made.__doc__ = f"A {builtin.__name__} of a record that was read, under RECSTORE_STRICT=1."
-    native.add_strict_type(made, builtin)
-    return made
+    watched_type = _Type(name, (_Watched, builtin), members)
+    watched_type.__doc__ = f"A {builtin.__name__} of a record that was read, under RECSTORE_STRICT=1."
+    native.add_strict_type(watched_type, builtin)
+    return watched_type
 
 
 StrictDict = _watched_type(
@@ -115,12 +114,11 @@ StrictBytearray = _watched_type(
 )
 
 
-# ---- Making them ----
+# ---- Conversion ----
 
 
 def watched(value: Any, parent: Place | None, key: object) -> Any:
-    """The value with all dicts, lists, sets and bytearrays in it replaced, in tuples too. `parent` and `key` make its
-    place."""
+    """The value with its dicts, lists, sets and bytearrays replaced, in tuples too. Its place is `(parent, key)`."""
     make = _MAKERS.get(type(value))
     return value if make is None else make(value, (parent, key))
 
@@ -138,7 +136,7 @@ def _dict(value: Any, place: Place) -> Any:
 
 def _list(value: Any, place: Place) -> Any:
     out: Any = list.__new__(StrictList)
-    plain = _kinds.isdisjoint(map(type, value))  # as most long lists are: lists of numbers
+    plain = _kinds.isdisjoint(map(type, value))  # most long lists are lists of numbers
     list.extend(out, value if plain else [watched(item, place, i) for i, item in enumerate(value)])
     out._place = place
     return out
@@ -180,13 +178,13 @@ _fill, _set_item = dict.update, dict.__setitem__
 
 
 def _warn_of_write(container: Any, method: str) -> None:
-    """Warns that a container is about to be changed; once for each line of the program."""
+    """Warns that a container is about to be changed, once for each line of the program."""
     place = getattr(container, "_place", None)
     if place is None:
         return
     frame = _line_of_program()
-    where = frame.f_code.co_filename, frame.f_lineno
-    if where in _told:
+    line = frame.f_code.co_filename, frame.f_lineno
+    if line in _reported:
         return
     kind = type(container)._builtin.__name__
     own = f"record = {kind}(record)" if place[0] is None else "record = copy.deepcopy(record)"
@@ -196,7 +194,7 @@ def _warn_of_write(container: Any, method: str) -> None:
         f"records write x = x.map(fn); to change your own copy, make it first: {own}",
         frame,
     )
-    _told.add(where)
+    _reported.add(line)
 
 
 def _name(place: Place) -> str:
@@ -219,7 +217,7 @@ def warn_of_many(n_records: int) -> None:
 
 
 def check_all(records: native.Records[Any], method: str) -> None:
-    """Warns where `method` makes objects of more than half of a large store."""
+    """Warns if `method` makes objects of more than half of a large store."""
     for segment, _ in records.selection.known_leaves():
         if segment.sample is not None and 2 * len(records) > segment.records:
             _warn(
@@ -237,7 +235,7 @@ _INSTEAD = (
 
 
 def _line_of_program() -> FrameType:
-    """The frame of the line of the program: the innermost one that is neither of recstore nor of Python's library."""
+    """The innermost frame outside recstore and Python's library."""
     innermost = sys._getframe(1)
     frame: FrameType | None = innermost
     while frame is not None:

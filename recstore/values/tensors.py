@@ -31,7 +31,7 @@ _BITS = {
 
 
 def describe(value: Any) -> tuple[int, str | None, Any] | None:
-    """`(code, EXTRA, payload)` of a plain dense CPU tensor; None for others, for which `refusal` has the reason."""
+    """`(code, EXTRA, payload)` of a plain dense CPU tensor; None for others, whose reason `refusal` has."""
     if refusal(value) is not None:
         return None
     value = value.resolve_conj().resolve_neg()
@@ -45,8 +45,8 @@ def describe(value: Any) -> tuple[int, str | None, Any] | None:
 
 
 def bare(value: Any) -> Any:
-    """A torch.Tensor over the memory of a tensor, which is `value` itself unless it is of a subclass. None for a class
-    that redefines what its memory is. It runs no code of the class."""
+    """A plain torch.Tensor over the memory of a tensor, without running code of its class. None for a class that
+    redefines its memory."""
     torch = sys.modules["torch"]
     if type(value) is torch.Tensor:
         return value
@@ -63,7 +63,7 @@ def gradient_of(value: Any) -> tuple[bool, bool]:
 
 
 def has_memory(tensor: Any) -> bool:
-    """Whether a plain tensor is an array in main memory that is not empty."""
+    """Whether a plain tensor is a nonempty array in main memory."""
     torch = sys.modules["torch"]
     if tensor.is_nested or tensor.layout is not torch.strided or tensor.device.type != "cpu":
         return False
@@ -71,28 +71,29 @@ def has_memory(tensor: Any) -> bool:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """The attributes of a tensor beside its data, by name."""
+    """The attributes of a tensor by name, without its data."""
     state = dict(object.__getattribute__(value, "__dict__"))
     for name, member in _members(type(value)).items():
         try:
             state[name] = member.__get__(value)
         except AttributeError:
-            continue  # a slot that was never set
+            continue  # an unset slot
     return state
 
 
 def of_class(tensor: Any, cls: type, state: dict[str, Any]) -> Any:
-    """A tensor of the class over the memory of a plain tensor, with these attributes. It runs no code of the class."""
+    """A tensor of a class over the memory of a plain tensor, with these attributes, without running code of the
+    class."""
     torch = sys.modules["torch"]
     if cls is not torch.Tensor:
         with torch._C.DisableTorchFunctionSubclass():
             tensor = tensor.as_subclass(cls)
     members = _members(cls)
-    for name, held in state.items():
+    for name, value in state.items():
         if name in members:
-            members[name].__set__(tensor, held)
+            members[name].__set__(tensor, value)
         else:
-            object.__getattribute__(tensor, "__dict__")[name] = held
+            object.__getattribute__(tensor, "__dict__")[name] = value
     return tensor
 
 
@@ -112,7 +113,7 @@ def parts(value: Any) -> tuple[Any, dict[str, Any]] | None:
 
 
 def made_of(cls: type, payload: Any) -> Any:
-    """The tensor of a subclass from its parts."""
+    """The tensor of a subclass from its `parts`."""
     if type(payload) is not tuple or len(payload) != 2 or type(payload[1]) is not dict:
         raise CorruptError(f"a tensor of a class made of {an(type(payload).__name__)}")
     if type(payload[0]) is not sys.modules["torch"].Tensor or not all(type(name) is str for name in payload[1]):
@@ -121,14 +122,14 @@ def made_of(cls: type, payload: Any) -> Any:
 
 
 def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
-    """The advice for a tensor that cannot be stored, code in which it is `x`; None for one that can. The caller may
-    keep the attributes that a plain tensor was given."""
+    """The remedy for a tensor that cannot be stored, code in which it is `x`; None for a tensor that can be stored.
+    With `keeps_attributes`, attributes of a plain tensor are no reason."""
     torch = sys.modules["torch"]
     kind = type(value)
     if kind is torch.Tensor and not keeps_attributes and static_types.instance_dict(value):
         return "it has attributes of its own; store (x.detach(), vars(x))"
     value = bare(value)
-    if value is None:  # it may have no elements of its own
+    if value is None:
         return "store the tensors that it is made of, or recstore.register its class with encode= and decode="
     steps, lost = "", []
     if value.requires_grad or issubclass(kind, torch.nn.Parameter):
@@ -157,8 +158,8 @@ def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
 
 
 def check(payload: Any) -> object:
-    """Checks a payload, for the deep check. The result stands for the tensor: like a tensor it can be a dict key and
-    equals nothing else."""
+    """Checks a payload. Returns a placeholder for the tensor, which like a tensor can be a dict key and equals nothing
+    else."""
     if type(payload) is not np.ndarray:
         raise CorruptError(f"a tensor made of {an(type(payload).__name__)}")
     return object()

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 
 def explain(value: Any, depth: int, pickled: bool = False) -> EncodeError:
-    """The EncodeError for the first value within `value` that cannot be stored. With `pickled`, it is the first that
-    cannot be pickled either."""
+    """The EncodeError for the first value within `value` that cannot be stored or, with `pickled`, that can be neither
+    stored nor pickled."""
     path, culprit = value_paths.first_bad(value, "$", depth, set(), _pickled if pickled else None)
     path = _shortened(path)
     if culprit is TOO_DEEP:
-        levels = f"({depth + 1} levels)"
-        return EncodeError(f"{path} {levels}: nested deeper than {depth} containers; flatten the record")
+        return EncodeError(f"{path} ({depth + 1} levels): nested deeper than {depth} containers; flatten the record")
     if culprit is CYCLE:
         return EncodeError(f"{path}: the value contains itself; records must be trees")
     if culprit is None:
@@ -39,7 +38,7 @@ def _shortened(path: str) -> str:
     if len(path) <= 120:
         return path
     head = max(path.rfind("[", 0, 40), path.rfind(".", 0, 40))
-    tail = min((at for at in (path.find("[", -20), path.find(".", -20)) if at >= 0), default=0)
+    tail = min((i for i in (path.find("[", -20), path.find(".", -20)) if i >= 0), default=0)
     return f"{path[:head]}...{path[tail:]}" if 0 < head < tail else path
 
 
@@ -48,12 +47,12 @@ def refused(value: Any, reason: str) -> EncodeError:
     path, key = _find_key(value, "$", False)
     if key is None:
         return EncodeError(reason)
-    what = f"cannot store {full_name(type(key))} as a dict key"
-    return EncodeError(f"{path}: {what}: it holds a dict; let it hold a tuple of pairs")
+    name = full_name(type(key))
+    return EncodeError(f"{path}: cannot store {name} as a dict key: it holds a dict; use a tuple of pairs instead")
 
 
 def _find_key(value: Any, path: str, within: Any) -> tuple[str, Any]:
-    """`(path, key)` of the first dict key that holds a dict. `within` is the key that is being searched, or False."""
+    """`(path, key)` of the first dict key that holds a dict. `within` is the key being searched, or False."""
     if within is not False and is_a(value, dict):
         return path, within
     children = value_paths.children_of(value, path)
@@ -63,16 +62,16 @@ def _find_key(value: Any, path: str, within: Any) -> tuple[str, Any]:
             return path, None
         children = value_paths.parts_of(*described, path)
     is_dict = is_a(value, dict)
-    for i, (at, child) in enumerate(children):
+    for i, (child_path, child) in enumerate(children):
         inside = child if is_dict and i % 2 == 0 and within is False else within
-        found = _find_key(child, at, inside)
-        if found[1] is not None:
-            return (at, found[1]) if inside is not within else found
+        match = _find_key(child, child_path, inside)
+        if match[1] is not None:
+            return (child_path, match[1]) if inside is not within else match
     return path, None
 
 
 def _pickled(value: Any, path: str) -> tuple[()] | None:
-    """An empty tuple for a value that can be pickled, which has no parts then; else None."""
+    """An empty tuple of parts for a value that can be pickled; else None."""
     try:
         ext_types.pickled(value)
     except Exception:

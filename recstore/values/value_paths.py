@@ -1,4 +1,4 @@
-"""Walks the values within a record in the order of encoding, with the path of each: for the messages of errors."""
+"""Walks the values within a record in the order of encoding, with their paths, for error messages."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def first_bad(
 ) -> tuple[str, Any]:
     """`(path, culprit)` of the first unsupported value, in the order of encoding; `(path, None)` if there is none.
 
-    `attributes` is a function that gives the `(path, part)` pairs of an unsupported object: none of them for one that
-    is stored after all, and None for one that is not.
+    `attributes` is a function that gives the `(path, part)` pairs of an object that `describe` does not know: an empty
+    iterable if the object can be stored, None if it cannot.
     """
     if type(value) in LEAVES or is_storable_array(value):
         return path, None
-    # The test is on the value, not on its payload, because each description makes a new payload.
+    # The id of the value, not of its payload, because each description makes a new payload.
     if id(value) in above:
         return path, CYCLE
     children = children_of(value, path)
@@ -53,23 +53,23 @@ def first_bad(
     if depth == 0:
         return path, TOO_DEEP
     above.add(id(value))
-    for at, child in children:
-        found = first_bad(child, at, depth - 1, above, attributes)
-        if found[1] is not None:
-            return found
+    for child_path, child in children:
+        bad = first_bad(child, child_path, depth - 1, above, attributes)
+        if bad[1] is not None:
+            return bad
     above.discard(id(value))
     return path, None
 
 
 def find(value: Any, path: str, attributes: Attributes | None = None) -> tuple[str, type] | None:
-    """`(path, type)` of the first value that cannot be stored, or None; `attributes` as of first_bad."""
-    found = first_bad(value, path, 200, set(), attributes)
-    return None if found[1] is None else (found[0], type(found[1]))
+    """`(path, type)` of the first value that cannot be stored, or None; `attributes` as for first_bad."""
+    where, culprit = first_bad(value, path, 200, set(), attributes)
+    return None if culprit is None else (where, type(culprit))
 
 
 def children_of(value: Any, path: str) -> Iterable[Part] | None:
     """The `(path, child)` pairs of a basic container; None for other values."""
-    if type(value) in (dict,):  # equal or the same: see strict.py
+    if type(value) in (dict,):  # `in` compares by ==, to which a type of strict.py is dict
         return _entries(value, path)
     return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
 
@@ -108,7 +108,7 @@ def _text(value: Any, depth: int) -> str:
         items = ", ".join(shown(item, depth + 1) for item in value[:20])
         return f"({items}{',' if len(value) == 1 else ''})"
     if kind is int and value.bit_length() > 400:
-        return "<int>"  # one too long for the interpreter to write in decimal
+        return "<int>"  # too long for decimal digits
     known = kind in LEAVES or kind is complex or full_name(kind) in _WITH_REPR and ext_types.is_known(kind)
     numpy: Any = sys.modules.get("numpy")
     if known or hasattr(numpy, "generic") and is_a(value, numpy.generic) and kind.__module__ == "numpy":

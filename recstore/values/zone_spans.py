@@ -1,4 +1,4 @@
-"""The offsets of time zones around a time. The core asks for them when it makes datetimes of Arrow timestamps."""
+"""The offsets of time zones around a time, for the core's conversion of Arrow timestamps to datetimes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     Span: TypeAlias = tuple[int, int, int, int]  # begin, end, offset, fold
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of UTC from 1970 to the first and last one of datetime
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # the range of datetime, in seconds from 1970, UTC
 _DAY = 86_400
-_DAYS = 64  # in one answer: enough that most timestamps lie in a few answers
+_DAYS = 64  # in one result, so that a few results cover most timestamps
 
 
 def zone_spans(name: str, utc_s: int) -> tuple[Span, ...]:
-    """The spans of the days around a time: a tuple of `(begin, end, offset, fold)`, in seconds. `end` is not part of
-    the span. `utc_s` counts from 1970, in UTC.
+    """The spans of the days around a time: a tuple of `(begin, end, offset, fold)`, in seconds; `end` is exclusive.
+    `utc_s` counts from 1970, in UTC.
 
     Raises InputError for a zone that this system does not know.
     """
@@ -45,13 +45,14 @@ def _zone(name: str) -> tzinfo:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise InputError(
-            f"this system knows no time zone {name!r:.80}: pip install tzdata, or cast the column to another zone"
+            f"this system does not know the time zone {name!r:.80}: pip install tzdata, or cast the column to another "
+            "zone"
         ) from None
 
 
 def _add_day(spans: list[tuple[int, int, tuple[int, int]]], zone: tzinfo, begin: int) -> None:
-    """Appends the spans of one day. The offset changes at whole seconds, and no zone changes it and changes it back
-    within a day: so a day that ends as it begins is one span, and bisection finds each change of another day."""
+    """Appends the spans of one day. An offset changes at whole seconds, and never back within a day: so a day that ends
+    as it begins is one span, and bisection finds each change in the other days."""
     end = begin + _DAY
     while begin < end:
         state, low, high = _state(zone, begin), begin, end
@@ -67,8 +68,8 @@ def _add_day(spans: list[tuple[int, int, tuple[int, int]]], zone: tzinfo, begin:
 
 
 def _state(zone: tzinfo, utc_s: int) -> tuple[int, int]:
-    """`(offset, fold)` at a time. A day at either end of the years that datetime has, local times may lie outside: the
-    offset of the day beside it holds."""
+    """`(offset, fold)` at a time. The first and last day of datetime have the offset of the day beside them, because
+    their local times may be out of range."""
     utc_s = min(max(utc_s, _FIRST + _DAY), _LAST - _DAY)
     local = (_EPOCH + timedelta(seconds=utc_s)).astimezone(zone)
     offset: Any = local.utcoffset()

@@ -46,7 +46,7 @@ def test_a_zone_that_no_system_knows_is_said_as_for_a_sound_store(tmp_path):
     path.write_bytes(data)
     with (
         recstore.open(path) as x,
-        pytest.raises(recstore.Error, match="this system knows no time zone 'Europe/Beslin'"),
+        pytest.raises(recstore.Error, match="this system does not know the time zone 'Europe/Beslin'"),
     ):
         x[0]
     surface.read_all(path, random.Random(1))

@@ -274,7 +274,7 @@ def infos(folder):
     info = x.info(fields=True)
     for one in (info, mapping().info(), x[:4].info()):
         str(one), repr(one), every_attribute(one)
-    info.measured(), mapping().info().sections, str(info.indexes)
+    mapping().info().sections, str(info.indexes)
     for one in (*info.fields, *info.indexes, *info.tables, *info.trees):
         str(one), every_attribute(one)
     for one in info.tables:

@@ -1,4 +1,4 @@
-"""The number of cores: affinity, and quotas of control groups below a folder that stands for the system's root."""
+"""The number of cores: affinity, and quotas of control groups below a folder in place of the system's root."""
 
 import os
 
@@ -34,7 +34,7 @@ def test_affinity_alone(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, wanted",
+    "text, expected",
     [
         ("max 100000\n", 64),
         ("150000 100000\n", 2),
@@ -46,9 +46,9 @@ def test_affinity_alone(monkeypatch, tmp_path):
         ("", 64),
     ],
 )
-def test_cgroup_v2(many, tmp_path, text, wanted):
+def test_cgroup_v2(many, tmp_path, text, expected):
     root = system(tmp_path, "0::/job\n", V2, {"sys/fs/cgroup/job/cpu.max": text})
-    assert cores.available(root) == wanted
+    assert cores.available(root) == expected
 
 
 def test_the_smallest_quota_of_all_ancestors(many, tmp_path):
@@ -72,7 +72,7 @@ def test_cgroup_v1(many, tmp_path):
     assert cores.available(system(tmp_path, group, V1, files)) == 3
 
 
-def test_a_container_that_sees_only_its_part(many, tmp_path):
+def test_a_container_with_only_its_own_group_mounted(many, tmp_path):
     mounts = "30 24 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
     root = system(tmp_path, "0::/docker/abc\n", mounts, {"sys/fs/cgroup/cpu.max": "200000 100000\n"})
     assert cores.available(root) == 2

@@ -1,4 +1,4 @@
-"""Derived fingerprints: the changes of a function that change them, and the values for which there is none."""
+"""Derived fingerprints: the changes of a function that change them, and the values without a fingerprint."""
 
 import enum
 import functools
@@ -11,17 +11,10 @@ import sys
 import threading
 
 import pytest
+from fingerprinted import fingerprint
 
 import recstore
 from recstore.building.fingerprints import derive, full
-
-
-def compiled(source, name="build"):
-    """The function of this name that the source makes."""
-    scope = {"__name__": "somewhere"}
-    exec(compile(source, "somewhere.py", "exec"), scope)
-    return scope[name]
-
 
 SAME = [
     ("def build():\n    return [1]", "# a comment\n\n\ndef build():\n    # another\n    return [1]"),
@@ -50,12 +43,12 @@ DIFFERENT = [
 
 @pytest.mark.parametrize("one, other", SAME)
 def test_same(one, other):
-    assert derive(compiled(one)) == derive(compiled(other))
+    assert fingerprint(one) == fingerprint(other)
 
 
 @pytest.mark.parametrize("one, other", DIFFERENT)
 def test_different(one, other):
-    assert derive(compiled(one)) != derive(compiled(other))
+    assert fingerprint(one) != fingerprint(other)
 
 
 class Color(enum.Enum):
@@ -63,7 +56,7 @@ class Color(enum.Enum):
     BLUE = 2
 
 
-def given(*args, **kwargs):
+def build(*args, **kwargs):
     return args, kwargs
 
 
@@ -75,11 +68,10 @@ VALUES = [
 
 
 def test_all_values_differ():
-    found = [derive(functools.partial(given, value)) for value in VALUES] + [
-        derive(functools.partial(given, x=value)) for value in VALUES
-    ]
-    assert len(set(found)) == len(found)
-    assert found[: len(VALUES)] == [derive(functools.partial(given, value)) for value in VALUES]
+    positional = [derive(functools.partial(build, value)) for value in VALUES]
+    by_name = [derive(functools.partial(build, x=value)) for value in VALUES]
+    assert len({*positional, *by_name}) == 2 * len(VALUES)
+    assert positional == [derive(functools.partial(build, value)) for value in VALUES]
 
 
 def test_methods_partials_and_wrappers():
@@ -92,7 +84,7 @@ def test_methods_partials_and_wrappers():
             return 2
 
     assert derive(Reader().read) == derive(Reader().read) != derive(Slow().read)
-    assert derive(functools.partial(given, 1)) != derive(functools.partial(functools.partial(given), 2))
+    assert derive(functools.partial(build, 1)) != derive(functools.partial(functools.partial(build), 2))
     assert derive(functools.lru_cache(lambda: 1)) != derive(functools.lru_cache(lambda: 2))
     assert derive("a,b".split) != derive("a;b".split)
 
@@ -124,19 +116,19 @@ def test_no_fingerprint():
     lock = threading.Lock()
     cases = {
         r"the variable lock, which <lambda>\(\) uses, is a _thread.lock": lambda: lock,
-        r"build.args\[0\] is an _io.StringIO": functools.partial(given, io.StringIO()),
-        r"build.keywords\['x'\]\[1\] is a generator": functools.partial(given, x=[1, (i for i in ())]),
+        r"build.args\[0\] is an _io.StringIO": functools.partial(build, io.StringIO()),
+        r"build.keywords\['x'\]\[1\] is a generator": functools.partial(build, x=[1, (i for i in ())]),
         r"the default values\[0\], which <lambda>\(\) uses, is an _io.StringIO": (lambda x=io.StringIO(): x),
-        "is a RecordList of recstore": functools.partial(given, recstore.RecordList([1])),
+        "is a RecordList of recstore": functools.partial(build, recstore.RecordList([1])),
     }
-    for text, build in cases.items():
+    for text, function in cases.items():
         with pytest.raises(TypeError, match=f"no fingerprint can be derived: .*{text}.*; give fingerprint="):
-            derive(build)
+            derive(function)
     deep = []
     for _ in range(100):
         deep = [deep]
     with pytest.raises(TypeError, match="nests too deeply"):
-        derive(functools.partial(given, deep))
+        derive(functools.partial(build, deep))
 
 
 def test_empty_cell():
@@ -144,9 +136,9 @@ def test_empty_cell():
         def build():
             return later
 
-        found = derive(build)
+        before = derive(build)
         later = 1
-        assert derive(build) != found
+        assert derive(build) != before
         return later
 
     outer()
@@ -156,27 +148,27 @@ def test_files(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_text("1")
     two.write_text("2")
-    found = full(given, "v1", [one, two])
-    assert found.startswith("v1+") and found == full(given, "v1", [str(one), os.fsencode(two)]) != full(
-        given, "v1", [two, one]
-    )
-    assert full(given, "v1", one) == full(given, "v1", [one]) != found
+
+    def of(*files):
+        return full(build, "v1", files)
+
+    both = of(one, two)
+    assert both.startswith("v1+") and both == of(str(one), os.fsencode(two)) != of(two, one)
+    assert full(build, "v1", one) == of(one) != both
     os.utime(one, (1, 1))
-    assert full(given, "v1", [one, two]) != found
-    found = full(given, "v1", [one])
+    assert of(one, two) != both
+    before = of(one)
     one.rename(tmp_path / "old")
     (tmp_path / "new").write_text("1")
     os.utime(tmp_path / "new", (1, 1))
     (tmp_path / "new").rename(one)
-    assert full(given, "v1", [one]) != found  # another inode
-    with pytest.raises(FileNotFoundError):
-        full(given, "v1", [tmp_path / "missing"])
+    assert of(one) != before  # another inode
+    pytest.raises(FileNotFoundError, lambda: of(tmp_path / "missing"))
 
 
-@pytest.mark.parametrize("bad", ["", "a\0b", "\ud800"], ids=ascii)
-def test_given_ones_that_are_none(bad):
-    with pytest.raises(ValueError):
-        full(given, bad)
+@pytest.mark.parametrize("text", ["", "a\0b", "\ud800"], ids=ascii)
+def test_invalid_fingerprints(text):
+    pytest.raises(ValueError, lambda: full(build, text))
 
 
 CODE = """
@@ -223,7 +215,7 @@ if __name__ == "__main__":
 """
 
 
-def told(script, *arguments, **environment):
+def printed(script, *arguments, **environment):
     out = subprocess.run(
         [sys.executable, script, *arguments],
         capture_output=True,
@@ -238,8 +230,8 @@ def told(script, *arguments, **environment):
 def test_same_in_every_process(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(CODE)
-    found = told(script) + told(script, "--rank", "1", PYTHONHASHSEED="2") + told(script, PYTHONHASHSEED="3")
-    assert [name for _, name in found] == ["__main__", "__main__", "__mp_main__", "__mp_main__"] * 3
-    assert len({one for one, _ in found}) == 1
-    other = told(script, "--split", "val")
-    assert len({one for one, _ in other}) == 1 and other[0] != found[0]
+    same = [*printed(script), *printed(script, "--rank", "1", PYTHONHASHSEED="2"), *printed(script, PYTHONHASHSEED="3")]
+    assert [name for _, name in same] == ["__main__", "__main__", "__mp_main__", "__mp_main__"] * 3
+    assert len({text for text, _ in same}) == 1
+    other = printed(script, "--split", "val")
+    assert len({text for text, _ in other}) == 1 and other[0] != same[0]

@@ -1,4 +1,4 @@
-"""Derived fingerprints: the names that code reads, and the code that belongs to a value."""
+"""Derived fingerprints: the names that code reads, and the code of values."""
 
 import dis
 import enum
@@ -8,6 +8,7 @@ import types
 import typing
 
 import pytest
+from fingerprinted import fingerprint
 
 from recstore.building import code_names, hashed_values
 from recstore.building.fingerprints import derive
@@ -27,18 +28,18 @@ class Rows:
         return out
 
 
-def rows(given, n):
-    return [given.seed] * n
+def rows(self, n):
+    return [self.seed] * n
 
 
-def test_a_method_that_hands_on_its_object_counts_all_of_it():
-    """The fault, with Python 3.13: the data of an object with another seed."""
+def test_a_method_that_passes_its_object_counts_all_of_it():
+    """The fault, with Python 3.13: a program got the data of an object with another seed."""
     assert derive(Rows(1, 2).whole) != derive(Rows(1, 3).whole)
     assert derive(Rows(1, 2).in_loop) == derive(Rows(1, 3).in_loop) != derive(Rows(2, 2).in_loop)
 
 
-def test_annotations_count_for_nothing():
-    """From Python 3.14 on a class has a function that makes them and holds what no fingerprint can be of."""
+def test_annotations_do_not_count():
+    """From Python 3.14 on a class has a function that makes them, whose values may have no fingerprint."""
 
     class Samples:
         n: int
@@ -81,25 +82,23 @@ def test_superinstructions_count_as_their_single_instructions(monkeypatch, kind,
     assert code_names.read_by((lambda self: None).__code__, "self") == {(code_names.FIRST, "self"): chains}
 
 
-def made(value):
-    scope = {"__name__": "somewhere", "x": value}
-    exec("def build(): return x", scope)
-    return derive(scope["build"])
+def of(value):
+    return fingerprint("def build(): return x", x=value)
 
 
 def test_large_ints_have_a_fingerprint():
     """The fault: ValueError for more than 4,300 digits."""
     large = 1 << 20_000
     for make in (int, range, slice, lambda n: [[n]], lambda n: {n: [n]}, lambda n: {n}):
-        assert made(make(large)) != made(make(large + 1)), make
+        assert of(make(large)) != of(make(large + 1)), make
     with pytest.raises(TypeError, match="the global x\\[...\\], which build\\(\\) uses"):
-        made({large: threading.Lock()})
+        of({large: threading.Lock()})
 
 
 def test_sets_of_plain_values():
-    assert made({"a", "b", 1, None, True + 1, b"a"}) == made({b"a", 2, None, 1, "b", "a"})
+    assert of({"a", "b", 1, None, True + 1, b"a"}) == of({b"a", 2, None, 1, "b", "a"})
     values = [set(), {"1"}, {1}, {b"1"}, {None}, {True}, {1, "1"}, {1, b"1"}, {1.0}, {"1", "2"}, {(1,)}, frozenset({1})]
-    assert len({made(value) for value in values}) == len(values)
+    assert len({of(value) for value in values}) == len(values)
 
 
 def test_a_set_of_plain_values_needs_no_hash_per_member(monkeypatch):
@@ -121,8 +120,8 @@ def test_the_arguments_of_types_count():
     class One:
         n = 1
 
-    assert made(typing.Annotated[int, object()]) == made(typing.Annotated[int, object()])
-    # The older spellings are types of their own, so they stand here on purpose.
+    assert of(typing.Annotated[int, object()]) == of(typing.Annotated[int, object()])
+    # The older spellings are distinct types.
     kinds = [
         typing.Annotated[int, 1],
         typing.Annotated[int, 2],
@@ -139,22 +138,16 @@ def test_the_arguments_of_types_count():
         int | bytes,
         int | list,
     ]
-    assert len({made(kind) for kind in kinds}) == len(kinds)
+    assert len({of(kind) for kind in kinds}) == len(kinds)
     with pytest.raises(TypeError, match="no fingerprint can be derived: the global x"):
-        made(typing.Annotated[int, threading.Lock()])
+        of(typing.Annotated[int, threading.Lock()])
 
 
 def test_flags_together():
     class Option(enum.Flag):
         A, B, C = 1, 2, 4
 
-    assert made(Option.A | Option.B) != made(Option.A | Option.C)
-
-
-def compiled(source, **scope):
-    scope = {"__name__": "somewhere", "functools": functools, **scope}
-    exec(source, scope)
-    return scope["build"]
+    assert of(Option.A | Option.B) != of(Option.A | Option.C)
 
 
 CODE = {
@@ -202,37 +195,36 @@ def build(): return read(f)
 
 
 @pytest.mark.parametrize("source", CODE.values(), ids=CODE)
-def test_code_that_belongs_to_a_value_counts(source):
+def test_the_code_of_a_value_counts(source):
     """The fault: none of this counted."""
-    one, same, other = (derive(compiled(source.replace("{0}", n))) for n in ("1", "1", "2"))
+    one, same, other = (fingerprint(source.replace("{0}", n), functools=functools) for n in ("1", "1", "2"))
     assert one == same != other
 
 
 class Proxy:
-    """A lazy proxy, as web frameworks have them."""
+    """A lazy proxy, as in web frameworks."""
 
-    __slots__ = ("made",)
+    __slots__ = ("value",)
 
     def __getattribute__(self, name):
         raise AssertionError("a method of the program ran")
 
-    __class__ = property(lambda self: self.made())
-    __dict__ = property(lambda self: self.made())
+    __class__ = property(lambda self: self.value())
+    __dict__ = property(lambda self: self.value())
 
 
 class Hidden(Proxy):
-    __module__ = property(lambda self: self.made())
+    __module__ = property(lambda self: self.value())
 
 
 @pytest.mark.parametrize("source", ["x", "x.n", "x[0]", "[x.n.m]"])
 def test_no_method_of_a_lazy_proxy_runs(monkeypatch, source):
     """The fault: isinstance() reads `__class__`, which ran the program's code."""
     one, other = Proxy(), Proxy()
-    Proxy.made.__set__(one, 1), Proxy.made.__set__(other, 2)
+    Proxy.value.__set__(one, 1), Proxy.value.__set__(other, 2)
     source = f"def build(): return {source}"
-    assert derive(compiled(source, x=one)) != derive(compiled(source, x=other))
+    assert fingerprint(source, x=one) != fingerprint(source, x=other)
     with pytest.raises(TypeError, match="no fingerprint can be derived: the global x"):
-        derive(compiled(source, x=Hidden()))
-    # An object of an installed package, too.
-    monkeypatch.setattr(Proxy, "__module__", "json")
-    assert derive(compiled(source, x=one)) != derive(compiled(source, x=other))
+        fingerprint(source, x=Hidden())
+    monkeypatch.setattr(Proxy, "__module__", "json")  # of an installed package
+    assert fingerprint(source, x=one) != fingerprint(source, x=other)

@@ -1,4 +1,4 @@
-"""Derived fingerprints take in the globals that a build reads and the functions that it calls."""
+"""Derived fingerprints cover the globals that a build reads and the functions that it calls."""
 
 import argparse
 import collections
@@ -10,25 +10,13 @@ import sys
 import types
 
 import pytest
+from fingerprinted import compiled, fingerprint
 
 import recstore
 from recstore.building import hashed_values
 from recstore.building.fingerprints import derive
 
 FILE = open(os.devnull, encoding="utf-8")
-
-
-def compiled(source, **scope):
-    """The function `build` that the source makes, with these globals."""
-    scope = {"__name__": "somewhere", **scope}
-    exec(compile(source, "somewhere.py", "exec"), scope)
-    return scope["build"]
-
-
-def made(source, **scope):
-    return derive(compiled(source, **scope))
-
-
 ARGS = "def build(): return args.split"
 
 
@@ -37,7 +25,7 @@ def options(**values):
 
 
 def test_val_does_not_attach_to_train(tmp_path):
-    """The fault: the data of a program with other arguments, in silence."""
+    """The fault: a program silently got the data of a program with other arguments."""
     stores = []
     for split in ("train", "val"):
         build = compiled("def build(): return [args.split]", args=options(split=split))
@@ -48,16 +36,16 @@ def test_val_does_not_attach_to_train(tmp_path):
 
 
 def test_only_the_attributes_that_are_read_count():
-    one = made(ARGS, args=options())
-    assert one == made(ARGS, args=options(lr=2.0, log=FILE)) != made(ARGS, args=options(split="val"))
+    one = fingerprint(ARGS, args=options())
+    assert one == fingerprint(ARGS, args=options(lr=2.0, log=FILE)) != fingerprint(ARGS, args=options(split="val"))
     whole = "def build(): return read(args)"
-    assert made(whole, args=options()) != made(whole, args=options(lr=2.0))
+    assert fingerprint(whole, args=options()) != fingerprint(whole, args=options(lr=2.0))
     nested = "def build(): return cfg.data.split"
     one, two = (types.SimpleNamespace(data=types.SimpleNamespace(split="a", workers=n), lr=n) for n in (1, 2))
-    assert made(nested, cfg=one) == made(nested, cfg=two)
+    assert fingerprint(nested, cfg=one) == fingerprint(nested, cfg=two)
     item = "def build(): return cfg['data']['split']"
     one, two, other = ({"data": {"split": split}, "lr": lr} for split, lr in (("a", 1), ("a", 2), ("b", 1)))
-    assert made(item, cfg=one) == made(item, cfg=two) != made(item, cfg=other)
+    assert fingerprint(item, cfg=one) == fingerprint(item, cfg=two) != fingerprint(item, cfg=other)
 
 
 WAYS = {
@@ -92,7 +80,7 @@ WAYS = {
 
 @pytest.mark.parametrize("source", WAYS.values(), ids=WAYS)
 def test_every_way_to_a_global_counts(source):
-    assert made(source, x=1) == made(source, x=1) != made(source, x=2)
+    assert fingerprint(source, x=1) == fingerprint(source, x=1) != fingerprint(source, x=2)
 
 
 class Color(enum.Enum):
@@ -116,24 +104,25 @@ PLAIN = {
 
 @pytest.mark.parametrize("values", PLAIN.values(), ids=PLAIN)
 def test_plain_values_count(values):
-    found = [made("def build(): return x", x=value) for value in values]
-    assert found[0] != found[1]
-    assert found[0] == made("def build(): return x", x=values[0])
+    one, other, again = (fingerprint("def build(): return x", x=value) for value in (*values, values[0]))
+    assert one == again != other
 
 
 def test_patterns_and_arrays():
     import re
 
     source = "def build(): return x"
-    assert made(source, x=re.compile("a")) != made(source, x=re.compile("a", re.IGNORECASE))
+    assert fingerprint(source, x=re.compile("a")) != fingerprint(source, x=re.compile("a", re.IGNORECASE))
     np = pytest.importorskip("numpy")
     one = np.arange(6)
     kinds = [one, one.reshape(2, 3), one.astype("f4"), one.astype(">i8"), one + 1, np.int64(1), np.int32(1)]
-    assert len({made(source, x=array) for array in kinds}) == len(kinds)
-    assert made(source, x=one[::2]) == made(source, x=one[::2].copy())
+    assert len({fingerprint(source, x=array) for array in kinds}) == len(kinds)
+    assert fingerprint(source, x=one[::2]) == fingerprint(source, x=one[::2].copy())
     with pytest.raises(TypeError, match="the global x, which build\\(\\) uses, is an array of objects"):
-        made(source, x=np.array([object()]))
-    assert made("def build(): return np.load(p)", np=np, p="a") != made("def build(): return np.load(p)", np=np, p="b")
+        fingerprint(source, x=np.array([object()]))
+    assert fingerprint("def build(): return np.load(p)", np=np, p="a") != fingerprint(
+        "def build(): return np.load(p)", np=np, p="b"
+    )
 
 
 def test_tensors():
@@ -141,9 +130,9 @@ def test_tensors():
     source = "def build(): return x"
     one = torch.arange(6.0)
     kinds = [one, one.reshape(2, 3), one.bfloat16(), one + 1, torch.tensor(1), torch.tensor([])]
-    assert len({made(source, x=tensor) for tensor in kinds}) == len(kinds)
+    assert len({fingerprint(source, x=tensor) for tensor in kinds}) == len(kinds)
     with pytest.raises(TypeError, match="which build\\(\\) uses, is a tensor on meta"):
-        made(source, x=one.to("meta"))
+        fingerprint(source, x=one.to("meta"))
 
 
 def test_values_that_are_refused():
@@ -156,22 +145,22 @@ def test_values_that_are_refused():
     }  # fmt: skip
     for text, (source, value) in cases.items():
         with pytest.raises(TypeError, match=f"no fingerprint can be derived: .*{text}.*give fingerprint=.*files="):
-            made(source, f=value)
+            fingerprint(source, f=value)
 
 
 def test_large_values_are_refused(monkeypatch):
     monkeypatch.setattr(hashed_values, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(hashed_values, "MOST_VALUES", 1000)
     source = "def build(): return x"
-    made(source, x=["path"] * 50_000)
+    fingerprint(source, x=["path"] * 50_000)
     with pytest.raises(TypeError, match="the global x, which build\\(\\) uses, takes the fingerprint past 1.05 MB"):
-        made(source, x=["a path of some length"] * 100_000)
+        fingerprint(source, x=["a path of some length"] * 100_000)
     with pytest.raises(TypeError, match="takes the fingerprint past 1,000 values"):
-        made(source, x=[[1]] * 1000)
+        fingerprint(source, x=[[1]] * 1000)
 
 
-def test_what_is_not_hashed(monkeypatch):
-    """As the documentation says: the environment, imports within a function, loggers, installed packages' own globals."""
+def test_values_that_do_not_count(monkeypatch):
+    """The environment, imports within a function, loggers, and the globals of installed packages."""
     import logging
 
     for source in (
@@ -179,15 +168,15 @@ def test_what_is_not_hashed(monkeypatch):
         "def build():\n import os\n return os.environ['X']",
     ):
         monkeypatch.setenv("X", "1")
-        one = made(source, os=os)
+        one = fingerprint(source, os=os)
         monkeypatch.setenv("X", "2")
-        assert made(source, os=os) == one
+        assert fingerprint(source, os=os) == one
     log = logging.getLogger("test_fingerprints")
     source = "def build(): return log.info('here')"
-    one = made(source, log=log)
+    one = fingerprint(source, log=log)
     log.setLevel(logging.ERROR)
-    assert made(source, log=log) == one
-    made(
+    assert fingerprint(source, log=log) == one
+    fingerprint(
         "def build(): return print(json.load(open(path)), DataLoader)",
         json=__import__("json"),
         path="x",
@@ -198,22 +187,22 @@ def test_what_is_not_hashed(monkeypatch):
 def test_arguments_of_the_program(monkeypatch):
     source = "def build(): return sys.argv[1]"
     monkeypatch.setattr(sys, "argv", ["train.py", "train", "--lr=1"])
-    one = made(source, sys=sys)
+    one = fingerprint(source, sys=sys)
     monkeypatch.setattr(sys, "argv", ["train.py", "train", "--lr=2"])
-    assert made(source, sys=sys) == one
+    assert fingerprint(source, sys=sys) == one
     monkeypatch.setattr(sys, "argv", ["train.py", "val", "--lr=2"])
-    assert made(source, sys=sys) != one
+    assert fingerprint(source, sys=sys) != one
 
 
 def test_modules_of_the_program_count_by_the_names_that_are_read():
     config = types.ModuleType("config_of_the_program")
     config.split, config.lr = "train", 1
     source = "def build(): return config.split"
-    one = made(source, config=config)
+    one = fingerprint(source, config=config)
     config.lr = 2
-    assert made(source, config=config) == one
+    assert fingerprint(source, config=config) == one
     config.split = "val"
-    assert made(source, config=config) != one
+    assert fingerprint(source, config=config) != one
 
 
 WHOLE_MODULES = {
@@ -231,7 +220,7 @@ WHOLE_MODULES = {
 
 
 @pytest.mark.parametrize("source", WHOLE_MODULES.values(), ids=WHOLE_MODULES)
-def test_a_module_of_the_program_that_is_handed_on_whole_is_refused(source, tmp_path):
+def test_a_module_of_the_program_as_a_value_is_refused(source, tmp_path):
     """Its name alone would give the data of `split = "train"` to a program with `split = "val"`."""
     config = types.ModuleType("package.config")
     config.split = "train"
@@ -240,27 +229,28 @@ def test_a_module_of_the_program_that_is_handed_on_whole_is_refused(source, tmp_
         return [cfg.split]
 
     build = compiled(source, config=config, read=read, name="split")
-    wanted = r"is the module package\.config of the program.*write the attributes.*read\(config\.split\).*fingerprint="
-    with pytest.raises(TypeError, match=wanted):
+    with pytest.raises(
+        TypeError, match=r"is the module package\.config of the program.*read\(config\.split\).*fingerprint="
+    ):
         recstore.shared("test whole modules", build, dir=tmp_path)
     with recstore.shared("test whole modules", lambda: [1], fingerprint="1", dir=tmp_path) as x:
         assert x[0] == 1
 
 
-def test_other_modules_that_are_handed_on_whole_count_by_name():
-    found = {made("def build(): return list(map(repr, [module]))", module=module) for module in (os, sys, pytest)}
-    assert len(found) == 3
+def test_other_modules_as_values_count_by_name():
+    source = "def build(): return list(map(repr, [module]))"
+    assert len({fingerprint(source, module=module) for module in (os, sys, pytest)}) == 3
 
 
 def test_modules_of_installed_packages_count_by_the_plain_values_that_are_read(monkeypatch):
     config = types.ModuleType("config_of_a_package")
     config.__file__ = "/usr/lib/python3/site-packages/config_of_a_package.py"
     monkeypatch.setitem(sys.modules, config.__name__, config)
-    found = set()
+    fingerprints = set()
     for config.args in (options(log=FILE), options(split="val", log=FILE)):
-        found.add(made("def build(): return config.args.split", config=config))
-        made("def build(): return config.args.log.read()", config=config)
-    assert len(found) == 2
+        fingerprints.add(fingerprint("def build(): return config.args.split", config=config))
+        fingerprint("def build(): return config.args.log.read()", config=config)
+    assert len(fingerprints) == 2
 
 
 def test_functions_of_python_itself_are_not_followed():
@@ -309,9 +299,9 @@ def test_properties_and_methods_are_not_called():
             raise AssertionError("a fingerprint runs nothing")
 
     for source in ("def build(): return x.records", "def build(): return x", "def build(): return x.missing"):
-        made(source, x=Lazy())
+        fingerprint(source, x=Lazy())
 
 
 def test_long_chains_of_calls():
     source = "\n".join(f"def f{i}(): return f{i + 1}()" for i in range(3000)) + "\ndef build(): return f0()"
-    assert made(source, f3000=1) != made(source, f3000=2)
+    assert fingerprint(source, f3000=1) != fingerprint(source, f3000=2)

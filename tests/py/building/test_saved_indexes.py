@@ -1,28 +1,16 @@
-"""Indexes that are saved with a store: what `index_by` and `group_by` find in them, and what broken ones lead to."""
+"""Indexes that are saved with a store, through `index_by` and `group_by`."""
 
 import math
 import os
 import pickle
 
 import pytest
+from indexed import FIELDS, RECORDS, path  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList
 from recstore._core import native
 from recstore.building import saved_indexes
-
-RECORDS = [
-    {"id": f"Q{i}", "image": i // 3, "label": i * 7919 % 13, "meta": {"camera": i % 5, "a.b": i}, "box": [i, i]}
-    for i in range(300)
-]
-FIELDS = ["id", "image", "label", "meta.camera", ("meta", "a.b"), ("box", 0)]
-
-
-@pytest.fixture
-def path(tmp_path):
-    with RecordList(RECORDS) as x:
-        x.save(tmp_path / "x.recs", index_by=FIELDS, group_by=FIELDS)
-    return tmp_path / "x.recs"
 
 
 @pytest.fixture
@@ -32,17 +20,17 @@ def x(path):
 
 
 @pytest.fixture
-def nothing_is_built(monkeypatch):
-    """No index may be made from here on."""
+def forbid_building(monkeypatch):
+    """A function after which making an index is an error."""
 
     def build(*_):
         raise AssertionError("an index is built")
 
-    def refuse():
+    def forbid():
         for name in ("KeyGroups", "hash_keys"):
             monkeypatch.setattr(native, name, build)
 
-    return refuse
+    return forbid
 
 
 def plain(mapping):
@@ -60,22 +48,22 @@ def same(one, other):
     assert one.get("no such key") is None and len(one) == len(other)
 
 
-# ---- What is found ----
+# ---- Reading ----
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_the_same_as_one_built_in_memory(x, field, nothing_is_built):
+def test_the_same_as_one_built_in_memory(x, field, forbid_building):
     with RecordList(RECORDS) as y:
         built = y.index_by(field), y.group_by(field), y.group_by(field, default_factory=list)
-        nothing_is_built()
-        found = x.index_by(field), x.group_by(field), x.group_by(field, default_factory=list)
-        for one, other in zip(found, built):
+        forbid_building()
+        saved = x.index_by(field), x.group_by(field), x.group_by(field, default_factory=list)
+        for one, other in zip(saved, built):
             assert one.key_index.saved is not None and other.key_index.saved is None
             same(one, other)
             assert one.fingerprint == other.fingerprint
-        assert found[2]["no such key"] == []
+        assert saved[2]["no such key"] == []
         with pytest.raises(KeyError):
-            found[1]["no such key"]
+            saved[1]["no such key"]
 
 
 KEYS = {
@@ -107,15 +95,15 @@ def test_keys_of_all_kinds(keys, tmp_path):
                 assert {key: group.field("i").to_list() for key, group in x.group_by("k").items()} == plain_groups
 
 
-def test_rows_that_stand_in_groups_are_not_stored(x):
+def test_ascending_groups_store_no_rows(x):
     """image ascends, label does not: only the second needs 4 bytes for each record."""
     image, label = (native.find_saved(x.segment, native.INDEX_GROUPS, native.Path(name)) for name in ("image", "label"))
     assert image.blob(1) is None and label.blob(1).size == 4 * 300
     assert x.group_by("image")[4].to_list() == RECORDS[12:15]
 
 
-def test_projections(x, nothing_is_built):
-    nothing_is_built()
+def test_projections(x, forbid_building):
+    forbid_building()
     assert x.lazy().index_by("id")["Q3"]["box"] == [3, 3]
     assert type(x.lazy().group_by("image")[2][0]) is recstore.Record
     assert x.index_by("id").field("box")["Q5"] == [5, 5]
@@ -125,7 +113,7 @@ def test_projections(x, nothing_is_built):
     assert list(x.index_by("label").values())[:2] == list(x.index_by("label").values()[:2])
 
 
-def test_what_no_saved_index_serves_is_built(x):
+def test_without_a_saved_index_one_is_built(x):
     for view in (x[:10], x.shuffled(1), x.filter(lambda r: r["image"] < 3), x + x, x.fields("id", "box")):
         assert view.index_by("id").key_index.saved is None
         assert view.index_by("id")["Q3"]["box"] == [3, 3]
@@ -146,14 +134,14 @@ def test_select_and_values(x):
 
 
 def test_saving_the_dict_of_a_saved_index(x, tmp_path):
-    """It is a mapping, and not the whole file."""
+    """It is saved as a mapping, not as the whole file."""
     x.index_by("id").save(tmp_path / "d.recs")
     x.group_by("image").save(tmp_path / "g.recs")
     with recstore.open(tmp_path / "d.recs") as d, recstore.open(tmp_path / "g.recs") as g:
         assert type(d) is RecordDict and d["Q8"] == RECORDS[8] and g[1] == RECORDS[3:6]
 
 
-# ---- Where it is saved ----
+# ---- Saving ----
 
 
 def test_a_view_saves_an_index_of_its_records(x, tmp_path):
@@ -163,7 +151,7 @@ def test_a_view_saves_an_index_of_its_records(x, tmp_path):
         assert part.index_by("id").key_index.saved and part.index_by("id")["Q150"] == RECORDS[150]
         assert "Q99" not in part.index_by("id") and len(part.group_by("meta.camera")[0]) == 20
         assert ids.index_by("id")["Q3"] == {"id": "Q3"}
-        assert len(part.info().indexes) == 2  # those of x are of other records
+        assert len(part.info().indexes) == 2  # the indexes of x are of other records
 
 
 def test_saving_again_keeps_the_indexes(x, path, tmp_path):
@@ -184,19 +172,19 @@ def test_saving_again_keeps_the_indexes(x, path, tmp_path):
 @pytest.mark.parametrize(
     "how", [{}, {"backing": "dir"}, {"compression": "none"}, {"name": "saved-index-test"}, {"workers": 2}]
 )
-def test_a_built_store_has_its_indexes(how, nothing_is_built):
+def test_a_built_store_has_its_indexes(how, forbid_building):
     records = [RECORDS[:100], RECORDS[100:]] if "workers" in how else iter(RECORDS)
     with RecordList(records, index_by="id", group_by=["image", "label"], **how) as x:
-        nothing_is_built()
+        forbid_building()
         assert x.index_by("id")["Q42"] == RECORDS[42] and len(x.group_by("image")[2]) == 3
         if "name" in how:
             with recstore.shared("saved-index-test") as y:
                 assert y.index_by("id")["Q7"] == RECORDS[7]
 
 
-def test_shared(nothing_is_built):
+def test_shared(forbid_building):
     with recstore.shared("saved-index", lambda: iter(RECORDS), index_by="id", group_by="label") as x:
-        nothing_is_built()
+        forbid_building()
         assert x.index_by("id")["Q42"] == RECORDS[42]
         assert x.group_by("label")[3][0]["id"] == next(r["id"] for r in RECORDS if r["label"] == 3)
     with recstore.shared("saved-index", lambda: [{"id": 1}], index_by="id", isolate=False) as x:
@@ -205,13 +193,13 @@ def test_shared(nothing_is_built):
         recstore.shared("saved-index", lambda: {"a": 1}, index_by="id")
 
 
-def test_the_label_of_a_named_store_stays():
+def test_a_named_store_keeps_its_label():
     with RecordList(RECORDS, name="saved-index-label", index_by="id"):
         assert recstore.names.list("saved-index-label")[0].records == 300
 
 
 def test_pickled_values_and_classes(tmp_path):
-    """The keys of a store that is being built are read as its builder reads them."""
+    """The keys of a store are read during its build, with the trust of the builder."""
     import fractions
 
     records = [{"k": fractions.Fraction(i, 7), "f": print if i == 3 else None} for i in range(20)]
@@ -270,15 +258,15 @@ def test_sixteen_indexes_are_the_most(tmp_path):
             assert y.index_by("f15")[15]["f3"] == 3
 
 
-def test_wanted():
-    pairs = saved_indexes.wanted(["a", "b.c", ("a",), ("b", "c")], ("b", "c"))
+def test_indexes_of():
+    pairs = saved_indexes.indexes_of(["a", "b.c", ("a",), ("b", "c")], ("b", "c"))
     assert [(kind, path.names) for kind, path in pairs] == [
         (1, (("a",),)),
         (1, ("b.c",)),
         (1, (("b",), ("c",))),
         (2, (("b",), ("c",))),
     ]
-    assert saved_indexes.wanted() == ()
+    assert saved_indexes.indexes_of() == ()
 
 
 # ---- Information, closing, other processes ----
@@ -303,7 +291,7 @@ def test_info(x):
 
 
 def test_size_of_an_entry(tmp_path):
-    """A few bytes: the key stands in the record."""
+    """A few bytes, because the key is in the record."""
     with RecordList({"id": i, "name": f"name of {i}"} for i in range(10_000)) as x:
         x.save(tmp_path / "x.recs", index_by=["id", "name"])
     with recstore.open(tmp_path / "x.recs") as x:
@@ -334,22 +322,22 @@ def test_closing_the_dict_closes_the_store(path):
 
 
 def test_handles_name_no_process(x, monkeypatch):
-    """They hold no index array of a process, so those of a file last as long as the file."""
+    """A handle of a file holds no index array of a process, so it lasts as long as the file."""
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for found in (x.index_by("label"), x.group_by("label"), x.group_by("image").field("id")):
-            again = pickle.loads(pickle.dumps(found))
-            assert again.key_index.saved is not None and plain(again) == plain(found)
-            assert found.blobs == []
+        for d in (x.index_by("label"), x.group_by("label"), x.group_by("image").field("id")):
+            again = pickle.loads(pickle.dumps(d))
+            assert again.key_index.saved is not None and plain(again) == plain(d)
+            assert d.blobs == []
 
 
-def test_handles_of_another_index(x, monkeypatch):
-    """Damage in a handle is an error: no such index, a part that it lacks, groups in place of records."""
+def test_damaged_handles(x, monkeypatch):
+    """An index that does not exist, a part that it lacks, groups in place of records."""
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     _, (handle,) = x.group_by("label").__reduce__()
-    found = 0
+    n_refused = 0
     for at in range(len(handle)):
         for value in (0, 1, 2, 5, 11, 12, 127, 255):
             damaged = handle[:at] + bytes([value]) + handle[at + 1 :]
@@ -357,5 +345,5 @@ def test_handles_of_another_index(x, monkeypatch):
                 again = recstore.handles.attach(damaged)
                 plain(again)
             except (recstore.Error, KeyError, TypeError, OverflowError) as error:
-                found += isinstance(error, recstore.errors.CorruptError)
-    assert found > 50
+                n_refused += isinstance(error, recstore.errors.CorruptError)
+    assert n_refused > 50

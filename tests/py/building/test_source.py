@@ -1,5 +1,5 @@
-"""Sources of a user's own (recstore/building/source.py), and what sources of files do when they are read again, change, fail or
-go to other processes."""
+"""Sources of a user's own (recstore/building/source.py), and sources of files that are read again, change, fail or are sent
+to other processes."""
 
 import io
 import os
@@ -28,10 +28,10 @@ class Squares(sources.Source):
 
 
 class Words(sources.Source):
-    """Pairs, of which a part is no source."""
+    """Pairs, in parts that are not sources."""
 
     pairs = True
-    attributes = {"language": "en"}  # a mapping has none
+    attributes = {"language": "en"}  # ignored for a mapping
 
     def append_to(self, builder):
         for part in self.split():
@@ -71,7 +71,7 @@ SQUARES = [{"n": n, "square": n * n} for n in range(1000)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_source_of_ones_own(workers):
+def test_a_custom_source(workers):
     source = Squares(0, 1000)
     for again in (source, source, pickle.loads(pickle.dumps(source))):
         with RecordList(again, workers=workers, index_by="n") as x:
@@ -90,14 +90,14 @@ def test_split_returns_a_sequence(parts, monkeypatch, tmp_path):
 
 
 def test_attributes_that_cannot_be_stored(monkeypatch):
-    for given, error, said in (
+    for value, error, message in (
         ({"classes": {"cat"}}, TypeError, "Object of type set .*; JSON has dict, list"),
         ({"classes": float("nan")}, ValueError, "not JSON compliant"),
         ({"classes": "x" * (1 << 20)}, ValueError, "keep a long list in a store of its own"),
         (["cat"], TypeError, "give a dict"),
     ):
-        monkeypatch.setattr(Squares, "attributes", given)
-        with pytest.raises(error, match=f"the attributes of a Squares.*{said}"):
+        monkeypatch.setattr(Squares, "attributes", value)
+        with pytest.raises(error, match=f"the attributes of a Squares.*{message}"):
             RecordList(Squares(0, 10))
 
 
@@ -132,13 +132,13 @@ def test_progress(capfd):
 def test_threads_read_one_source(tmp_path):
     (tmp_path / "x.jsonl").write_text("1\n2\n")
     source = sources.jsonl(tmp_path / "x.jsonl")
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(RecordList(source).to_list())) for _ in range(8)]
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(RecordList(source).to_list())) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [[1, 2]] * 8
+    assert results == [[1, 2]] * 8
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -167,7 +167,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
                 assert x.to_list() == text.split()
 
 
-def test_the_fingerprint_is_that_of_code_attributes_and_files(tmp_path):
+def test_the_fingerprint_covers_code_attributes_and_files(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("a\n")
     with recstore.shared("test-source", Squares(0, 10)) as x, recstore.shared("test-source", Squares(0, 10)) as y:
@@ -189,9 +189,9 @@ def test_two_processes_agree_about_a_source(tmp_path):
     path.write_text("id,label\n1,a\n2,b\n")
     code = f"import recstore; print(recstore.sources.csv({str(path)!r}, columns=['id']).fingerprint)"
     pytest.importorskip("pyarrow")
-    found = {waiting.python("-c", code).stdout for _ in range(2)}
-    assert found == {sources.csv(path, columns=["id"]).fingerprint + "\n"}
-    assert sources.csv(path).fingerprint + "\n" not in found
+    printed = {waiting.python("-c", code).stdout for _ in range(2)}
+    assert printed == {sources.csv(path, columns=["id"]).fingerprint + "\n"}
+    assert sources.csv(path).fingerprint + "\n" not in printed
 
 
 def test_options_of_shared(tmp_path):
@@ -203,7 +203,7 @@ def test_options_of_shared(tmp_path):
         assert x.index_by("id")[1] == {"id": 1}
 
 
-def test_file_objects_and_pipes_are_read_once_or_from_where_they_stood():
+def test_file_objects_are_read_from_their_position_and_pipes_once():
     file = io.BytesIO(b"skipped\n1\n2\n")
     file.readline()
     source = sources.jsonl(file)
@@ -230,7 +230,7 @@ class Returning(sources.Source):
 def test_mistakes_in_a_source_are_named():
     with pytest.raises(TypeError, match=r"append_to\(\) of a Returning returned a generator; it appends the records"):
         RecordList(Returning())
-    with pytest.raises(NotImplementedError, match=r"Source has no append_to\(builder\)"):
+    with pytest.raises(NotImplementedError, match=r"Source does not define append_to\(builder\)"):
         RecordList(sources.Source())
     with pytest.raises(EncodeError, match="record 1: .*cannot store object"):
         RecordList(Bad())
@@ -246,7 +246,7 @@ def test_the_name_of_the_class():
     assert pickle.loads(pickle.dumps(sources.Source)) is sources.Source
 
 
-# ---- Sources of others as parts of one ----
+# ---- Sources as parts of a source ----
 
 
 class Reading(sources.Source):
@@ -263,7 +263,7 @@ class Reading(sources.Source):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_source_within_another_finds_what_is_wrong(tmp_path, workers):
+def test_a_source_within_another_raises_its_errors(tmp_path, workers):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1}\n{"id": 2}\n')
     with RecordList(Reading(path), workers=workers) as x:
@@ -303,11 +303,11 @@ def test_files_may_be_one_path(tmp_path):
     (tmp_path / "a").write_text("")
     with RecordList(One()) as x:
         assert x[:] == [1]
-    pytest.raises(ValueError, lambda: One().save(tmp_path / "a")).match("is read")
+    pytest.raises(ValueError, lambda: One().save(tmp_path / "a")).match("overwrite its own source")
 
 
-def test_a_where_of_an_installed_package_tells_its_closure(tmp_path, monkeypatch):
-    """Its functions count as a part of the program, as those of the package of a function that builds."""
+def test_the_closure_of_a_where_of_an_installed_package_counts(tmp_path, monkeypatch):
+    """The package of the function counts as part of the program."""
     package = tmp_path / "site-packages"
     package.mkdir()
     (package / "filtering.py").write_text("def below(most):\n    return lambda record: record['id'] < most\n")

@@ -156,7 +156,7 @@ def test_an_existing_file_stays_unless_forced(run, folder):
     (["-", "-o", "y"], "standard input has no name; give --format"),
     (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
     (["-", "--shared", "y", "--format", "csv"], "standard input"),
-    (["x.csv", "-o", "none/y"], "folder to save into does not exist"), (["x.recs", "-o", "y"], "is a store already")
+    (["x.csv", "-o", "none/y"], "target folder does not exist"), (["x.recs", "-o", "y"], "is a store already")
 ])  # fmt: skip
 def test_what_cannot_be_built_is_said_in_a_line(run, arguments, said):
     tables()

@@ -1,4 +1,4 @@
-"""Containers that were never built: their methods raise, and none crashes."""
+"""Containers that were never built: their methods raise and do not crash."""
 
 import pytest
 import waiting
@@ -6,7 +6,7 @@ import waiting
 import recstore
 from recstore import RecordDict, RecordList
 
-NEVER_MADE = """
+NEVER_BUILT = """
 import recstore
 from recstore.containers import fields, records
 for cls in (recstore.RecordList, recstore.RecordDict, recstore.Record, recstore.RecordView, fields.FieldView):
@@ -21,13 +21,12 @@ print("alive")
 """
 
 
-def test_what_was_never_made_raises_and_does_not_crash(tmp_path):
-    # A subclass whose __init__ forgets that of its base is all it takes.
-    done = waiting.python("-c", NEVER_MADE, cwd=tmp_path)
+def test_methods_of_a_container_that_was_never_built(tmp_path):
+    done = waiting.python("-c", NEVER_BUILT, cwd=tmp_path)
     assert (done.returncode, done.stdout.split()[-1:]) == (0, ["alive"])
 
 
-def test_a_list_whose_subclass_forgot_to_build_says_so():
+def test_a_subclass_that_does_not_call_the_base_constructor():
     class Forgetful(RecordList):
         def __init__(self):
             pass

@@ -1,4 +1,4 @@
-"""RecordDict as a dict: building, duplicates, factories, reading, views of keys, values and items, and the end of a store."""
+"""RecordDict as a dict: building, repeated keys, factories, reading, operators and copies."""
 
 import collections
 import copy
@@ -22,11 +22,11 @@ FACTORIES = [list, dict, set, str, float, bool, tuple, bytes, frozenset, complex
 
 
 def holdings():
-    """What the descriptors of this process lead to, anonymous memory included."""
+    """The targets of the descriptors of this process, anonymous memory included."""
     gc.collect()
     if not os.path.isdir("/proc/self/fd"):
         return None
-    # The listing itself takes one that is gone by then.
+    # Without the descriptor of the listing itself.
     links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
     return sorted(os.readlink(link) for link in links if os.path.lexists(link))
 
@@ -54,7 +54,7 @@ def test_order_of_an_ordered_dict():
         assert list(d) == ["b", "c", "a"]
 
 
-def test_a_dict_subclass_counts_as_dict_does():
+def test_a_dict_subclass_is_read_as_by_dict():
     class Items(dict):
         def items(self):
             raise AssertionError("dict() does not call this")
@@ -72,20 +72,16 @@ def test_a_dict_subclass_counts_as_dict_does():
 
 
 def test_streamed():
-    made = []
-
-    class Value(dict):
-        pass
+    last = []
 
     def pairs():
         import weakref
 
         for i in range(100):
-            assert not made or made[-1]() is None, "the last pair is still held"
-            key = f"key {i}"
+            assert not last or last.pop()() is None, "the last pair is still held"
             value = np.zeros(2)
-            made.append(weakref.ref(value))
-            yield key, value
+            last.append(weakref.ref(value))
+            yield f"key {i}", value
             del value
 
     with RecordDict(pairs()) as d:
@@ -100,12 +96,12 @@ def test_streamed():
 def test_bad_pairs(bad):
     expected = pytest.raises((TypeError, ValueError), lambda: dict(bad))
     before = holdings()
-    found = pytest.raises((TypeError, ValueError), lambda: RecordDict(bad))
-    assert type(found.value) is type(expected.value)
+    caught = pytest.raises((TypeError, ValueError), lambda: RecordDict(bad))
+    assert type(caught.value) is type(expected.value)
     assert holdings() == before
 
 
-def test_bad_pairs_say_which():
+def test_the_position_of_a_bad_pair():
     with pytest.raises(ValueError, match="item 1 has length 3; a .key, value. pair has 2"):
         RecordDict([("a", 1), (1, 2, 3)])
     pytest.raises(TypeError, lambda: RecordDict([1])).match("item 0 is an int, not a .key, value. pair")
@@ -129,13 +125,13 @@ def test_nothing_stays_behind(backing, tmp_path, monkeypatch):
     RecordDict({1: 2}, backing=backing).close()
     before = holdings(), sorted(tmp_path.rglob("*"))
     for error in (KeyError("x"), KeyboardInterrupt()):
-        found = pytest.raises(type(error), lambda: RecordDict(pairs(error), backing=backing))
-        assert found.value is error
+        caught = pytest.raises(type(error), lambda: RecordDict(pairs(error), backing=backing))
+        assert caught.value is error
     with pytest.raises(EncodeError, match=r"^entry 1 \('bad'\): value .*object"):
         RecordDict([("good", 1), ("bad", object())], backing=backing)
     pytest.raises(EncodeError, lambda: RecordDict([(object(), 1)], backing=backing)).match("^entry 0 .*: key ")
     pytest.raises(TypeError, lambda: RecordDict([("good", 1), ([], 1)], backing=backing)).match("unhashable")
-    del found
+    del caught
     assert (holdings(), sorted(tmp_path.rglob("*"))) == before
 
 
@@ -162,7 +158,7 @@ def test_a_mapping_changed_while_it_is_read():
     assert holdings() == before
 
 
-# ---- keys that come again ----
+# ---- repeated keys ----
 
 
 def test_duplicates():
@@ -182,7 +178,7 @@ def test_equal_keys_of_other_types(pairs):
         assert [type(key) for key in d] == [type(key) for key in dict(pairs)]
 
 
-def test_order_where_few_died_and_a_compact_store_where_many_did():
+def test_few_repeated_keys_need_an_order_and_many_a_compact_store():
     few = [(f"key {i}", i) for i in range(5000)] + [("key 7", -1), ("key 9", -2)]
     many = [(f"key {i % 2500}", i) for i in range(5000)]
     again = list(dict(many).items())
@@ -267,8 +263,8 @@ def test_is_a_mapping(letters):
 def test_getitem(letters):
     assert letters["c"] == 2 and letters[np.str_("c")] == 2
     for key in ("x", "", "aa", 1, None, (), b"a", 2.5, float("nan"), "\ud800", "é", 2**100):
-        found = pytest.raises(KeyError, lambda: letters[key])
-        assert found.value.args == (key,)
+        caught = pytest.raises(KeyError, lambda: letters[key])
+        assert caught.value.args == (key,)
         assert key not in letters and letters.get(key) is None and letters.get(key, 7) == 7
     for key in ([], {}, set(), ([],), slice(1, 2) if not hasattr(slice, "__hash__") or slice.__hash__ is None else []):
         for read in (letters.__getitem__, letters.__contains__, letters.get, letters.keys().__contains__):
@@ -277,19 +273,15 @@ def test_getitem(letters):
     pytest.raises(TypeError, lambda: letters.get("a", 1, 2))
 
 
-def test_values_are_the_callers_own():
+def test_values_belong_to_the_caller():
     with RecordDict({"a": [1]}) as d:
         d["a"].append(2)
         assert d["a"] == [1] == next(iter(d.values()))
 
 
 def test_get_many(letters):
-    assert (
-        letters.get_many(["c", "a", "c"])
-        == letters.get_many(iter(["c", "a", "c"]))
-        == letters.get_many(("c", "a", "c"))
-        == [2, 0, 2]
-    )
+    for make in (list, iter, tuple):
+        assert letters.get_many(make(["c", "a", "c"])) == [2, 0, 2]
     assert letters.get_many([]) == []
     assert letters.get_many(["c", "x", 5], default=None) == [2, None, None]
     pytest.raises(KeyError, lambda: letters.get_many(["c", "x"])).match("^'x'$")
@@ -315,7 +307,7 @@ def test_select(letters):
     assert type(part) is RecordDict and list(part.items()) == [("c", 2), ("a", 0), ("j", 9)]
     assert "b" not in part and part["c"] == 2 and part.get("b") is None and len(part) == 3
     assert part.select(iter(["j"])) == {"j": 9} and letters.select([]) == {} == {}
-    assert not letters._is_whole or letters._is_whole and not part._is_whole
+    assert not part._is_whole
     pytest.raises(KeyError, lambda: letters.select(["a", "x"])).match("^'x'$")
     pytest.raises(TypeError, lambda: letters.select([[]])).match("unhashable")
     assert part.info().records == 3 and part.nbytes >= letters.nbytes
@@ -339,7 +331,7 @@ def test_eq(letters):
         pytest.raises(TypeError, lambda: compare(letters, LETTERS))
 
 
-def test_or_stores_as_the_first_does():
+def test_or_keeps_the_options_of_the_first():
     big = np.arange(500)
     with RecordDict({"a": big, "p": print}, arrays="view", on_unsupported="pickle") as d:
         for more in ({"b": big, "q": repr}, RecordDict({"b": big, "q": repr}, on_unsupported="pickle")):
@@ -400,18 +392,18 @@ def test_to_dict(letters):
 def test_missing_methods(letters):
     for name in ("update", "setdefault", "pop", "popitem", "clear", "fromkeys"):
         assert not hasattr(letters, name)
-        with pytest.raises(AttributeError, match=f"no attribute '{name}': it is read-only; ") as found:
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': it is read-only; ") as caught:
             getattr(letters, name)
-        assert found.value.name == name and found.value.obj is letters
+        assert caught.value.name == name and caught.value.obj is letters
     pytest.raises(AttributeError, lambda: letters.other).match("no attribute 'other'$")
     with pytest.raises(AttributeError):
         letters.attribute = 1
 
 
-def test_nans_stay_as_many_keys_as_they_were():
-    """When so many keys came again that the store is made anew of what it holds, too, and when all of it is read at once."""
-    one = float("nan")
-    pairs = [(key, i) for i in range(1000) for key in (one, float("nan"), (float("nan"), 1), i % 50)]
+def test_every_nan_stays_a_key():
+    """Also in a store that is compacted because of repeated keys, and in exports."""
+    nan = float("nan")
+    pairs = [(key, i) for i in range(1000) for key in (nan, float("nan"), (float("nan"), 1), i % 50)]
     expected = dict(pairs)
     with RecordDict(pairs) as d, RecordDict(d.items()) as again:
         assert len(d) == len(again) == len(expected) == 2051

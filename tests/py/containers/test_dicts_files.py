@@ -5,7 +5,6 @@ import os
 
 import numpy as np
 import pytest
-from letters import LETTERS, letters  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -73,17 +72,6 @@ def test_saved(pairs, tmp_path):
         part.save(path)
         with recstore.open(path, verify="full") as again:
             assert again == part and again.info().sections["key order"] == 0
-
-
-def test_save_that_fails(tmp_path, letters):
-    (tmp_path / "d.rec").write_bytes(b"before")
-    pytest.raises(OSError, lambda: letters.save(tmp_path / "missing" / "d.rec"))
-    pytest.raises(OSError, lambda: letters.select("a").save(tmp_path / "missing" / "d.rec"))
-    (tmp_path / "folder").mkdir()
-    for d in (letters, letters.select("a")):
-        pytest.raises(OSError, lambda: d.save(tmp_path / "folder"))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.rec", "folder"]
-    assert (tmp_path / "d.rec").read_bytes() == b"before"
 
 
 def test_info():

@@ -1,4 +1,4 @@
-"""RecordDict.get_many: keys that are hashed ahead, in every kind of container."""
+"""RecordDict.get_many with every kind of key and container."""
 
 import random
 
@@ -14,33 +14,25 @@ from recstore import RecordDict, RecordList
     ids=["list", "tuple", "iterator", "dict", "store"],
 )
 def test_get_many_of_every_kind_of_key(form):
-    """Keys that are hashed ahead, and those whose class may run code, in turns; hits and misses."""
-    keys = (
-        [f"k{i}" for i in range(90)]
-        + [(f"s{i % 7}", i) for i in range(90)]
-        + [((i, 1.5), (b"x", ("y", i))) for i in range(90)]
-    )
-    keys += (
-        [b"b%d" % i for i in range(40)]
-        + [i + 0.5 for i in range(40)]
-        + [frozenset({i}) for i in range(40)]
-        + [None, 2**80, -(10**400)]
-    )
+    """Keys that are hashed ahead, and keys whose class may run code, mixed; hits and misses."""
+    keys = [key for i in range(90) for key in (f"k{i}", (f"s{i % 7}", i), ((i, 1.5), (b"x", ("y", i))))]
+    keys += [key for i in range(40) for key in (b"b%d" % i, i + 0.5, frozenset({i}))]
+    keys += [None, 2**80, -(10**400)]
     random.Random(3).shuffle(keys)
     deep = 1
     for _ in range(20):
         deep = (deep,)
     with RecordDict({key: i for i, key in enumerate([*keys, deep])}) as d:
         missing = ["no", ("s1", -1), ((1,), "no"), 0.25, b"no", frozenset(), 2**81, float("nan"), (float("nan"),)]
-        wanted = [*keys[::2], *missing, *keys[1::2], deep, True]
+        probes = [*keys[::2], *missing, *keys[1::2], deep, True]
         plain = d.to_dict()
-        assert d.get_many(form(wanted), default="none") == [plain.get(key, "none") for key in wanted]
+        assert d.get_many(form(probes), default="none") == [plain.get(key, "none") for key in probes]
         for key in missing[:-2]:
             pytest.raises(KeyError, lambda: d.get_many(form([keys[0], key])))
 
 
 def test_get_many_of_arrays():
-    """Ints and text of numpy, and floats, find the keys that they equal."""
+    """Ints, text and floats of numpy find equal keys."""
     with RecordDict({**{i * 3: i for i in range(200)}, **{f"k{i}": -i for i in range(200)}, 0.5: "half"}) as d:
         for dtype in ("i8", "u4", ">i2"):
             assert d.get_many(np.arange(0, 300, 3).astype(dtype)) == list(range(100))

@@ -37,7 +37,7 @@ def lines(name):
 
 
 def same(a, b):
-    """Equal, of the same types all the way down, dicts in the same order."""
+    """Equal, with equal types at every level, dicts in the same order."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
@@ -48,7 +48,7 @@ def same(a, b):
 
 
 def check(source, tmp_path, pairs=None, index_bytes=8):
-    """A mapping of `source`, made from `pairs` where they have more, holds it, also after a file."""
+    """Builds a mapping of `source`, or of `pairs` with repeated keys, and compares it after a file."""
     with RecordDict(source if pairs is None else pairs) as d:
         d.save(tmp_path / "d.rec")
         assert d.index_nbytes <= index_bytes * len(source) + 128
@@ -79,7 +79,7 @@ def test_words(tmp_path):
 
 
 def test_pronunciations(tmp_path):
-    """A word's further pronunciations follow as word(2), word(3): the last is taken, as dict() does, or all are grouped."""
+    """A word's further pronunciations follow as word(2), word(3): the last one counts, as in dict(), or all are grouped."""
     pairs = []
     for line in lines("map/cmudict.dict.xz"):
         word, *sounds = line.split("#")[0].split()

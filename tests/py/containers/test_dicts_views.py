@@ -1,4 +1,4 @@
-"""The views of a RecordDict (keys, values, items) as sets and as sequences, and every method once the store is closed or gone."""
+"""The views of a RecordDict (keys, values, items) as sets and as sequences, and every method of a closed or detached store."""
 
 import collections
 import copy
@@ -108,7 +108,7 @@ def test_views_outlive_the_name():
     assert list(keys) == ["a"] and keys.mapping["a"] == 1
 
 
-# ---- the end ----
+# ---- closed and detached ----
 
 READS = {
     "getitem": lambda d: d["a"], "missing": lambda d: d["x"], "odd": lambda d: d.get(2.5), "contains": lambda d: "a" in d, "get": lambda d: d.get("x"),
@@ -155,10 +155,10 @@ def test_detached():
 
 
 def test_iterators_end_with_the_store(letters):
-    it, pairs = iter(letters), iter(letters.items())
-    assert next(it) == "a" and next(pairs) == ("a", 0)
+    keys, pairs = iter(letters), iter(letters.items())
+    assert next(keys) == "a" and next(pairs) == ("a", 0)
     letters.close()
-    for iterator in (it, pairs):
+    for iterator in (keys, pairs):
         pytest.raises(ClosedError, lambda: next(iterator))
 
 
@@ -171,7 +171,7 @@ def test_groups_with_a_default(monkeypatch):
             assert pickle.loads(pickle.dumps(groups))[7] == []
         pytest.raises(KeyError, lambda: x.group_by("image")[6])
         with pytest.raises(EncodeError, match="only a builtin type such as list"):
-            x.group_by("image", default_factory=lambda: [])  # noqa: PIE807  the function is the point
+            x.group_by("image", default_factory=lambda: [])  # noqa: PIE807 - not list
 
 
 def test_items_by_an_array_of_positions_are_pairs():

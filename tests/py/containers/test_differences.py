@@ -1,6 +1,5 @@
-"""The rows of docs/list-and-dict/, one test each: what differs from list and dict, the exact result or message. The pages are read
-too: their rows are those that are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and they
-name the errors that come."""
+"""The rows of docs/list-and-dict/, with a test of each: the differences from list and dict. The pages have exactly the rows that
+are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and they name the errors."""
 
 import ast
 import collections
@@ -60,7 +59,7 @@ def test_isinstance_dict(d):
 
 @row("x[i] = v")
 def test_set_item(x, fails):
-    hint = "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
+    hint = "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
     fails(TypeError, f"'RecordList' object does not support item assignment: {ITEM}{hint}", lambda: x.__setitem__(0, 1))
     changed = x[:1] + ["new"] + x[2:]
     assert list(changed) == [x[0], "new", x[2], x[3]]
@@ -105,7 +104,7 @@ def test_sort(x, fails):
 
 @row("x.copy()")
 def test_copy_method(x, fails):
-    hint = "write x[:], or copy.copy(x); records are the caller's own anyway"
+    hint = "write x[:], or copy.copy(x); every read makes new records"
     fails(AttributeError, f"'RecordList' object has no attribute 'copy': {ITEM}{hint}", lambda: x.copy())
 
 
@@ -191,7 +190,7 @@ def test_size():
         assert sys.getsizeof(x) < 1000 < x.nbytes
 
 
-# ---- What takes a list ----
+# ---- As an argument in place of a list ----
 
 
 @row("list(x)")
@@ -208,7 +207,7 @@ def test_sorted(n):
 
 @row("random.shuffle(x)")
 def test_shuffle(n, fails):
-    hint = "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
+    hint = "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
     message = f"'RecordList' object does not support item assignment: {ITEM}{hint}"
     fails(TypeError, message, lambda: random.shuffle(n))
     assert sorted(n.shuffled(1)) == [0, 1, 2, 3]
@@ -232,7 +231,7 @@ def test_pickle(x, fails, monkeypatch):
     with pytest.warns(RuntimeWarning) as caught:
         pickle.dump(x, file)
     assert [str(warning.message) for warning in caught] == [text] and caught[0].filename == __file__
-    pickle.dump(x, io.BytesIO())  # once
+    pickle.dump(x, io.BytesIO())  # without a second warning
     assert file.tell() <= 300 and pickle.loads(file.getvalue()) == x
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
     error = pytest.raises(recstore.Error, lambda: pickle.dump(x, file))
@@ -247,7 +246,7 @@ class Sub(RecordList):
 
 @row("pickle.dumps(Sub(x))")
 def test_pickle_of_a_subclass(n, fails):
-    message = "Sub, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead"
+    message = "Sub, a subclass of RecordList, cannot be pickled: keep a RecordList in an attribute instead"
     with Sub(n) as x, pytest.raises(TypeError) as caught:
         pickle.dumps(x)
     assert str(caught.value) == message

@@ -1,5 +1,5 @@
-"""The rows of docs/list-and-dict/ about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning. Exact results and
-messages, as in test_differences.py."""
+"""The rows of docs/list-and-dict/ about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning; see
+test_differences.py."""
 
 import io
 import json
@@ -124,7 +124,7 @@ def test_numpy(n, x, fails):
     with RecordList([[1.5, 2], [3, 4]]) as rows:
         assert np.array_equal(np.array(rows), np.array([[1.5, 2], [3, 4]]))
     if int(np.__version__.partition(".")[0]) >= 2:
-        message = "an array of a RecordList is always a copy: leave copy=False out, or say copy=None"
+        message = "an array of a RecordList is always a copy: leave copy=False out, or write copy=None"
         caught = pytest.raises(ValueError, lambda: np.array(n, copy=False))
         assert str(caught.value) == message
 

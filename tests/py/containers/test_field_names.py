@@ -21,7 +21,7 @@ def x(request):
     lambda x: x.group_by(lambda record: len(record)), lambda x: x.index_by(lambda record: len(record))
 ])  # fmt: skip
 def test_a_name_that_no_record_has_is_an_error_with_the_nearest(x, view):
-    pytest.raises(KeyError, lambda: view(x).fields("id", "lable")).match("'lable'.*'id'.*'label' is meant")
+    pytest.raises(KeyError, lambda: view(x).fields("id", "lable")).match("'lable'.*'id'.*did you mean 'label'")
     view(x).fields("id", "label")
 
 
@@ -47,7 +47,7 @@ def test_records_without_names():
         x.fields("a")
 
 
-def test_a_value_that_cannot_be_read_is_there(tmp_path):
+def test_an_unreadable_value_counts_as_a_field(tmp_path):
     RecordList([{"a": 1, "b": object()}], on_unsupported="pickle").save(tmp_path / "x.recs")
     with recstore.open(tmp_path / "x.recs") as x:
         view = x.fields("b")
@@ -57,10 +57,10 @@ def test_a_value_that_cannot_be_read_is_there(tmp_path):
 def test_a_dict_of_records():
     with recstore.RecordDict({"a": {"id": 1, "label": 2}}) as d:
         assert d.fields("label").to_dict() == {"a": {"label": 2}}
-        pytest.raises(KeyError, lambda: d.fields("lable")).match("'label' is meant")
+        pytest.raises(KeyError, lambda: d.fields("lable")).match("did you mean 'label'")
 
 
-def test_a_set_of_shards_is_not_asked(tmp_path):
+def test_names_of_a_set_of_shards_are_not_checked(tmp_path):
     writer = recstore.remote.ShardWriter(str(tmp_path))
     writer.commit([writer.write([{"a": 1}]), writer.write([{"b": 1}])])
     with recstore.open(str(tmp_path)) as x:

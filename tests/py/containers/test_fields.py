@@ -1,4 +1,4 @@
-"""lazy, Record, field and fields: names, what a record lacks, how Records behave, columns."""
+"""lazy, Record, field and fields: names, missing fields, Records, columns."""
 
 import collections
 import copy
@@ -31,7 +31,7 @@ def x(request):
 def test_names(x):
     assert x.field("meta.camera.id").to_list() == [r["meta"]["camera"]["id"] for r in RECORDS]
     assert x.field("meta").field("camera") == x.field("meta.camera") == [r["meta"]["camera"] for r in RECORDS]
-    assert x.field("a.b")[3] == -3, "the whole name where a record has it"
+    assert x.field("a.b")[3] == -3, "the whole name, if a record has it"
     assert x.field(("meta", "camera", "lens.mm"))[0] == 50
     assert x.field("meta.camera").field("lens.mm")[0] == 50
     assert x.field(("bbox", 1)).to_list() == [2] * 500
@@ -39,7 +39,7 @@ def test_names(x):
     assert x.field("meta.camera").name == "meta.camera"
 
 
-def test_the_whole_name_wins_record_by_record():
+def test_the_whole_name_has_precedence_in_each_record():
     with recstore.RecordList([{"a": {"b": 1}}, {"a.b": 2}, {"a.b": 3, "a": {"b": 4}}, {"q": {"a.b": 5}}]) as x:
         assert x.field("a.b", default=None).to_list() == [1, 2, 3, None]
         assert x.field(("a", "b"), default=None).to_list() == [1, None, 4, None]
@@ -48,23 +48,23 @@ def test_the_whole_name_wins_record_by_record():
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
-def test_keys_that_are_no_str(compression):
+def test_keys_that_are_not_str(compression):
     record = {1: "int", (2, "x"): "tuple", None: "none", b"b": "bytes", 2.5: "float"}
     with recstore.RecordList([record] * 100, compression=compression) as x:
         for key in record:
             assert x.field((key,))[50] == record[key] == x.lazy()[50][key]
-        assert x.field((True,))[0] == "int" == x.lazy()[0][1.0], "equal keys are one key, as in a dict"
+        assert x.field((True,))[0] == "int" == x.lazy()[0][1.0], "keys compare as in a dict"
         assert x.field((3,), default="no")[0] == "no"
 
 
 @pytest.mark.parametrize("name", [None, 2.5, True, ["a"], (), {"a"}])
-def test_names_that_are_none(x, name):
+def test_invalid_names(x, name):
     pytest.raises(TypeError, lambda: x.field(name)).match("a field is a str, an int, or a tuple of keys")
     pytest.raises(TypeError, lambda: x.fields("id", name))
     pytest.raises(TypeError, lambda: x.field(([],))).match("unhashable")
 
 
-def test_lacking(x):
+def test_missing_fields(x):
     caught = pytest.raises(KeyError, lambda: x.field("meta.camera.focus")[7])
     assert caught.value.args == ("record 7 has no field 'meta.camera.focus'",)
     assert x.field("meta.camera.focus", default=5)[7] == 5
@@ -122,14 +122,14 @@ def test_parts_of_parts(x):
     pytest.raises(KeyError, lambda: x.field("q").lazy()[0])
 
 
-def hows(x):
+def projections(x):
     views = [x.lazy(), x.field("a.b"), x.field("a.b", default=None), x.field("q", default=[1, {"x": 2.5}]), x.field((1, "a", None)),
              x._only(["a", "b.c"]), x.field("meta").lazy(), x.field("meta")._only(["a"]), x._only(["a"]).field("b").lazy(),
              x.field("q", default=np.arange(300)).field("a")]  # fmt: skip
     return [view.projection for view in views]
 
 
-def test_defaults_are_compared_by_what_they_read_as():
+def test_defaults_compare_by_their_stored_values():
     big, other = np.arange(300), np.arange(300)
     with recstore.RecordList([{"a": 1}, {"b": 2}]) as x:
         view = x.field("q", default=big)
@@ -139,28 +139,24 @@ def test_defaults_are_compared_by_what_they_read_as():
             assert view.projection != x.field("q", default=unlike).projection
         assert view.projection != x.field("q").projection and view.projection != x.field("p", default=big).projection
         assert x.field("q", default=1).projection != x.field("q", default=True).projection
-        nan = x.field("q", default=float("nan"))
-        assert nan.projection == x.field("q", default=float("nan")).projection
-        assert (
-            x.field("q", default=print).projection
-            == x.field("q", default=print).projection
-            != x.field("q", default=repr).projection
-        )
+        for value in (float("nan"), print):
+            assert x.field("q", default=value).projection == x.field("q", default=value).projection
+        assert x.field("q", default=print).projection != x.field("q", default=repr).projection
 
 
-def test_hows_travel_as_plain_values(x):
+def test_descriptions_of_projections_are_plain_values(x):
     def plain(value):
         return (
-            value is None or type(value) in (str, int, bytes, bool) or (type(value) is tuple and all(map(plain, value)))
+            value is None or type(value) in (str, int, bytes, bool) or type(value) is tuple and all(map(plain, value))
         )
 
-    for how in hows(x)[:-1]:
-        assert plain(how.describe())
-        again = projection_from(how.describe())
-        assert again == how and hash(again) == hash(how) and type(again) is type(how)
-    assert len({how.describe() for how in hows(x)}) == len(hows(x))
+    for projection in projections(x)[:-1]:
+        assert plain(projection.describe())
+        again = projection_from(projection.describe())
+        assert again == projection and hash(again) == hash(projection) and type(again) is type(projection)
+    assert len({projection.describe() for projection in projections(x)}) == len(projections(x))
     assert projection_from(None) is None
-    assert (projection_from(hows(x)[-1].describe()).base.default == np.arange(300)).all()
+    assert (projection_from(projections(x)[-1].describe()).base.default == np.arange(300)).all()
 
 
 FORGED = [(), 3, "x", b"lazy", ("lazy",), ("lazy", 1, None), ("lazy", (b"", b""), None), ("field", None, None, None), ("what", 1),
@@ -201,13 +197,13 @@ def test_a_record_is_a_mapping(x):
     with pytest.raises(TypeError):
         r["id"] = 4
     match r:
-        case {"id": found, "ok": False}:
-            assert found == 33
+        case {"id": number, "ok": False}:
+            assert number == 33
         case _:
             pytest.fail("no mapping pattern")
 
 
-def test_what_is_read_is_the_callers_own(x):
+def test_values_belong_to_the_caller(x):
     r = x.lazy()[5]
     r["meta"]["camera"].clear()
     assert r["meta"] == RECORDS[5]["meta"]
@@ -331,7 +327,7 @@ def test_columns(x):
     pytest.raises(TypeError, lambda: x.field("id").to_numpy([2.5]))
 
 
-def test_ragged_says_how_lists_come():
+def test_the_argument_ragged():
     with recstore.RecordList([{"a": [1, 2]}, {"a": [3, 4]}, {"a": [5]}]) as x:
         assert [c.tolist() for c in x.field("a").to_numpy()] == [[1, 2, 3, 4, 5], [0, 2, 4, 5]]
         assert x.field("a").to_numpy([0, 1]).tolist() == [[1, 2], [3, 4]]
@@ -355,18 +351,18 @@ def test_ragged_says_how_lists_come():
         ([[[1], [1, 2]]], "'v' of record 0 holds nested lists of several lengths"),
         (
             [np.zeros((2, 2)), np.zeros((3, 2))],
-            "'v' of record 1 is an array of shape (3, 2), the first one's is (2, 2)",
+            "'v' of record 1 has shape (3, 2), others (2, 2)",
         ),
     ],
     ids=repr,
 )
-def test_columns_that_are_none(values, message, compression):
+def test_values_that_are_not_columns(values, message, compression):
     with recstore.RecordList([{"v": v} for v in values], compression=compression) as x:
         caught = pytest.raises(ValueError, lambda: x.field("v").to_numpy())
         assert message in str(caught.value) and "to_list()" in str(caught.value)
 
 
-def test_columns_of_records_that_lack_it():
+def test_columns_of_a_missing_field():
     with recstore.RecordList([{"v": 1}, {}]) as x:
         pytest.raises(KeyError, lambda: x.field("v").to_numpy()).match("record 1 has no field 'v'")
         assert x.field("v", default=-1).to_numpy().tolist() == [1, -1]
@@ -387,11 +383,10 @@ def test_column_dtypes(values, dtype, compression):
     with recstore.RecordList([{"v": v} for v in values] * 40, compression=compression) as x:
         got = x.field("v").to_numpy()
         assert got.dtype == dtype
-        assert (
-            repr(got.tolist()) == repr(np.array(values * 40, dtype).tolist())
-            if dtype != "object"
-            else got.tolist() == values * 40
-        )
+        if dtype == "object":
+            assert got.tolist() == values * 40
+        else:
+            assert repr(got.tolist()) == repr(np.array(values * 40, dtype).tolist())
 
 
 def test_ragged_arrays():
@@ -406,7 +401,7 @@ def test_to_torch(x):
     assert x.field("bbox").to_torch([1, 2]).shape == (2, 4)
     values, offsets = x.field("ids").to_torch()
     assert len(offsets) == 501 and int(offsets[-1]) == len(values)
-    pytest.raises(TypeError, lambda: x.field("name").to_torch()).match("'name' is no field of numbers")
+    pytest.raises(TypeError, lambda: x.field("name").to_torch()).match("'name' is a column of ")
 
 
 def test_to_arrow(x):
@@ -417,8 +412,8 @@ def test_to_arrow(x):
     assert x.field("id").to_arrow().type == pyarrow.int64()
 
 
-def test_record_of_a_mapping_alone_is_a_dict():
-    """Collate functions and device transfer write type(record)(mapping)."""
+def test_calling_record_with_only_a_mapping_gives_a_dict():
+    """Collate functions and device transfer call type(record)(mapping)."""
     with recstore.RecordList([{"a": 1}]) as x:
         kind = type(x.lazy()[0])
     for mapping in ({"a": 2}, collections.OrderedDict(a=2), collections.UserDict(a=2)):
@@ -429,12 +424,12 @@ def test_record_of_a_mapping_alone_is_a_dict():
 
 
 def test_an_int_is_the_place_of_an_element_or_a_key():
-    """field(1) refused what field((1,)) means."""
+    """field(1) is field((1,))."""
     rows = [(3, "c", 2.5), (1, "a", 0.5), (2, "b", 1.5)]
     for records in (rows, [list(row) for row in rows], [dict(enumerate(row)) for row in rows]):
         with recstore.RecordList(records) as x:
-            for one in (1, np.int64(1)):
-                assert x.field(one).to_list() == x.field((one,)).to_list() == ["c", "a", "b"]
+            for name in (1, np.int64(1)):
+                assert x.field(name).to_list() == x.field((name,)).to_list() == ["c", "a", "b"]
             assert x.field(0).to_numpy().tolist() == [3, 1, 2] and x.field(0).name == "0"
             assert x.fields(0, 2)[1] == {0: 1, 2: 0.5}
             assert x.field(7, default=None).to_list() == [None] * 3

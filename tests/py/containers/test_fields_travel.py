@@ -1,4 +1,4 @@
-"""Fields travel with their keys and defaults, which are values of every stored type."""
+"""Pickled fields keep their keys and defaults, of every type that can be stored."""
 
 import datetime
 import decimal
@@ -15,11 +15,11 @@ DAY = datetime.date(2020, 1, 1)
 
 
 @pytest.fixture(autouse=True)
-def handles_are_meant(monkeypatch):
+def allow_handles(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
 
 
-def test_fields_of_other_keys_and_defaults_travel():
+def test_keys_and_defaults_of_many_types():
     with RecordList([{"a": {DAY: 1, (1, DAY): 2}}, {DAY: 1}]) as x:
         views = [x.field(("a", DAY), default=None), x.field(("a", (1, DAY)), default=...), x.fields(("a", DAY))]
         defaults = DAY, decimal.Decimal("1.50"), {1, 2}, 1j, (DAY, 1j), signal.SIGINT
@@ -27,7 +27,7 @@ def test_fields_of_other_keys_and_defaults_travel():
             assert pickle.loads(pickle.dumps(view)).to_list() == view.to_list()
 
 
-def test_a_default_that_names_a_class_of_a_file_imports_nothing(tmp_path, monkeypatch):
+def test_a_default_with_a_class_of_a_file_imports_nothing(tmp_path, monkeypatch):
     (tmp_path / "planted_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     named = recstore.Record("planted_module.Evil", {"x": 1}, _origin=(25, ("planted_module", "Evil", ("x",))))

@@ -1,4 +1,4 @@
-"""The views that group_by makes: saved as lists, and no value of another store."""
+"""The views that group_by makes: they are saved as lists, and cannot be values of another store."""
 
 import re
 

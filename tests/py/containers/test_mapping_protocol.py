@@ -1,4 +1,4 @@
-"""CPython's own tests of mappings, test.mapping_tests, run against RecordDict: all of them but those of changing a mapping."""
+"""CPython's tests of mappings, test.mapping_tests, run against RecordDict, without the tests that change a mapping."""
 
 import collections
 
@@ -16,18 +16,18 @@ CASES = [
 CHANGES = "changes the mapping, and a RecordDict is read-only"
 LEFT_OUT = {
     "test_write": CHANGES,
-    "test_update": CHANGES + "; the constructor is tried with its sources in test_sources",
+    "test_update": CHANGES + "; test_sources passes its sources to the constructor",
     "test_setdefault": CHANGES,
     "test_popitem": CHANGES,
     "test_pop": CHANGES,
     "test_clear": CHANGES,
     "test_mutatingiteration": CHANGES,
-    "test_fromkeys": "fromkeys is absent: a store of one value is seldom meant; the AttributeError says what to write",
-    "test_constructor": "gives entries as keyword arguments, which are the options of a store; the rest is in test_constructor_reading",
-    "test_getitem": CHANGES + "; what it says about reading is in test_getitem_reading",
-    "test_repr": CHANGES + "; what it says about reading is in test_repr_reading",
-    "test_repr_deep": "nests mappings by assignment until repr gives up; deeper than 200 levels nothing is stored",
-    "test_eq": "its keys are of a local class, which nothing can store; test_eq_reading has one that can be",
+    "test_fromkeys": "fromkeys is absent",
+    "test_constructor": "has entries as keyword arguments, which are options here; the rest is in test_constructor_reading",
+    "test_getitem": CHANGES + "; test_getitem_reading has its reads",
+    "test_repr": CHANGES + "; test_repr_reading has its reads",
+    "test_repr_deep": "nests mappings by assignment; a store has at most 200 levels",
+    "test_eq": "its keys are of a local class, which cannot be stored; test_eq_reading has another class",
 }
 
 
@@ -73,7 +73,7 @@ def pickling(source):
 
 
 class Reading:
-    """The class under test, and what the tests that are left out say about reading and building."""
+    """The class under test, and the reads and builds of the tests that are left out."""
 
     type2test = RecordDict
 
@@ -159,20 +159,20 @@ class Reading:
         self.assertRaises(TypeError, RecordDict, 42)
 
 
-def of_cpython(case):
-    """The class of tests as it applies here."""
+def adapted(case):
+    """A class of CPython's tests for RecordDict."""
     return type(case.__name__, (Reading, case), {name: None for name in LEFT_OUT if hasattr(case, name)})
 
 
-TestBasic, TestMapping, TestHashMapping = map(of_cpython, CASES)
+TestBasic, TestMapping, TestHashMapping = map(adapted, CASES)
 
 
 def test_every_test_that_is_left_out_exists():
-    there = {name for case in CASES for name in dir(case) if name.startswith("test_")}
-    assert LEFT_OUT.keys() <= there
+    theirs = {name for case in CASES for name in dir(case) if name.startswith("test_")}
+    assert LEFT_OUT.keys() <= theirs
     run = {name for case in (TestBasic, TestMapping, TestHashMapping) for name in dir(case)
            if name.startswith("test_") and getattr(case, name) is not None}  # fmt: skip
-    assert there - run == LEFT_OUT.keys()
+    assert theirs - run == LEFT_OUT.keys()
     assert {
         "test_read", "test_keys", "test_values", "test_items", "test_contains", "test_len", "test_get", "test_bool",
         "test_copy"

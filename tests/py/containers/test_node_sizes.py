@@ -1,4 +1,4 @@
-"""The bytes of a store by field: they add up, and are those of the nodes."""
+"""The bytes of a store by field: they add up, and match the nodes."""
 
 import datetime
 import math
@@ -34,20 +34,20 @@ NAMES = ["", "id", "flag", "box", "root", "meta", "meta.camera", "meta.at", "obj
 
 
 def heaps(segment, store=0):
-    """The bytes of the heaps of blocks and tables, and of arrays, without what rounds arrays up to 64."""
+    """The bytes of the heaps of blocks and tables."""
     blocks = sum(heap for *_, heap, _ in segment.blocks(store))
     return blocks + sum(size for _, size, _ in segment.tables(store))
 
 
 def by_name(x):
-    return {one.field: one for one in x.info(fields=True).fields}
+    return {size.field: size for size in x.info(fields=True).fields}
 
 
-def test_the_fields_are_there_in_their_order():
+def test_fields_in_their_order():
     with RecordList(RECORDS) as x:
         fields = x.info(fields=True).fields
-        assert [one.field for one in fields] == NAMES
-        assert [one.depth for one in fields] == [0, *([1] * 5), 2, 2, 1, 2, 2, *([1] * 6)]
+        assert [size.field for size in fields] == NAMES
+        assert [size.depth for size in fields] == [0, *([1] * 5), 2, 2, 1, 2, 2, *([1] * 6)]
         assert x.info().fields == ()
 
 
@@ -58,12 +58,12 @@ def test_the_fields_add_up(level):
         fields = x.info(fields=True).fields
         total = fields[0].nbytes
         if level == "none":
-            assert total == heaps(x.segment)  # arrays of any values lie beside the heap and belong to no field
+            assert total == heaps(x.segment)  # arrays of any values are outside the heap and do not count
             return
         assert abs(total - heaps(x.segment) - arrays) <= len(fields)
-        outer = [one for one in fields if one.depth == 1]
-        assert 0 <= total - sum(one.nbytes for one in outer) <= 2 * len(RECORDS)  # what rounds up bit groups
-        assert all(one.table_nbytes <= one.nbytes for one in fields)
+        outer = [size for size in fields if size.depth == 1]
+        assert 0 <= total - sum(size.nbytes for size in outer) <= 2 * len(RECORDS)  # bit groups are rounded up
+        assert all(size.table_nbytes <= size.nbytes for size in fields)
 
 
 def test_known_sizes():
@@ -71,54 +71,54 @@ def test_known_sizes():
     with RecordList([{
         "a": i * 7919 % 1024, "b": random.Random(i).random() < 0.5, "c": random.Random(i).random(), "d": [i] * 3
     } for i in range(n)]) as x:  # fmt: skip
-        found = by_name(x)
-    assert found["a"] == FieldSize("a", 1, n * 10 // 8, 0, n, ("int",))
-    assert found["b"] == FieldSize("b", 1, n // 8, 0, n, ("bool",))
-    assert found["c"] == FieldSize("c", 1, n * 8, 0, n, ("float",))
-    assert found["d"].values == n and found[""].values == n
+        sizes = by_name(x)
+    assert sizes["a"] == FieldSize("a", 1, n * 10 // 8, 0, n, ("int",))
+    assert sizes["b"] == FieldSize("b", 1, n // 8, 0, n, ("bool",))
+    assert sizes["c"] == FieldSize("c", 1, n * 8, 0, n, ("float",))
+    assert sizes["d"].values == n and sizes[""].values == n
 
 
 def test_values_of_optional_keys():
     with RecordList([{"a": i * 37 % 901} if i % 4 else {"a": 1, "b": i} for i in range(2000)]) as x:
-        found = by_name(x)
-    assert (found["a"].values, found["b"].values, found["b"].forms[0]) == (2000, 500, "optional")
+        sizes = by_name(x)
+    assert (sizes["a"].values, sizes["b"].values, sizes["b"].forms[0]) == (2000, 500, "optional")
 
 
-def test_tables_are_shared_out():
+def test_shares_of_tables():
     words = [f"{random.Random(i).randrange(10**9)} of them" for i in range(200)]
     draw = random.Random(0)
     with RecordList([{"a": draw.choice(words), "b": i * 31 % 1009} for i in range(5000)]) as x:
-        found = by_name(x)
+        sizes = by_name(x)
         tables = sum(size for _, size, _ in x.segment.tables())
-        assert "dict-coded" in found["a"].forms and abs(found["a"].table_nbytes - tables) <= 1
-        assert found["b"].table_nbytes == 0
-        assert abs(found["a"].nbytes - tables - 5000) <= 1  # numbers of 8 bits
+        assert "dict-coded" in sizes["a"].forms and abs(sizes["a"].table_nbytes - tables) <= 1
+        assert sizes["b"].table_nbytes == 0
+        assert abs(sizes["a"].nbytes - tables - 5000) <= 1  # numbers of 8 bits
 
 
-def test_fields_of_repeated_records_are_told_apart():
+def test_fields_of_repeated_records():
     draw = random.Random(0)
     part = [{"name": f"{draw.random()}", "at": [i, i * 1.5]} for i in range(50)]
     with RecordList([{"id": i * 7 % 3001, "part": draw.choice(part)} for i in range(3000)]) as x:
-        found = by_name(x)
-    assert found["part.name"].table_nbytes == found["part.name"].nbytes > 100
-    assert found["part.name"].nbytes + found["part.at"].nbytes <= found["part"].nbytes
+        sizes = by_name(x)
+    assert sizes["part.name"].table_nbytes == sizes["part.name"].nbytes > 100
+    assert sizes["part.name"].nbytes + sizes["part.at"].nbytes <= sizes["part"].nbytes
 
 
 def test_many_blocks_and_drift():
     records = [{"id": i, "x": i % 9 if i < 70_000 else f"text {i}"} for i in range(140_000)]
     with RecordList(records) as x:
         assert len(x.segment.blocks()) == 3
-        found = by_name(x)
-        assert found["x"].values == len(records) and len(found["x"].forms) >= 2
-        assert abs(found[""].nbytes - heaps(x.segment)) <= 3
+        sizes = by_name(x)
+        assert sizes["x"].values == len(records) and len(sizes["x"].forms) >= 2
+        assert abs(sizes[""].nbytes - heaps(x.segment)) <= 3
 
 
 def test_records_without_fields():
     with RecordList([f"img_{i:06}.jpg" for i in range(3000)]) as x:
-        (one,) = x.info(fields=True).fields
-        assert (one.field, one.nbytes, one.values) == ("", heaps(x.segment), 3000)
+        (size,) = x.info(fields=True).fields
+        assert (size.field, size.nbytes, size.values) == ("", heaps(x.segment), 3000)
     with RecordList([[{"a": i}] * (i % 3) for i in range(100)]) as x:
-        assert [one.field for one in x.info(fields=True).fields] == ["", "[].a"]
+        assert list(by_name(x)) == ["", "[].a"]
     with RecordList() as x:
         assert x.info(fields=True).fields == ()
 
@@ -126,11 +126,11 @@ def test_records_without_fields():
 def test_mappings_and_views():
     with RecordDict({f"key {i}": {"a": i % 7, "b": f"v{i}"} for i in range(2000)}) as d:
         info = d.info(fields=True)
-        assert [one.field for one in info.segments[0].fields] == ["", "a", "b"]
-        assert [one.field for one in info.keys[0].fields] == [""]
+        assert [size.field for size in info.segments[0].fields] == ["", "a", "b"]
+        assert [size.field for size in info.keys[0].fields] == [""]
     with RecordList([{"a": i} for i in range(99)]) as x, RecordList([{"b": i} for i in range(99)]) as y:
         stores = (x + y).info(fields=True).stores
-        assert [[one.field for one in store.fields] for store in stores] == [["", "a"], ["", "b"]]
+        assert [[size.field for size in store.fields] for store in stores] == [["", "a"], ["", "b"]]
 
 
 def test_the_report():

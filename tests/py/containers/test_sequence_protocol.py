@@ -1,4 +1,4 @@
-"""CPython's own tests of sequences, run against RecordList: what `test.seq_tests` asks of list, tuple and UserList."""
+"""CPython's tests of list, tuple and UserList, test.seq_tests, run against RecordList."""
 
 import os
 import unittest
@@ -9,28 +9,28 @@ from recstore import RecordList
 
 seq_tests = pytest.importorskip("test.seq_tests", reason="this interpreter comes without its test suite")
 
-# Tests that cannot apply, and why. Their other parts run below, under the same name.
+# Tests that do not apply, with the reason. Their other parts run below, under the same name.
 CANNOT_APPLY = {
-    "test_contains_fake": "stores objects of which == is always or never true; a record is a value, not such an object",
-    "test_contains_order": "stores an object of which == raises",
+    "test_contains_fake": "stores objects whose == is always or never true, which are not values",
+    "test_contains_order": "stores an object whose == raises",
 }
-# Tests of which a part cannot apply: they run with the values that say so replaced.
+# Tests that apply in part: they run with other values.
 ADAPTED = {
-    "test_count": "as test_contains_fake, for the objects stored; objects that are looked for are as they should be",
+    "test_count": "as test_contains_fake, for the stored objects",
     "test_index": "as test_count",
-    "test_pickle": "a subclass of RecordList does not travel: pickled as RecordList itself",
+    "test_pickle": "a subclass of RecordList cannot be pickled, so RecordList itself is",
 }
 
 
 class Adapted(RecordList):
-    """A RecordList but for one thing that the tests rely on: made of a str, it is a list of its characters. RecordList refuses that."""
+    """A RecordList that may be built of a str, as the tests do."""
 
     def __init__(self, records=(), **options):
         super().__init__(list(records) if isinstance(records, str) else records, **options)
 
 
 class ListAnswers(list):
-    """Stands in for a list of objects that cannot be stored."""
+    """The list of objects that cannot be stored."""
 
 
 class RecordListTest(seq_tests.CommonTest):
@@ -55,7 +55,7 @@ class RecordListTest(seq_tests.CommonTest):
         self.skipTest(CANNOT_APPLY["test_contains_order"])
 
     def _without_objects(self, test):
-        """Runs a test with a type that gives a RecordList, or, for objects that are no values, a list."""
+        """Runs a test with a type that gives a RecordList, or a list for objects that cannot be stored."""
         special = seq_tests.ALWAYS_EQ, seq_tests.NEVER_EQ
 
         def make(records=()):
@@ -85,7 +85,7 @@ class RecordListTest(seq_tests.CommonTest):
 
 
 class ViewTest(seq_tests.CommonTest):
-    """The same over a view of three stores, sliced and turned round twice. Tests that subclass or pickle the type are above."""
+    """The same for a view of three stores, sliced and reversed twice. Tests that subclass or pickle the type are above."""
 
     def setUp(self):
         def make(records=(), **options):
@@ -94,19 +94,18 @@ class ViewTest(seq_tests.CommonTest):
 
         self.type2test = make
 
-    test_addmul = test_getitemoverwriteiter = test_free_after_iterating = (
-        None  # subclass it: calling a view's type gives a list
-    )
+    # They subclass the type, but calling the type of a view gives a list.
+    test_addmul = test_getitemoverwriteiter = test_free_after_iterating = None
 
-    def test_mul(self):  # from Python 3.14 on, theirs subclasses the type
+    def test_mul(self):  # from Python 3.14 on, CPython's test subclasses the type
         u = self.type2test([0, 1])
         self.assertEqual(self.type2test(), u * 0)
         self.assertEqual(u + u + u, u * 3)
         self.assertEqual(u * 3, 3 * u)
 
-    test_pickle = None  # tests/py/containers/test_views.py and tests/mp do that
+    test_pickle = None  # in tests/py/containers/test_views.py and tests/mp
     test_contains_fake, test_contains_order = RecordListTest.test_contains_fake, RecordListTest.test_contains_order
-    test_count = test_index = None  # they store objects that are no values; above, their other parts run
+    test_count = test_index = None  # their other parts run above
 
 
 def run(case):
@@ -121,4 +120,4 @@ def test_only_these_are_skipped():
     skipped = {case._testMethodName: reason for case, reason in result.skipped}
     assert skipped == CANNOT_APPLY
     ours = {name for name in vars(RecordListTest) if name.startswith("test_")}
-    assert ours == {*CANNOT_APPLY, *ADAPTED}, "every test that is not CPython's own text is named and explained"
+    assert ours == {*CANNOT_APPLY, *ADAPTED}, "every changed test is named and explained"

@@ -205,7 +205,7 @@ class TestErrors:
         x = Plain(labels=records())
         share(x)
         for store in (x.labels[:5], x.labels.shuffled(1), recstore.RecordList([1, 2]), recstore.RecordList([1, 2])[:1]):
-            with pytest.raises(TypeError, match="it is read-only; build a changed one"):
+            with pytest.raises(TypeError, match="it is read-only; build a changed list"):
                 store[0] = None
 
     def test_a_plain_pickle_does_not_have_the_name(self, monkeypatch):
@@ -214,7 +214,7 @@ class TestErrors:
         report = share(x)
         view = report.store[:200]
         assert len(pickle.dumps(x.labels)) == len(pickle.dumps(view)) <= 300
-        with pytest.raises(TypeError, match="it is read-only; build a changed one"):
+        with pytest.raises(TypeError, match="it is read-only; build a changed list"):
             pickle.loads(pickle.dumps(x.labels))[0] = None
 
     def test_a_forged_name(self):

@@ -1,4 +1,4 @@
-"""The parts of which notebooks' outputs are made."""
+"""The parts of the HTML in notebooks."""
 
 import pytest
 from parsed_html import HOSTILE, Parsed
@@ -21,7 +21,7 @@ def test_text_is_escaped(make):
     assert HOSTILE in "".join(Parsed(make(HOSTILE)).texts)
 
 
-def test_the_longest_bar_is_as_wide_as_the_room():
+def test_the_longest_bar_has_the_full_width():
     out = html.bars("field", [("a", 100, 50, ""), ("b", 0, 0, ""), ("c", 25, 0, "")], 1000)
     assert out.count("width:60px") == 2 and out.count("width:30px") == 1 and "10.0%" in out
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of containers and of their figures."""
+"""Containers and their figures in notebooks."""
 
 import collections
 import dataclasses
@@ -22,9 +22,9 @@ def x():
         yield x
 
 
-def shown(one):
-    """The output of a notebook, which is checked, as text."""
-    out = one._repr_html_()
+def shown(value):
+    """The text of a value's HTML, which is checked."""
+    out = value._repr_html_()
     parsed = Parsed(out)
     assert not {"script", "style", "img", "a", "b"} & set(parsed.tags) and parsed.links == []
     assert len(out) < 40_000
@@ -69,11 +69,11 @@ def test_records_of_several_kinds_and_of_many_fields():
         assert "192 more" in text and "field 7" in text and "field 8" not in text.partition("more")[0]
 
 
-def test_of_many_fields_the_largest_have_bars():
+def test_only_the_largest_of_many_fields_have_bars():
     chance = random.Random(0)
     with RecordList({f"field {i}": chance.randbytes(i) for i in range(500)} for _ in range(9)) as x:
-        for one in (x, x.info(fields=True)):
-            assert "... 471 fields, each of at most" in shown(one) and "field 499" in shown(one)
+        for value in (x, x.info(fields=True)):
+            assert "... 471 fields, each of at most" in shown(value) and "field 499" in shown(value)
         assert "has all of" in shown(x.info(fields=True)) and "field 100" not in shown(x).partition("bytes by field")[2]
 
 
@@ -140,8 +140,8 @@ def test_info(x):
 
 
 def test_figures_show_as_text_in_a_terminal(x):
-    for one in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info()):
-        assert repr(one) == str(one) and len(repr(one)) < 3_000
+    for info in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info()):
+        assert repr(info) == str(info) and len(repr(info)) < 3_000
 
 
 def test_reports_and_segments():

@@ -65,7 +65,7 @@ def test_what_is_no_set(made, tmp_path):
         recstore.open(f"{made.at}-none", cache=tmp_path, options=made.options)
     with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"no such manifest.*manifest-7\.json"):
         recstore.open(f"{made.at}@7", cache=tmp_path, options=made.options)
-    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no such folder of shards"):
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no such file or folder of shards"):
         recstore.open(tmp_path / "trian", cache=tmp_path)
     pytest.raises(ValueError, lambda: recstore.open(made.at, options=made.options)).match("RECSTORE_CACHE")
     recstore.RecordList([1]).save(tmp_path / "x@1.recs")

@@ -42,20 +42,20 @@ def test_options_unknown_or_of_another_reader():
     """The nearest name is suggested, or the source that has the argument."""
     file = io.BytesIO(b"1\n")
     for call, said in (
-        (lambda: sources.csv(file, colums=["a"]), "'colums'; 'columns' is meant, perhaps"),
-        (lambda: sources.csv(file, max_rows=1), "'max_rows'; 'n_rows' is meant, perhaps"),
+        (lambda: sources.csv(file, colums=["a"]), "'colums'; did you mean 'columns'"),
+        (lambda: sources.csv(file, max_rows=1), "'max_rows'; did you mean 'n_rows'"),
         (lambda: sources.jsonl(file, delimiter=";"), "'delimiter'; it is an argument of sources.csv"),
         (
             lambda: recstore.read_jsonl(file, delimiter=";"),
             r"read_jsonl\(\).*'delimiter'; it is an argument of sources.csv",
         ),
         (lambda: sources.jsonl(file, workers=2), r"an option of the build: RecordList\(source, workers=...\)"),
-        (lambda: recstore.read_jsonl(file, wokers=2), r"read_jsonl\(\).*'wokers'; 'workers' is meant, perhaps"),
-        (lambda: sources.jsonl(file).save("x", wokers=2), r"save\(\).*'wokers'; 'workers' is meant, perhaps"),
-        (lambda: recstore.shared("x", list, kep=True), r"shared\(\).*'kep'; 'keep' is meant, perhaps"),
-        (lambda: recstore.RecordList([]).map(str, wokers=2), "'wokers'; 'workers' is meant, perhaps"),
+        (lambda: recstore.read_jsonl(file, wokers=2), r"read_jsonl\(\).*'wokers'; did you mean 'workers'"),
+        (lambda: sources.jsonl(file).save("x", wokers=2), r"save\(\).*'wokers'; did you mean 'workers'"),
+        (lambda: recstore.shared("x", list, kep=True), r"shared\(\).*'kep'; did you mean 'keep'"),
+        (lambda: recstore.RecordList([]).map(str, wokers=2), "'wokers'; did you mean 'workers'"),
         (lambda: recstore.RecordList([], class_from="first"), "'class_from'; it is an argument of sources.folder"),
-        (lambda: recstore.RecordDict({}, arays="view"), r"RecordDict\(\).*'arays'; 'arrays' is meant, perhaps"),
+        (lambda: recstore.RecordDict({}, arays="view"), r"RecordDict\(\).*'arays'; did you mean 'arrays'"),
         (lambda: sources.lines(file, colour=1), "'colour'$"),
     ):
         with pytest.raises(TypeError, match=said):
@@ -88,10 +88,10 @@ def test_a_name_of_a_module_says_where_it_is():
     [
         ({"sep": ";"}, "'sep'; write delimiter="),
         ({"usecols": ["id"]}, "'usecols'; write columns="),
-        ({"nrows": 1}, "'nrows'; 'n_rows' is meant"),
+        ({"nrows": 1}, "'nrows'; did you mean 'n_rows'"),
         ({"limit": 1}, "'limit'; write n_rows="),
         ({"names": ["id"]}, "'names'; write header="),
-        ({"dtype": str}, "'dtype'; 'dtypes' is meant"),
+        ({"dtype": str}, "'dtype'; did you mean 'dtypes'"),
     ],
 )
 def test_arguments_of_pandas(given, said):

@@ -1,4 +1,4 @@
-"""The folder bench/: the annotations it makes, and that its runner runs. What it finds is asserted nowhere."""
+"""The folder bench/: the annotations that it makes, its runner, its tables and its plots."""
 
 import importlib
 import json
@@ -37,32 +37,32 @@ def bench(monkeypatch):
 
 def test_made_annotations_are_like_real_ones(bench):
     coco = bench("coco")
-    made = list(coco.annotations(REAL, 2000))
-    assert made == list(coco.annotations(REAL, 2000))
-    assert [list(one) for one in made[:1]] == [list(REAL[0])] and len({json.dumps(one) for one in made}) == 2000
-    polygons = [one for one in made if not one["iscrowd"]]
-    assert len({json.dumps(one["segmentation"]) for one in polygons}) == len(polygons)
-    for one in polygons:
-        assert [len(each) for each in one["segmentation"]] == [6, 6]
-        flat = [value for each in one["segmentation"] for value in each]
+    annotations = list(coco.annotations(REAL, 2000))
+    assert annotations == list(coco.annotations(REAL, 2000))
+    assert list(annotations[0]) == list(REAL[0]) and len(set(map(json.dumps, annotations))) == 2000
+    polygons = [annotation for annotation in annotations if not annotation["iscrowd"]]
+    assert len({json.dumps(annotation["segmentation"]) for annotation in polygons}) == len(polygons)
+    for annotation in polygons:
+        assert [len(ring) for ring in annotation["segmentation"]] == [6, 6]
+        flat = [value for ring in annotation["segmentation"] for value in ring]
         assert all(type(value) is float and round(value, 2) == value and 0 <= value <= coco.SIDE for value in flat)
-        left, top, width, height = one["bbox"]
+        left, top, width, height = annotation["bbox"]
         xs, ys = flat[0::2], flat[1::2]
         assert (left, top) == (min(xs), min(ys))
         assert (width, height) == (round(max(xs) - left, 2), round(max(ys) - top, 2))
-        assert type(one["area"]) is float
-    ids = [one["id"] for one in polygons]
-    assert ids == sorted(set(ids)) and one["image_id"] != REAL[0]["image_id"]
+        assert type(annotation["area"]) is float
+    ids = [annotation["id"] for annotation in polygons]
+    assert ids == sorted(set(ids)) and annotation["image_id"] != REAL[0]["image_id"]
 
 
 def test_made_crowds_keep_their_size(bench):
     coco = bench("coco")
-    crowds = [one for one in coco.annotations(REAL, 500) if one["iscrowd"]]
-    assert len({json.dumps(one) for one in crowds}) > 100
-    for one in crowds:
-        counts = one["segmentation"]["counts"]
-        assert sum(counts) == 161 and min(counts) >= 0 and one["area"] == sum(counts[1::2]) and one["id"] > 2**32
-        assert all(type(value) is int for value in [*counts, *one["bbox"], one["area"]])
+    crowds = [annotation for annotation in coco.annotations(REAL, 500) if annotation["iscrowd"]]
+    assert len(set(map(json.dumps, crowds))) > 100
+    for crowd in crowds:
+        counts = crowd["segmentation"]["counts"]
+        assert sum(counts) == 161 and min(counts) >= 0 and crowd["area"] == sum(counts[1::2]) and crowd["id"] > 2**32
+        assert all(type(value) is int for value in [*counts, *crowd["bbox"], crowd["area"]])
 
 
 def test_a_triangle_has_its_area(bench):
@@ -70,34 +70,29 @@ def test_a_triangle_has_its_area(bench):
     assert coco._shoelace([600.0, 610.0, 600.0], [400.0, 400.0, 420.0]) == 100.0
 
 
-def test_sizes_of_tables_are_those_of_the_package(bench):
+def test_tables_print_sizes_as_the_package_does(bench):
     output = bench("output")
-    assert [output.cell(key, 1536) for key in ("store", "uss_over_stub_max", "records")] == [
-        "1.54 kB",
-        "1.54 kB",
-        "1,536",
-    ]
+    cells = [output.cell(key, 1536) for key in ("store", "uss_over_stub_max", "records")]
+    assert cells == ["1.54 kB", "1.54 kB", "1,536"]
     assert output.cell("peak_beyond_store", -5_000_000) == "-5 MB"
     assert output.cell("uss", [700, None]) == "700 B "
 
 
 def test_the_runner(tmp_path):
-    path = tmp_path / "found.json"
+    path = tmp_path / "results.json"
     command = [sys.executable, str(BENCH / "run.py"), "handle", "import", "name", "--quick", "--json", str(path)]
     env = {**os.environ, "RECSTORE_DATA": str(tmp_path / "none"), "RECSTORE_DIR": str(tmp_path)}
     done = waiting.run(command, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
-    found = json.loads(path.read_text())
-    assert set(found["suites"]) == {"handle", "import", "attach", "wait"} and found["machine"]["versions"]["recstore"]
-    assert {row["call"] for row in found["suites"]["attach"]} == {
-        "attach(name)",
-        "shared(name, build)",
-        "pickle.loads(handle)",
-    }
+    results = json.loads(path.read_text())
+    assert set(results["suites"]) == {"handle", "import", "attach", "wait"}
+    assert results["machine"]["versions"]["recstore"]
+    calls = {row["call"] for row in results["suites"]["attach"]}
+    assert calls == {"attach(name)", "shared(name, build)", "pickle.loads(handle)"}
 
 
-def test_data_that_is_not_here_is_skipped(tmp_path):
-    path = tmp_path / "found.json"
+def test_missing_data_is_skipped(tmp_path):
+    path = tmp_path / "results.json"
     command = [
         sys.executable, str(BENCH / "run.py"), "decode", "size", "build", "scale", "--data", "tang", "--quick",
         "--json", str(path)
@@ -107,9 +102,9 @@ def test_data_that_is_not_here_is_skipped(tmp_path):
     env = {**os.environ, "RECSTORE_DATA": str(tmp_path / "none")}
     done = waiting.run([command[0], "-c", code, *command[1:]], cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
-    found = json.loads(path.read_text())
-    assert found["suites"] == {}
-    assert {"decode of tang", "size of tang", "build of tang", "scale"} <= set(found["skipped"])
+    results = json.loads(path.read_text())
+    assert results["suites"] == {}
+    assert {"decode of tang", "size of tang", "build of tang", "scale"} <= set(results["skipped"])
 
 
 def test_plots(tmp_path):
@@ -134,23 +129,16 @@ def test_plots(tmp_path):
                 for way in ("recstore", "pickles joined", "the stream itself")
             ],
             "scale": [
-                {
-                    "data": "paths",
-                    "rival": "recstore",
-                    "records": count,
-                    "random_ns": 5.0,
-                    "bytes_per_record": 5,
-                    "build_ns": 9.0,
-                    "attach_fresh_process_us": 30.0,
-                }
+                {"data": "paths", "rival": "recstore", "records": count, "random_ns": 5.0, "bytes_per_record": 5,
+                 "build_ns": 9.0, "attach_fresh_process_us": 30.0}
                 for count in (10, 1000)
             ],
             "workers": [
-                {"method": "fork", "container": one, "total": total, "records": 5, "uss": [1, 2]}
-                for one, total in (("list", 5e9), ("stub", None))
+                {"method": "fork", "container": container, "total": total, "records": 5, "uss": [1, 2]}
+                for container, total in (("list", 5e9), ("stub", None))
             ],
         },
-    }
+    }  # fmt: skip
     (tmp_path / "r.json").write_text(json.dumps(result))
     command = [sys.executable, str(BENCH / "plots.py"), str(tmp_path / "r.json"), "--out", str(tmp_path / "plots")]
     done = waiting.run(command, cwd=tmp_path)
@@ -164,7 +152,7 @@ def test_plots(tmp_path):
 
 
 class FewRecords:
-    """A data set as bench/data.py makes them."""
+    """A data set like those of bench/data.py."""
 
     name, note = "few", "made"
 
@@ -175,7 +163,7 @@ class FewRecords:
         return ({"id": i, "name": f"img_{i:05}.jpg", "half": i / 2} for i in range(300))
 
 
-def test_builds_are_beside_pickling(bench):
+def test_builds_are_compared_with_pickling(bench):
     builds = bench("builds")
     rows = builds.measure(FewRecords(), True, 200, lambda text: None)
     cores = {row["cores"] for row in rows}
@@ -183,22 +171,20 @@ def test_builds_are_beside_pickling(bench):
     listed = {row["way"]: row for row in rows if row["from"] == "list" and row["cores"] == max(cores)}
     streamed = {row["way"] for row in rows if row["from"] == "stream"}
     assert set(listed) | {"the stream itself"} == streamed
-    assert {"pickles joined", "numpy+pickle", "recstore none", "recstore fast", "recstore", "recstore small"} <= set(
-        listed
-    )
+    levels = {"recstore none", "recstore fast", "recstore", "recstore small"}
+    assert {"pickles joined", "numpy+pickle", *levels} <= set(listed)
     assert listed["pickles joined"]["wall_of_leanest"] == listed["pickles joined"]["cpu_of_leanest"] == 1
     assert all(0 < row["wall_min_ns"] <= row["wall_median_ns"] for row in rows)
     assert all(0 < row["cpu_min_ns"] <= row["cpu_median_ns"] for row in rows)
-    assert builds.pickles_joined(FewRecords().fresh()) == b"".join(
-        pickle.dumps(one, -1) for one in FewRecords().fresh()
-    )
+    pickles = [pickle.dumps(record, -1) for record in FewRecords().fresh()]
+    assert builds.pickles_joined(FewRecords().fresh()) == b"".join(pickles)
 
 
 def test_forms_are_left_out_one_at_a_time(bench):
     rows = bench("forms").measure(FewRecords(), 300, lambda text: None)
     assert {"struct", "int", "concat", "digits"} <= {row["node"] for row in rows}
-    found = {row["node"]: row for row in rows}
-    assert found["concat"]["without"] > found["concat"]["bytes_per_record"] and found["concat"]["growth"] > 0
+    concat = next(row for row in rows if row["node"] == "concat")
+    assert concat["without"] > concat["bytes_per_record"] and concat["growth"] > 0
 
 
 def results(suites):
@@ -250,8 +236,8 @@ def test_the_table_of_builds(bench):
     )
 
 
-def test_the_tables_of_the_pages_are_those_of_their_results(bench):
-    """A page whose tables name a file of results has what tables.py makes of that file."""
+def test_the_tables_of_the_pages_match_their_results(bench):
+    """tables.py makes them of the file of results that the page names."""
     tables = bench("tables")
     for page in tables.PAGES:
         text = (BENCH.parent / page).read_text()
@@ -263,8 +249,8 @@ def test_the_tables_of_the_pages_are_those_of_their_results(bench):
                 r"\[results\]\(\.\./bench/results/([^)]*)\)", text[begin : text.index("<!-- end -->", begin)]
             )
             assert named, f"{page} has no results for its table {name}"
-            found = json.loads((BENCH / "results" / named[1]).read_text())
-            suites = {suite: (rows, found["machine"], named[1]) for suite, rows in found["suites"].items()}
+            results = json.loads((BENCH / "results" / named[1]).read_text())
+            suites = {suite: (rows, results["machine"], named[1]) for suite, rows in results["suites"].items()}
             only = {tables.TABLES[name][0]: suites[tables.TABLES[name][0]]}
             assert tables.filled(text, only)[begin:].startswith(text[begin : text.index("<!-- end -->", begin)])
 
@@ -291,8 +277,8 @@ def test_tick_labels_do_not_overlap(plots, suite):
     for axis in (axis for figure in drawn(plots, suite) for axis in figure.axes if axis.get_visible()):
         labels = [*axis.get_xticklabels(which="both")]
         low, high = axis.get_xlim()
-        shown = [one for one in labels if one.get_text() and low <= one.get_position()[0] <= high]
-        boxes = sorted((one.get_window_extent() for one in shown), key=lambda box: box.x0)
+        shown = [label for label in labels if label.get_text() and low <= label.get_position()[0] <= high]
+        boxes = sorted((label.get_window_extent() for label in shown), key=lambda box: box.x0)
         assert boxes, axis.get_title(loc="left")
         assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:])), axis.get_title(loc="left")
 

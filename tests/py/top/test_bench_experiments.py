@@ -1,5 +1,4 @@
-"""bench/experiments: its programs run small, and its plots and tables are made of their rows. What they find is asserted
-only where a list must be more than a store."""
+"""bench/experiments: small runs of its programs, and plots and tables of their rows."""
 
 import importlib
 import pathlib
@@ -70,13 +69,13 @@ def test_two_ranks(bench, prepared, container):
     assert "rank 1 worker 1: uss" in row["series"]
 
 
-def test_the_folder_of_a_checkout_is_no_obstacle(bench, prepared, monkeypatch):
+def test_a_run_from_the_folder_of_a_checkout(bench, prepared, monkeypatch):
     """A fork server that preloads recstore would find its source there."""
     monkeypatch.chdir(BENCH.parent)
     assert measured(bench, prepared, "forkserver", "recstore")["total"] > 0
 
 
-def test_a_program_that_fails_is_no_row(bench, prepared):
+def test_a_program_that_fails_is_an_error(bench, prepared):
     with pytest.raises(RuntimeError, match="ended with exit code"):
         measured(bench, {**prepared, "store": "/nowhere.recs"}, "fork", "recstore")
 
@@ -105,7 +104,7 @@ def test_the_backlog_is_bounded(bench, monkeypatch):
     (queue,) = suite._backlog("Queue()", 0, 0.1, True, 2)
     (loader,) = suite._backlog("DataLoader", 2, 0.1, True, 2)
     assert queue["bound_batches"] is None and loader["bound_batches"] == 6
-    # A sample reads one process after another: in between, each worker may replace a batch by the next one.
+    # A sample reads one process after another; meantime each worker may replace a batch with the next one.
     assert 0 < loader["in_flight_batches"] <= 6 + 2 and 0 < queue["in_flight_batches"] <= 16
     figures = plots(bench)
     (drawn,) = figures.draw_backlog([loader, queue])

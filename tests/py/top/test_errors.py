@@ -1,4 +1,4 @@
-"""The error classes: what they are to a caller who never heard of recstore, and one for each status of the core."""
+"""The error classes: their built-in bases, their names of files, and one for each status of the core."""
 
 import copy
 import errno
@@ -47,20 +47,14 @@ def test_every_status_has_a_class():
     assert numbers == set(errors.STATUS_CLASSES)
 
 
-def test_system_errors_have_a_number(tmp_path):
-    caught = pytest.raises(FileNotFoundError, lambda: recstore.open(tmp_path / "nothing"))
-    assert type(caught.value) is recstore.errors.SegmentNotFoundError
-    assert (caught.value.errno, "nothing" in str(caught.value)) == (errno.ENOENT, True)
-
-
 # ---- Errors about a file name it ----
 
 DAMAGED = sorted(pathlib.Path(__file__).parents[2].glob("golden/v1-damaged-*.rec"))
 
 
-def everything_in(path):
-    """Each way to read a store: what it raises."""
-    ways = [
+def errors_of(path):
+    """The errors of all ways to read a store."""
+    reads = [
         lambda: recstore.open(path, verify="full"), lambda: recstore.open(path, copy=True).to_list(),
         lambda: recstore.open(path).to_list(), lambda: [dict(record) for record in recstore.open(path).lazy()],
         lambda: recstore.open(path).fields("name", "id").to_list(),
@@ -69,9 +63,9 @@ def everything_in(path):
         lambda: recstore.open(path).info(), lambda: recstore.open(path).to_dict(),
         lambda: [recstore.open(path).get(key) for key in ("a", 3, 2.5, (1, 2))]
     ]  # fmt: skip
-    for way in ways:
+    for read in reads:
         try:
-            way()
+            read()
         except (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.errors.UntrustedError) as error:
             yield error
         except Exception as error:
@@ -79,10 +73,10 @@ def everything_in(path):
 
 
 @pytest.mark.parametrize("path", DAMAGED, ids=lambda path: path.stem)
-def test_what_is_raised_for_a_damaged_file_names_it(path):
-    found = list(everything_in(path))
-    assert found
-    for error in found:
+def test_errors_about_a_damaged_file_name_it(path):
+    raised = list(errors_of(path))
+    assert raised
+    for error in raised:
         assert error.filename == str(path) and str(error).endswith(f": {str(path)!r}"), error
         assert str(error).count(str(path)) == 1
 
@@ -91,9 +85,9 @@ def test_what_is_raised_for_a_damaged_file_names_it(path):
 def test_the_file_travels_with_the_error(how, tmp_path):
     (tmp_path / "x.rec").write_bytes(b"hello" * 2000)
     caught = pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / "x.rec"))
-    there = how(caught.value)
-    assert type(there) is recstore.errors.CorruptError and there.filename == str(tmp_path / "x.rec")
-    assert str(there) == str(caught.value) and there.args == caught.value.args
+    copied = how(caught.value)
+    assert type(copied) is recstore.errors.CorruptError and copied.filename == str(tmp_path / "x.rec")
+    assert str(copied) == str(caught.value) and copied.args == caught.value.args
     caught = pytest.raises(FileNotFoundError, lambda: recstore.open(tmp_path / "y.rec"))
     assert (how(caught.value).filename, str(how(caught.value))) == (str(tmp_path / "y.rec"), str(caught.value))
 
@@ -119,14 +113,14 @@ def test_a_pickled_value_that_may_not_be_loaded(tmp_path):
     lambda path: recstore.RecordDict({"a": 1, "b": 2}).select(["b"]).save(path),
 ])  # fmt: skip
 def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="the folder to save into does not exist") as caught:
+    with pytest.raises(FileNotFoundError, match="does not exist") as caught:
         save(tmp_path / "missing" / "x.rec")
     assert type(caught.value) is FileNotFoundError and caught.value.filename == str(tmp_path / "missing")
     assert caught.value.errno == errno.ENOENT
     (tmp_path / "file").write_text("")
     caught = pytest.raises(NotADirectoryError, lambda: save(tmp_path / "file" / "x.rec"))
     assert caught.value.filename == str(tmp_path / "file")
-    with pytest.raises(NotADirectoryError, match="a parent of the folder to save into is a file") as caught:
+    with pytest.raises(NotADirectoryError, match="a parent of the target folder") as caught:
         save(tmp_path / "file" / "a" / "b" / "x.rec")
     assert caught.value.filename == str(tmp_path / "file") and "makedirs" not in str(caught.value)
     (tmp_path / "folder").mkdir()
@@ -138,7 +132,7 @@ def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
 
 
 class _Unreadable:
-    """Is pickled; the function that makes it again raises an OSError."""
+    """Unpickling it raises an OSError."""
 
     def __reduce__(self):
         return _unreadable, ()
@@ -154,8 +148,7 @@ def _unreadable(*fields):
 
 
 def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatch):
-    """A view is decoded and encoded again. An OSError of a class of the program is not about the file that is
-    written."""
+    """A view is decoded and encoded again. An OSError of a class of the program is not about the new file."""
     with recstore.RecordList([1, _Unreadable(), _Unreadable()], on_unsupported="pickle") as x:
         monkeypatch.setitem(globals(), "_is_off", True)
         caught = pytest.raises(TimeoutError, lambda: x[1:].save(tmp_path / "x.rec"))
@@ -173,10 +166,11 @@ def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatc
     lambda data: recstore.RecordDict(enumerate(data)),
     lambda data: recstore.RecordDict(enumerate(data)).select(range(1, len(data))),
 ])  # fmt: skip
-def test_an_error_of_writing_names_the_path_that_was_given(make, tmp_path):
+def test_an_error_of_writing_names_the_path_and_leaves_the_old_file(make, tmp_path):
     """EFBIG in the middle of writing, as of a full disk."""
     resource = pytest.importorskip("resource")
     x = make([os.urandom(1000) for _ in range(2000)])
+    (tmp_path / "x.rec").write_bytes(b"before")
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:
@@ -185,22 +179,22 @@ def test_an_error_of_writing_names_the_path_that_was_given(make, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert caught.value.errno in (errno.EFBIG, errno.ENOSPC) and caught.value.filename == str(tmp_path / "x.rec")
-    assert ".tmp" not in str(caught.value) and os.listdir(tmp_path) == []
+    assert ".tmp" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["x.rec"] and (tmp_path / "x.rec").read_bytes() == b"before"
 
 
-def test_system_errors_say_it_in_words_and_name_the_file_once(tmp_path):
+def test_system_errors_have_a_number_and_name_the_file_once(tmp_path):
     caught = pytest.raises(FileNotFoundError, lambda: recstore.open(tmp_path / "nothing"))
+    assert type(caught.value) is recstore.errors.SegmentNotFoundError
     assert caught.value.filename == str(tmp_path / "nothing")
-    assert (
-        str(caught.value)
-        == f"[Errno {errno.ENOENT}] cannot open: {os.strerror(errno.ENOENT)}: {str(tmp_path / 'nothing')!r}"
-    )
+    message = f"[Errno {errno.ENOENT}] cannot open: {os.strerror(errno.ENOENT)}: {str(tmp_path / 'nothing')!r}"
+    assert str(caught.value) == message
     with pytest.raises(PermissionError, match="not a regular file") as caught:
         recstore.open("/dev/null")
     assert caught.value.filename == "/dev/null"
 
 
-def test_a_damaged_segment_with_a_name_says_its_path():
+def test_errors_about_a_named_segment_have_its_path():
     with recstore.RecordList([1, 2, 3], name="test-errors-named") as x:
         path = x.segments[0].path
         with pytest.raises(recstore.errors.SegmentExistsError, match="'test-errors-named' is taken") as caught:

@@ -1,4 +1,4 @@
-"""Sizes and tables for people: one rule of rounding in every printed size, and what a terminal may be shown."""
+"""Sizes and tables for people: every printed size is rounded in the same way."""
 
 import pathlib
 import re
@@ -9,13 +9,13 @@ import recstore
 from recstore.text import size_text, table
 
 
-@pytest.mark.parametrize(("size", "said"), [
+@pytest.mark.parametrize(("size", "text"), [
     (0, "0 B"), (999, "999 B"), (999.7, "1 kB"), (1000, "1 kB"), (12_345, "12.3 kB"), (999_499, "999 kB"),
     (999_500, "1 MB"), (94_617_120, "94.6 MB"), (999_960_000, "1 GB"), (11_287_000_000, "11.3 GB"), (5e12, "5 TB"),
     (1.2345e15, "1,234 TB"), (None, "n/a")
 ])  # fmt: skip
-def test_size(size, said):
-    assert size_text(size) == said
+def test_size(size, text):
+    assert size_text(size) == text
 
 
 def test_table():
@@ -25,7 +25,7 @@ def test_table():
 
 
 def test_every_size_has_these_units(tmp_path, monkeypatch):
-    """A list, a dict, the table of named stores and both reports on a dataset say a size in the same words."""
+    """The table of named stores and both reports on a dataset."""
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
 
     class Samples:
@@ -39,8 +39,7 @@ def test_every_size_has_these_units(tmp_path, monkeypatch):
         assert re.search(r"\d [kM]B\b", str(report)) and "iB" not in str(report)
 
 
-def test_there_is_one_home():
-    """No other module prints a size in units of its own."""
+def test_other_modules_have_no_units_of_their_own():
     package = pathlib.Path(recstore.__file__).parent
     units = re.compile(r"\}\s?[kKMGT]i?B\b")
     others = {

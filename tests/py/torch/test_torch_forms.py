@@ -13,7 +13,7 @@ from recstore.torch import Field, Ragged  # noqa: E402
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"form": "jaged"}, ValueError, "'jagged' is meant"),
+        ({"form": "jaged"}, ValueError, "did you mean 'jagged'"),
         ({"form": "packed"}, TypeError, "needs a row length"),
         ({"form": "packed", "length": -1}, ValueError, "length must be a positive int"),
         ({"form": "padded", "length": 0}, ValueError, "length must be a positive int"),
@@ -28,7 +28,7 @@ from recstore.torch import Field, Ragged  # noqa: E402
         ({"form": "jagged", "default": [1]}, ValueError, r"must be \[\]"),
         ({"form": "text", "dtype": "int8"}, TypeError, "'text' does not take dtype="),
         ({"form": "text", "default": 3}, TypeError, "the default of text must be a str"),
-        ({"dtype": "int33"}, TypeError, "'int32' is meant"),
+        ({"dtype": "int33"}, TypeError, "did you mean 'int32'"),
         ({"dtype": "datetime64"}, TypeError, "not a dtype of a field"),
         ({"dtype": torch.qint8}, TypeError, "not a dtype of a field"),
         ({"missing": "fill"}, ValueError, "'raise' or 'mask'"),

@@ -1,5 +1,4 @@
-"""Errors and advice run no code of a value, and a registered class whose objects cannot be read back is refused when
-one is stored."""
+"""Errors and advice run no code of a value, and storing an object that could not be read back is an error."""
 
 import collections
 import datetime
@@ -18,8 +17,6 @@ from refusals import Named, Point, Slotted, Wrong, refused, registry, remedied, 
 import recstore
 from recstore import RecordList, register
 from recstore.errors import EncodeError
-
-# ---- No code of a value runs ---------------------------------------------------------------------------------------------
 
 
 class Ran(BaseException):
@@ -57,7 +54,7 @@ def test_a_dict_whose_attributes_are_its_items():
     assert remedied(value)[0] == {"a": 1}
     holder = Point(1, [Attributes(a=i, text="x" * 50) for i in range(5000)])
     report = recstore.share_dataset(holder, threshold="1kB")
-    assert type(holder.y) is list and "dict(x)" in str([one.reason for one in report.skipped])
+    assert type(holder.y) is list and "dict(x)" in str([skipped.reason for skipped in report.skipped])
 
 
 @pytest.mark.parametrize("bases", [(Watching,), (dict,), (list,), (str,), (tuple,), (ValueError,), (np.ndarray,), (np.float64,)], ids=str)  # fmt: skip
@@ -67,7 +64,7 @@ def test_no_code_of_a_value_runs(bases):
     for record in (value, [value], {"a": value}, {(1, value): 2}, {value}):
         pytest.raises(EncodeError, lambda: RecordList([record]))
     assert "cannot store" in refused(value)
-    if bases[0] is not np.ndarray:  # the size of an array of its class is asked for
+    if bases[0] is not np.ndarray:  # share_dataset reads the size of an array
         recstore.share_dataset(Point(value, [{"a": value, "b": "x" * 100} for _ in range(300)]), threshold="1kB")
 
 
@@ -79,7 +76,7 @@ def test_no_code_of_a_metaclass_runs():
     assert "recstore.register its class" in refused(value)
 
 
-def test_a_value_that_gives_itself_out_as_another():
+def test_mocks_of_other_types():
     for spec in (dict, list, str, np.float32, np.ndarray, datetime.datetime, collections.OrderedDict, pathlib.Path):
         refused(unittest.mock.Mock(spec=spec))
         refused(unittest.mock.MagicMock(spec=spec))
@@ -98,18 +95,18 @@ class Single:
 
 
 class Interned:
-    _made = {}
+    _objects = {}
 
     def __new__(cls, name):
-        made = cls._made.get(name)
-        if made is None:
-            made = cls._made[name] = super().__new__(cls)
-            made.name = name
-        return made
+        self = cls._objects.get(name)
+        if self is None:
+            self = cls._objects[name] = super().__new__(cls)
+            self.name = name
+        return self
 
 
 class Weakly(Interned):
-    _made = weakref.WeakValueDictionary()
+    _objects = weakref.WeakValueDictionary()
 
 
 class Cached:
@@ -141,7 +138,7 @@ class WithArguments:
         return self
 
 
-def test_what_cannot_be_read_back_is_refused_when_it_is_stored(registry):
+def test_objects_that_could_not_be_read_back_are_refused(registry):
     pd = pytest.importorskip("pandas")
     values = [
         pd.NA, Single(), Interned("a"), Weakly("b"), Cached("c"), Config(), Wrong("a"), Named(), re.compile("a"),
@@ -156,7 +153,7 @@ def test_what_cannot_be_read_back_is_refused_when_it_is_stored(registry):
     values[11].close()
 
 
-def test_what_can_be_read_back_is_stored(registry):
+def test_objects_that_can_be_read_back_are_stored(registry):
     register(WithArguments)
     register(Slotted)
     assert stored(WithArguments(5)).x == 5
@@ -165,7 +162,7 @@ def test_what_can_be_read_back_is_stored(registry):
     assert stored(value).x == 1
 
 
-def test_a_member_that_hides_a_slot_or_the_dictionary_is_passed_by(registry):
+def test_members_that_hide_a_slot_or_the_dictionary_are_not_called(registry):
     class Base:
         __slots__ = ("x",)
 

@@ -1,4 +1,4 @@
-"""Arrays of integers are stored in as few bits as their values take, and come back as they were by every way out."""
+"""Arrays of integers are stored in as few bits as their values need, and every read gives the original array."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_other_dtypes_stay_as_they_are(dtype):
 
 
 def spans(dtype):
-    """Arrays that just fit a width, and just do not, at both ends of the dtype and around zero."""
+    """Arrays that just fit a width, or just do not, at both ends of the dtype and around zero."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     for width in (1, 8, 16, 20, 32):
         for top in ((1 << width) - 1, 1 << width):
@@ -117,12 +117,12 @@ def test_ragged_columns(dtype):
             assert to == "bfloat16" or same(values, whole.astype(to))
 
 
-def test_a_dtype_that_cannot_hold_them():
+def test_a_dtype_that_is_too_small():
     with recstore.RecordList([{"a": tokens(400) + 40_000}] * 3) as x, pytest.raises(ValueError):
         read(x, range(3), spec(("a",), "ragged", "uint16"))
 
 
-def test_arrays_of_the_reader_are_its_own():
+def test_decoded_arrays_are_copies():
     array = tokens(2048)
     with recstore.RecordList([array, array]) as x:
         first = x[0]
@@ -132,7 +132,7 @@ def test_arrays_of_the_reader_are_its_own():
 
 
 def test_views_have_the_bytes_of_the_store(tmp_path):
-    """A store that is built for views keeps its arrays as they are; of any other, a narrow array is a copy."""
+    """A store that is built for views keeps the bytes of its arrays; views of other stores are copies."""
     array = tokens(2048)
     with recstore.RecordList([array] * 2, arrays="view") as x:
         assert not x[0].flags.owndata and np.shares_memory(x[0], x[0]) and x.nbytes > 2 * array.nbytes
@@ -151,9 +151,9 @@ def test_everywhere_in_a_record(tmp_path):
     records = [record, {**record, "mixed": array}, {**record, "mixed": "x"}]
     with recstore.RecordList(records) as x:
         x.save(tmp_path / "x.rec")
-        for one in (x, x.map(lambda r: r), x[::-1][::-1]):
-            assert same(one[1]["mixed"], array) and one[2]["mixed"] == "x" and one[0]["mixed"] is None
-            assert same(one[2]["dict"]["a"]["b"], array) and same(one[0]["list"][1], array[:40])
+        for y in (x, x.map(lambda r: r), x[::-1][::-1]):
+            assert same(y[1]["mixed"], array) and y[2]["mixed"] == "x" and y[0]["mixed"] is None
+            assert same(y[2]["dict"]["a"]["b"], array) and same(y[0]["list"][1], array[:40])
     with recstore.RecordDict(dict(enumerate(records))) as d:
         assert same(d[2]["tuple"][1], array)
         d.save(tmp_path / "d.rec")

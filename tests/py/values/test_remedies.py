@@ -1,5 +1,5 @@
-"""The remedy in the error of each kind of value that cannot be stored: it is run, its result is stored, and nothing of
-the value is lost but what the message says."""
+"""The remedy in the error of each kind of value that cannot be stored: it is run, its result is stored, and it loses only
+the parts of the value that the message names."""
 
 import argparse
 import array
@@ -141,7 +141,7 @@ def test_code(value, expected):
     assert same(got, expected), got
 
 
-def test_what_is_left_out_is_said():
+def test_lost_attributes_are_named():
     for value, name in (
         (given(Named(a=1), meta=5), "meta"),
         (given(type("S", (str,), {})("a"), origin=5), "origin"),
@@ -193,14 +193,14 @@ def test_tensors():
         plain = plain.dequantize() if plain.is_quantized else plain.to_dense()
         assert type(got) is torch.Tensor and torch.equal(got, plain) and "without" in text
     nested = torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)])
-    assert [one.tolist() for one in remedied(nested)[0]] == [[0, 0], [1, 1, 1]]
+    assert [part.tolist() for part in remedied(nested)[0]] == [[0, 0], [1, 1, 1]]
     tagged = given(torch.ones(2), origin="scan")
     tensor, attributes = remedied(tagged)[0]
     assert torch.equal(tensor, torch.ones(2)) and attributes == {"origin": "scan"}
 
 
 def test_tensor_subclasses():
-    """As MONAI's MetaTensor and torchvision's tv_tensors: the attributes are kept, or the message names them."""
+    """Like MONAI's MetaTensor and torchvision's tv_tensors: the attributes are kept, or the message names them."""
     torch = pytest.importorskip("torch")
     meta = given(torch.ones(2).as_subclass(type("Meta", (torch.Tensor,), {"__module__": "m"})), affine=[1])
     try:
@@ -239,7 +239,7 @@ def test_pandas_without_a_zone_and_with_categories():
 
 
 class Repeating:
-    """As multidict.MultiDict: a mapping with entries of one key."""
+    """A mapping with several entries of one key, like multidict.MultiDict."""
 
     __slots__ = ("_entries",)
 
@@ -270,7 +270,7 @@ def test_entries_of_one_key_are_kept():
     assert xml.etree.ElementTree.fromstring(remedied(element)[0])[0].tag == "c"
 
 
-def test_repeated_columns_are_said_to_be_left_out():
+def test_lost_repeated_columns_are_named():
     pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     for value in (pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])):
         assert "repeated columns" in refused(value)
@@ -279,7 +279,7 @@ def test_repeated_columns_are_said_to_be_left_out():
 def test_tensors_that_are_made_of_others():
     torch = pytest.importorskip("torch")
     jagged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)], layout=torch.jagged)
-    assert [one.tolist() for one in remedied(jagged)[0]] == [[0, 0], [1, 1, 1]]
+    assert [part.tolist() for part in remedied(jagged)[0]] == [[0, 0], [1, 1, 1]]
     assert remedied(torch._efficientzerotensor((2,)))[0].tolist() == [0, 0]
     assert "it has no data" in refused(torch.nn.UninitializedParameter())
     assert remedied(np.ma.masked)[0] is None
@@ -314,7 +314,7 @@ def test_sparse_matrices():
     [("tensordict.base", "TensorDictBase"), ("torch_geometric.data.data", "BaseData")],
 )
 def test_large_packages(module, name):
-    """Their classes by name: the packages are large, and tests/real has them."""
+    """Classes with the names of theirs; tests/real has the packages."""
     base = type(name, (), {"__module__": module})
 
     class Data(base):
@@ -409,7 +409,7 @@ def test_pickling_is_advised_where_it_works(value):
         assert type(x[0]) is type(value)
 
 
-def test_what_has_no_end_is_not_made_a_list():
+def test_endless_iterators_are_not_made_a_list():
     for value in (itertools.count(), itertools.cycle("a"), itertools.repeat(1)):
         assert "islice(x, 10)" in (text := refused(value)) and "store list(x)" not in text
 

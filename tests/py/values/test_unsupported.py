@@ -1,4 +1,4 @@
-"""What cannot be stored: the EncodeError's record, path, type and remedy, and that nothing is left behind."""
+"""Values that cannot be stored: the record, path and type in the EncodeError, and nothing is left behind."""
 
 import collections
 import contextlib
@@ -64,7 +64,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def remains():
+def holdings():
     """Descriptors, mappings and names of segments of this process."""
     opened = descriptors.count()
     with open("/proc/self/maps") as f:
@@ -77,14 +77,14 @@ def nothing_left():
     if not os.path.isdir("/proc/self/fd"):
         yield
         return
-    before = remains()
+    before = holdings()
     yield
-    assert remains() == before
+    assert holdings() == before
 
 
 @pytest.mark.parametrize(("value", "kind"), CASES, ids=lambda v: type(v).__name__)
 def test_message(value, kind):
-    """The record, the path and the type; tests/py/values/test_remedies.py tries the remedies."""
+    """The record, the path and the type; test_remedies.py runs the remedies."""
     with nothing_left():
         caught = pytest.raises(EncodeError, lambda: RecordList([0, {"meta": [1, {"x y": value}]}]))
         text = str(caught.value)
@@ -94,7 +94,7 @@ def test_message(value, kind):
 
 
 class Bad:
-    """Cannot be stored. Its repr is the program's code, which no message runs."""
+    """Cannot be stored. Its repr is code of the program, which messages do not run."""
 
     def __repr__(self):
         return "bad"
@@ -149,7 +149,7 @@ def test_cycles():
             RecordList([value])
 
 
-def test_the_first_of_two_is_named():
+def test_the_first_of_two_unsupported_values_is_named():
     with pytest.raises(EncodeError, match=r"\$\.b\[0\]: cannot store "):
         RecordList([{"a": [1], "b": [bad], "c": len}])
 
@@ -187,7 +187,7 @@ def test_an_unsupported_value_after_many(tmp_path, monkeypatch, backing):
 
 
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_exceptions_that_are_no_errors_pass(exception):
+def test_exceptions_that_are_not_errors_pass(exception):
     def stream():
         yield 1
         raise exception
@@ -196,7 +196,7 @@ def test_exceptions_that_are_no_errors_pass(exception):
         RecordList(stream())
 
 
-def test_an_error_keeps_no_record_alive():
+def test_an_error_does_not_keep_its_record_alive():
     import weakref
 
     class Watched:
@@ -210,8 +210,7 @@ def test_an_error_keeps_no_record_alive():
     assert gone() is None
 
 
-def test_records_are_dropped_as_they_are_stored():
-    """A stream's next item must not find the last one alive."""
+def test_each_record_is_dropped_before_the_next_one_is_made():
     import weakref
 
     last = []
@@ -236,8 +235,8 @@ def test_a_tuple_class_whose_field_names_repeat_is_refused():
     pytest.raises(EncodeError, lambda: RecordList([Twice((1, 2))])).match("cannot store")
 
 
-def test_a_structured_numpy_value_is_no_key():
-    """A read-only one can be hashed, the one that is read cannot."""
+def test_a_structured_numpy_value_cannot_be_a_key():
+    """A read-only value can be hashed, but the value that is read back cannot."""
     a = np.frombuffer(bytes(16), dtype=[("a", "i4"), ("b", "i4")])
     for make in (
         lambda v: RecordDict([(v, 1)]),

@@ -48,19 +48,13 @@ def make(dtype, shape=(4, 5)):
 
 
 def same(a, b):
-    """Dtype, shape and every element; not what lies between fields."""
-    if (
-        type(a) is not type(b)
-        or a.dtype != b.dtype
-        or a.shape != b.shape
-        or a.dtype.isalignedstruct != b.dtype.isalignedstruct
-    ):
+    """Whether dtype, shape and every element are equal, without the padding between fields."""
+    if type(a) is not type(b) or (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    if a.dtype.isalignedstruct != b.dtype.isalignedstruct or a.dtype.itemsize != b.dtype.itemsize:
         return False
     if a.dtype.names is not None:
-        if (
-            any(a.dtype.fields[n][1] != b.dtype.fields[n][1] for n in a.dtype.names)
-            or a.dtype.itemsize != b.dtype.itemsize
-        ):
+        if any(a.dtype.fields[n][1] != b.dtype.fields[n][1] for n in a.dtype.names):
             return False
         return a.tobytes() == b.tobytes() or a.tolist() == b.tolist()
     if a.dtype.itemsize == 0:
@@ -91,7 +85,7 @@ def test_large_and_scalar(dtype, tmp_path):
         assert round_trips(scalar.astype(native)[()] if scalar.dtype.names is None else scalar, tmp_path, same)
 
 
-def test_decoded_arrays_are_the_callers_own():
+def test_decoded_arrays_belong_to_the_caller():
     with RecordList([np.zeros(3, DTYPES[0])] * 70) as x:
         x[0]["a"] = 5
         assert x[0]["a"].tolist() == [0, 0, 0]
@@ -105,7 +99,7 @@ def test_the_order_is_kept():
 
 
 def test_bytes_between_fields():
-    """Of an array that is stored as it lies they are kept; of a copy that numpy makes they are zero, not what was in memory."""
+    """A contiguous array keeps them; in a copy that numpy makes they are zero, not uninitialised memory."""
     dtype = np.dtype({"names": ["a"], "formats": ["i1"], "itemsize": 8})
     array = np.frombuffer(bytearray(b"\1222222\0" * 500), dtype)
     with RecordList([array, array[::2]]) as x:
@@ -178,8 +172,8 @@ def test_string_arrays_of_other_kinds(options):
         RecordList([np.array(["a"], dtype=np.dtypes.StringDType(**options))])
 
 
-def test_structured_bytes_that_lie(tmp_path):
-    """A dtype that the core takes and numpy does not: a name twice, and text that is none in a field."""
+def test_invalid_structured_arrays(tmp_path):
+    """Bytes that only numpy refuses: a dtype with a repeated name, and invalid text in a field."""
     with RecordList([np.zeros(2, [("aa", "i4"), ("ab", "i4")])]) as x:
         x.save(tmp_path / "x.rec")
     data = (tmp_path / "x.rec").read_bytes()
@@ -210,7 +204,7 @@ def test_arrays_of_empty_items_keep_their_dtype(dtype):
 
 
 @pytest.mark.parametrize("node", [w.any_(), w.ndarray(np.array(["ab", "cd"]), True)])
-def test_text_arrays_that_are_no_text_are_corrupt(tmp_path, node):
+def test_arrays_of_invalid_text_are_corrupt(tmp_path, node):
     data = bytearray(w.simple(node, [np.array(["ab", "cd"])]))
     at = bytes(data).find("ab".encode("utf-32-le"))
     data[at : at + 4] = b"\xff" * 4
@@ -237,5 +231,5 @@ def test_no_references_leak():
     for _ in range(20):
         go()
     gc.collect()
-    assert len(gc.get_objects()) - before[0] < 30  # fewer may be left: other tests have garbage too
+    assert len(gc.get_objects()) - before[0] < 30  # may be negative: other tests leave garbage too
     assert (sys.getrefcount(array), sys.getrefcount(dtype)) == before[1:]

@@ -1,12 +1,18 @@
-"""Values of classes: enums, namedtuples, dataclasses, attrs classes and registered ones, restored without running their code."""
+"""Objects of classes (enums, namedtuples, dataclasses, attrs classes, registered classes), made without running their code."""
 
+import collections
 import dataclasses
+import datetime
+import decimal
 import enum
+import fractions
 import gc
+import pathlib
 import sys
 import weakref
 
 import kinds
+import numpy as np
 import pytest
 from alike import alike, copies, round_trips
 from interpreters import drops_classes
@@ -47,8 +53,8 @@ from recstore.errors import EncodeError
 
 
 @pytest.fixture(autouse=True)
-def fresh_registry(monkeypatch):
-    """What a test registers is forgotten after it."""
+def fresh_registry():
+    """Registrations of a test end with it."""
     before = dict(trust.registered)
     yield
     changed = [entry[0] for name, entry in trust.registered.items() if before.get(name) != entry]
@@ -77,9 +83,9 @@ def test_round_trip(value):
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_through_a_file(value, tmp_path):
-    found = [getattr(kinds, name) for name in dir(kinds) if isinstance(getattr(kinds, name), type)]
+    classes = [cls for cls in vars(kinds).values() if isinstance(cls, type)]
     RecordList([{"v": value}, value]).save(tmp_path / "x.rec")
-    with recstore.open(tmp_path / "x.rec", classes=[*found, Outer.Inner], verify="full") as x:
+    with recstore.open(tmp_path / "x.rec", classes=[*classes, Outer.Inner], verify="full") as x:
         assert alike(x.to_list(), [{"v": value}, value])
 
 
@@ -104,12 +110,8 @@ def test_many_of_different_classes():
 
 
 def test_as_keys():
-    keys = [
-        v
-        for v in VALUES
-        if not isinstance(v, (Plain, KwOnly, Half, WithProperty, Outer.Inner, Attrs, AttrsDict, Unset))
-    ]
-    keys = [k for k in keys if "[" not in repr(k)]
+    unhashable = Plain, KwOnly, Half, WithProperty, Outer.Inner, Attrs, AttrsDict, Unset
+    keys = [value for value in VALUES if not isinstance(value, unhashable) and "[" not in repr(value)]
     assert len(keys) > 15
     row = {k: i for i, k in enumerate(keys)}
     for compression in ("auto", "none"):
@@ -117,7 +119,7 @@ def test_as_keys():
             assert x[1] == row and list(map(type, x[1])) == list(map(type, row))
 
 
-def test_objects_that_are_told_by_identity():
+def test_objects_that_compare_by_identity():
     a, b = ByIdentity(1), ByIdentity(1)
     with RecordList([{a: 1, b: 2}, {a, b}]) as x:
         assert sorted(x[0].values()) == [1, 2] and len(x[1]) == 2
@@ -149,7 +151,7 @@ def test_extra_attributes_are_kept_and_unset_fields_stay_unset():
         assert got.x == 1 and vars(got) == {"more": 2}
 
 
-def test_fields_come_in_their_order_whatever_init_did():
+def test_fields_have_one_order_whatever_the_order_of_assignments():
     one, two = Plain(1), Plain.__new__(Plain)
     two.y, two.extra, two.x = [], "not a field", 2
     with RecordList([one, two] * 100) as x:
@@ -176,7 +178,7 @@ def test_no_code_of_the_class_runs():
         del WithProperty.value
 
 
-def test_a_cached_hash_is_made_anew():
+def test_a_cached_hash_is_computed_again():
     value = AttrsHash("text")
     hash(value)
     with RecordList([value, {value: 1}]) as x:
@@ -198,7 +200,7 @@ def test_a_namedtuple_with_attributes_is_refused():
         RecordList([value])
 
 
-def test_a_member_that_its_enum_does_not_name():
+def test_an_unnamed_member_of_an_enum():
     class Any(enum.Enum):
         A = 1
 
@@ -250,7 +252,7 @@ def test_register_as_a_decorator():
         assert type(x[0]) is One and x[1].n == 2
 
 
-def test_functions_go_before_what_is_stored_by_itself():
+def test_registered_functions_have_precedence():
     register(Frozen, encode=lambda v: v.x, decode=lambda x: Frozen(x, "decoded"))
     with RecordList([Frozen(1)]) as x:
         assert x[0] == Frozen(1, "decoded")
@@ -258,7 +260,6 @@ def test_functions_go_before_what_is_stored_by_itself():
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"cls": 5}, "register takes a class, not int"),
-    ({"cls": dict}, "dict is stored as it is and cannot be registered"),
     ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
     ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither")
 ], ids=str)  # fmt: skip
@@ -266,13 +267,44 @@ def test_register_refuses(arguments, message):
     pytest.raises(TypeError, lambda: register(**arguments)).match(f"^{message}$")
 
 
-def test_what_encode_returns_is_checked():
+NATIVE = [
+    dict, collections.deque, collections.OrderedDict, datetime.datetime, decimal.Decimal, fractions.Fraction,
+    pathlib.PurePosixPath, type(...), set, recstore.Record, np.ndarray, np.float32, np.str_
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("functions", [{}, {"encode": repr, "decode": str}], ids=["alone", "functions"])
+@pytest.mark.parametrize("cls", [*NATIVE, "torch.Tensor"])
+def test_register_refuses_types_that_need_no_registration(cls, functions):
+    cls = pytest.importorskip("torch").Tensor if cls == "torch.Tensor" else cls
+    pytest.raises(TypeError, lambda: register(cls, **functions)).match("is stored without registration")
+
+
+def test_objects_of_a_class_whose_name_was_registered_again():
+    """As after a notebook cell with the class has run again: the older objects are stored as before."""
+
+    def point():
+        class Point:
+            def __init__(self, x):
+                self.x = x
+
+        return register(Point, encode=lambda p: p.x, decode=Point)
+
+    old = point()
+    with RecordList([old(1)]) as x:
+        assert x[0].x == 1
+    point()
+    with RecordList([old(2)]) as x:
+        assert len(x) == 1
+
+
+def test_the_result_of_encode_is_checked():
     register(Box, encode=lambda v: {"a": len}, decode=kinds.unpack)
     with pytest.raises(EncodeError, match=r"^record 0: \$\.box\.a: cannot store builtin_function_or_method; "):
         RecordList([{"box": Box([1])}])
 
 
-def test_what_the_functions_raise_passes():
+def test_exceptions_of_the_functions_pass():
     def fail(value):
         raise LookupError("mine")
 
@@ -283,7 +315,7 @@ def test_what_the_functions_raise_passes():
         x[0]
 
 
-# ---- classes that are not there ------------------------------------------------------------------------------------------
+# ---- missing and changed classes -----------------------------------------------------------------------------------------
 
 
 def test_a_local_class_is_read_where_it_was_stored():
@@ -301,7 +333,7 @@ def test_two_classes_of_one_name():
 
 
 def attached(store):
-    """The store as a process that has only the handle reads it: without the classes seen while building."""
+    """The store in a process that has only the handle, without the classes seen during the build."""
     from recstore.shm import registry
 
     function, arguments = store.__reduce__()
@@ -327,8 +359,8 @@ def test_a_class_is_imported_for_a_handle(handle):
     [
         ({"Plain": None}, r"cannot load class kinds\.Plain: it is a NoneType"),
         ({"Plain": ...}, r"cannot load class kinds\.Plain: AttributeError: module 'kinds' has no attribute 'Plain'"),
-        ({"Plain": DictLike}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
-        ({"Plain": Pair}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
+        ({"Plain": DictLike}, r"cannot load class kinds\.Plain: its objects now have state other than attributes"),
+        ({"Plain": Pair}, r"cannot load class kinds\.Plain: its objects now have state other than attributes"),
         ({"Plain": Slotted}, r"cannot load class kinds\.Plain: it has no slot 'extra' now"),
         ({"Color": Pair}, r"kinds\.Color was an enum when it was stored and is not one now"),
         ({"Color": Level}, r"enum kinds\.Color has no member RED now"),
@@ -363,8 +395,8 @@ def test_a_class_that_changed(change, why, handle, monkeypatch):
 def test_a_local_class_elsewhere(handle, monkeypatch):
     with RecordList([kinds.local_class()(1)]) as x:
         monkeypatch.setattr(trust, "_seen", {})
-        told = r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; only classes at the top"
-        with handle(x) as y, pytest.raises(recstore.Error, match=told):
+        message = r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; only classes at the top"
+        with handle(x) as y, pytest.raises(recstore.Error, match=message):
             y[0]
 
 
@@ -376,7 +408,7 @@ def test_a_pair_without_its_functions(handle, monkeypatch):
             y[0]
 
 
-def test_other_records_are_read_all_the_same(handle, monkeypatch):
+def test_records_without_the_missing_class_are_read(handle, monkeypatch):
     with RecordList([Plain(1), Pair(1, 2)] * 10) as x:
         monkeypatch.delattr(kinds, "Plain")
         monkeypatch.setattr(trust, "_seen", {})
@@ -389,7 +421,7 @@ def test_other_records_are_read_all_the_same(handle, monkeypatch):
 
 
 @drops_classes
-def test_a_class_that_is_dropped_goes():
+def test_a_dropped_class_is_freed():
     cls = kinds.local_class()
     gone = weakref.ref(cls)
     with RecordList([cls(1), {"a": cls(2)}]) as x:
@@ -417,9 +449,6 @@ def test_no_references_leak():
     assert all(abs(sys.getrefcount(type(v)) - n) < 5 for v, n in zip(VALUES, counts))
 
 
-# ---- Record --------------------------------------------------------------------------------------------------------------
-
-
-def test_dataclasses_are_what_they_were():
+def test_dataclasses_stay_dataclasses():
     with RecordList([Plain(1)]) as x:
         assert dataclasses.is_dataclass(x[0]) and dataclasses.asdict(x[0]) == {"x": 1, "y": []}

@@ -1,4 +1,4 @@
-"""Values of Python's own types beyond the basic ones: each with its edges, stored in every way and read back exactly."""
+"""Values of Python's types beyond the basic ones, with their edge cases, stored in every way and read back exactly."""
 
 import collections
 import datetime as dt
@@ -61,8 +61,8 @@ def test_round_trip(value, tmp_path):
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
-def test_many_different_ones(compression):
-    """Not constants, and of types that change from record to record."""
+def test_many_different_values(compression):
+    """Their types vary from record to record."""
     draw = random.Random(7)
     rows = []
     for i in range(3000):
@@ -97,7 +97,7 @@ def test_as_dict_keys(compression):
         assert all(map(alike, x, rows + rows))
 
 
-def test_mutable_ones_are_the_callers_own():
+def test_mutable_values_belong_to_the_caller():
     for value in (bytearray(b"a"), {1}, collections.OrderedDict(a=[]), collections.Counter("a"), collections.deque([1]),
                   collections.ChainMap({}), collections.defaultdict(list), slice([])):  # fmt: skip
         for compression in ("auto", "none"):
@@ -119,7 +119,7 @@ def test_singletons_stay():
         assert x[0] is ... and x[1] is dt.timezone.utc and x[2] is BERLIN
 
 
-def test_what_an_ordered_dict_was_moved_to():
+def test_the_order_of_an_ordered_dict_after_a_move():
     value = collections.OrderedDict(a=1, b=2)
     value.move_to_end("a")
     with RecordList([value]) as x:
@@ -168,7 +168,7 @@ def test_depth():
         RecordList([collections.deque([value])])
 
 
-def test_modules_are_imported_only_for_what_is_there():
+def test_modules_are_imported_only_for_existing_values():
     code = """if True:
         import sys, recstore
         x = recstore.RecordList([{"a": {1, 2}, "b": 1j, "c": range(3), "d": bytearray(b"x")}])
@@ -180,9 +180,9 @@ def test_modules_are_imported_only_for_what_is_there():
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
-# ---- bytes that lie ------------------------------------------------------------------------------------------------------
+# ---- invalid payloads ----------------------------------------------------------------------------------------------------
 
-LIES = [
+INVALID = [
     (1, None, (1, 2.0)), (1, None, (1.0,)), (2, None, "text"), (3, None, [1, 1]), (3, None, [[1]]), (3, None, (1,)),
     (4, None, ([],)), (5, None, (1, 2, 0)), (5, None, (1, 2.0, 3)), (6, None, (1, 2)), (7, None, 1), (8, None, [1]),
     (9, None, 5), (10, "open", {}), (10, "list", []), (11, None, {}), (12, 1, [1, 2]), (12, -1, []), (12, "x", []),
@@ -199,10 +199,10 @@ LIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "extra", "payload"), LIES, ids=str)
+@pytest.mark.parametrize(("code", "extra", "payload"), INVALID, ids=str)
 @pytest.mark.parametrize("compression", ["auto", "none"])
-def test_a_payload_that_lies(code, extra, payload, compression, tmp_path, monkeypatch):
-    """Written by a builder that was told lies; refused when read, and by the deep check."""
+def test_an_invalid_payload(code, extra, payload, compression, tmp_path, monkeypatch):
+    """Reading and the deep check refuse it."""
     from recstore.values import ext_types
 
     if code in (28, 29):
@@ -217,7 +217,7 @@ def test_a_payload_that_lies(code, extra, payload, compression, tmp_path, monkey
     pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / "x.rec", verify="full"))
 
 
-def test_an_unknown_time_zone_is_no_corruption(monkeypatch, tmp_path):
+def test_an_unknown_time_zone_is_not_a_corruption(monkeypatch, tmp_path):
     from recstore.values import ext_types
 
     monkeypatch.setattr(ext_types, "describe", lambda value, writer=None: (18, None, "Mars/Base"))
@@ -248,7 +248,7 @@ def test_no_references_leak():
         go()
     gc.collect()
     assert abs(len(gc.get_objects()) - before) < 50
-    # Small ints and the like are counted by others too; a leak of 5 rounds would be hundreds.
+    # Other code refers to small ints and the like, too; a leak of 5 rounds would be hundreds.
     assert all(abs(sys.getrefcount(v) - n) < 20 for v, n in zip(VALUES, counts) if n < 10_000)
 
 
@@ -264,7 +264,7 @@ def test_decimals_stored_and_read_under_any_context():
         x.close()
 
 
-def test_a_chain_map_of_no_maps():
+def test_a_chain_map_without_maps():
     chain = collections.ChainMap()
     chain.maps.clear()
     with RecordList([chain]) as x:

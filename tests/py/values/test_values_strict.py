@@ -1,4 +1,4 @@
-"""Records under RECSTORE_STRICT=1: what warns, what does not, and what behaves as before."""
+"""Records under RECSTORE_STRICT=1: writes that warn, reads that do not, and behaviour like the builtin types."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ def _strict(monkeypatch):
     from recstore.values import strict
 
     monkeypatch.setenv("RECSTORE_STRICT", "1")
-    monkeypatch.setattr(strict, "_told", set())
+    monkeypatch.setattr(strict, "_reported", set())
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def x():
         yield x
 
 
-def told(change):
-    """The texts and lines of the RuntimeWarnings of a call."""
+def warned(call):
+    """The texts, files and lines of the warnings of a call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        change()
-    return [(str(one.message), one.filename, one.lineno) for one in caught]
+        call()
+    return [(str(warning.message), warning.filename, warning.lineno) for warning in caught]
 
 
 WRITES = {
@@ -63,21 +63,21 @@ WRITES = {
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_every_write_warns_and_takes_place(x, write):
     record, plain = x[3], copy.deepcopy(RECORDS[3])
-    assert len(told(lambda: write(record))) == 1
+    assert len(warned(lambda: write(record))) == 1
     write(plain)
     assert record == plain
     assert x[3] == RECORDS[3]
 
 
-def test_the_warning_names_the_record_the_place_and_the_line_to_write(x):
+def test_the_warning_names_the_record_the_place_and_the_remedy(x):
     def change():
         x[17]["boxes"][0][1] = 9
 
-    [(text, file, line)] = told(change)
+    [(text, file, line)] = warned(change)
     assert text.startswith("record 17['boxes'][0], read from a recstore store, is changed here by [...] = ...: ")
     assert "x = x.map(fn)" in text and "record = copy.deepcopy(record)" in text
     assert (file, line) == (__file__, change.__code__.co_firstlineno + 1)
-    [(text, _, _)] = told(lambda: x[3].update(id=1))
+    [(text, _, _)] = warned(lambda: x[3].update(id=1))
     assert text.startswith("record 3, read") and "by update()" in text and text.endswith("record = dict(record)")
 
 
@@ -87,8 +87,8 @@ def test_it_warns_once_for_each_line(x):
             x[i]["id"] = 0
         x[0]["id"] = 1
 
-    assert len(told(change)) == 2
-    assert told(change) == []
+    assert len(warned(change)) == 2
+    assert warned(change) == []
 
 
 def test_under_an_error_filter_nothing_is_written(x):
@@ -101,11 +101,11 @@ def test_under_an_error_filter_nothing_is_written(x):
         assert record == RECORDS[0]
 
 
-def test_a_write_of_pythons_library_is_told_of_the_line_that_called_it(x):
+def test_a_write_in_pythons_library_warns_at_the_line_of_the_program(x):
     def change():
         random.Random(0).shuffle(x[0]["boxes"])
 
-    [(_, file, line)] = told(change)
+    [(_, file, line)] = warned(change)
     assert (file, line) == (__file__, change.__code__.co_firstlineno + 1)
 
 
@@ -123,20 +123,20 @@ READS = {
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_every_way_to_read_a_record(x, read):
     record = read(x)
-    assert len(told(lambda: record.update(id=1))) == 1
-    assert len(told(lambda: record["boxes"].append(1))) == 1
+    assert len(warned(lambda: record.update(id=1))) == 1
+    assert len(warned(lambda: record["boxes"].append(1))) == 1
 
 
 def test_fields_and_lazy_records(x):
-    assert len(told(lambda: x.field("boxes")[0].append(1))) == 1
-    assert len(told(lambda: x.lazy()[0]["boxes"].append(1))) == 1
-    assert len(told(lambda: x.lazy()[0].get("boxes").append(1))) == 1
+    assert len(warned(lambda: x.field("boxes")[0].append(1))) == 1
+    assert len(warned(lambda: x.lazy()[0]["boxes"].append(1))) == 1
+    assert len(warned(lambda: x.lazy()[0].get("boxes").append(1))) == 1
     assert x.field("id")[0] == 0 and x.lazy()[1] == RECORDS[1]
 
 
 def test_the_values_of_a_RecordDict_and_its_keys():
     with RecordDict({("a", i): [i] for i in range(3)}) as d:
-        assert len(told(lambda: d["a", 1].append(1))) == 1
+        assert len(warned(lambda: d["a", 1].append(1))) == 1
         assert list(d) == [("a", i) for i in range(3)] and d == {("a", i): [i] for i in range(3)}
         assert type(next(iter(d))) is tuple
 
@@ -156,28 +156,26 @@ COPIES = {
 
 
 @pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
-def test_a_copy_is_the_programs_own(x, make):
-    made = make(x[2])
+def test_a_copy_belongs_to_the_program(x, make):
+    copied = make(x[2])
 
     def change():
-        if isinstance(made, dict):
-            made["id"] = 5
-            made.update(new=1)
-        elif isinstance(made, list):
-            made.append(1)
-        elif isinstance(made, set):
-            made.add("new")
+        if isinstance(copied, dict):
+            copied["id"] = 5
+            copied.update(new=1)
+        elif isinstance(copied, set):
+            copied.add("new")
         else:
-            made.append(1)
+            copied.append(1)
 
-    assert told(change) == []
-    assert type(make(copy.deepcopy(RECORDS[2]))) in type(made).__mro__
+    assert warned(change) == []
+    assert type(make(copy.deepcopy(RECORDS[2]))) in type(copied).__mro__
 
 
 def test_the_containers_of_a_shallow_copy_still_warn_and_of_a_deep_one_do_not(x):
-    assert len(told(lambda: dict(x[0])["boxes"].append(1))) == 1
-    assert told(lambda: copy.deepcopy(x[0])["boxes"].append(1)) == []
-    assert told(lambda: pickle.loads(pickle.dumps(x[0]))["boxes"][0].append(1)) == []
+    assert len(warned(lambda: dict(x[0])["boxes"].append(1))) == 1
+    assert warned(lambda: copy.deepcopy(x[0])["boxes"].append(1)) == []
+    assert warned(lambda: pickle.loads(pickle.dumps(x[0]))["boxes"][0].append(1)) == []
 
 
 def is_plain(value):
@@ -188,7 +186,7 @@ def is_plain(value):
     return type(value) in (int, str, bytearray, float, bytes, type(None))
 
 
-def test_what_leaves_the_process_or_is_the_whole_is_plain(x):
+def test_pickles_deep_copies_and_whole_exports_are_plain(x):
     assert is_plain(pickle.loads(pickle.dumps(x[0]))) and is_plain(copy.deepcopy(x[0]))
     assert b"strict" not in pickle.dumps(x[0]).lower()
     assert not is_plain(x[0])
@@ -200,12 +198,12 @@ def test_what_leaves_the_process_or_is_the_whole_is_plain(x):
 
 
 def test_a_store_of_strict_records_has_the_same_bytes(monkeypatch):
-    records = [record | {"tags": {"a"}} for record in RECORDS]  # of two elements either may come first
+    records = [record | {"tags": {"a"}} for record in RECORDS]  # the order of two elements is random
     with RecordList(records) as x, RecordList(list(x)) as y:
         assert x.fingerprint == y.fingerprint and x == y and y == records == list(y) and x.index(records[4]) == 4
 
 
-def test_they_behave_as_the_builtin_types(x):
+def test_strict_containers_behave_like_the_builtin_types(x):
     record = x[1]
     assert isinstance(record, dict) and isinstance(record["boxes"], list) and record == RECORDS[1] == record
     assert repr(x[0]["boxes"]) == repr(RECORDS[0]["boxes"]) and repr(record["tags"]) in ("{'a', 'b'}", "{'b', 'a'}")
@@ -220,8 +218,8 @@ def test_they_behave_as_the_builtin_types(x):
         pytest.raises(TypeError, lambda: hash(y[0])).match("unhashable")
 
 
-def test_their_types_equal_the_builtin_ones(x):
-    """pycocotools asks so what a segmentation is, and others look functions up by type."""
+def test_strict_types_equal_the_builtin_types(x):
+    """pycocotools compares types, and others look up functions by type."""
     record = x[1]
     assert type(record) == dict and type(record["boxes"]) == list and dict == type(record)  # noqa: E721
     assert type(record) != list and not type(record) == type(record["boxes"])  # noqa: E721
@@ -231,7 +229,7 @@ def test_their_types_equal_the_builtin_ones(x):
         assert is_plain(z.to_list()) and z[1] == {"c": {1, 2, 3}}
 
 
-def test_defaults_are_the_callers(x):
+def test_defaults_are_the_objects_of_the_caller(x):
     default = []
     assert x.field("no", default=default)[0] is default and x.lazy()[0].get("no", default) is default
     assert x.index_by("id").get(99, default) is default and x.get_many([99], default=default)[0] is default
@@ -246,7 +244,7 @@ def test_a_value_that_cannot_be_stored_is_named(x):
         RecordList([record])
 
 
-def test_a_function_whose_result_replaces_the_record_may_change_it(x):
+def test_the_function_of_map_may_change_its_record(x):
     def fn(record):
         record["id"] += 1
         record["boxes"].append(0)
@@ -256,12 +254,12 @@ def test_a_function_whose_result_replaces_the_record_may_change_it(x):
         with x.map(fn) as y:
             assert y[0]["id"] == 1 and x[0]["id"] == 0
 
-    assert told(change) == []
-    assert len(told(lambda: x.filter(lambda r: r.pop("id")))) == 1
+    assert warned(change) == []
+    assert len(warned(lambda: x.filter(lambda r: r.pop("id")))) == 1
 
 
-def test_setdefault_of_a_key_that_is_there_reads(x):
-    assert told(lambda: x[0].setdefault("id", 5)) == []
+def test_setdefault_of_an_existing_key_only_reads(x):
+    assert warned(lambda: x[0].setdefault("id", 5)) == []
 
 
 def test_other_libraries(x):
@@ -291,7 +289,7 @@ def test_torch_collates_batches_without_a_warning():
             for batch in DataLoader(y, batch_size=2):
                 assert is_plain([batch["d"]])
 
-        assert told(change) == []
+        assert warned(change) == []
 
 
 def test_a_transform_may_change_its_record():
@@ -306,11 +304,11 @@ def test_a_transform_may_change_its_record():
         dataset = RecordDataset(y, transform)
 
         def change():
-            for one in (dataset, copy.copy(dataset), copy.deepcopy(dataset)):
-                assert one[0] == {"id": 1, "image": 1} == one[[0]][0]
+            for copied in (dataset, copy.copy(dataset), copy.deepcopy(dataset)):
+                assert copied[0] == {"id": 1, "image": 1} == copied[[0]][0]
 
-        assert told(change) == []
-        assert len(told(lambda: RecordDataset(y)[0].update(image=1))) == 1
+        assert warned(change) == []
+        assert len(warned(lambda: RecordDataset(y)[0].update(image=1))) == 1
 
 
 # ---- Many records alive ----
@@ -330,7 +328,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def large(files):
-    """A store of dicts, not read yet: each store warns once."""
+    """A new store of dicts: each store warns once."""
     with recstore.open(files / "dicts") as x:
         yield x
 
@@ -346,10 +344,10 @@ ALIVE = {
 @pytest.mark.parametrize("keep", ALIVE.values(), ids=ALIVE)
 def test_more_than_half_of_the_records_alive(large, keep):
     kept = []
-    [(text, file, _)] = told(lambda: kept.append(keep(large)))
+    [(text, file, _)] = warned(lambda: kept.append(keep(large)))
     assert text.startswith(f"more than half of the {LARGE:,} records of a recstore store are alive as Python objects")
     assert "x.field(name).to_numpy()" in text and file == __file__
-    assert told(lambda: kept.append(keep(large))) == []
+    assert warned(lambda: kept.append(keep(large))) == []
 
 
 DEAD = {
@@ -370,43 +368,43 @@ DEAD = {
 @pytest.mark.parametrize("use", DEAD.values(), ids=DEAD)
 def test_fewer_records_alive(large, use):
     kept = []
-    assert told(lambda: kept.append(use(large))) == []
+    assert warned(lambda: kept.append(use(large))) == []
 
 
 def test_texts_are_counted(files):
     with recstore.open(files / "texts") as x:
-        assert told(lambda: [len(r) for r in x]) == []
-        assert len(told(lambda: list(x))) == 1
+        assert warned(lambda: [len(r) for r in x]) == []
+        assert len(warned(lambda: list(x))) == 1
 
 
-def test_long_texts_that_are_read_again_and_again():
-    """Of each reading the sample holds the text, up to 16 MB of all; a text that is dead frees its part."""
+def test_long_texts_that_are_read_many_times():
+    """The sample holds the texts that were read, up to 16 MB; a dead text frees its part."""
     with RecordList("x" * 400_000 + str(i) if i < 60 else f"{i:08}" for i in range(100_000)) as x:
         for _ in range(60):
             assert all(x[i] for i in range(60))
-        assert len(told(lambda: list(x))) == 1
+        assert len(warned(lambda: list(x))) == 1
 
 
-def test_to_list_of_a_large_store_says_so(large):
-    [(text, file, _)] = told(lambda: large.to_list())
+def test_to_list_of_a_large_store_warns(large):
+    [(text, file, _)] = warned(lambda: large.to_list())
     assert text.startswith(f"to_list() makes Python objects of {LARGE:,} records") and file == __file__
-    assert told(large[:100].to_list) == []
+    assert warned(large[:100].to_list) == []
 
 
 def test_small_stores_are_not_counted(x):
-    assert told(lambda: list(x)) == [] and told(x.to_list) == []
+    assert warned(lambda: list(x)) == [] and warned(x.to_list) == []
 
 
 # ---- The variable ----
 
 
-def test_off_records_are_plain(monkeypatch):
+def test_without_the_variable_records_are_plain(monkeypatch):
     for value in (None, "0"):
         monkeypatch.delenv("RECSTORE_STRICT", raising=False)
         if value is not None:
             monkeypatch.setenv("RECSTORE_STRICT", value)
         with RecordList(RECORDS) as x:
-            assert is_plain(x[0]) and is_plain(next(iter(x))) and told(lambda: x[0].update(id=1)) == []
+            assert is_plain(x[0]) and is_plain(next(iter(x))) and warned(lambda: x[0].update(id=1)) == []
 
 
 @pytest.mark.parametrize("value", ["", "yes", "2", "true"])

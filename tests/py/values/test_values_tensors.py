@@ -1,4 +1,4 @@
-"""torch tensors of every dtype and layout, those that are refused, and when torch is imported."""
+"""torch tensors of every dtype and layout, unsupported tensors, and the import of torch."""
 
 import numpy as np
 import pytest
@@ -40,11 +40,9 @@ def test_tensors(tmp_path):
         if type(a) is not torch.Tensor or a.dtype != b.dtype or a.shape != b.shape or a.requires_grad:
             return False
         a, b = (t.resolve_conj().resolve_neg().contiguous() for t in (a, b))
-        return (
-            bytes(a.reshape(-1).view(torch.uint8).numpy()) == bytes(b.reshape(-1).view(torch.uint8).numpy())
-            if a.numel()
-            else True
-        )
+        if not a.numel():
+            return True
+        return bytes(a.reshape(-1).view(torch.uint8).numpy()) == bytes(b.reshape(-1).view(torch.uint8).numpy())
 
     for value in tensors(torch):
         assert round_trips(value, tmp_path, equal)

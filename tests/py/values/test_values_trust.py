@@ -1,4 +1,4 @@
-"""Trust: what is made of classes and pickles in stores that were built here, travelled by a handle, or come from a file."""
+"""Trust: classes and pickles in stores that were built here, that come by a handle, or that come from a file."""
 
 import multiprocessing
 import pickle
@@ -53,7 +53,7 @@ def test_a_file_gives_records(path):
         assert keys[Record("kinds.Color", {"name": "RED"})] == 1
 
 
-def test_classes_that_are_given(path):
+def test_classes_of_open(path):
     with recstore.open(path, classes=[Plain, Color]) as x:
         assert x[0] == Plain(1, [2]) and x[2] is Color.GREEN and type(x[1]) is Record and x[4] == {"a": Plain(3)}
     with recstore.open(path, classes={"kinds.Plain": Plain, "kinds.Pair": Pair}) as x:
@@ -67,13 +67,13 @@ def test_registered_classes(path):
         assert x[0] == Plain(1, [2]) and type(x[1]) is Record, "stores opened before see it"
 
 
-@pytest.mark.parametrize(("given", "message"), [
+@pytest.mark.parametrize(("classes", "message"), [
     ([5], r"classes holds classes, not 5"), (["kinds.Plain"], r"classes holds classes, not 'kinds\.Plain'"),
     ({"kinds.Plain": 5}, r"classes maps full names to classes, not 'kinds\.Plain' to 5"),
     ({Plain: Plain}, r"classes maps full names to classes, not <class")
 ], ids=str)  # fmt: skip
-def test_classes_that_are_none(path, given, message):
-    pytest.raises(TypeError, lambda: recstore.open(path, classes=given)).match(f"^{message}")
+def test_invalid_classes(path, classes, message):
+    pytest.raises(TypeError, lambda: recstore.open(path, classes=classes)).match(f"^{message}")
 
 
 def test_a_class_of_another_kind(path):
@@ -83,7 +83,7 @@ def test_a_class_of_another_kind(path):
 
 
 def test_nothing_is_imported(tmp_path):
-    """The module of a class in a file is not loaded, whoever reads, checks or copies."""
+    """Reading, checking and copying a file do not load the modules of its classes."""
     (tmp_path / "evil_module.py").write_text("open('trace', 'w').close()\nclass Evil: pass\n")
     fake = type("Evil", (), {"__module__": "evil_module"})
     register(fake)
@@ -115,7 +115,7 @@ def test_nothing_is_imported(tmp_path):
     ]  # fmt: skip
 
 
-def test_records_are_stored_again_as_what_they_were(path, tmp_path):
+def test_records_are_stored_again_as_objects_of_their_classes(path, tmp_path):
     with recstore.open(path) as x:
         x[::-1].save(tmp_path / "again.rec")
         with RecordList(list(x)) as y:
@@ -128,7 +128,7 @@ def test_records_are_stored_again_as_what_they_were(path, tmp_path):
 
 
 def test_a_store_of_records_and_objects(path):
-    """Own classes are made, those of the file are not: also in a process that has only the handle."""
+    """Objects of the program's own classes are made, objects of the file are Records: with the handle alone too."""
     with recstore.open(path) as x:
         mixed = RecordList([x[0], Attrs(1)])
     from recstore.shm import registry
@@ -153,7 +153,7 @@ def test_on_unsupported():
             assert x[0] is not x[0]
 
 
-def test_what_cannot_be_pickled():
+def test_values_that_cannot_be_pickled():
     with pytest.raises(EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it"):
         RecordList([{"a": [lambda: 1]}], on_unsupported="pickle")
     loop = []
@@ -223,7 +223,7 @@ def test_workers_of_a_local_class(method):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_an_opened_store_stay_untrusting(method, tmp_path):
+def test_workers_trust_an_opened_store_no_more_than_its_opener(method, tmp_path):
     with RecordList([Plain(1), Pair(1, 2), Point(1, 2)], on_unsupported="pickle") as x:
         x.save(tmp_path / "x.rec")
     with recstore.open(tmp_path / "x.rec") as x:
@@ -244,7 +244,7 @@ def test_workers_read_arrays_alike(arrays):
         assert pickle.loads(pickle.dumps(x))[0].flags.writeable is (arrays == "copy")
 
 
-def test_a_mapping_is_reused_only_by_those_who_read_alike(path):
+def test_only_stores_with_the_same_trust_share_a_mapping(path):
     opened = [
         recstore.open(path),
         recstore.open(path, classes=[Plain]),

@@ -1,5 +1,5 @@
-"""What a file may become is bounded by its size (csrc/FORMAT.md, "What a segment may become"): segments made by hand that would be
-far more, and stores of millions of equal values, all of which are read."""
+"""The size of a file bounds its decoded values (csrc/FORMAT.md, "What a segment may become"): hand-made segments beyond the
+bound are refused, and stores of millions of equal values are read."""
 
 import struct
 
@@ -31,9 +31,9 @@ def refused(tmp_path, data, *codes):
 
 
 @pytest.mark.parametrize("child", [w.const(None), w.list_(w.const(1), count=0), w.struct_({})])
-def test_a_record_of_a_few_bytes_holds_no_more_than_its_segment_may_become(tmp_path, child):
+def test_a_record_of_a_few_bytes_stays_within_the_bound_of_its_segment(tmp_path, child):
     size = len(w.segment([w.Block([w.varint(1 << 20)])], [w.list_(child)], **MANY))
-    most = VALUES * size - 1  # one is the record
+    most = VALUES * size - 1  # and the record itself
     with opened(tmp_path, w.segment([w.Block([w.varint(most)])], [w.list_(child)], **MANY), verify="full") as x:
         assert len(x[0]) == most
     data = w.segment([w.Block([w.varint(most + 1)])], [w.list_(child)], **MANY)
@@ -47,7 +47,7 @@ def test_a_record_of_a_few_bytes_holds_no_more_than_its_segment_may_become(tmp_p
         assert len(x[0]) == most + 1
 
 
-def test_bytes_that_a_record_repeats_are_bounded_too(tmp_path):
+def test_repeated_bytes_of_a_record_are_bounded_too(tmp_path):
     data = w.segment([w.Block([w.varint(1 << 16)])], [w.list_(w.const(["x" * 4000]))], **MANY)
     with opened(tmp_path, data) as x, pytest.raises(CorruptError, match="LIMIT"):
         x[0]
@@ -79,7 +79,7 @@ def test_the_deep_check_counts_the_values_of_tables_together(tmp_path):
         opened(tmp_path, data, verify="full")
 
 
-def test_blocks_that_name_the_same_heap_are_refused(tmp_path):
+def test_blocks_with_the_same_heap_are_refused(tmp_path):
     def blocks(fields):
         return [w.Block([b"x" * 4000] * 2, index_width=0, fields=fields if b else {}) for b in range(3)]
 
@@ -107,7 +107,7 @@ def mended(data, change):
 
 
 def test_records_of_a_block_that_overlap_are_refused(tmp_path):
-    """Each group of 64 records begins where it says, so all groups could begin at the same byte."""
+    """Each group of 64 records has an offset, so all groups could begin at the same byte."""
 
     def overlap(out, entries):
         struct.pack_into("<Q", out, entries[2][3] + 8 + 64 * 4, 0)  # the base of the second group
@@ -123,7 +123,7 @@ def test_records_of_a_block_that_overlap_are_refused(tmp_path):
 
 
 def test_trees_that_share_their_bytes_are_refused(tmp_path):
-    """A tree of a megabyte, named by many entries of 16 bytes, would be compiled as often."""
+    """A tree of a megabyte would be compiled once for each of many entries of 16 bytes."""
 
     def share(out, entries):
         first = bytes(out[entries[6][3] : entries[6][3] + 16])
@@ -142,7 +142,7 @@ def test_trees_that_share_their_bytes_are_refused(tmp_path):
 
 @pytest.mark.parametrize("key", [int, lambda k: (k,)], ids=["ints", "tuples"])
 def test_a_key_index_whose_lookups_are_long_is_refused(tmp_path, key):
-    """The keys share a home, so the check of n of them would look at n * n slots."""
+    """The keys share a home slot, so the check of n keys would read n * n slots."""
     forms = ((k, mapping.canonical(key(k))) for k in range(32_000))
     keys = [key(k) for k, form in forms if mapping.xxh64(form, mapping_writer.SEED) >> 58 == 0]
     data = mapping_writer.mapping(keys, keys)
@@ -161,13 +161,13 @@ ALIKE = {
     "one list of dicts": lambda: [[{}] * 300_000],
     "a list of equal lists": lambda: [[[0] * 100] * 10_000],
     "runs": lambda: [{"shard": i // 10_000, "n": i} for i in range(300_000)],
-    "one str again and again": lambda: [["y" * 100_000] * 10] * 30,
+    "one repeated str": lambda: [["y" * 100_000] * 10] * 30,
 }
 
 
 @pytest.mark.parametrize("kind", list(ALIKE))
 @pytest.mark.parametrize("compression", ["auto", "small"])
-def test_stores_of_equal_values_stay_within_what_their_file_may_become(tmp_path, kind, compression):
+def test_stores_of_equal_values_stay_within_the_bound_of_their_file(tmp_path, kind, compression):
     records = ALIKE[kind]()
     path = tmp_path / "alike.rec"
     with RecordList(records, compression=compression) as made:
@@ -179,7 +179,7 @@ def test_stores_of_equal_values_stay_within_what_their_file_may_become(tmp_path,
     assert raw <= BYTES * path.stat().st_size
 
 
-def test_a_mapping_of_equal_values_stays_within_what_its_file_may_become(tmp_path):
+def test_a_mapping_of_equal_values_stays_within_the_bound_of_its_file(tmp_path):
     path = tmp_path / "alike.rec"
     with RecordDict((f"{i:03}", [0] * 30_000) for i in range(100)) as made:
         made.save(path)

@@ -1,4 +1,4 @@
-"""Sequences that are read by their length (recstore/building/source.py): no IndexError of theirs ends them early."""
+"""Sequences that are read by their length (recstore/building/source.py): their IndexErrors do not end them early."""
 
 from collections import UserList
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Samples:
 
 
 class Inherited(Samples, Sequence):
-    """Its __iter__ is that of Sequence, which ends at an IndexError too."""
+    """Sequence's __iter__ ends at an IndexError too."""
 
 
 class Pairs(Samples):
@@ -46,7 +46,7 @@ def test_an_index_error_within_a_record_is_raised_with_its_number(kind):
 
 @pytest.mark.parametrize("kind", [Samples, Inherited])
 def test_the_length_counts_and_not_the_first_index_error(kind):
-    with recstore.RecordList(kind(3)) as x:  # __getitem__ would go on for ever
+    with recstore.RecordList(kind(3)) as x:  # its __getitem__ never ends
         assert x.to_list() == rows(3)
     with recstore.RecordList(UserList(rows(3))) as x:
         assert x.to_list() == rows(3)
@@ -76,7 +76,7 @@ def test_without_a_length_an_index_error_is_the_end(error):
         assert x.to_list() == rows(3)
 
 
-def test_an_iter_of_its_own_counts_more_than_the_length():
+def test_an_own_iter_counts_more_than_the_length():
     class Iterable(Samples):
         def __iter__(self):
             return iter(rows(7))
@@ -126,12 +126,12 @@ def first(record):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_function_that_raises_stop_iteration_ends_no_map(workers):
+def test_stop_iteration_in_a_function_does_not_end_a_map(workers):
     with recstore.RecordList([[1], [], [2]]) as x, pytest.raises(RuntimeError):
         x.map(first, workers=workers)
 
 
-def test_a_key_that_raises_stop_iteration_ends_no_index():
+def test_stop_iteration_in_a_key_does_not_end_an_index():
     with recstore.RecordList([[1], [], [2]]) as x:
         for method in (x.index_by, x.group_by):
             with pytest.raises(RuntimeError):

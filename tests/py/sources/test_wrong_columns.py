@@ -9,7 +9,7 @@ import recstore
 JSONL = b'{"id": 1, "source": "a"}\n{"id": 2, "rare": 5}\n[1, 2]\n'
 JSON = b'[{"id": 1, "source": "a"}, {"id": 2, "rare": 5}, [1, 2]]'
 ENTRIES = b'{"k": {"id": 1, "source": "a"}, "l": {"id": 2, "rare": 5}, "m": [1, 2]}'
-WRONG = "no column 'sorce'; there are: 'id', 'source', 'rare'; 'source' is meant, perhaps"
+WRONG = "no column 'sorce'; there are: 'id', 'source', 'rare'; did you mean 'source'?"
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -79,7 +79,7 @@ def test_shards(tmp_path):
     assert not (tmp_path / "a.recs").exists()
 
 
-NEAREST = "no column 'sorce'; there are: 'id', 'source'; 'source' is meant"
+NEAREST = "no column 'sorce'; there are: 'id', 'source'; did you mean 'source'"
 
 
 def test_tables_in_files(tmp_path):
