@@ -1,6 +1,7 @@
-"""Watching the memory of a job: its processes, labelled, over time; where the memory goes; a log that outlives the job.
+"""Monitors the memory of a job: its labelled processes over time, what the memory consists of, and a log that survives
+the job.
 
-`recstore monitor` and recstore.MemoryMonitor stand on this room. `import recstore` loads nothing of it.
+`recstore monitor` and recstore.MemoryMonitor use this package. `import recstore` does not load it.
 """
 
 from recstore.later import later

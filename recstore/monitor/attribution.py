@@ -1,8 +1,7 @@
-"""Says where the memory of a job goes: private pages, stores by name, batches in flight, files, the interpreter.
+"""Divides the memory of a job into classes: private pages, stores by name, batches in flight, files, the interpreter.
 
-The sum that is shared out is the PSS of all processes and, of the files in shared memory that they have open, the pages
-that none of them maps. So each page counts once. A page of a file that processes of other jobs map too counts whole if
-it is in shared memory, and in part if it is in another file.
+The total is the PSS of all processes plus the unmapped pages of their open files in shared memory. So each page counts
+once. If other jobs map a page too, it counts in full if it is in shared memory, and in part if it is in another file.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
 _STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
 _LIBRARY = re.compile(r"\.so(\.[\d.]+)?$")
 _MAGIC = b"\x89RECS\r\n\x1a"  # csrc/FORMAT.md, "Header"
-_TRIES = 10  # to read the name of a store that may still be written
-# CUDA allocates page-locked memory as shared anonymous memory, which /proc shows so, and maps its devices beside it.
+_TRIES = 10  # attempts to read the name of a store, which may still be incomplete
+# CUDA allocates page-locked memory as shared anonymous memory, shown as /dev/zero, and maps its devices.
 _PINNED, _GPU = "/dev/zero", "/dev/nvidia"
 CLASSES = ("private", "stores", "batches", "pinned", "shared memory", "files", "interpreter", "other")
 
 
 class Parts:
-    """How the mapped files of a process share its PSS, in bytes: what `Proc.smaps` said when it was last read."""
+    """The PSS of the mapped files of a process in bytes, from the last reading of `Proc.smaps`."""
 
     __slots__ = ("interpreter", "files", "stores", "shared")
 
@@ -39,17 +38,18 @@ class Parts:
         self.interpreter = self.files = 0
         self.stores: dict[Key, int] = {}  # saved stores that are mapped from files
         self.shared: dict[Key, int] = {}  # files in shared memory
-        gpu = any(one.path.startswith(_GPU) for one in mappings)
-        for one in mappings:
-            if is_shared_memory(one.path):
-                stores.see(one.key, one.path, pinned=gpu and one.path.startswith(_PINNED))
-                self.shared[one.key] = self.shared.get(one.key, 0) + one.pss
-            elif one.code or _LIBRARY.search(one.path):
-                self.interpreter += one.pss
-            elif stores.is_saved_store(one.key, one.path):
-                self.stores[one.key] = self.stores.get(one.key, 0) + one.pss
+        gpu = any(mapping.path.startswith(_GPU) for mapping in mappings)
+        for mapping in mappings:
+            key, path = mapping.key, mapping.path
+            if is_shared_memory(path):
+                stores.classify(key, path, pinned=gpu and path.startswith(_PINNED))
+                self.shared[key] = self.shared.get(key, 0) + mapping.pss
+            elif mapping.code or _LIBRARY.search(path):
+                self.interpreter += mapping.pss
+            elif stores.is_saved_store(key, path):
+                self.stores[key] = self.stores.get(key, 0) + mapping.pss
             else:
-                self.files += one.pss
+                self.files += mapping.pss
 
     def of_files(self) -> int:
         """The bytes of mapped files that are not in shared memory."""
@@ -57,11 +57,11 @@ class Parts:
 
 
 class Names:
-    """The classes and names of the files that hold stores or batches, by key (device, inode).
+    """The classes and names of files with stores or batches, by key (device, inode).
 
     Args:
         proc: the Proc of the job.
-        ask: called with a path, gives the name of the store in that file or None.
+        ask: a function that returns the name of the store in the file at a path, or None.
     """
 
     def __init__(self, proc: Proc, ask: Callable[[str], str | None] | None = None) -> None:
@@ -72,9 +72,11 @@ class Names:
         self._tries: dict[Key, int] = {}
         self._saved: dict[Key, bool] = {}
 
-    def see(self, key: Key, path: str, pid: int | None = None, number: str | None = None, pinned: bool = False) -> None:
-        """Note a file in shared memory; with pid and number, a descriptor through which it can be opened. `pinned` says
-        that it is page-locked memory of a GPU."""
+    def classify(
+        self, key: Key, path: str, pid: int | None = None, number: str | None = None, pinned: bool = False
+    ) -> None:
+        """Classify a file in shared memory. `pid` and `number` are a descriptor to open it and read its name. `pinned`
+        means page-locked memory of a GPU."""
         if key in self._kinds and (number is None or self._kinds[key] != "store" or self._names.get(key)):
             return
         kind = "store" if _STORE.match(path) else "batch" if _BATCH.match(path) else "shared memory"
@@ -90,7 +92,7 @@ class Names:
         return f"{name} ({key[1]})" if name in self._names.values() else name
 
     def is_saved_store(self, key: Key, path: str) -> bool:
-        """Whether a mapped file is a saved store; its name is then that of the file."""
+        """Whether a mapped file is a saved store. Its name is the file name."""
         if key not in self._saved:
             self._saved[key] = path.endswith(".recs") or _has_magic(path)
             if self._saved[key]:
@@ -108,7 +110,7 @@ class Names:
 
 def _has_magic(path: str) -> bool:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # to open a device can have effects
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have side effects
             return False
         with open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -117,8 +119,8 @@ def _has_magic(path: str) -> bool:
 
 
 def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], int]:
-    """`(named, unmapped)` of the members whose PSS is known: the bytes by class, and the bytes of open files in shared
-    memory that no member maps."""
+    """`(named, unmapped)` for the members with a known PSS: the bytes by class, and the unmapped bytes of open files in
+    shared memory."""
     named: dict[str, Any] = dict.fromkeys(CLASSES, 0)
     named["stores"] = {}
     mapped: dict[Key, int] = {}
@@ -137,10 +139,10 @@ def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], in
             rest -= part
         named["shared memory"] += rest
     unmapped = 0
-    sizes = {one.key: one.blocks for member in members for one in member.held}
+    sizes = {descriptor.key: descriptor.blocks for member in members for descriptor in member.held}
     for key in mapped.keys() | sizes.keys():
         inside = mapped.get(key, 0)
-        # The PSS of the members is read one after another, so the parts of a file can add up to a little more.
+        # Members are not read at the same moment, so the parts of a file can add up to slightly more than the file.
         outside = max(0, sizes.get(key, 0) - inside)
         unmapped += outside
         kind = names.kind(key)
@@ -161,7 +163,7 @@ def _share_files(named: dict[str, Any], size: int, parts: Parts | None, names: N
     named["files"] += files
     rest = size - interpreter - files
     of_stores = sum(parts.stores.values())
-    if of_stores == 0:  # no page of them is in memory
+    if of_stores == 0:  # none of their pages is in memory
         named["files"] += rest
         return
     for key, pss in parts.stores.items():

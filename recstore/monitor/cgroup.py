@@ -1,8 +1,7 @@
-"""The memory cgroup of a process, in both versions: limit, use, and how often the kernel has killed for it.
+"""The memory cgroup of a process, in both versions: limit, use, and number of kills.
 
-Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel describe the files. `read` is a function
-that takes a path and returns the text of the file, None where it cannot be read; so tests and `recstore doctor` can
-describe other machines.
+Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel describe the files. The functions take
+`read`, a function that returns the text of a file or None, so tests and `recstore doctor` can describe other machines.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     Read: TypeAlias = Callable[[str], str | None]
 
-_NO_LIMIT = 1 << 60  # version 1 of cgroups has no word for "none"
+_NO_LIMIT = 1 << 60  # cgroup version 1 writes a huge number for "no limit"
 
 
 class Mount:
@@ -30,13 +29,13 @@ class Mount:
 
 
 class Level:
-    """A memory cgroup that a process is in, or an ancestor of it; None where there is no limit or no file.
+    """The memory cgroup of a process, or an ancestor of it. A missing limit or figure is None.
 
     Attributes:
         name: the path of the cgroup. folder: the folder of its files. version: 1 or 2.
         limit, high, swap: its limits. current: the bytes in use, page cache included.
-        used: the bytes in use without what the kernel drops before it kills.
-        oom: how often the limit was reached and nothing could be freed. kills: the processes killed for it.
+        used: the bytes in use without inactive page cache, which the kernel drops before it kills.
+        oom: how often the limit was reached and nothing could be freed. kills: the number of killed processes.
     """
 
     limit: int | None
@@ -53,7 +52,7 @@ class Level:
 
     @property
     def left(self) -> int | None:
-        """The bytes that recstore may take; 5% stay free."""
+        """The bytes that recstore may use; 5% stay free."""
         if self.limit is None or self.used is None:
             return None
         return max(0, self.limit - self.limit // 20 - self.used)
@@ -65,33 +64,33 @@ class Level:
 
 
 def mounts(read: Read, pid: int | str = "self") -> list[Mount]:
-    """The Mounts that a process sees, in order; none if they cannot be read."""
-    found = []
+    """The Mounts that a process sees, in order; empty if they cannot be read."""
+    out = []
     for line in (read(f"/proc/{pid}/mountinfo") or "").splitlines():
         head, separator, tail = line.partition(" - ")
         words, rest = head.split(" "), tail.split(" ")
         if not separator or len(words) < 6 or len(rest) < 3:
             continue
         options = tuple(words[5].split(",") + rest[2].split(","))
-        found.append(Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options))
-    return found
+        out.append(Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options))
+    return out
 
 
 def levels(read: Read, pid: int | str = "self", mounted: list[Mount] | None = None) -> list[Level]:
-    """The Levels of the memory cgroup of a process, from its own up to the top that is mounted here; version 2 first.
+    """The Levels of the memory cgroup of a process, from its own up to the mounted top; version 2 first.
 
-    `mounted` are the Mounts of this process, which are read if they are not given.
+    `mounted` are the Mounts of this process. Default: read them.
     """
     mounted = mounts(read) if mounted is None else mounted
     return [level for version in (2, 1) for level in _hierarchy(read, pid, mounted, version)]
 
 
-def tightest(found: Sequence[Level]) -> Level | None:
-    """Of Levels, the one with the smallest limit; without limits, the first that knows its use; None of none."""
-    limited = [one for one in found if one.limit is not None]
+def tightest(levels: Sequence[Level]) -> Level | None:
+    """The Level with the smallest limit; without limits, the first Level with a known use; else None."""
+    limited = [level for level in levels if level.limit is not None]
     if limited:
-        return min(limited, key=lambda one: one.limit)  # type: ignore[arg-type, return-value]
-    return next((one for one in found if one.current is not None), None)
+        return min(limited, key=lambda level: level.limit)  # type: ignore[arg-type, return-value]
+    return next((level for level in levels if level.current is not None), None)
 
 
 def _hierarchy(read: Read, pid: int | str, mounted: list[Mount], version: int) -> list[Level]:
@@ -103,11 +102,11 @@ def _hierarchy(read: Read, pid: int | str, mounted: list[Mount], version: int) -
     mount = next((m for m in mounted if _beneath(own, m.root) is not None), mounted[0])
     below = _beneath(own, mount.root)
     name, inside = (own, below) if below is not None else (mount.root, "")
-    found = []
+    hierarchy = []
     while True:
-        found.append(refreshed(read, Level(name or "/", mount.point.rstrip("/") + inside, version)))
+        hierarchy.append(refreshed(read, Level(name or "/", mount.point.rstrip("/") + inside, version)))
         if not inside:
-            return found
+            return hierarchy
         inside, name = inside.rpartition("/")[0], name.rpartition("/")[0]
 
 
@@ -121,17 +120,19 @@ def _path(read: Read, pid: int | str, version: int) -> str | None:
 
 
 def refreshed(read: Read, level: Level) -> Level:
-    """The Level with the figures as they are now."""
+    """The Level with current figures."""
     folder = level.folder
     if level.version == 2:
         names: tuple[str, ...] = ("max", "current", "high", "swap.max")
-        level.limit, level.current, level.high, level.swap = (_number(read, f"{folder}/memory.{one}") for one in names)
+        level.limit, level.current, level.high, level.swap = (
+            _number(read, f"{folder}/memory.{name}") for name in names
+        )
         inactive = fields(read, f"{folder}/memory.stat").get("inactive_file")
         events = fields(read, f"{folder}/memory.events")
         level.oom, level.kills = events.get("oom"), events.get("oom_kill")
     else:
         names = ("limit", "usage", "memsw.limit")
-        level.limit, level.current, both = (_number(read, f"{folder}/memory.{one}_in_bytes") for one in names)
+        level.limit, level.current, both = (_number(read, f"{folder}/memory.{name}_in_bytes") for name in names)
         limit = level.limit
         level.swap = both - limit if both is not None and limit is not None and both >= limit else None
         inactive = fields(read, f"{folder}/memory.stat").get("total_inactive_file")
@@ -153,14 +154,13 @@ def _number(read: Read, path: str) -> int | None:
 
 
 def fields(read: Read, path: str) -> dict[str, int]:
-    """{name: number} of a file whose lines are a name and a number, such as memory.events; empty without the file."""
+    """{name: number} of a file with a name and a number in each line, such as memory.events; empty without the file."""
     pairs = (line.split() for line in (read(path) or "").splitlines())
     return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdecimal()}
 
 
 def _beneath(path: str, root: str) -> str | None:
-    """The part of `path` after `root`; None if `path` is not beneath it, as for paths that a cgroup namespace shows as
-    `/..`."""
+    """The part of `path` after `root`; None if `path` is not beneath `root`, such as `/..` in a cgroup namespace."""
     root = root.rstrip("/")
     if "/.." in path or not (path + "/").startswith(root + "/"):
         return None
@@ -168,5 +168,5 @@ def _beneath(path: str, root: str) -> str | None:
 
 
 def _unescape(text: str) -> str:
-    """mountinfo writes space, tab, newline and backslash as a backslash and three octal digits."""
+    """Decodes a path of mountinfo, which writes space, tab, newline and backslash as octal escapes."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)

@@ -1,8 +1,9 @@
-"""Runs a command under the monitor: starts it, passes signals on, collects its status and that of its orphans.
+"""Runs a command under the monitor: starts it, forwards signals, and collects the exit status of the command and its
+orphans.
 
-The command stays in the process group of the monitor, so that the terminal sends Ctrl-C to both, and stops and
-continues both. The monitor passes on only the signals that a process has sent to it. It makes itself the subreaper of
-the command (prctl(2), PR_SET_CHILD_SUBREAPER): a daemon whose parent has ended becomes its child and stays in the job.
+The command stays in the process group of the monitor, so the terminal sends Ctrl-C to both, and stops and continues
+both. The monitor only forwards signals from other processes. It becomes the subreaper of the command (prctl(2),
+PR_SET_CHILD_SUBREAPER), so a daemon whose parent has ended becomes its child and stays in the job.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _FORWARDED = (
     signal.SIGUSR2,
 )
 _OTHERS = (signal.SIGCHLD, signal.SIGWINCH)
-# Python ignores them; a command expects them as they are by default, as from a shell.
+# Python ignores these signals, and a command expects their defaults.
 _DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class CannotRun(Exception):
-    """The command cannot be started; `status` is the exit status that a shell has for it."""
+    """The command cannot be started. `status` is the exit status that a shell would give."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -39,7 +40,7 @@ class CannotRun(Exception):
 
 
 def become_subreaper() -> bool:
-    """Whether orphans of this process's descendants become its children from now on."""
+    """Make orphaned descendants children of this process. Returns whether the system supports it."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -51,14 +52,14 @@ def become_subreaper() -> bool:
 
 
 class Signals:
-    """Receives signals in a thread and hands them over through a pipe, so that a poll can wait for them too.
+    """Receives signals in a thread and writes them to a pipe, so that a poll can wait for them.
 
-    Unlike a handler, sigwaitinfo tells whether the terminal has sent a signal, or a process.
+    Unlike a handler, sigwaitinfo reports whether the terminal or a process sent a signal.
     """
 
     def __init__(self) -> None:
         self._awaited = {*_FORWARDED, *_OTHERS}
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored ones would be collected by the kernel
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, the kernel would discard exit statuses
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)
         self.reader, self._writer = os.pipe()
         os.set_blocking(self.reader, False)
@@ -66,12 +67,12 @@ class Signals:
 
     def _receive(self) -> None:
         while True:
-            found = signal.sigwaitinfo(self._awaited)
-            by_process = found.si_code <= 0  # the kernel's own codes are positive
-            os.write(self._writer, bytes([found.si_signo, by_process]))
+            info = signal.sigwaitinfo(self._awaited)
+            by_process = info.si_code <= 0  # the kernel's own codes are positive
+            os.write(self._writer, bytes([info.si_signo, by_process]))
 
     def read(self) -> list[tuple[int, int]]:
-        """Pairs of a signal's number and whether a process has sent it."""
+        """`(signal number, whether a process sent it)` of each new signal."""
         try:
             data = os.read(self.reader, 4096)
         except BlockingIOError:
@@ -83,7 +84,7 @@ class Command:
     """A command that runs as a child. Raises CannotRun.
 
     Attributes:
-        pid: its process. status: as waitpid gives it; None while the command runs.
+        pid: its process. status: the status from waitpid; None while the command runs.
     """
 
     def __init__(self, arguments: list[str], signals: Signals) -> None:
@@ -91,30 +92,30 @@ class Command:
         self.status: int | None = None
 
     def handle(self, number: int, by_process: int) -> None:
-        """Act on a signal that the monitor has got: pass it on if the command cannot have got it."""
+        """Handle a signal to the monitor: forward it unless the terminal also sent it to the command."""
         if number in _FORWARDED and by_process and self.status is None:
             try:
                 os.kill(self.pid, number)
             except ProcessLookupError:
-                pass  # it has ended; its status is about to be collected
+                pass  # it has ended
 
     def collect(self) -> list[tuple[int, int]]:
         """`(pid, status)` of each child that has ended, orphans of the command included."""
-        found: list[tuple[int, int]] = []
+        ended: list[tuple[int, int]] = []
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return found
+                return ended
             if pid == 0:
-                return found
+                return ended
             if pid == self.pid:
                 self.status = status
-            found.append((pid, status))
+            ended.append((pid, status))
 
     @property
     def exit_status(self) -> int:
-        """The status with which a shell would end: 128 and the signal's number for a command that a signal ended."""
+        """The exit status as a shell reports it: 128 plus the signal number for a command ended by a signal."""
         status: int = self.status  # type: ignore[assignment]  # it has ended
         return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
@@ -124,10 +125,9 @@ def _spawn(arguments: list[str], mask: Iterable[int]) -> int:
     try:
         return os.posix_spawnp(name, arguments, os.environ, setsigmask=mask, setsigdef=_DEFAULT)
     except FileNotFoundError:
-        about = "no such file" if "/" in name else "no such command on the PATH"
+        reason = "no such file" if "/" in name else "no such command on the PATH"
         if "/" in name and os.path.exists(name):
-            about = "the interpreter that its first line names is missing"
-        raise CannotRun(f"cannot run {name}: {about}", 127) from None
+            reason = "the interpreter in its first line is missing"
+        raise CannotRun(f"cannot run {name}: {reason}", 127) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise CannotRun(f"cannot run {name}: {reason}", 126) from None
+        raise CannotRun(f"cannot run {name}: {getattr(error, 'strerror', error)}", 126) from None

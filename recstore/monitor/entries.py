@@ -1,8 +1,8 @@
 """Checks the entries of a log when it is read. docs/monitor.md has the keys of each kind.
 
-Anyone can write to a log, and a disk can change it. Verdicts, plots, the page and the post-mortem compute with the
-figures, so each of them gets only entries whose values have the types and ranges below. Keys of later versions are let
-through, and nothing reads them.
+Anyone can write to a log, and a disk can corrupt it. Verdicts, plots, the page and the post-mortem calculate with the
+figures, so they only get entries whose values have the types and ranges below. Keys of later versions are kept and
+ignored.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeAlias
 
-    # A line of a log, and a process in one; docs/monitor.md has the keys.
+    # A line of a log, or a process in a sample; docs/monitor.md has the keys.
     Entry: TypeAlias = dict[str, Any]
 
-# The figures of a process, which the sum of a sample has too; all are bytes.
+# The figures of a process and of the sum of a sample, in bytes.
 FIGURES = ("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous")
 _MOST = 1 << 63  # bytes; the kernel has no larger figure
-_LAST_TIME = 253_402_300_800  # the year 10000, which time.localtime can still tell
+_LAST_TIME = 253_402_300_800  # the year 10000, within the range of time.localtime
 
 
 def checked(entry: object) -> Entry | None:
-    """The entry, with None for figures that it lacks; None for a value that is no entry of a log.
+    """The entry, with None for missing figures; None if the value is not an entry of a log.
 
     >>> checked({"kind": "end", "t": 1.5, "exit": 0})
     {'kind': 'end', 't': 1.5, 'exit': 0}
@@ -57,11 +57,11 @@ def _is_flag(value: object) -> bool:
 
 
 def _are_texts(value: object) -> bool:
-    return value is None or isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return value is None or isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _fit(entry: Entry, checks: Mapping[str, Callable[[object], bool]]) -> bool:
-    """Whether each value fits the check of its key; a key that is missing gets None."""
+    """Whether each value passes the check of its key. Sets missing keys to None."""
     return all(check(entry.setdefault(key, None)) for key, check in checks.items())
 
 
@@ -74,8 +74,8 @@ _START = {
 _EVENT = {"what": _is_text, "pid": _is_size, "label": _is_text, "text": _is_text, "exit": _is_size, "signal": _is_text}
 _PROCESS = dict.fromkeys(("ppid", "start", "rank", "worker", *FIGURES), _is_size)
 _PROCESS |= {"label": _is_text, "role": _is_text}
-# Of some processes only: what has been forked, and what has a limit.
-_FEW = {"forked": _is_flag, "faults": _is_size, "address_space": _is_size, "address_limit": _is_size}
+# Keys that only forked processes, or processes with a limit, have.
+_OPTIONAL = {"forked": _is_flag, "faults": _is_size, "address_space": _is_size, "address_limit": _is_size}
 _SUM = dict.fromkeys((*FIGURES, "unmapped"), _is_size)
 _CGROUP = dict.fromkeys(("current", "used", "oom", "oom_kill"), _is_size)
 
@@ -105,7 +105,7 @@ def _is_process(entry: object) -> bool:
         return False
     if not isinstance(entry.setdefault("exact", True), bool) or not _fit(entry, _PROCESS):
         return False
-    if not all(check(entry[key]) for key, check in _FEW.items() if key in entry):
+    if not all(check(entry[key]) for key, check in _OPTIONAL.items() if key in entry):
         return False
     if entry["label"] is None:
         entry["label"] = f"process {entry['pid']}"

@@ -1,8 +1,7 @@
-"""Names the processes of a job: the main process, ranks, workers, fork servers and resource trackers.
+"""Labels the processes of a job: the main process, ranks, workers, fork servers and resource trackers.
 
-The rank comes from the environment with which a process began, the role from its command and its name. Workers are
-numbered in the order in which they started. A number is given again after its process has ended, so that the workers of
-each epoch have the same numbers.
+The rank comes from the initial environment of a process, the role from its command and name. Workers are numbered in
+start order. Numbers are reused when a process ends, so the workers of each epoch have the same numbers.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
 
     from recstore.monitor.processes import Member, Proc, Tree
 
-# The launchers' names for the number of a process among all of the job; the last one counts within one machine.
+# The variables in which launchers store the rank; the last is the rank within the machine.
 _RANKS = (b"RANK", b"SLURM_PROCID", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"LOCAL_RANK")
 _LOOKS = 3
 
 
 def refresh(tree: Tree, joined: Iterable[Member]) -> None:
-    """Name the members of a Tree that are new, have a new name, or may still be about to exec."""
+    """Label the members of a Tree that are new, have a new name, or may still call exec."""
     new = set(joined)
     for member in list(tree.members.values()):
         if member in new or member.looks < _LOOKS or member.named_as != member.stat.name:
@@ -35,7 +34,7 @@ def _name(tree: Tree, member: Member) -> None:
     except OSError:
         command = []
     if member.command and not command:
-        return  # it is about to end: its memory is gone, and its command with it
+        return  # it is about to end: its memory, with the command, is already free
     if member.looks and command == member.command and member.role != "process":
         member.looks += 1
         return
@@ -60,7 +59,7 @@ def _rank(proc: Proc, member: Member) -> int | None:
         environ = {}
     for name in _RANKS:
         value = environ.get(name, b"")
-        # srun sets the number for its only task too, where there are no ranks.
+        # srun also sets it for a single task, which is not a rank.
         if value.isdigit() and not (name == b"SLURM_PROCID" and environ.get(b"SLURM_NTASKS") == b"1"):
             return int(value)
     return member.owner.rank if member.owner is not None else None
@@ -87,7 +86,7 @@ def _is_python(command: Sequence[bytes]) -> bool:
 
 
 def _master(member: Member) -> Member | None:
-    """The member whose worker this is: the one that asked the fork server for it."""
+    """The member that this worker belongs to, not the fork server in between."""
     owner = member.owner
     while owner is not None and owner.role == "fork server":
         owner = owner.owner
@@ -95,7 +94,7 @@ def _master(member: Member) -> Member | None:
 
 
 def _prefix(member: Member) -> str:
-    """The label of the rank or worker that a member belongs to, as the start of its own."""
+    """The prefix of a label: the label of the rank or worker that the member belongs to."""
     master = _master(member)
     while master is not None and master.role not in ("rank", "worker"):
         master = master.owner
@@ -107,9 +106,9 @@ def _prefix(member: Member) -> str:
 def _free_number(tree: Tree, member: Member) -> int:
     prefix = _prefix(member)
     used = {
-        one.worker
-        for one in tree.members.values()
-        if one is not member and one.role == "worker" and one.worker is not None and _prefix(one) == prefix
+        other.worker
+        for other in tree.members.values()
+        if other is not member and other.role == "worker" and other.worker is not None and _prefix(other) == prefix
     }
     return next(number for number in range(len(used) + 1) if number not in used)
 
@@ -127,23 +126,23 @@ def _label(member: Member) -> str:
 
 
 def program(member: Member) -> str:
-    """The program of a member, in a word: of Python, its script or module."""
-    command = [os.fsdecode(one) for one in member.command]
+    """The short name of a member's program; for Python, its script or module."""
+    command = [os.fsdecode(argument) for argument in member.command]
     if not command:
         return os.fsdecode(member.stat.name) or "process"
     name = os.path.basename(command[0])
     if not _is_python(member.command):
         return _shown(name)
-    rest = iter(command[1:])
-    for one in rest:
-        if one == "-m":
-            return _shown(next(rest, name))
-        if one == "-c":
+    arguments = iter(command[1:])
+    for argument in arguments:
+        if argument == "-m":
+            return _shown(next(arguments, name))
+        if argument == "-c":
             return _shown(f"{name} -c")
-        if one in ("-W", "-X"):
-            next(rest, None)
-        elif not one.startswith("-"):
-            return _shown(os.path.basename(one))
+        if argument in ("-W", "-X"):
+            next(arguments, None)
+        elif not argument.startswith("-"):
+            return _shown(os.path.basename(argument))
     return _shown(name)
 
 

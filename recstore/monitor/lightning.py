@@ -27,10 +27,10 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
     """Watches from the start of `fit` to its end, with a mark at each epoch.
 
     Args:
-        log: the path of the log. With ``{rank}`` in it each rank watches its own processes, and the number of the rank
-            takes its place; without it only the first rank does.
+        log: the path of the log. If it contains ``{rank}``, each rank watches its own processes and writes its own
+            log; otherwise only the first rank watches.
         page: the path of a page with plots, written at the end; ``{rank}`` as in `log`. Needs plotly.
-        interval, warn: as of :class:`recstore.MemoryMonitor`.
+        interval, warn: as for :class:`recstore.MemoryMonitor`.
 
     Attributes:
         monitor: the :class:`recstore.MemoryMonitor`; None before `fit`, and in ranks that do not watch.
@@ -48,13 +48,13 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
         self._log = None if log is None else os.fspath(log)
         self._page = None if page is None else os.fspath(page)
         self._options: dict[str, Any] = {"interval": interval, "warn": warn}
-        MemoryMonitor(**self._options)  # arguments that are wrong are said now
+        MemoryMonitor(**self._options)  # checks the arguments
         self.monitor: MemoryMonitor | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin to watch before the workers start."""
-        each = self._log is not None and "{rank}" in self._log
-        if stage != "fit" or self.monitor is not None or not (each or trainer.is_global_zero):
+        all_ranks = self._log is not None and "{rank}" in self._log
+        if stage != "fit" or self.monitor is not None or not (all_ranks or trainer.is_global_zero):
             return
         log = None if self._log is None else self._log.replace("{rank}", str(trainer.global_rank))
         self.monitor = MemoryMonitor(log=log, **self._options).start()
@@ -70,7 +70,7 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
             self.monitor.note("validation")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """End, and write the page."""
+        """Stop, and write the page."""
         if self.monitor is not None:
             self._finish(self.monitor, trainer)
 
@@ -80,10 +80,10 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
             monitor.page(self._page.replace("{rank}", str(trainer.global_rank)))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Note the exception, and end: Lightning calls no teardown after one."""
+        """Note the exception and stop, because Lightning calls no teardown after an exception."""
         if self.monitor is not None:
             self.monitor.note(f"{type(exception).__name__}: {exception}"[:500], "warning")
             self._finish(self.monitor, trainer)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "monitor": None}  # another process has no part in it
+        return {**self.__dict__, "monitor": None}  # only this process watches

@@ -1,4 +1,4 @@
-"""Warns before memory runs out: at a share of the limit of the cgroup, or of the machine where there is none."""
+"""Warns before memory runs out: at a share of the cgroup's limit or, without one, of the machine's memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from recstore.monitor.entries import Entry
     from recstore.monitor.sampler import Sampler
 
-_AGAIN = 0.95  # a use below this part of the threshold arms the warning again
+_RESET = 0.95  # below this share of the threshold, the next crossing warns again
 
 
 def threshold(text: str | float | None) -> float | None:
-    """A threshold such as "85%", 0.85 or "12 GB" as a float, which is a share, or an int, which is a number of bytes.
-    None is no warning.
+    """Parses a threshold such as "85%", 0.85 or "12 GB". Returns a float for a share and an int for bytes. None
+    disables the warning.
 
-    Raises ValueError for what is neither.
+    Raises ValueError for any other text.
 
     >>> threshold("85%"), threshold(0.5), threshold("12 GB"), threshold(None)
     (0.85, 0.5, 12000000000, None)
@@ -31,14 +31,14 @@ def threshold(text: str | float | None) -> float | None:
             share = float(text.strip()[:-1]) / 100
         except ValueError:
             raise ValueError(
-                f'a warning is at a share such as "85%" or a size such as "12 GB", not {text!r:.80}'
+                f'a warning threshold must be a share such as "85%" or a size such as "12 GB", not {text!r:.80}'
             ) from None
     else:
         from recstore.dataset import object_sizes
 
         return object_sizes.parse(text)
     if not 0 < share <= 1:
-        raise ValueError(f"a warning is at a share above 0 % and up to 100 %, not {text!r:.80}")
+        raise ValueError(f"a warning threshold must be above 0 % and at most 100 %, not {text!r:.80}")
     return share
 
 
@@ -46,33 +46,33 @@ class Warnings:
     """Compares samples with a threshold.
 
     Args:
-        at: what `threshold` returned. A share is of the cgroup's limit, or of the machine's memory without one; bytes
-            are compared with the memory of the job, which is the sum of the PSS and of unmapped shared memory.
+        at: a result of `threshold`. A share applies to the cgroup's limit or, without one, to the machine's memory.
+            Bytes apply to the memory of the job: the sum of PSS and unmapped shared memory.
         sampler: the Sampler of the job.
     """
 
     def __init__(self, at: float | None, sampler: Sampler) -> None:
         self._at = at
         self._sampler = sampler
-        self._said = False
+        self._warned = False
 
     def check(self, entry: Entry) -> Entry | None:
-        """The event of kind warning if this sample is the first above the threshold; else None."""
+        """A warning event if this sample is the first above the threshold; else None."""
         if self._at is None:
             return None
-        use, whole, what = self._use(entry)
+        use, limit, owner = self._use(entry)
         if use is None:
             return None
-        at = self._at if isinstance(self._at, int) else self._at * whole
-        if use < at * _AGAIN:
-            self._said = False
-        if use < at or self._said:
+        at = self._at if isinstance(self._at, int) else self._at * limit
+        if use < at * _RESET:
+            self._warned = False
+        if use < at or self._warned:
             return None
-        self._said = True
-        return event("warning", self._text(entry, use, whole, what), t=entry["t"])
+        self._warned = True
+        return event("warning", self._text(entry, use, limit, owner), t=entry["t"])
 
     def _use(self, entry: Entry) -> tuple[int | None, int, str]:
-        """`(bytes in use, limit, what has the limit)`."""
+        """`(bytes in use, limit, description of the limit)`."""
         if isinstance(self._at, int):
             sums = entry["sum"]
             use = sums["rss"] if sums["pss"] is None else sums["pss"] + sums["unmapped"]
@@ -86,11 +86,14 @@ class Warnings:
             return None, 0, ""
         return total - available, total, "the memory of the machine"
 
-    def _text(self, entry: Entry, use: int, whole: int, what: str) -> str:
-        largest = max(entry["processes"], key=lambda one: one["uss"] if one["uss"] is not None else one["rss"])
-        own = largest["uss"] if largest["uss"] is not None else largest["rss"]
-        left = f", {size_text(max(0, whole - use))} are left" if use < whole else ""
+    def _text(self, entry: Entry, use: int, limit: int, owner: str) -> str:
+        def private(process: Entry) -> int:
+            return process["uss"] if process["uss"] is not None else process["rss"]  # type: ignore[no-any-return]
+
+        largest = max(entry["processes"], key=private)
+        left = f", {size_text(max(0, limit - use))} are left" if use < limit else ""
         return (
-            f"{size_text(use)} of {size_text(whole)} are in use, {100 * use / whole:.0f} % of {what}{left}; the "
-            f"largest process is {largest['label']} ({largest['pid']}) with {size_text(own)} of its own"
+            f"{size_text(use)} of {size_text(limit)} are in use, {100 * use / limit:.0f} % of {owner}{left}; the "
+            f"largest process is {largest['label']} ({largest['pid']}) with "
+            f"{size_text(private(largest))} of private memory"
         )

@@ -1,8 +1,8 @@
-"""The log of a monitored run: JSON lines, which `Log` appends and `read` reads.
+"""The log of a monitored run, in JSON lines.
 
-Each line is one JSON object in UTF-8 and one `write`, so that processes can append to one log and a kill loses at most
-the line being written. All sizes are bytes and all times seconds since the epoch. docs/monitor.md has the keys of
-each kind of line: start, sample, event, end.
+Each line is a JSON object, written in one `write`. So several processes can append to a log, and a kill loses at most
+the line being written. Sizes are in bytes, times in seconds since the epoch. docs/monitor.md has the keys of each kind
+of line: start, sample, event, end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import threading
+from operator import itemgetter
 
 from recstore.monitor import entries
 from recstore.text import counted
@@ -27,25 +28,24 @@ if TYPE_CHECKING:
 __all__ = ["Log", "Run", "read"]
 
 VERSION = 1
-FIRST = b'{"kind":'  # how each line begins
+FIRST = b'{"kind":'  # the beginning of each line
 
 
 def line_of(entry: Entry) -> bytes:
-    """An entry, which is a dict, as the bytes of a line."""
+    """An entry as a line of the log."""
     return json.dumps(entry, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode() + b"\n"
 
 
 class Log:
     """Appends entries to a log file.
 
-    A disk that is full does not raise: `say` is called once with a sentence, each later write tries again, and the
-    number of entries that were lost is `lost`. Threads may share a Log.
+    A full disk does not raise: `say` is called once with a sentence, each later write tries again, and `lost` counts
+    the lost entries. Safe from several threads.
 
     Args:
-        path: the file; made if it is missing. A file that is not empty and no log raises ValueError.
-        say: called with a str when entries are lost, and again when writing works again.
-        fd: a descriptor of the file, open for reading and appending, which the Log then closes; the path is opened
-            unless it is given.
+        path: the file, created if missing. Raises ValueError for a file with other contents than a log.
+        say: called with a sentence when entries are lost, and again when writing works again.
+        fd: an open descriptor of the file for reading and appending, which the Log closes. Default: open `path`.
 
     Raises OSError if the file cannot be opened.
     """
@@ -64,37 +64,34 @@ class Log:
             raise
 
     def write(self, entry: Entry) -> bool:
-        """Append an entry; False if the disk did not take it."""
+        """Append an entry. False if writing failed."""
         line = line_of(entry)
         with self._lock:
             if self._fd is None:
                 raise ValueError(f"the log {self.path} is closed")
-            # After half a line the next one begins on a line of its own, so that only the cut one is lost.
+            # End a truncated line first, so that only that line is lost.
             data = b"\n" + line if self._cut else line
             try:
                 written = os.write(self._fd, data)
             except OSError as error:
                 self.lost += 1
-                self._trouble(error.strerror)
+                self._report_failure(error.strerror)
                 return False
             if written < len(data):
                 self._cut = True
                 self.lost += 1
-                self._trouble("only a part of a line was written; the disk may be full")
+                self._report_failure("only part of a line was written; the disk may be full")
                 return False
             self._cut = False
-            self._well()
+            if self._failing and self._say is not None:
+                self._say(f"the log {self.path} can be written again; {self.lost:,} lines were lost")
+            self._failing = False
             return True
 
-    def _trouble(self, why: str | None) -> None:
+    def _report_failure(self, reason: str | None) -> None:
         if not self._failing and self._say is not None:
-            self._say(f"the log {self.path} cannot be written: {why}; monitoring goes on without it")
+            self._say(f"the log {self.path} cannot be written: {reason}; monitoring continues without it")
         self._failing = True
-
-    def _well(self) -> None:
-        if self._failing and self._say is not None:
-            self._say(f"the log {self.path} can be written again; {self.lost:,} lines were lost")
-        self._failing = False
 
     def fileno(self) -> int:
         """The descriptor of the file."""
@@ -115,7 +112,8 @@ class Log:
 
 
 def _opened(path: str) -> int:
-    """A descriptor above the standard ones, as one of those may be closed: the watching process gets others there."""
+    """Opens the file with a descriptor above 2, even if a standard stream is closed: the watching process gets its own
+    standard streams there."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     if fd > 2:
         return fd
@@ -126,25 +124,25 @@ def _opened(path: str) -> int:
 
 
 def _ends_in_a_line(fd: int, path: str) -> bool:
-    """Whether the file ends in the middle of a line. Raises ValueError if it has contents and is no log."""
+    """Whether the file ends in the middle of a line. Raises ValueError for a file with other contents than a log."""
     size = os.fstat(fd).st_size
     if not size:
         return False
     head = os.pread(fd, len(FIRST), 0)
     if not FIRST.startswith(head):
-        raise ValueError(f"{path} has contents that are no log of the monitor: name another file, or remove it")
+        raise ValueError(f"{path} is not empty and not a log of the monitor: choose another file, or remove it")
     return os.pread(fd, 1, size - 1) != b"\n"
 
 
 class Run:
-    """A monitored run, as its log tells it.
+    """A monitored run, from its log.
 
     Attributes:
-        start: the dict of the line of kind start; None if the log has none.
-        samples: a list of the dicts of kind sample, in order.
-        events: a list of the dicts of kind event, in order.
-        end: the dict of the line of kind end; None if the log has none: the run goes on, or the monitor was killed.
-        bad_lines: the number of lines that were cut or are no entry of a log.
+        start: the entry of kind start, or None.
+        samples: the entries of kind sample, in order.
+        events: the entries of kind event, in order.
+        end: the entry of kind end; None while the run goes on, and if the monitor was killed.
+        bad_lines: the number of truncated or invalid lines.
     """
 
     def __init__(self) -> None:
@@ -155,7 +153,7 @@ class Run:
         self.bad_lines = 0
 
     def add(self, entry: Entry) -> None:
-        """Take in one entry, which is a dict with a known kind."""
+        """Add an entry of a known kind."""
         kind = entry["kind"]
         if kind == "sample":
             self.samples.append(entry)
@@ -166,7 +164,7 @@ class Run:
 
     @classmethod
     def of(cls, lines: Iterable[bytes]) -> Self:
-        """The run of an iterable of lines as bytes; of several runs in one log, the last."""
+        """The run in the lines of a log; the last if there are several."""
         run = cls()
         bad = 0
         for line in lines:
@@ -178,21 +176,16 @@ class Run:
                 run = cls()
             run.add(entry)
         run.bad_lines = bad
-        run.samples.sort(key=_time)  # the clock of the machine may have been set back
+        run.samples.sort(key=itemgetter("t"))  # the clock of the machine may have been set back
         return run
 
     def __repr__(self) -> str:
-        parts = (self.samples, "sample"), (self.events, "event")
-        counts = ", ".join(counted(len(held), name) for held, name in parts)
-        return f"<run: {counts}, {counted(self.bad_lines, 'bad line')}>"
-
-
-def _time(entry: Entry) -> float:
-    return entry["t"]  # type: ignore[no-any-return]
+        samples, events = counted(len(self.samples), "sample"), counted(len(self.events), "event")
+        return f"<run: {samples}, {events}, {counted(self.bad_lines, 'bad line')}>"
 
 
 def _entry(line: bytes) -> Entry | None:
-    """The entry of a line; None for a line that is cut, or is none."""
+    """The entry in a line; None for a truncated or invalid line."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -202,14 +195,14 @@ def _entry(line: bytes) -> Entry | None:
 
 
 def read(path: Path) -> Run:
-    """The Run of a log file; of several runs in one file, the last.
+    """The Run of a log file; the last if the file has several runs.
 
-    Lines that are cut or are no entries of a log (recstore.monitor.entries) are skipped and counted as `bad_lines`.
+    Truncated and invalid lines (see recstore.monitor.entries) are skipped and counted as `bad_lines`.
 
-    Raises OSError if the file cannot be read, and ValueError if it holds no line of a log.
+    Raises OSError if the file cannot be read, and ValueError if it has no line of a log.
     """
     with open(path, "rb") as file:
         run = Run.of(line for line in file if line.strip())
     if run.start is None and not run.samples and not run.events and run.end is None:
-        raise ValueError(f"{os.fspath(path)} holds no line of a log of the monitor")
+        raise ValueError(f"{os.fspath(path)} has no line of a log of the monitor")
     return run

@@ -1,4 +1,4 @@
-"""recstore.MemoryMonitor: watches the program that makes it, and its workers."""
+"""recstore.MemoryMonitor: watches the memory of its program and the program's workers."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryMonitor", "MemoryReport"]
 
-# The columns of the published tool (docs/monitor.md), and the label.
+# The columns of the published tool (see docs/monitor.md), and the label.
 COLUMNS = ("time", "PID", "rss", "pss", "uss", "shared", "shared_file", "label")
 _FIGURES = COLUMNS[2:7]
-_PATIENCE = 30.0  # seconds that the watching process has to write its last sample
+_PATIENCE = 30.0  # seconds for the watching process to write its last sample
 
 
 class MemoryMonitor:
     """Watches the memory of this program and of the processes that it starts.
 
-    Another process takes the samples and writes them to a log. It is not counted, and it logs the end of this program
-    too, should it be killed.
+    A separate process takes the samples and appends them to a log. It does not count itself, and it logs the end of
+    this program even after a kill.
 
     Args:
-        loader: a DataLoader, whose settings are then noted in the log; the processes are watched with and without it.
+        loader: a DataLoader, to note its settings in the log. Optional.
         interval: seconds between two samples.
-        log: the path of the log, to which is appended; unless given, a temporary file that is removed with the monitor,
-            or with this program if a signal ends it.
-        warn: the share of the cgroup's limit, such as "85%", or the size of this program with its workers, such as "12
-            GB", at which a warning is printed; None for no warning.
+        log: the path of the log. Default: a temporary file that is removed with the monitor, or when a signal ends this
+            program.
+        warn: prints a warning at this share of the cgroup's limit, such as "85%", or at this size of the program with
+            its workers, such as "12 GB". None for no warning.
 
-    Raises ValueError for an interval or threshold that is none, OSError where the log cannot be written, and
+    Raises ValueError for an invalid interval or threshold, OSError if the log cannot be written, and
     NotImplementedError on systems without /proc.
 
     >>> import recstore
@@ -86,21 +86,21 @@ class MemoryMonitor:
         self._interval = float(interval)
         self._warn = limits.threshold(warn)
         self._loader = loader
-        self._given = None if log is None else os.path.abspath(os.fspath(log))
+        self._user_path = None if log is None else os.path.abspath(os.fspath(log))
         self._forget()
 
     def _forget(self) -> None:
-        # The process that has started to watch; a forked child has a copy of this object.
+        # The process that called start(); a forked child has a copy of this object.
         self._owner: int | None = None
-        self._path = self._given
+        self._path = self._user_path
         self._process: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[..., MemoryMonitor] | None = None
-        # Taken by helper threads alone (`_undisturbed`), which no interrupt cuts short.
+        # Only helper threads take it (see `_undisturbed`), which an interrupt cannot break off.
         self._lock = _thread.allocate_lock()
 
     @property
     def log(self) -> str | None:
-        """The path of the log; None before the first start without one."""
+        """The path of the log; None before the first start if it is temporary."""
         return self._path
 
     @property
@@ -108,8 +108,8 @@ class MemoryMonitor:
         return self._process is not None and self._owner == os.getpid()
 
     def start(self) -> Self:
-        """Begin to watch; `with` does it too. Raises Error if it is watching already, or if the watching process cannot
-        start. After an exception, KeyboardInterrupt included, no process and no new log is left."""
+        """Begin to watch, as `with` does. Raises Error if it is already watching, or if the watching process cannot
+        start. An exception, including KeyboardInterrupt, leaves no process and no new log."""
         begun: list[Any] = []
         try:
             _undisturbed(lambda: self._begin(begun))
@@ -118,8 +118,8 @@ class MemoryMonitor:
             process.stdout.close()
             if not ready:
                 raise Error(
-                    f"the process that watches the memory ended at once, with exit code "
-                    f"{_wait(process)}; standard error has its message"
+                    f"the process that watches the memory failed to start, with exit code {_wait(process)}; its "
+                    "message is on standard error"
                 )
             if self._loader is not None:
                 _undisturbed(lambda: self.note(_described(self._loader)))
@@ -129,19 +129,19 @@ class MemoryMonitor:
             raise
 
     def _begin(self, begun: list[Any]) -> None:
-        """Start the process that watches; `begun` gets it, and then what removes the traces of a start that fails."""
+        """Start the watching process. Appends it to `begun`, followed by functions that clean up a failed start."""
         if self._owner != os.getpid():
             self._forget()
             self._owner = os.getpid()
         with self._lock:
             if self._watching:
-                raise Error("this MemoryMonitor is watching already")
+                raise Error("this MemoryMonitor is already watching")
             undo: list[Callable[[], object]] = []
             try:
                 self._make_log(undo)
                 with Log(self._path) as log:  # type: ignore[arg-type]
                     _check_log(log)
-                    task = {"temporary": self._given is None, "interval": self._interval, "warn": self._warn}
+                    task = {"temporary": self._user_path is None, "interval": self._interval, "warn": self._warn}
                     process = _spawn(log, task)
             except BaseException:
                 self._undo(undo)
@@ -155,19 +155,19 @@ class MemoryMonitor:
             number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
             os.close(number)
             self._path = path
-            # Unlike a finalizer of weakref, it is called too where a process of multiprocessing ends.
+            # Unlike a finalizer of weakref, it also runs at the end of a multiprocessing process.
             undo.append(multiprocessing.util.Finalize(self, _remove, (path,), exitpriority=0))
         elif not os.path.lexists(self._path):
             undo.append(functools.partial(_discard, self._path))
 
     def _undo(self, undo: Sequence[Callable[[], object]]) -> None:
-        for one in undo:
-            one()
+        for action in undo:
+            action()
         if undo:
             self._forget()
 
     def _abandon(self, begun: list[Any]) -> None:
-        """End a start that has failed."""
+        """Clean up a failed start."""
         if begun:
             process, *undo = begun
             _kill(process)
@@ -176,14 +176,14 @@ class MemoryMonitor:
             self._undo(undo)
 
     def stop(self) -> None:
-        """Take a last sample and end; `with` does it too. A second call does nothing."""
+        """Take a last sample and stop watching, as the end of `with` does. A second call does nothing."""
         if self._watching:
             self._stop(self._process)  # type: ignore[arg-type]
 
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
-        # The finalizer goes last, so that it ends the process if an interrupt cuts this call short.
+        # Detach the finalizer last: if an interrupt breaks off this call, it still ends the process.
         _stop(process, self._owner)
-        if self._process is process:  # no other thread has stopped it and started another one
+        if self._process is process:  # else another thread has restarted the monitor
             self._end.detach()  # type: ignore[union-attr]
             self._process = None
 
@@ -194,16 +194,16 @@ class MemoryMonitor:
         self.stop()
 
     def note(self, text: object, what: str = "note") -> None:
-        """Write an event to the log; it is a mark in plots. `what` is "note", "warning" or "epoch"."""
+        """Write an event to the log, which plots show as a mark. `what` is "note", "warning" or "epoch"."""
         with Log(self._started()) as log:
             log.write(event(what, str(text), pid=os.getpid(), label="main"))
 
     def epoch(self, number: object) -> None:
-        """Note that an epoch begins."""
+        """Note the start of an epoch."""
         self.note(f"epoch {number}", "epoch")
 
     def run(self) -> Run:
-        """The run as the log has it, a :class:`recstore.monitor.log.Run`; of long runs older samples are left out."""
+        """The :class:`recstore.monitor.log.Run` in the log. In a long run, older samples are thinned."""
         return post_mortem.read(self._started())
 
     def _started(self) -> str:
@@ -212,18 +212,18 @@ class MemoryMonitor:
         return self._path  # type: ignore[return-value]
 
     def report(self) -> MemoryReport:
-        """The :class:`MemoryReport` of what was seen until now."""
+        """The :class:`MemoryReport` of the run so far."""
         return MemoryReport(self.run())
 
     def plot(self, what: str = "pss") -> Any:
-        """A Figure of plotly: each process, their sum, the limit and the events over time. `what` is pss, uss, rss,
+        """A plotly Figure of each process, their sum, the limit and the events over time. `what` is pss, uss, rss,
         shared, shared_file or swap. Raises ImportError without plotly."""
         from recstore.monitor import plots
 
         return plots.figure(self.run(), what)
 
     def page(self, path: Path) -> None:
-        """Write the page that `recstore monitor --html` writes. Raises ImportError without plotly, and OSError."""
+        """Write an HTML page, as `recstore monitor --html` does. Raises ImportError without plotly, and OSError."""
         from recstore.monitor import page
 
         page.write(self.run(), path)
@@ -234,15 +234,15 @@ class MemoryMonitor:
 
 
 class MemoryReport:
-    """The memory of the processes at the moment at which their sum was the highest; prints as a table.
+    """The memory of the processes at its peak. Prints as a table.
 
     Attributes:
-        rows: a dict for each process: time (seconds since the start), PID, rss, pss, uss, shared, shared_file in bytes,
-            None where unknown, and label.
-        named: the bytes by class, as docs/monitor.md has them.
+        rows: a dict for each process: time (seconds since the start), PID, rss, pss, uss, shared, shared_file in bytes
+            (None if unknown), and label.
+        named: the bytes by class; see docs/monitor.md.
         total: the sum of all processes in bytes.
-        verdicts: why the memory grows, as far as a rule fits.
-        missing: sentences about figures that this machine does not give.
+        verdicts: the reasons for the growth of memory, from the rules that match.
+        missing: sentences about figures that this machine does not provide.
     """
 
     rows: list[dict[str, Any]]
@@ -259,18 +259,18 @@ class MemoryReport:
         self.verdicts = verdicts.judge(run) if run.samples else []
         if run.samples:
             peak = max(run.samples, key=total)
-            passed = peak["t"] - run.samples[0]["t"]
+            seconds = peak["t"] - run.samples[0]["t"]
             self.named, self.total = peak["named"] or {}, total(peak)
-            for one in sorted(peak["processes"], key=lambda one: -(one["pss"] or one["rss"] or 0)):
-                figures = {name: one[name] for name in _FIGURES}
-                self.rows.append({"time": passed, "PID": one["pid"], **figures, "label": one["label"]})
+            for entry in sorted(peak["processes"], key=lambda entry: -(entry["pss"] or entry["rss"] or 0)):
+                figures = {name: entry[name] for name in _FIGURES}
+                self.rows.append({"time": seconds, "PID": entry["pid"], **figures, "label": entry["label"]})
 
     def _cells(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [COLUMNS]
-        for one in self.rows:
-            sizes = [size_text(one[name]) for name in _FIGURES]
-            rows.append((f"{one['time']:.1f}", str(one["PID"]), *sizes, one["label"]))
-        return rows
+        cells: list[tuple[str, ...]] = [COLUMNS]
+        for row in self.rows:
+            sizes = [size_text(row[name]) for name in _FIGURES]
+            cells.append((f"{row['time']:.1f}", str(row["PID"]), *sizes, row["label"]))
+        return cells
 
     def _notes(self) -> list[str]:
         from recstore.monitor import verdicts
@@ -294,9 +294,9 @@ class MemoryReport:
 
 
 def _undisturbed(function: Callable[[], object]) -> None:
-    """Call a function in a thread, and wait until it has ended. A signal's handler, such as that of Ctrl-C, raises its
-    exception in the main thread; so it cannot cut the function short, and is raised afterwards. There is no lock here,
-    because an exception just after one is taken would leave it locked."""
+    """Call a function in a thread, and wait until it has ended. A signal handler, such as for Ctrl-C, raises its
+    exception in the main thread, so it cannot break off the function, and is raised afterwards. This uses no lock,
+    because an exception just after taking it would leave it locked."""
     ticket: list[None] = [None]
     ended: list[None] = []
     failures: list[BaseException] = []
@@ -305,7 +305,7 @@ def _undisturbed(function: Callable[[], object]) -> None:
         try:
             ticket.pop()
         except IndexError:
-            return  # an interrupt was first
+            return  # an interrupt came first
         try:
             function()
         except BaseException as error:
@@ -331,21 +331,21 @@ def _undisturbed(function: Callable[[], object]) -> None:
 
 
 def _check_log(log: Log) -> None:
-    """The monitor reads its log again, which has no end in a device and waits in a pipe."""
+    """Raises ValueError unless the log is a regular file, which the monitor can read again."""
     if not stat.S_ISREG(os.fstat(log.fileno()).st_mode):
-        raise ValueError(f"log={log.path!r} is a pipe or a device, which cannot be read again: name a file")
+        raise ValueError(f"log={log.path!r} is a pipe or a device, which cannot be read again: use a file")
 
 
 def _spawn(log: Log, task: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """The process that watches this one. It finds the packages where this one does."""
+    """Starts the watching process, with the module path of this process."""
     if not sys.executable:
         raise Error(
             "sys.executable is empty, as in a program that embeds Python: set it to the path of a Python of the same "
-            "version, which runs the process that watches the memory"
+            "version, to run the process that watches the memory"
         )
     task = {**task, "pid": os.getpid(), "log": log.path, "fd": log.fileno(), "command": _command()}
     code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.monitor.attached import main; main()"
-    # A session of its own: Ctrl-C and the end of the terminal are for the program.
+    # Its own session, because Ctrl-C and the end of the terminal are for the program.
     try:
         return subprocess.Popen(
             [sys.executable, "-c", code, json.dumps(task)],
@@ -362,14 +362,14 @@ def _spawn(log: Log, task: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def _command() -> list[str] | None:
-    """The program and its first arguments: the system takes 128 KiB in one argument."""
+    """The program and its first arguments, truncated because the system limits an argument to 128 KiB."""
     kept: list[str] = []
     left = 10_000
-    for one in map(str, sys.argv):
-        left -= len(one)
+    for argument in map(str, sys.argv):
+        left -= len(argument)
         if left < 0:
             return [*kept, f"and {counted(len(sys.argv) - len(kept), 'more argument')}"]
-        kept.append(one)
+        kept.append(argument)
     return kept or None
 
 
@@ -383,7 +383,7 @@ def _stop(process: subprocess.Popen[bytes], owner: int | None) -> None:
             pipe.write(b"end\n")
             pipe.close()
     except (OSError, ValueError):
-        pass  # it has ended, and its log says why; or another thread has told it to
+        pass  # it has already ended, or another thread is stopping it
     try:
         _wait(process)
     finally:
@@ -391,7 +391,8 @@ def _stop(process: subprocess.Popen[bytes], owner: int | None) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of a process; None if it goes on. Popen.wait has a lock, which an interrupt can leave locked."""
+    """Waits for a process. Returns its exit code, or None after a timeout. Unlike Popen.wait, it uses no lock, which an
+    interrupt could leave locked."""
     end = time.monotonic() + _PATIENCE
     while process.returncode is None and time.monotonic() < end:
         try:
@@ -419,7 +420,7 @@ def _remove(path: str) -> None:
 
 
 def _discard(path: str) -> None:
-    """Remove a log that a failed start has made, unless another program has begun to use it."""
+    """Remove a log created by a failed start, unless another program uses it."""
     mine = f'"pid":{os.getpid()},'.encode()
     with contextlib.suppress(FileNotFoundError):
         with open(path, "rb") as file:
@@ -428,7 +429,7 @@ def _discard(path: str) -> None:
 
 
 def _described(loader: object) -> str:
-    """The settings of a DataLoader that decide about memory, in a sentence."""
+    """The settings of a DataLoader that affect memory, in a sentence."""
     names = (
         "num_workers",
         "prefetch_factor",
@@ -437,5 +438,5 @@ def _described(loader: object) -> str:
         "persistent_workers",
         "multiprocessing_context",
     )
-    found = [f"{name}={getattr(loader, name)!r:.60}" for name in names if getattr(loader, name, None) is not None]
-    return f"{type(loader).__name__} with {', '.join(found) or 'no settings'}"
+    settings = [f"{name}={getattr(loader, name)!r:.60}" for name in names if getattr(loader, name, None) is not None]
+    return f"{type(loader).__name__} with {', '.join(settings) or 'no settings'}"

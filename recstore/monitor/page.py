@@ -1,7 +1,7 @@
-"""One HTML page about a run: verdicts, memory over time, what the memory consists of, processes, events.
+"""An HTML page about a run: verdicts, memory over time, classes of memory, processes, events.
 
-The page is one file. plotly's script is inside it, so it opens without a network and leads nowhere outside. All text of
-the log is escaped, because command lines and labels come from other programs.
+The page is one file with plotly's script inside, so it needs no network and has no external links. All text of the log
+is escaped, because command lines and labels come from other programs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["html_text", "write"]
 
-# Rows of the table of processes; the others are counted below it.
+# Rows of the table of processes. The page only counts the others.
 MOST_ROWS = 1_000
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 
 
 def write(run: Run, path: Path) -> None:
-    """Write the page of a Run to a file, whole or not at all. Raises ImportError without plotly, OSError if the file
-    cannot be written."""
+    """Write the page of a Run to a file, atomically. Raises ImportError without plotly, OSError if the file cannot be
+    written."""
     path = os.fspath(path)
     text = html_text(run)
     try:
         number, temporary = tempfile.mkstemp(prefix=".recstore-", suffix=".html", dir=os.path.dirname(path) or ".")
-    except OSError as error:  # which names the temporary file
+    except OSError as error:  # its text has the path of the temporary file
         raise OSError(error.errno, error.strerror, path) from None
     try:
         with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -77,7 +77,7 @@ def html_text(run: Run) -> str:
         _events(run),
     ]
     data = {"memory": charts, "where": plots.where(run)}
-    # In a script element "</script>" and "<!--" would end or change it, so no "<" is left.
+    # "</script>" and "<!--" would end or change the script element, so escape every "<".
     embedded = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return _PAGE.format(
         title=_safe(_short(command)),
@@ -109,7 +109,7 @@ def _facts(run: Run, crew: Sequence[Process]) -> str:
         facts.append(f"Python {start['python']}")
     if end is None:
         facts.append(
-            "the log has no end line: the run was still going on, the monitor was killed, or the disk was full"
+            "the log has no end line: the run was still in progress, the monitor was killed, or the disk was full"
         )
     elif end.get("signal"):
         facts.append(f"ended by {end['signal']}")
@@ -119,20 +119,19 @@ def _facts(run: Run, crew: Sequence[Process]) -> str:
 
 
 def _missing(run: Run) -> str:
-    notes = [str(one) for one in (run.start or {}).get("missing") or ()]
-    bad = getattr(run, "bad_lines", 0)
-    if bad:
-        notes.append(f"Left out of the log: {counted(bad, 'line')} that could not be read.")
+    notes = [str(sentence) for sentence in (run.start or {}).get("missing") or ()]
+    if run.bad_lines:
+        notes.append(f"{counted(run.bad_lines, 'line')} of the log could not be read.")
     return "".join(f"<p class=note>{_safe(note)}</p>" for note in notes)
 
 
-def _verdicts(found: Sequence[verdicts.Verdict]) -> str:
-    if not found:
-        return f"<p>{_safe(verdicts.text(found))}</p>"
+def _verdicts(judged: Sequence[verdicts.Verdict]) -> str:
+    if not judged:
+        return f"<p>{_safe(verdicts.text(judged))}</p>"
     cards = []
-    for one in found:
-        line = f"<pre><code>{_safe(one.line)}</code></pre>" if one.line else ""
-        cards.append(f"<div class=verdict><h3>{_safe(one.kind)}</h3><p>{_safe(one.text)}</p>{line}</div>")
+    for verdict in judged:
+        line = f"<pre><code>{_safe(verdict.line)}</code></pre>" if verdict.line else ""
+        cards.append(f"<div class=verdict><h3>{_safe(verdict.kind)}</h3><p>{_safe(verdict.text)}</p>{line}</div>")
     return "\n".join(cards)
 
 
@@ -146,7 +145,7 @@ def _choice(charts: Mapping[str, Any]) -> str:
 def _where(run: Run) -> str:
     known = [sample for sample in run.samples if sample.get("named")]
     if not known:
-        return "<p>The log does not say what the memory consists of.</p>"
+        return "<p>The log does not have the classes of memory.</p>"
     peak = max(known, key=lambda sample: series.level(sample) or 0)
     columns = [plots.parts(peak), plots.parts(known[-1])]
     rows = []
@@ -165,8 +164,8 @@ def _where(run: Run) -> str:
 
 
 def _most_private(sample: Entry) -> list[list[str]]:
-    """Rows for the five processes with most private memory, and for the rest, in which the pages are that forked
-    processes still share."""
+    """Rows for the five processes with the most private memory, and for the rest, including pages that forked processes
+    still share."""
     known = [entry for entry in sample.get("processes") or () if entry.get("uss")]
     largest = sorted(known, key=lambda entry: entry["uss"], reverse=True)[:5]
     rows = [(f"· {entry.get('label') or 'process'}, pid {entry.get('pid')}", entry["uss"]) for entry in largest]
@@ -182,12 +181,12 @@ def _share(size: float | None, sample: Entry) -> str:
 
 
 def _processes(crew: Sequence[Process]) -> str:
-    begin = min((one.times[0] for one in crew), default=0)
+    begin = min((process.times[0] for process in crew), default=0)
     rows = []
-    for one in crew[:MOST_ROWS]:
-        peaks = [max(one.series(figure)[1], default=None) for figure in _FIGURES]
-        seen = f"{duration_text(one.times[0] - begin)} to {duration_text(one.times[-1] - begin)}"
-        rows.append([one.label, str(one.pid), seen, *map(size_text, peaks)])
+    for process in crew[:MOST_ROWS]:
+        peaks = [max(process.series(figure)[1], default=None) for figure in _FIGURES]
+        seen = f"{duration_text(process.times[0] - begin)} to {duration_text(process.times[-1] - begin)}"
+        rows.append([process.label, str(process.pid), seen, *map(size_text, peaks)])
     more = f"<p class=note>{len(crew) - MOST_ROWS:,} more processes.</p>" if len(crew) > MOST_ROWS else ""
     headings = ("process", "pid", "seen", *(f"most {figure.replace('_', ' ')}" for figure in _FIGURES))
     return f"<div class=high>{_table(headings, rows)}</div>{more}"
@@ -207,7 +206,7 @@ def _events(run: Run) -> str:
 
 
 def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{_safe(one)}</th>" for one in headings)
+    head = "".join(f"<th>{_safe(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{_safe(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
@@ -227,8 +226,8 @@ def _umask() -> int:
 
 
 _HINT = (
-    "<p class=facts>A click on a name below the plot hides its line, a double click shows it alone. Drag to zoom, "
-    "double-click in the plot to see all again.</p>"
+    "<p class=facts>Click a name below the plot to hide its line, double-click it to show only its line. Drag to zoom, "
+    "double-click in the plot to reset.</p>"
 )
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; padding: 12px;
@@ -254,7 +253,7 @@ th { position: sticky; top: 0; background: #fff; }
 """
 
 _CODE = """
-// The buttons are named, because some versions of plotly have one that sends the plot to a server.
+// List the buttons, because some versions of plotly have one that sends the plot to a server.
 const config = {
   responsive: true,
   displaylogo: false,

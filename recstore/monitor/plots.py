@@ -1,8 +1,8 @@
-"""Plots of a run: memory over time for each process and the sum, and what the memory consists of.
+"""Plots of a run: memory over time for each process and the sum, and the classes of memory.
 
-A plot is first a plain dict with "data" and "layout", as plotly's script reads it, so the HTML page needs only the
-script. The functions for programs return plotly's Figure. Long runs are thinned: each stretch of time keeps its
-lowest and its highest value, so that a short peak stays visible.
+A plot is a plain dict with "data" and "layout" for plotly's script, so the HTML page only needs the script. The public
+functions return plotly's Figure. Long runs are thinned: each stretch of time keeps its lowest and highest value, so
+short peaks stay visible.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from recstore.monitor.log import Run
     from recstore.monitor.series import Process
 
-    # What plotly's script reads: the lines of a plot, its layout, and both.
+    # A dict for plotly's script: a line, a layout, or a plot with both.
     _Dict: TypeAlias = dict[str, Any]
     _Line: TypeAlias = tuple[Process, list[float], list[Any]]
 
 __all__ = ["FIGURES", "figure", "memory", "parts", "script", "thinned", "where", "where_figure"]
 
-# The figures that a plot can show, in the order of the page's choice.
+# The figures that a plot can show, in the order of the page's menu.
 FIGURES: dict[str, str] = {
     "pss": "PSS: shared pages divided among the processes that map them",
     "uss": "USS: private pages",
@@ -36,13 +36,13 @@ FIGURES: dict[str, str] = {
     "shared_file": "pages of mapped files and shared memory",
     "swap": "swapped out",
 }
-# The points of one plot; beyond some ten thousand a browser is slow to zoom.
+# Points of a plot. Browsers zoom slowly with more than some ten thousand.
 MOST_POINTS = 30_000
 MOST_POINTS_PER_LINE = 1_000
-# With more processes the legend has a line for each group, such as the workers of rank 0.
+# With more processes, the legend shows groups, such as the workers of rank 0.
 MOST_NAMED_LINES = 12
 MOST_EVENTS = 300
-# The colours of Okabe and Ito, which people with any colour vision can tell apart.
+# The colours of Okabe and Ito, for any colour vision.
 _COLOURS = (
     "#0072B2",
     "#E69F00",
@@ -76,27 +76,26 @@ _PARTS = {
 
 
 def figure(run: Run, what: str = "pss") -> Any:
-    """A Figure of plotly with a line for each process, the sum, the limit and the events of a Run. `what` is a key of
-    FIGURES. Raises ValueError for another one, ImportError without plotly.
+    """A plotly Figure with a line for each process, the sum, the limit and the events of a Run. `what` is a key of
+    FIGURES. Raises ValueError for another key, ImportError without plotly.
 
     >>> figure(None, "vss")
     Traceback (most recent call last):
     ...
-    ValueError: what='vss' is no figure of a run; one of pss, uss, rss, shared, shared_file, swap
+    ValueError: what='vss' is not a figure of a run; use one of pss, uss, rss, shared, shared_file, swap
     """
     if what not in FIGURES:
-        raise ValueError(f"what={what!r} is no figure of a run; one of {', '.join(FIGURES)}")
+        raise ValueError(f"what={what!r} is not a figure of a run; use one of {', '.join(FIGURES)}")
     return _figure(memory(run, what))
 
 
 def where_figure(run: Run) -> Any:
-    """A Figure of plotly of what the memory of all processes consists of, over time. Raises ImportError without
-    plotly."""
+    """A plotly Figure of the classes of memory over time. Raises ImportError without plotly."""
     return _figure(where(run))
 
 
 def script() -> str:
-    """The text of plotly's script, for a page that has it inside. Raises ImportError without plotly."""
+    """The text of plotly's script, to embed in a page. Raises ImportError without plotly."""
     _plotly()
     from plotly.offline import get_plotlyjs
 
@@ -110,13 +109,13 @@ def memory(run: Run, what: str = "pss", crew: list[Process] | None = None) -> _D
     most = max(20, min(MOST_POINTS_PER_LINE, MOST_POINTS // (len(crew) + 1)))
     lines = _lines(crew, what, most)
     top = max((max(values) for _, _, values in lines), default=0)
-    data = [_line(one, times, values, group) for (one, times, values), group in zip(lines, _groups(lines))]
+    data = [_line(*line, group) for line, group in zip(lines, _groups(lines))]
     times, values = _sum(run.samples, what)
     if len(crew) != 1 and values:
         times, values = thinned(times, values, MOST_POINTS_PER_LINE)
         top = max(top, max(values))
         data.append(_trace("all processes", times, values, "#000000", 3))
-    # Many lines would make one box as high as the screen.
+    # With many lines, a shared hover box would fill the screen.
     unified = len(data) <= MOST_NAMED_LINES
     at = "" if unified else f" at %{{x:.1f}} {unit}"
     for trace in data:
@@ -155,28 +154,28 @@ def where(run: Run) -> _Dict:
 
 
 def parts(sample: Entry) -> dict[str, int | float]:
-    """`{name: bytes}` of what the memory of a sample consists of, for people; each store by its name, unknown
-    parts left out."""
-    found: dict[str, int | float] = {}
+    """`{name: bytes}` of the classes of memory of a sample, with readable names, each store by its name. Omits unknown
+    values."""
+    sizes: dict[str, int | float] = {}
     named = sample.get("named") or {}
     for key in sorted(named, key=_place):
         name, value = _PARTS.get(key, key), named[key]
         if isinstance(value, dict):
             for store, size in value.items():
-                found[f"store {store}"] = size or 0
+                sizes[f"store {store}"] = size or 0
         elif isinstance(value, (int, float)):
-            found[name] = value
-    return found
+            sizes[name] = value
+    return sizes
 
 
 def _place(key: str) -> float:
-    """The place of a part: those of later versions come before the rest that has no name."""
+    """The sort key of a class of memory. Unknown classes, from later versions, come before "other"."""
     order = list(_PARTS)
     return order.index(key) if key in _PARTS else order.index("other") - 0.5
 
 
 def thinned(times: Sequence[float], values: Sequence[Any], most: int) -> tuple[list[float], list[Any]]:
-    """At most `most` of the points, and at least four: the ends, and of each stretch the lowest and the highest value.
+    """At most `most` and at least four of the points: both ends, and the lowest and highest value of each stretch.
 
     >>> thinned([0, 1, 2, 3, 4, 5, 6, 7], [1, 1, 9, 1, 1, 0, 1, 1], 6)
     ([0, 1, 2, 4, 5, 7], [1, 1, 9, 1, 0, 1])
@@ -201,24 +200,24 @@ def thinned(times: Sequence[float], values: Sequence[Any], most: int) -> tuple[l
 
 def _lines(crew: Sequence[Process], what: str, most: int) -> list[_Line]:
     """`(process, times, values)` for each process that has the figure."""
-    found: list[_Line] = []
-    for one in crew:
-        times, values = one.series(what)
+    lines: list[_Line] = []
+    for process in crew:
+        times, values = process.series(what)
         if values:
-            found.append((one, *thinned(times, values, most)))
-    return found
+            lines.append((process, *thinned(times, values, most)))
+    return lines
 
 
 def _groups(lines: Sequence[_Line]) -> list[tuple[str, str, bool]]:
-    """For each line `(name of its group or "", colour, whether it is in the legend)`."""
+    """For each line: `(name of its group or "", colour, whether it is in the legend)`."""
     if len(lines) <= MOST_NAMED_LINES:
         return [("", _COLOURS[number % len(_COLOURS)], True) for number in range(len(lines))]
     names = []
-    for one, _, _ in lines:
-        place = "" if one.rank is None else f"rank {one.rank} "
-        names.append(f"{place}{one.role}" if one.role != "rank" else "ranks")
+    for process, _, _ in lines:
+        place = "" if process.rank is None else f"rank {process.rank} "
+        names.append(f"{place}{process.role}" if process.role != "rank" else "ranks")
     if len(set(names)) > MOST_NAMED_LINES:
-        names = [one.role for one, _, _ in lines]
+        names = [process.role for process, _, _ in lines]
     order = list(dict.fromkeys(names))
     counts = {name: names.count(name) for name in order}
     seen: set[str] = set()
@@ -230,14 +229,14 @@ def _groups(lines: Sequence[_Line]) -> list[tuple[str, str, bool]]:
     return groups
 
 
-def _line(one: Process, times: Sequence[float], values: Sequence[Any], group: tuple[str, str, bool]) -> _Dict:
+def _line(process: Process, times: Sequence[float], values: Sequence[Any], group: tuple[str, str, bool]) -> _Dict:
     label, colour, in_legend = group
-    trace = _trace(html.escape(f"{one.label}, pid {one.pid}"), times, values, colour, 1.5)
+    trace = _trace(html.escape(f"{process.label}, pid {process.pid}"), times, values, colour, 1.5)
     if label:
         trace["legendgroup"] = label
         trace["showlegend"] = in_legend
         if in_legend:
-            # The legend shows the name of a trace, so the first line of a group has the group's, and its own on hover.
+            # The legend shows the name of a trace. So the first line of a group gets the name of the group.
             trace["meta"], trace["name"] = trace["name"], html.escape(label)
     return trace
 
@@ -254,7 +253,7 @@ def _trace(name: str, times: Sequence[float], values: Sequence[Any], colour: str
 
 
 def _literal(text: str) -> str:
-    """Text for a template of plotly, which would fill in a value for %{...}."""
+    """Escapes text for a template of plotly, which replaces %{...}."""
     return text.replace("%{", "%&#123;")
 
 
@@ -269,26 +268,26 @@ def _add_limit(run: Run, data: list[_Dict], layout: _Dict, top: float) -> None:
     limit = (run.start or {}).get("limit")
     if not limit:
         return
-    said = f"limit {size_text(limit)}"
+    text = f"limit {size_text(limit)}"
     ends = [value for trace in data for value in (trace["x"][0], trace["x"][-1])]
-    # A limit far above the use would press all lines to the ground, so then only its figure is shown.
+    # A limit far above the use would flatten all lines, so show only its value.
     near = limit <= 3 * top
     note = {"xref": "paper", "x": 0, "xanchor": "left", "showarrow": False, "font": {"color": "#D62728"}}
     if near and ends:
-        trace = _trace(said, [min(ends), max(ends)], [limit, limit], "#D62728", 2)
+        trace = _trace(text, [min(ends), max(ends)], [limit, limit], "#D62728", 2)
         trace["line"]["dash"] = "dash"
-        trace["hovertemplate"] = f"{said}<extra></extra>"
+        trace["hovertemplate"] = f"{text}<extra></extra>"
         trace["cliponaxis"] = False
         data.append(trace)
-        layout["annotations"] = [{**note, "text": said, "y": limit, "yanchor": "top"}]
+        layout["annotations"] = [{**note, "text": text, "y": limit, "yanchor": "top"}]
     else:
         layout["annotations"] = [
-            {**note, "text": f"{said}, above this plot", "yref": "paper", "y": 1, "yanchor": "top"}
+            {**note, "text": f"{text}, above this plot", "yref": "paper", "y": 1, "yanchor": "top"}
         ]
 
 
 def _add_events(run: Run, data: list[_Dict], layout: _Dict, begin: float, seconds: int, unit: str) -> None:
-    """Marks at the top of the plot with the words on hover; deaths, epochs and warnings get a line down."""
+    """Adds marks at the top of the plot, with text on hover, and vertical lines for deaths, epochs and warnings."""
     events = _worth_a_mark([event for event in run.events if event.get("t") is not None])
     if not events:
         return
@@ -322,7 +321,7 @@ def _add_events(run: Run, data: list[_Dict], layout: _Dict, begin: float, second
 
 
 def _worth_a_mark(events: list[Entry]) -> list[Entry]:
-    """At most MOST_EVENTS events; the starts and the orderly ends of processes go first."""
+    """At most MOST_EVENTS events. Drops starts and normal ends of processes first."""
     if len(events) <= MOST_EVENTS:
         return events
     rare = [event for event in events if _kind(event) not in ("started", "ended")]
@@ -353,7 +352,7 @@ def _words(event: Entry) -> str:
 
 def _clock(run: Run) -> tuple[float, str, int]:
     """`(begin, name of the unit, its seconds)` of the time axis."""
-    times = [one["t"] for one in [run.start or {}, *run.samples, *run.events] if one.get("t") is not None]
+    times = [entry["t"] for entry in [run.start or {}, *run.samples, *run.events] if entry.get("t") is not None]
     begin, end = (min(times), max(times)) if times else (0.0, 0.0)
     for unit, seconds, least in (("h", 3600, 3 * 3600), ("min", 60, 180)):
         if end - begin >= least:
@@ -398,9 +397,9 @@ def _figure(plot: _Dict) -> Any:
     _plotly()
     from plotly import graph_objects
 
-    made = graph_objects.Figure(plot)
-    made.update_layout(template="none")
-    return made
+    figure = graph_objects.Figure(plot)
+    figure.update_layout(template="none")
+    return figure
 
 
 def _plotly() -> None:

@@ -1,7 +1,7 @@
-"""The post-mortem of a run, from its log alone: the processes that died, their last ten minutes, the limit against
-the use, the memory that grew, evidence of the kernel's OOM killer or its absence, and the next steps.
+"""The post-mortem of a run from its log: the processes that died, their last ten minutes, the limit and the use, the
+memory that grew, evidence of the kernel's OOM killer, and the next steps.
 
-A log may be cut anywhere, because the monitor can be killed with the job it watches.
+A log may be truncated anywhere, because the monitor can be killed with its job.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST", "examine", "read", "text"]
 
-# The time before the end that is looked at, in seconds.
+# The examined seconds before the end.
 LAST: int = 600
-# A part of the memory that grew by less is not named.
+# The least growth to report, in bytes.
 GREW = 16_000_000
-# A log with more entries of processes is thinned before its last ten minutes; these take some 400 MB.
+# In a log with more process entries, samples before the last ten minutes are thinned. This many take about 400 MB.
 MOST_ENTRIES = 300_000
-# Offsets before the end, in seconds, at which the table of the last minutes has a row.
+# The rows of the table of the last minutes, in seconds before the end.
 _BEFORE = (600, 300, 120, 60, 30, 10, 5, 0)
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 _BUS = ("SIGBUS", "BUS", "7")
 
 
 def read(path: Path) -> log.Run:
-    """The Run of a log, also of an empty one and of one that is cut in its first line. Of a very long run, every second
-    of the older samples is left out until the rest is small.
+    """The Run of a log, which may be empty or truncated in its first line. In a very long run, older samples are
+    thinned.
 
-    Raises OSError if the file cannot be read, ValueError if it is no log.
+    Raises OSError if the file cannot be read, ValueError if it is not a log.
     """
     with open(path, "rb") as file:
         head = file.read(len(log.FIRST))
         file.seek(0)
         run = _Thinned.of(line for line in file if line.strip())
     if not log.FIRST.startswith(head) and not (run.start or run.samples or run.events or run.end):
-        raise ValueError(f"{os.fspath(path)} holds no line of a log of the monitor")
+        raise ValueError(f"{os.fspath(path)} has no line of a log of the monitor")
     return run
 
 
 class _Thinned(log.Run):
-    """A Run that keeps all samples of its last ten minutes, and so many of the older ones that they stay small."""
+    """A Run that keeps all samples of its last ten minutes, and a limited number of older samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,23 +68,23 @@ class _Thinned(log.Run):
 
     def _thin(self, until: float) -> None:
         old = [sample for sample in self.samples if sample["t"] < until]
-        # Of two neighbours the higher one stays, so that a peak does.
+        # Keep the higher of two neighbours, to preserve peaks.
         kept = [max(old[i : i + 2], key=lambda sample: series.level(sample) or 0) for i in range(1, len(old), 2)]
         self.samples = old[:1] + kept + self.samples[len(old) :]
         entries = sum(len(sample["processes"]) for sample in self.samples)
-        # If the last ten minutes alone are more, the next thinning waits until as many have come again.
+        # If the last ten minutes alone exceed the limit, wait for as many new entries before thinning again.
         self._entries = min(entries, MOST_ENTRIES // 2)
 
 
 def examine(run: log.Run, events_now: dict[str, int] | None = None) -> dict[str, Any]:
-    """The end of a run as its log tells it, a dict that JSON can hold.
+    """Examines the end of a run from its log. Returns a dict for JSON.
 
-    `events_now` has the counters of memory.events as they are now, if the cgroup still exists: the log may have ended
-    before the kill was counted.
+    `events_now` are the current counters of memory.events, if the cgroup still exists: the log may end before the
+    kernel counts the kill.
 
     The keys: "end" (how the run and its log ended), "died" (a list), "limit", "oom" (with "evidence": "certain",
     "likely" or "none"), "grew" (`{part: bytes}` over the last ten minutes), "minutes" (rows of the first process that
-    a signal ended, else of the first that failed, else of the largest), "verdicts" and "next" (sentences).
+    ended by a signal, else of the first that failed, else of the largest), "verdicts" and "next" (sentences).
     """
     samples = [sample for sample in run.samples if sample.get("t") is not None]
     crew = series.processes(samples)
@@ -97,7 +97,7 @@ def examine(run: log.Run, events_now: dict[str, int] | None = None) -> dict[str,
         "oom": deaths.oom(run, samples, died, limit, events_now),
         "grew": _grew(samples),
         "minutes": _minutes(crew, died),
-        "verdicts": [one._asdict() for one in verdicts.judge(run, crew)],
+        "verdicts": [verdict._asdict() for verdict in verdicts.judge(run, crew)],
     }
     report["next"] = _next(report)
     return report
@@ -107,17 +107,17 @@ def _end(run: log.Run, samples: Sequence[Entry]) -> dict[str, Any]:
     last = samples[-1]["t"] if samples else (run.start or {}).get("t")
     end = run.end
     if end is None:
-        said = (
+        text = (
             "The log has no end line: the monitor was killed with the run, the disk of the log was full, or the run "
-            "still goes on."
+            "is still in progress."
         )
     elif end.get("signal"):
-        said = f"The run was ended by {end['signal']}."
+        text = f"The run was ended by {end['signal']}."
     elif end.get("exit"):
-        said = f"The run ended with exit code {end['exit']}."
+        text = f"The run ended with exit code {end['exit']}."
     else:
-        said = "The run ended with exit code 0."
-    return {"t": (end or {}).get("t") or last, "text": said, "samples": len(samples), "bad lines": run.bad_lines}
+        text = "The run ended with exit code 0."
+    return {"t": (end or {}).get("t") or last, "text": text, "samples": len(samples), "bad lines": run.bad_lines}
 
 
 # ---- What grew ----
@@ -130,7 +130,7 @@ def _grew(samples: Sequence[Entry]) -> dict[str, int | float]:
         return {}
     first = next(sample for sample in known if sample["t"] >= known[-1]["t"] - LAST)
     before = plots.parts(first)
-    # The last sample may come after the death, when the memory is free again, so the highest counts.
+    # Use the highest sample: the last may come after the death, when the memory is free again.
     last = max((sample for sample in known if sample["t"] >= first["t"]), key=lambda sample: series.level(sample) or 0)
     after = plots.parts(last)
     change = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
@@ -139,13 +139,13 @@ def _grew(samples: Sequence[Entry]) -> dict[str, int | float]:
 
 
 def _minutes(crew: Sequence[Process], died: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The figures of one process in its last ten minutes. The first that died is the cause more often than the last: a
+    """The figures of one process in its last ten minutes. The first death is more often the cause than the last: a
     parent ends because its child did."""
-    known = {one.pid: one for one in crew}
-    order = sorted(died, key=lambda one: one["signal"] is None)
-    chosen = next((known[one["pid"]] for one in order if one["pid"] in known), None)
+    by_pid = {process.pid: process for process in crew}
+    order = sorted(died, key=lambda death: death["signal"] is None)
+    chosen = next((by_pid[death["pid"]] for death in order if death["pid"] in by_pid), None)
     if chosen is None:
-        chosen = max(crew, key=lambda one: one.last("rss") or 0, default=None)
+        chosen = max(crew, key=lambda process: process.last("rss") or 0, default=None)
     if chosen is None:
         return None
     end = chosen.times[-1]
@@ -160,44 +160,45 @@ def _minutes(crew: Sequence[Process], died: list[dict[str, Any]]) -> dict[str, A
     return {"label": chosen.label, "pid": chosen.pid, "rows": rows}
 
 
-# ---- What to do ----
+# ---- Next steps ----
 
 
 def _next(report: dict[str, Any]) -> list[str]:
-    """Sentences, the most telling step first."""
+    """Sentences, the most important step first."""
     steps = []
-    signals = {str(one["signal"]) for one in report["died"] if one["signal"]}
+    signals = {str(death["signal"]) for death in report["died"] if death["signal"]}
     oom = report["oom"]["evidence"]
-    for one in report["verdicts"]:
-        if one["line"]:
-            steps.append(f"{one['kind']}: write `{one['line']}`.")
+    for verdict in report["verdicts"]:
+        if verdict["line"]:
+            steps.append(f"{verdict['kind']}: write `{verdict['line']}`.")
     if oom != "none":
         part = next(iter(report["grew"]), None)
         if part is not None and not steps:
-            steps.append(f"The part that grew most is: {part}, by {size_text(report['grew'][part])}.")
+            steps.append(f"The largest growth: {part}, by {size_text(report['grew'][part])}.")
         steps.append(
-            "If the memory is needed, raise the limit of the container or job; `recstore doctor` shows which it is."
+            "If the memory is needed, raise the limit of the container or job; `recstore doctor` shows which limit "
+            "applies."
         )
     elif signals & set(deaths.KILLED):
         steps.append(
-            "A signal KILL without the OOM killer comes from outside: a scheduler's time limit, `kill -9`, or a "
-            "supervisor that ends the group after another process failed. Look into its log, and into `dmesg` for "
-            "the kernel's word."
+            "A SIGKILL that is not from the OOM killer comes from outside: a scheduler's time limit, `kill -9`, or a "
+            "supervisor that ends the group after another process failed. Check its log, and `dmesg` for messages of "
+            "the kernel."
         )
     if signals & set(_BUS):
         steps.append(
-            "SIGBUS: a file in /dev/shm could not get a page, or a mapped file became shorter. Give the container more "
+            "SIGBUS: /dev/shm had no page left for a file, or a mapped file became shorter. Give the container more "
             "shared memory (`docker run --shm-size=8g`); `recstore doctor` checks it."
         )
-    plain = [one for one in report["died"] if one["exit"] and not one["signal"]]
-    if plain and not signals:
-        space = report["limit"]["address space"]
-        about = "" if space is None else " A MemoryError in it comes from `ulimit -v`."
-        steps.append(f"{plain[0]['label']} failed first, with exit code {plain[0]['exit']}: read its traceback.{about}")
+    failed = [death for death in report["died"] if death["exit"] and not death["signal"]]
+    if failed and not signals:
+        first = failed[0]
+        cause = " A MemoryError in it comes from `ulimit -v`." if report["limit"]["address space"] is not None else ""
+        steps.append(f"{first['label']} failed first, with exit code {first['exit']}: read its traceback.{cause}")
     if not report["end"]["samples"]:
         steps.append("The log has no samples. Run the command again: `recstore monitor --log run.jsonl -- COMMAND`.")
     if not steps:
-        steps.append("Nothing died of memory in this log.")
+        steps.append("No process died for lack of memory in this log.")
     return steps
 
 
@@ -205,7 +206,7 @@ def _next(report: dict[str, Any]) -> list[str]:
 
 
 def text(report: dict[str, Any], width: int | None = None) -> str:
-    """The report for people."""
+    """The report as text."""
     width = width or max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     out: list[str] = []
 
@@ -216,12 +217,12 @@ def text(report: dict[str, Any], width: int | None = None) -> str:
     clock = "" if end["t"] is None else time.strftime(" The log ends at %Y-%m-%d %H:%M:%S.", time.localtime(end["t"]))
     say(end["text"] + clock)
     if end["bad lines"]:
-        say(f"Left out of the log: {counted(end['bad lines'], 'line')} that could not be read.")
+        say(f"{counted(end['bad lines'], 'line')} of the log could not be read.")
     out.append("")
     if report["died"]:
         out += ["Died:", *_indented(table(terminal.fitted(_death_rows(report["died"]), width - 2), "<><<>"))]
     else:
-        say("No process is known to have died.")
+        say("No process died.")
     if report["minutes"]:
         chosen = report["minutes"]
         out.append("")
@@ -235,9 +236,9 @@ def text(report: dict[str, Any], width: int | None = None) -> str:
         say(f"Grew in the last ten minutes: {grown}.")
     elif end["samples"]:
         say("No part of the memory grew in the last ten minutes.")
-    for one in report["verdicts"]:
+    for verdict in report["verdicts"]:
         out.append("")
-        say(f"{one['kind']}: {one['text']}")
+        say(f"{verdict['kind']}: {verdict['text']}")
     out += ["", "Next:"]
     for step in report["next"]:
         out += textwrap.wrap(
@@ -253,45 +254,45 @@ def text(report: dict[str, Any], width: int | None = None) -> str:
 
 def _death_rows(died: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("process", "pid", "time", "how", "last RSS")]
-    for one in died:
-        clock = "" if one["t"] is None else time.strftime("%H:%M:%S", time.localtime(one["t"]))
-        how = safe_text(str(one["signal"])) if one["signal"] else f"exit code {one['exit']}"
-        rows.append((str(one["label"]), str(one["pid"]), clock, how, size_text(one["last rss"])))
+    for death in died:
+        clock = "" if death["t"] is None else time.strftime("%H:%M:%S", time.localtime(death["t"]))
+        how = safe_text(str(death["signal"])) if death["signal"] else f"exit code {death['exit']}"
+        rows.append((str(death["label"]), str(death["pid"]), clock, how, size_text(death["last rss"])))
     return rows
 
 
 def _minute_table(rows: Sequence[dict[str, Any]], width: int) -> str:
-    """The table of the last minutes, without the last figures where the terminal is narrow."""
+    """The table of the last minutes, without the last columns on a narrow terminal."""
     for count in range(len(_FIGURES), 2, -1):
         figures = _FIGURES[:count]
         cells = [("before its end", *(figure.replace("_", " ") for figure in figures))]
         cells += [(f"{row['seconds before']:.0f} s", *(size_text(row[figure]) for figure in figures)) for row in rows]
-        found = table(cells, ">" * (count + 1))
-        if len(found.partition("\n")[0]) <= width:
+        text = table(cells, ">" * (count + 1))
+        if len(text.partition("\n")[0]) <= width:
             break
-    return found
+    return text
 
 
 def _limit_text(limit: dict[str, Any]) -> str:
     if limit["limit"] is not None:
         place = f" ({limit['limit from']})" if limit["limit from"] else ""
-        said = f"The limit is {size_text(limit['limit'])}{place}."
+        text = f"The limit is {size_text(limit['limit'])}{place}."
         if limit["most used"] is not None:
             share = deaths.percent(limit["most used"], limit["limit"])
-            said += f" At most {size_text(limit['most used'])} ({share}) was in use,"
-            said += f" {size_text(limit['last used'])} at the end."
+            text += f" At most {size_text(limit['most used'])} ({share}) was in use,"
+            text += f" {size_text(limit['last used'])} at the end."
     else:
-        said = "No memory cgroup had a limit."
+        text = "No memory cgroup had a limit."
         if limit["total memory"] is not None:
-            said += f" The machine has {size_text(limit['total memory'])}."
+            text += f" The machine has {size_text(limit['total memory'])}."
         if limit["most of the processes"] is not None:
-            said += f" The processes used at most {size_text(limit['most of the processes'])}."
+            text += f" The processes used at most {size_text(limit['most of the processes'])}."
     space = limit["address space"]
     if space is not None:
         share = deaths.percent(space["mapped"], space["limit"])
-        said += f" `ulimit -v` allows {space['label']} {size_text(space['limit'])} of address space; it had mapped"
-        said += f" at most {size_text(space['mapped'])} ({share})."
-    return said
+        text += f" `ulimit -v` allows {space['label']} {size_text(space['limit'])} of address space; it had mapped"
+        text += f" at most {size_text(space['mapped'])} ({share})."
+    return text
 
 
 def _indented(text: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""Reads processes from /proc, and keeps the list of the processes of one job.
+"""Reads processes from /proc, and tracks the processes of a job.
 
-`Proc` reads the files of one process; each method raises OSError where the process has ended or belongs to another
-user. `Tree` follows a job: the descendants of its root, and processes whose parents have ended. The folder of /proc is
-a parameter, so that tests can describe other machines.
+`Proc` reads the files of a process. Each method raises OSError if the process has ended or belongs to another user.
+`Tree` tracks a job: the descendants of its root, including orphans. The path of /proc is a parameter, so that tests can
+describe other machines.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _RESCAN = 30  # samples between two readings of all processes of the machine
 
 
 class Stat:
-    """A line of /proc/PID/stat: parent, process group, start time in clock ticks, state, the bytes of the pages that it
-    faulted in, the bytes of its address space, and the exit status."""
+    """A line of /proc/PID/stat: parent, process group, start time in clock ticks, state, bytes of minor page faults,
+    bytes of address space, and exit status."""
 
     __slots__ = ("pid", "name", "state", "parent", "group", "session", "start", "mapped", "faults", "status")
 
     def __init__(self, pid: int, data: bytes) -> None:
-        # The name stands in parentheses and may itself hold spaces and parentheses.
+        # The name is in parentheses, and may contain spaces and parentheses.
         head, _, tail = data.rpartition(b")")
         fields = tail.split()
         self.pid = pid
@@ -49,12 +49,12 @@ class Stat:
 
     @property
     def ended(self) -> bool:
-        """Whether it is a zombie: it has neither memory nor descriptors."""
+        """Whether the process is a zombie, without memory and descriptors."""
         return self.state in (b"Z", b"X", b"x")
 
 
 class Mapping:
-    """A file that a process maps: its key (device, inode), path, and its part of the PSS in bytes."""
+    """A file that a process maps: key (device, inode), path, PSS in bytes, and whether it has code."""
 
     __slots__ = ("key", "path", "pss", "code")
 
@@ -66,7 +66,7 @@ class Mapping:
 
 
 class Descriptor:
-    """An open file in shared memory: its key (device, inode), path, the bytes that it occupies, and its number."""
+    """An open file in shared memory: key (device, inode), path, occupied bytes, and descriptor number."""
 
     __slots__ = ("key", "path", "blocks", "number")
 
@@ -87,7 +87,7 @@ class Proc:
         """The bytes of a file below the root."""
         fd = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            # The kernel hands out whole entries, so that a short read does not mean the end.
+            # The kernel returns whole entries, so a short read is not the end.
             parts = []
             while data := os.read(fd, 1 << 16):
                 parts.append(data)
@@ -96,7 +96,7 @@ class Proc:
             os.close(fd)
 
     def read_line(self, name: str) -> bytes:
-        """The bytes of a file that the kernel hands out in one read."""
+        """The bytes of a small file, in one read."""
         fd = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.read(fd, 4096)
@@ -104,11 +104,11 @@ class Proc:
             os.close(fd)
 
     def pids(self) -> list[int]:
-        """The numbers of all processes."""
+        """The pids of all processes."""
         return [int(name) for name in os.listdir(self.root) if name.isdecimal()]
 
     def newest(self) -> int | None:
-        """The number that the last new process or thread of the machine got; None if it is unknown."""
+        """The pid of the newest process or thread of the machine; None if unknown."""
         try:
             return int(self.read_line("loadavg").split()[4])
         except (OSError, IndexError, ValueError):
@@ -119,46 +119,46 @@ class Proc:
         return Stat(pid, self.read_line(f"{pid}/stat"))
 
     def statm(self, pid: int) -> tuple[int, int]:
-        """`(rss, shared_file)` in bytes: the resident pages, and those of files and of shared memory among them."""
+        """`(rss, shared_file)` in bytes: all resident pages, and the pages of files and shared memory among them."""
         fields = self.read_line(f"{pid}/statm").split()
         return int(fields[1]) * _PAGE, int(fields[2]) * _PAGE
 
     def command(self, pid: int) -> list[bytes]:
-        """The arguments of a process, as a list of bytes."""
+        """The arguments of a process."""
         return self.read(f"{pid}/cmdline").split(b"\0")[:-1]
 
     def environ(self, pid: int) -> dict[bytes, bytes]:
-        """The environment with which a process began, as a dict of bytes."""
-        pairs = (one.partition(b"=") for one in self.read(f"{pid}/environ").split(b"\0"))
-        return {name: value for name, found, value in pairs if found}
+        """The initial environment of a process."""
+        pairs = (variable.partition(b"=") for variable in self.read(f"{pid}/environ").split(b"\0"))
+        return {name: value for name, equals, value in pairs if equals}
 
     def rollup(self, pid: int) -> dict[bytes, int]:
         """{name: bytes} of /proc/PID/smaps_rollup; empty for a process without memory."""
-        # The first line holds six words, each other one a name, a number and its unit.
+        # The first line has six words. Each other line has a name, a number and its unit.
         words = self.read_line(f"{pid}/smaps_rollup").split()
         return {name[:-1]: int(size) * 1024 for name, size in zip(words[6::3], words[7::3])}
 
     def address_limit(self, pid: int) -> int | None:
-        """The bytes of address space that a process may have (`ulimit -v`); None for no limit, or one that cannot be
+        """The limit of a process's address space in bytes (`ulimit -v`); None if there is no limit, or it cannot be
         read."""
         try:
-            found = re.search(rb"^Max address space +(\d+) ", self.read(f"{pid}/limits"), re.MULTILINE)
+            match = re.search(rb"^Max address space +(\d+) ", self.read(f"{pid}/limits"), re.MULTILINE)
         except OSError:
             return None
-        return None if found is None else int(found[1])
+        return None if match is None else int(match[1])
 
     def has(self, pid: int, name: str) -> bool:
         """Whether a process has a file of this name below /proc."""
         return os.path.exists(f"{self.root}/{pid}/{name}")
 
     def smaps(self, pid: int) -> bytes:
-        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. It costs several times of a rollup."""
+        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. Costs several times as much as `rollup`."""
         return self.read(f"{pid}/smaps")
 
     def descriptors(self, pid: int) -> list[Descriptor]:
         """A Descriptor for each file in shared memory that a process has open."""
         folder = f"{self.root}/{pid}/fd"
-        found = []
+        descriptors = []
         for name in os.listdir(folder):
             try:
                 path = os.readlink(f"{folder}/{name}")
@@ -166,22 +166,22 @@ class Proc:
                     continue
                 status = os.stat(f"{folder}/{name}")
             except OSError:
-                continue  # closed meanwhile
-            found.append(Descriptor((status.st_dev, status.st_ino), path, status.st_blocks * 512, name))
-        return found
+                continue  # closed since
+            descriptors.append(Descriptor((status.st_dev, status.st_ino), path, status.st_blocks * 512, name))
+        return descriptors
 
     def open_files(self, pid: int) -> int | None:
-        """The number of open files of a process; None where the kernel does not say it (before Linux 6.2)."""
+        """The number of open files of a process; None before Linux 6.2."""
         return os.stat(f"{self.root}/{pid}/fd").st_size or None
 
 
 def is_shared_memory(path: str) -> bool:
-    """Whether a path, as /proc shows it, is of shared memory."""
+    """Whether a path in /proc is shared memory."""
     return path.startswith(("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"))
 
 
 def rollup_of(smaps: bytes) -> dict[bytes, int]:
-    """The bytes of smaps summed, as `Proc.rollup` has them; for kernels without smaps_rollup."""
+    """The sums of the entries of smaps, as `Proc.rollup` returns them; for kernels without smaps_rollup."""
     sums: dict[bytes, int] = {}
     for name, size in re.findall(rb"^(\w+): +(\d+) kB$", smaps, re.MULTILINE):
         sums[name] = sums.get(name, 0) + int(size) * 1024
@@ -189,23 +189,23 @@ def rollup_of(smaps: bytes) -> dict[bytes, int]:
 
 
 def mappings_of(smaps: bytes) -> Collection[Mapping]:
-    """A Mapping for each file in the bytes of smaps, shared memory included."""
-    found: dict[Key, Mapping] = {}
+    """A Mapping for each file in the bytes of smaps, including shared memory."""
+    mappings: dict[Key, Mapping] = {}
     for chunk in re.split(rb"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.MULTILINE):
         parts = chunk.partition(b"\n")[0].split(None, 5)
         if len(parts) < 6 or parts[4] == b"0":
             continue
         major, minor = parts[3].split(b":")
         key = os.makedev(int(major, 16), int(minor, 16)), int(parts[4])
-        one = found.get(key)
-        if one is None:
-            one = found[key] = Mapping(key, os.fsdecode(parts[5]), 0, False)
-        one.code = one.code or b"x" in parts[1]
+        mapping = mappings.get(key)
+        if mapping is None:
+            mapping = mappings[key] = Mapping(key, os.fsdecode(parts[5]), 0, False)
+        mapping.code = mapping.code or b"x" in parts[1]
         rss = _field(chunk, b"\nRss:")
         if rss:
-            # Pages of a file that the process has changed are private copies; the rollup counts them as anonymous.
-            one.pss += _field(chunk, b"\nPss:") * (rss - min(rss, _field(chunk, b"\nAnonymous:"))) // rss
-    return found.values()
+            # Changed pages of a private file mapping are private copies; the rollup counts them as anonymous.
+            mapping.pss += _field(chunk, b"\nPss:") * (rss - min(rss, _field(chunk, b"\nAnonymous:"))) // rss
+    return mappings.values()
 
 
 def _field(chunk: bytes, name: bytes) -> int:
@@ -214,9 +214,9 @@ def _field(chunk: bytes, name: bytes) -> int:
 
 
 class Member:
-    """A process of the job. `owner` is the member that started it, also after that one has ended; None for the root.
+    """A process of the job. `owner` is the member that started it, even if that has ended; None for the root.
 
-    The labels and the readings are added by labels.py and sampler.py.
+    labels.py and sampler.py set the labels and readings.
     """
 
     def __init__(self, stat: Stat, owner: Member | None) -> None:
@@ -224,25 +224,25 @@ class Member:
         self.start = stat.start
         self.stat = stat
         self.owner = owner
-        self.looks = 0  # how often the command has been read; a process that has just been forked may still exec
+        self.looks = 0  # how often the command was read; a new process may still call exec
         self.command: list[bytes] = []
         self.role = "process"
         self.label = ""
         self.named_as: bytes | None = None  # the name of the process when it was labelled
         self.rank: int | None = None
         self.worker: int | None = None
-        self.forked = False  # it runs what its owner runs, so it began with the owner's pages
+        self.forked = False  # whether it has the command of its owner, and so began with the owner's pages
         self.alive = True
-        self.status: int | None = None  # as waitpid gives it, where it is known
+        self.status: int | None = None  # from waitpid, if known
         self.now: Reading = None  # type: ignore[assignment]  # of this sample; None until it is taken
         self.last: Reading | None = None  # the last exact Reading
-        self.parts: Parts | None = None  # how its mapped files share its pages, by attribution.py
-        self.held: Collection[Descriptor] = ()  # the Descriptors of its open files in shared memory
+        self.parts: Parts | None = None  # the PSS of its mapped files
+        self.held: Collection[Descriptor] = ()  # its open files in shared memory
         self.followed = False  # whether a pidfd was opened for it
-        self.denied = False  # the system does not let this user read more than its RSS
-        self.files_open: int | None = None  # how many, when `held` was read
+        self.denied = False  # whether this user may only read its RSS
+        self.files_open: int | None = None  # the number of open files when `held` was read
         self.files_at = 0.0
-        self.readings = 0  # the exact ones
+        self.readings = 0  # number of exact readings
         self.address_limit: int | None = None  # of its last exact reading
 
 
@@ -251,10 +251,10 @@ class Tree:
 
     Args:
         root: the pid of the job's first process.
-        without: pids that are never counted: those of the monitor.
-        reaper: the pid of the process that becomes the parent of the job's orphans (see PR_SET_CHILD_SUBREAPER); its
-            children are members. None where there is none: then orphans count if they were members before, or if their
-            process group is that of a member and they are younger than the root.
+        without: pids that are never members, such as the monitor's.
+        reaper: the pid of the process that becomes the parent of the job's orphans (see PR_SET_CHILD_SUBREAPER). Its
+            children are members. With None, an orphan is a member if it was before, or if it is in the process group of
+            a member and younger than the root.
     """
 
     def __init__(self, proc: Proc, root: int, without: Iterable[int] = (), reaper: int | None = None) -> None:
@@ -270,7 +270,7 @@ class Tree:
         self._turn = 0
 
     def refresh(self) -> tuple[list[Member], list[Member]]:
-        """Look for new and ended processes: `(joined, ended)`, lists of Members."""
+        """Look for new and ended processes. Returns `(joined, ended)`, lists of Members."""
         ended = self._update()
         newest = self.proc.newest()
         self._turn += 1
@@ -281,14 +281,14 @@ class Tree:
         return self._join(self._unknown(), gone), ended
 
     def end(self, member: Member, status: int | None = None) -> None:
-        """Take a member out: its process has ended with this status."""
+        """Remove a member whose process has ended with this status."""
         member.alive = False
         if status is not None:
             member.status = status
         self.members.pop(member.pid, None)
 
     def _update(self) -> list[Member]:
-        """Read the Stat of each member; the members that have ended."""
+        """Read the Stat of each member. Returns the members that have ended."""
         ended = []
         for member in list(self.members.values()):
             try:
@@ -303,12 +303,12 @@ class Tree:
         return ended
 
     def _unknown(self) -> dict[int, Stat]:
-        """The Stats of the processes that were not there before, by pid."""
+        """The Stats of new processes by pid."""
         pids = set(self.proc.pids())
         if self._turn % _RESCAN == 0:
-            self._others.clear()  # a number may belong to another process by now
+            self._others.clear()  # pids may have been reused
         self._others &= pids
-        found = {}
+        new = {}
         for pid in pids - self._others - self.members.keys() - self._without:
             try:
                 stat = self.proc.stat(pid)
@@ -316,13 +316,13 @@ class Tree:
                 continue
             if stat.ended:
                 continue
-            found[pid] = stat
-        return found
+            new[pid] = stat
+        return new
 
-    def _join(self, found: dict[int, Stat], gone: dict[int, Member]) -> list[Member]:
-        """Make members of the new processes that belong to the job; `gone` are the members that have just ended."""
+    def _join(self, new: dict[int, Stat], gone: dict[int, Member]) -> list[Member]:
+        """Add the new processes that belong to the job. `gone` are the members that have just ended."""
         joined = []
-        left = sorted(found.values(), key=lambda stat: (stat.start, stat.pid))
+        left = sorted(new.values(), key=lambda stat: (stat.start, stat.pid))
         while True:
             mine = [stat for stat in left if self._belongs(stat, gone)]
             if not mine:
@@ -345,6 +345,6 @@ class Tree:
             return True
         if self._reaper is not None:
             return stat.parent == self._reaper
-        # An orphan: its parent ended before it was seen, and process 1 took it over. The script that process 1 has
-        # started, and that started the root, has that parent and group too, but is older.
+        # An orphan, adopted by process 1. A script started by process 1 that started the root has the same parent and
+        # group, but is older than the root.
         return stat.parent == 1 and stat.group in self._groups and stat.start > self._began  # type: ignore[operator]

@@ -1,6 +1,6 @@
-"""Keeps a run in little memory: samples as packed lines, every second one dropped when they become many.
+"""Keeps a run in little memory, as compressed lines. When there are too many samples, it drops every second one.
 
-The table at the end of `recstore monitor`, its verdicts and its page come from here, whether there is a log or not.
+`recstore monitor` makes its final table, verdicts and page from this run, with or without a log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_EVENTS = 2000
 
 
 class Recent:
-    """A sink for entries, as Log is one."""
+    """A sink for entries, like Log."""
 
     def __init__(self) -> None:
         self._start: Entry | None = None
@@ -27,9 +27,8 @@ class Recent:
         self._samples: list[bytes] = []
         self._events: list[bytes] = []
         self._last: Entry | None = None
-        self._step = 1  # of the samples that come, each one of this many is kept
+        self._step = 1  # keeps one of this many samples
         self._count = 0
-        self._left_out = 0
 
     def write(self, entry: Entry) -> bool:
         """Take in an entry."""
@@ -45,8 +44,6 @@ class Recent:
         elif kind == "event":
             if len(self._events) < _MOST_EVENTS:
                 self._events.append(line_of(entry))
-            else:
-                self._left_out += 1
         elif kind == "start":
             self._start = entry
         else:
@@ -54,9 +51,9 @@ class Recent:
         return True
 
     def run(self) -> Run:
-        """The Run of what was kept; the last sample is always in it."""
+        """The Run of the kept entries, always with the last sample."""
         run = Run()
-        lines = [zlib.decompress(one) for one in self._samples]
+        lines = [zlib.decompress(sample) for sample in self._samples]
         if self._last is not None and (not lines or line_of(self._last) != lines[-1]):
             lines.append(line_of(self._last))
         kept = Run.of(lines + self._events)

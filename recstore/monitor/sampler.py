@@ -1,10 +1,9 @@
-"""Takes samples of a job's memory: each one a dict as a line of the log has it (docs/monitor.md).
+"""Takes samples of a job's memory, as dicts for the log (docs/monitor.md).
 
-The RSS of a process costs the kernel nothing: it is read for each process in each sample. USS and PSS make the kernel
-walk over all pages of the process, about 20 microseconds a megabyte. The sampler therefore keeps an account of its CPU
-time: it reads as many processes exactly as SHARE of a core allows, those whose last reading is the oldest or whose RSS
-has moved the most. For the others it takes the last exact figures, moved by what the private pages have grown; such an
-entry has `exact: false`.
+The RSS of a process is cheap, so each sample reads it for each process. For USS and PSS, the kernel walks over all
+pages of the process, which takes about 20 microseconds a megabyte. So the sampler has a budget of CPU time: it reads as
+many processes exactly as SHARE of a core allows, first the processes with the oldest reading or the largest change of
+RSS. For the others it adjusts the last exact figures by the growth of private pages, and sets `exact: false`.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
     from recstore.monitor.processes import Member
 
 SHARE = 0.008  # of a core, for exact readings
-_MAPS_EVERY = 8  # exact readings until the mapped files of a process are read again, which costs as much
-_FILES_AGE = 5.0  # seconds until its open files are looked at again, where their number is the same
-_DEBT = -0.05  # seconds of CPU time below which no open files are looked at either
-_MOVED = 4 << 20  # bytes of RSS that let a process jump the queue
-# The first exact readings of a process are not charged, so that workers which live for two seconds have figures too.
-# Nor are those when the limit comes near quickly. But for the first one, only those that cost a few milliseconds are.
+_MAPS_EVERY = 8  # exact readings between two readings of the mapped files of a process, which cost as much
+_FILES_AGE = 5.0  # seconds between two readings of open files while their number is the same
+_DEBT = -0.05  # seconds of CPU time; with less credit, open files are not read either
+_MOVED = 4 << 20  # a change of RSS that gives a process priority
+# The first exact readings of a process are free, so that workers with a life of two seconds have figures too. So are
+# readings while memory quickly approaches the limit. After the first, only processes with a small RSS are free.
 _FREE, _FREE_RSS = 3, 1 << 30
-_HURRY = 8  # a use that has taken this part of what the limit left at the last sample is a reason for another one
+_HURRY = 8  # take an early sample when this fraction of the remaining memory has been used since the last sample
 
 
 class Reading:
-    """The memory of a process at one moment, in bytes; None where the system does not say."""
+    """The memory of a process at one moment in bytes; None if unknown."""
 
     __slots__ = (*FIGURES, "pss_anon", "pss_file", "pss_shmem", "exact", "t")
 
@@ -54,7 +53,7 @@ class Reading:
         self.exact = False
 
     def fill(self, rollup: dict[bytes, int]) -> None:
-        """Take in the sums of smaps_rollup, which belong together, RSS included."""
+        """Set all figures from smaps_rollup, including RSS for consistency."""
         get = rollup.get
         self.rss = get(b"Rss", 0)
         self.pss = get(b"Pss", 0)
@@ -63,7 +62,7 @@ class Reading:
         self.swap = get(b"Swap")
         self.anonymous = get(b"Anonymous", self.anonymous)
         self.shared_file = max(0, self.rss - self.anonymous)
-        # Kernels before 5.9 do not divide the PSS: then by the RSS.
+        # Before Linux 5.9 there are no parts of PSS: divide it in proportion to the RSS.
         whole = max(1, self.rss)
         self.pss_anon = get(b"Pss_Anon", self.pss * self.anonymous // whole)
         self.pss_shmem = get(b"Pss_Shmem", 0)
@@ -71,7 +70,7 @@ class Reading:
         self.exact = True
 
     def estimate(self, last: Reading) -> None:
-        """Take the figures of the last exact reading, moved by what the process's own pages have grown since."""
+        """Set the figures from the last exact reading, adjusted by the growth of anonymous pages since."""
         grown = self.anonymous - last.anonymous
         self.pss_anon = max(0, last.pss_anon + grown)
         self.pss_file, self.pss_shmem = last.pss_file, last.pss_shmem
@@ -86,10 +85,10 @@ class Sampler:
 
     Args:
         root: the pid of its first process.
-        without, reaper: as Tree has them.
-        proc: the folder /proc, and root_folder what is put in front of other paths; tests give made-up ones.
-        ask: gives the name of the store in a file; see attribution.Names.
-        share: the part of a core that exact readings may take.
+        without, reaper: as for Tree.
+        proc, root_folder: the path of /proc, and the prefix of other paths; tests use artificial folders.
+        ask: returns the name of the store in a file; see attribution.Names.
+        share: the share of a core for exact readings.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Sampler:
         self.names = attribution.Names(self.proc, ask)
         self._root_folder = root_folder
         self._share = share
-        self._credit = 0.0  # seconds of CPU time that exact readings may take now
+        self._credit = 0.0  # available seconds of CPU time for exact readings
         self._before: float | None = None
         self._rollup = self.proc.has(root, "smaps_rollup")
         self._smaps = self.proc.has(root, "smaps")
@@ -116,7 +115,7 @@ class Sampler:
         self._seen: int | None = None  # the use of the cgroup in the last sample
         self._hurried = False
         self.level = cgroup.tightest(cgroup.levels(self.text, root, cgroup.mounts(self.text)))
-        self.ask_status: Callable[[Member], int | None] = lambda member: None  # Watch, which has pidfds, knows more
+        self.ask_status: Callable[[Member], int | None] = lambda member: None  # Watch replaces it
 
     def text(self, path: str) -> str | None:
         """The text of a file; None if it cannot be read."""
@@ -128,7 +127,7 @@ class Sampler:
         except OSError:
             return None
 
-    # ---- The line that opens a log ----
+    # ---- The first line of a log ----
 
     def start(self, command: Sequence[str] | None, interval: float) -> Entry:
         """The entry of kind start."""
@@ -152,7 +151,7 @@ class Sampler:
         }
 
     def total_memory(self) -> int | None:
-        """The memory of the machine in bytes; None if it is unknown."""
+        """The memory of the machine in bytes; None if unknown."""
         return self.meminfo().get("MemTotal")
 
     def meminfo(self) -> dict[str, int]:
@@ -161,45 +160,47 @@ class Sampler:
         return {words[0][:-1]: int(words[1]) * 1024 for words in pairs if len(words) == 3 and words[1].isdecimal()}
 
     def missing(self) -> list[str]:
-        """Sentences that say which figures this machine does not give."""
-        found = []
+        """Sentences about figures that this machine does not provide."""
+        sentences = []
         if not self._rollup and self._smaps:
-            found.append("/proc/PID/smaps_rollup is missing: PSS and USS come from smaps, which costs more CPU time.")
+            sentences.append(
+                "/proc/PID/smaps_rollup is missing: PSS and USS come from smaps, which costs more CPU time."
+            )
         elif not self._rollup:
-            found.append("/proc/PID/smaps_rollup and smaps are missing: PSS, USS and swap are not known, only RSS.")
+            sentences.append("/proc/PID/smaps_rollup and smaps are missing: PSS, USS and swap are unknown.")
         if self.level is None:
-            found.append("No memory cgroup can be read: its limit and its use are not known.")
-        return found
+            sentences.append("The memory cgroup cannot be read: its limit and use are unknown.")
+        return sentences
 
     # ---- Samples ----
 
     def sample(self) -> tuple[Entry | None, list[Entry]]:
-        """`(entry, events)`: the sample of now, and events of kind started and ended since the last one.
+        """`(entry, events)`: a sample, and the starts and ends of processes since the last sample.
 
-        The entry is None if no process could be read; `tree.members` is empty once all have ended.
+        The entry is None if no process could be read. `tree.members` is empty after the last process has ended.
         """
         t = time.time()
         joined, ended = self.tree.refresh()
         labels.refresh(self.tree, joined)
-        events = [self._started(t, one) for one in joined]
+        events = [self._started(t, member) for member in joined]
         members = self._read_cheap(t)
         self._read_exactly(t, members)
         self._hurried = False
-        for one in ended:
-            if one.status is None:
-                one.status = self.ask_status(one)
-            events.append(self.ended_event(t, one))
+        for member in ended:
+            if member.status is None:
+                member.status = self.ask_status(member)
+            events.append(self.ended_event(t, member))
         events += self._say_denied(t, members)
-        # One that could not be read is about to end: its memory is gone before its state says so. The next refresh, or
-        # its pidfd, tells its end and how.
-        members = [one for one in members if one.now is not None]
+        # An unreadable member is about to end: its memory goes away before its state changes. The next refresh, or its
+        # pidfd, reports the end.
+        members = [member for member in members if member.now is not None]
         if not members:
             return None, events
         named, unmapped = attribution.account(members, self.names)
         entry = {
             "kind": "sample",
             "t": t,
-            "processes": [_entry(one) for one in members],
+            "processes": [_entry(member) for member in members],
             "sum": _sums(members, unmapped),
             "named": named,
             "cgroup": self.cgroup_now(),
@@ -207,26 +208,26 @@ class Sampler:
         return entry, events
 
     def _read_cheap(self, t: float) -> list[Member]:
-        """The members whose RSS could be read; each has its Reading of now."""
-        found = []
+        """Read the RSS of each member. Returns the readable members."""
+        readable = []
         for member in self.tree.members.values():
             try:
                 rss, shared_file = self.proc.statm(member.pid)
             except (OSError, ValueError, IndexError):
                 continue  # it has just ended
             if not rss:
-                continue  # it is ending, and its memory is gone
+                continue  # it is ending, and its memory is already free
             member.now = Reading(t, rss, shared_file)
-            found.append(member)
-        found.sort(key=lambda one: (one.start, one.pid))
-        return found
+            readable.append(member)
+        readable.sort(key=lambda member: (member.start, member.pid))
+        return readable
 
     def _read_exactly(self, t: float, members: Sequence[Member]) -> None:
         passed = 0.0 if self._before is None else max(0.0, t - self._before)
         self._before = t
         self._credit = min(self._credit + passed * self._share, max(0.05, 4 * passed * self._share))
-        readable = [one for one in members if not one.denied] if self._rollup or self._smaps else []
-        for member in sorted(readable, key=lambda one: _urgency(t, one), reverse=True):
+        readable = [member for member in members if not member.denied] if self._rollup or self._smaps else []
+        for member in sorted(readable, key=lambda member: _urgency(t, member), reverse=True):
             free = member.last is None or (member.readings < _FREE or self._hurried) and member.now.rss < _FREE_RSS
             if not free and self._credit <= 0:
                 member.now.estimate(member.last)  # type: ignore[arg-type]
@@ -238,7 +239,7 @@ class Sampler:
                 self._credit -= time.thread_time() - began
 
     def _read_one(self, t: float, member: Member) -> None:
-        """Read a member exactly; one that has ended meanwhile loses its Reading, another user's keeps its RSS."""
+        """Read a member exactly. Drops the Reading of a member that has ended. Another user's member keeps its RSS."""
         try:
             smaps = None
             if self._rollup:
@@ -260,7 +261,7 @@ class Sampler:
             member.now = None  # type: ignore[assignment]
 
     def _read_mappings(self, member: Member, smaps: bytes | None) -> None:
-        """Which files a member maps: seldom, or when its part of them has changed."""
+        """Read the mapped files of a member, rarely or when their PSS has changed."""
         last, reading = member.last, member.now
         member.readings += 1
         moved = last is not None and (
@@ -271,7 +272,7 @@ class Sampler:
             member.parts = self._parts(member.pid, smaps)
 
     def _look_at_files(self, t: float, member: Member) -> None:
-        """Between exact readings: batches come and go quickly, and the number of open files costs little."""
+        """Read the open files between exact readings if their number changed, because batches come and go quickly."""
         if self._credit < _DEBT or member.denied:
             return
         try:
@@ -280,16 +281,16 @@ class Sampler:
                 self._read_files(t, member)
                 self._credit -= time.thread_time() - began
         except OSError:
-            return  # it is ending: the next sample sees it
+            return  # it is ending
 
     def _read_files(self, t: float, member: Member) -> None:
-        """Which files in shared memory a member has open."""
+        """Read the open files in shared memory of a member."""
         count = self.proc.open_files(member.pid)
         if count is None or count != member.files_open or t - member.files_at > _FILES_AGE:
             member.files_open, member.files_at = count, t
             member.held = self.proc.descriptors(member.pid)
-            for one in member.held:
-                self.names.see(one.key, one.path, member.pid, one.number)
+            for descriptor in member.held:
+                self.names.classify(descriptor.key, descriptor.path, member.pid, descriptor.number)
 
     def _parts(self, pid: int, smaps: bytes | None) -> attribution.Parts | None:
         if smaps is None and self._smaps:
@@ -297,7 +298,7 @@ class Sampler:
         return attribution.Parts(mappings_of(smaps), self.names) if smaps is not None else None
 
     def cgroup_now(self) -> dict[str, int | None] | None:
-        """The use of the memory cgroup and its counters of kills, as a sample has them; None without a cgroup."""
+        """The use and the kill counters of the memory cgroup for a sample; None without a cgroup."""
         if self.level is None:
             return None
         level = cgroup.refreshed(self.text, self.level)
@@ -310,8 +311,8 @@ class Sampler:
         return self.level is not None and self.level.limit is not None
 
     def hurries(self) -> bool:
-        """Whether the use of the memory cgroup has grown so much since the last sample that the limit may come before
-        the next one."""
+        """Whether the memory cgroup has grown so much since the last sample that it may reach its limit before the
+        next."""
         level = self.level
         if level is None or level.limit is None or self._seen is None:
             return False
@@ -329,7 +330,7 @@ class Sampler:
         return event("started", text, t=t, pid=member.pid, label=member.label)
 
     def ended_event(self, t: float, member: Member) -> Entry:
-        """The event that says that a member has ended, with its exit code or signal where it is known."""
+        """The event of the end of a member, with its exit code or signal if known."""
         code, name = outcome(member.status)
         how = "ended" if member.status is None else f"was ended by {name}" if name else f"ended with exit code {code}"
         last = member.last
@@ -338,16 +339,16 @@ class Sampler:
         return event("ended", text, t=t, pid=member.pid, label=member.label, exit=code, signal=name)
 
     def _say_denied(self, t: float, members: Sequence[Member]) -> list[Entry]:
-        denied = [one for one in members if one.denied and one.alive]
+        denied = [member for member in members if member.denied and member.alive]
         if not denied or self._said_denied:
             return []
         self._said_denied = True
-        one = denied[0]
+        first = denied[0]
         text = (
-            f"process {one.pid} ({one.label}) belongs to another user or is protected: only its RSS is known, and the "
-            f"sums of PSS and USS are without it; run the monitor as its user or as root"
+            f"process {first.pid} ({first.label}) belongs to another user or is protected: only its RSS is known, and "
+            f"the sums of PSS and USS do not include it; run the monitor as its user or as root"
         )
-        return [event("warning", text, t=t, pid=one.pid, label=one.label)]
+        return [event("warning", text, t=t, pid=first.pid, label=first.label)]
 
 
 def event(
@@ -367,7 +368,7 @@ def event(
 
 
 def outcome(status: int | None) -> tuple[int | None, str | None]:
-    """`(exit code, name of the signal)` of a status as waitpid gives it; None for what is not so or not known."""
+    """`(exit code, signal name)` of a status from waitpid. The one that does not apply is None; both if unknown."""
     if status is None:
         return None, None
     if os.WIFSIGNALED(status):
@@ -380,7 +381,7 @@ def outcome(status: int | None) -> tuple[int | None, str | None]:
 
 
 def _urgency(t: float, member: Member) -> float:
-    """How much a member is due for an exact reading."""
+    """The priority of a member for an exact reading."""
     last = member.last
     if last is None:
         return float("inf")
@@ -410,11 +411,11 @@ def _entry(member: Member) -> Entry:
 
 
 def _sums(members: Sequence[Member], unmapped: int) -> dict[str, int | None]:
-    """The sums of the figures over the members that have them; None where none has it."""
+    """The sums of the known figures of the members; None if no member has a figure."""
     sums: dict[str, int | None] = {}
     for name in FIGURES:
-        known = [value for value in (getattr(one.now, name) for one in members) if value is not None]
+        known = [value for value in (getattr(member.now, name) for member in members) if value is not None]
         sums[name] = sum(known) if known else None
     sums["unmapped"] = unmapped if sums["pss"] is not None else None
-    sums["unknown"] = sum(one.now.pss is None for one in members)
+    sums["unknown"] = sum(member.now.pss is None for member in members)
     return sums

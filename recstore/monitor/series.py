@@ -1,8 +1,7 @@
-"""The samples of a run as a series of figures for each process, which verdicts, plots and the post-mortem read.
+"""The samples of a run as a series of figures for each process, for verdicts, plots and the post-mortem.
 
-A pid may be used again within a run, so a process is its pid and its start time. A figure that the machine did not give
-is None and left out of a series. Some figures are read in turns: an entry with `exact` false repeats the USS, PSS and
-shared memory of an earlier sample, and a series of these skips it.
+A pid may be reused within a run, so pid and start time identify a process. A series omits missing figures (None) and,
+for USS, PSS and shared memory, the estimates in entries with `exact` false.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Process", "floors", "level", "processes", "sums"]
 
-# Figures that an entry repeats while `exact` is false.
-_IN_TURNS = frozenset(("uss", "pss", "shared"))
+# Figures that are estimates while `exact` is false.
+_ESTIMATED = frozenset(("uss", "pss", "shared"))
 
 
 class Process:
-    """One process of a run: its identity, its labels, and its entries of the samples in order."""
+    """A process of a run: its identity, its labels, and its entries in the samples in order."""
 
     __slots__ = ("pid", "start", "ppid", "label", "role", "rank", "worker", "forked", "times", "entries", "_series")
 
@@ -49,7 +48,7 @@ class Process:
         self._series = {}
 
     def _name(self) -> None:
-        """Take the labels of the last entry: a process may get its rank or its title after its first sample."""
+        """Copy the labels of the last entry: a process may get its rank or title after its first sample."""
         entry = self.entries[-1]
         self.ppid = entry.get("ppid")
         self.label = str(entry.get("label") or f"process {self.pid}")
@@ -59,22 +58,22 @@ class Process:
         self.forked = bool(entry.get("forked"))
 
     def series(self, figure: str) -> tuple[list[float], list[int]]:
-        """`(times, values)` of the samples that know the figure. Neither list may be changed."""
+        """`(times, values)` of the samples that have the figure. Do not change the lists."""
         if figure not in self._series:
             self._series[figure] = self._pairs(figure)
         return self._series[figure]
 
     def _pairs(self, figure: str) -> tuple[list[float], list[int]]:
-        in_turns = figure in _IN_TURNS
+        estimated = figure in _ESTIMATED
         pairs = [
             (t, entry[figure])
             for t, entry in zip(self.times, self.entries)
-            if entry.get(figure) is not None and not (in_turns and not entry.get("exact", True))
+            if entry.get(figure) is not None and not (estimated and not entry.get("exact", True))
         ]
         return [t for t, _ in pairs], [value for _, value in pairs]
 
     def last(self, figure: str) -> Any:
-        """The last known value; None without one."""
+        """The last known value, or None."""
         for entry in reversed(self.entries):
             if entry.get(figure) is not None:
                 return entry[figure]
@@ -85,29 +84,29 @@ class Process:
 
 
 def processes(samples: Iterable[Entry]) -> list[Process]:
-    """The Processes of the samples, in the order in which they appear."""
-    found: dict[tuple[Any, Any], Process] = {}
+    """The Processes of the samples, in order of appearance."""
+    by_key: dict[tuple[Any, Any], Process] = {}
     for sample in samples:
         t = sample.get("t")
         if t is None:
             continue
         for entry in sample.get("processes") or ():
             if entry.get("rss") == 0:
-                continue  # it is ending, and has given its memory back already
+                continue  # it is ending, and its memory is already free
             key = (entry.get("pid"), entry.get("start"))
-            one = found.get(key)
-            if one is None:
-                one = found[key] = Process(entry)
-            one.times.append(t)
-            one.entries.append(entry)
-    for one in found.values():
-        one._name()
-    return list(found.values())
+            process = by_key.get(key)
+            if process is None:
+                process = by_key[key] = Process(entry)
+            process.times.append(t)
+            process.entries.append(entry)
+    for process in by_key.values():
+        process._name()
+    return list(by_key.values())
 
 
 def names(processes: Iterable[Process]) -> str:
-    """The labels of Processes as a phrase; the workers of each epoch have the labels of those before."""
-    labels = list(dict.fromkeys(one.label for one in processes))
+    """The labels of Processes as a phrase, without the repeated labels of the workers of each epoch."""
+    labels = list(dict.fromkeys(process.label for process in processes))
     if len(labels) > 4:
         return f"{', '.join(labels[:2])} and {len(labels) - 2} more processes"
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
@@ -128,10 +127,10 @@ def sums(samples: Iterable[Entry], *path: str) -> tuple[list[float], list[Any]]:
 
 
 def level(sample: Entry) -> int | None:
-    """The bytes that all processes of a sample take together; None without a figure.
+    """The total memory of the processes of a sample in bytes; None if unknown.
 
-    That is the sum of PSS with the pages of segments that no process has mapped. Where the system gives no PSS, it is
-    the memory of the cgroup, and without that the sum of RSS, which counts shared pages many times.
+    This is the sum of PSS plus the pages of segments that no process maps. Without PSS, it is the memory of the cgroup
+    or else the sum of RSS, which counts shared pages several times.
     """
     total = sample.get("sum") or {}
     if total.get("pss") is not None:
@@ -143,9 +142,9 @@ def level(sample: Entry) -> int | None:
 def floors(times: Sequence[float], values: Sequence[int], cuts: Sequence[float]) -> list[int | None]:
     """The lowest value in each window `[cuts[i], cuts[i + 1])`; the last window includes its end. None for a window
     without values."""
-    found = []
+    lowest = []
     for number, (first, last) in enumerate(zip(cuts, cuts[1:])):
         begin = bisect.bisect_left(times, first)
         end = bisect.bisect_right(times, last) if number == len(cuts) - 2 else bisect.bisect_left(times, last)
-        found.append(min(values[begin:end]) if end > begin else None)
-    return found
+        lowest.append(min(values[begin:end]) if end > begin else None)
+    return lowest

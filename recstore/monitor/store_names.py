@@ -1,4 +1,4 @@
-"""The name of the store in a file of shared memory, for people."""
+"""Readable names of stores in shared memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from recstore.text import counted
 
 
 def name_of(path: str) -> str | None:
-    """The name of a named store, else the number of its records; None for a file that is no store or cannot be read."""
+    """The name of a named store, else its number of records; None for an unreadable file or one that is not a store."""
     from recstore._core import native
     from recstore.shm import named_segments
 

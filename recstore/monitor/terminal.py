@@ -1,7 +1,7 @@
-"""The live table of `recstore monitor`, and the tables at its end.
+"""The live table of `recstore monitor`, and its final tables.
 
-The live table stands in the last rows of the terminal. A scroll region (DECSTBM of ECMA-48 terminals) keeps the output
-of the command in the rows above it, so neither overwrites the other.
+The live table uses the last rows of the terminal. A scroll region (DECSTBM of ECMA-48 terminals) keeps the output of
+the command in the rows above.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recstore.monitor.log import Run
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 12, 30
-# The columns of the live table by the width that they need: heading and figure.
+# The columns of the live table: the least width of the terminal, heading and figure.
 _COLUMNS = (
     (0, "USS", "uss"),
     (0, "PSS", "pss"),
@@ -33,17 +33,16 @@ _WITH_PID = 56
 
 
 def live_lines(entry: Entry, start: Entry, width: int, most: int) -> list[tuple[str, str]]:
-    """The live table of a sample as `(style, text)` of at most `most` lines, each at most `width` wide."""
+    """The live table of a sample: `(style, text)` for up to `most` lines of up to `width` characters."""
     columns = [(heading, name) for least, heading, name in _COLUMNS if width >= least]
     with_pid = width >= _WITH_PID
     processes = sorted(entry["processes"], key=_weight, reverse=True)
     room = max(1, most - 4)
     shown = processes if len(processes) <= room else processes[: room - 1]
     rows = [["process", *(["pid"] if with_pid else []), *(heading for heading, _ in columns)]]
-    for one in shown:
-        rows.append(
-            [one["label"], *([str(one["pid"])] if with_pid else []), *(_cell(one, name) for _, name in columns)]
-        )
+    for process in shown:
+        pid = [str(process["pid"])] if with_pid else []
+        rows.append([process["label"], *pid, *(_cell(process, name) for _, name in columns)])
     rest = len(processes) - len(shown)
     if rest:
         rows.append([f"... {rest:,} more", *[""] * (len(rows[0]) - 1)])
@@ -55,26 +54,26 @@ def live_lines(entry: Entry, start: Entry, width: int, most: int) -> list[tuple[
     lines = table(rows, "<" + ">" * (len(rows[0]) - 1)).split("\n")
     styles = ["bold", *[""] * (len(lines) - 2), "bold"]
     below = [("", _place_line(entry)), *_limit_line(entry, start)]
-    found = [*zip(styles, lines), *below]
-    return [(style, _cut(line, width)) for style, line in found[:most]]
+    styled = [*zip(styles, lines), *below]
+    return [(style, _cut(line, width)) for style, line in styled[:most]]
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int, most: int = 1000) -> list[list[str]]:
-    """Rows for a table that is at most `width` wide: the first column, a label, is made safe and cut to `most`
-    characters or fewer, but to no fewer than 8."""
+    """Rows for a table of at most `width` characters. Escapes the first column, a label, and truncates it to at most
+    `most` and at least 8 characters."""
     rest = sum(max(map(len, column)) + 2 for column in list(zip(*rows))[1:])
     room = max(8, min(most, width - rest))
     return [[_cut(safe_text(row[0]), room), *row[1:]] for row in rows]
 
 
-def _weight(one: Entry) -> int:
-    return one["pss"] if one["pss"] is not None else one["rss"]  # type: ignore[no-any-return]
+def _weight(process: Entry) -> int:
+    return process["pss"] if process["pss"] is not None else process["rss"]  # type: ignore[no-any-return]
 
 
-def _cell(one: Entry, name: str) -> str:
-    value = one[name]
+def _cell(process: Entry, name: str) -> str:
+    value = process[name]
     # Between exact readings the figures of smaps are estimates.
-    about = "" if one["exact"] or value is None or name in ("rss", "shared_file") else "~"
+    about = "" if process["exact"] or value is None or name in ("rss", "shared_file") else "~"
     return about + size_text(value)
 
 
@@ -87,7 +86,7 @@ def _place_line(entry: Entry) -> str:
 
 
 def places(named: dict[str, Any], most: int = 3) -> str:
-    """Where the memory goes, in one line, the largest first."""
+    """The classes of memory in one line, largest first."""
     parts = [(size, name) for name, size in named.items() if name != "stores" and size]
     stores = sorted(named.get("stores", {}).items(), key=lambda pair: -pair[1])
     if stores:
@@ -108,11 +107,11 @@ def _limit_line(entry: Entry, start: Entry) -> list[tuple[str, str]]:
 
 
 class Panel:
-    """The live table; a sink for entries. It draws nothing where the terminal is too small.
+    """The live table, a sink for entries. Draws nothing if the terminal is too small.
 
     Args:
         fd: the descriptor of a terminal.
-        most: the number of rows that the table may have; a half of the terminal's at most.
+        most: the maximum number of rows, further limited to half of the terminal.
     """
 
     def __init__(self, fd: int, most: int = 24) -> None:
@@ -149,27 +148,27 @@ class Panel:
         text = self._room(len(self._lines))
         first = size.lines - self._height + 1
         shown = _styled(self._lines, size.columns) + [""] * (self._height - len(self._lines))
-        # ESC 7 and 8 keep the place at which the command writes.
+        # ESC 7 and 8 save and restore the cursor of the command.
         text += "\x1b7" + "".join(f"\x1b[{first + at};1H\x1b[2K{line}" for at, line in enumerate(shown)) + "\x1b8"
         self._put(text)
 
     def _room(self, height: int) -> str:
-        """The control text that gives the table at least this many rows: the command's output moves up for it."""
+        """Control text that reserves at least this many rows for the table, and moves the command's output up."""
         if height <= self._height:
             return ""
         more = height - self._height
         self._height = height
-        # ESC D moves down a line and scrolls at the end of the region, in whatever column the command has come to.
+        # ESC D moves down a line in the same column, and scrolls at the end of the region.
         return "\x1bD" * more + f"\x1b[{more}A\x1b7\x1b[1;{self._size.lines - height}r\x1b8"  # type: ignore[union-attr]
 
     def close(self) -> None:
-        """Give the rows back; a later sample takes them again."""
+        """Release the rows. A later sample reserves them again."""
         if self._height:
             self._height = 0
             self._put("\x1b7\x1b[r\x1b8\x1b[J")
 
     def above(self, text: str) -> None:
-        """Print lines where the command prints; they do not disturb the table."""
+        """Print lines above the table, where the command prints."""
         self._put("\r" + text.replace("\n", "\r\n") + "\r\n")
 
     def _put(self, text: str) -> None:
@@ -180,11 +179,11 @@ class Panel:
             except BlockingIOError:
                 return  # the terminal does not read; the next sample draws again
             except OSError:
-                self._broken = True  # it was closed; the job goes on
+                self._broken = True  # the terminal was closed; the job goes on
 
 
 def _styled(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Lines with colours by rich; without rich, or where NO_COLOR is set, as they are."""
+    """Colours lines with rich. Returns plain lines without rich, or if NO_COLOR is set."""
     if os.environ.get("NO_COLOR"):
         return [text for _, text in lines]
     try:
@@ -201,25 +200,25 @@ def _styled(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
 
 
 def summary(run: Run, width: int = 100, most: int = 20) -> str:
-    """The tables at the end: the peaks of each process, and where the memory went at the peak of the sum."""
+    """The final table of the peaks of each process, and the classes of memory at the peak of the sum."""
     peaks: dict[tuple[int, int | None], dict[str, int]] = {}
     labels: dict[tuple[int, int | None], str] = {}
     for sample in run.samples:
-        for one in sample["processes"]:
-            key = (one["pid"], one.get("start"))
-            labels[key] = one["label"]
-            before = peaks.setdefault(key, {})
+        for process in sample["processes"]:
+            key = (process["pid"], process.get("start"))
+            labels[key] = process["label"]
+            peak = peaks.setdefault(key, {})
             for name in ("uss", "pss", "rss"):
-                if one[name] is not None:
-                    before[name] = max(before.get(name, 0), one[name])
+                if process[name] is not None:
+                    peak[name] = max(peak.get(name, 0), process[name])
     if not peaks:
         return "No sample was taken: the command ended too soon."
-    how = {(one["pid"], one["label"]): one for one in run.events if one["what"] == "ended"}
+    ends = {(event["pid"], event["label"]): event for event in run.events if event["what"] == "ended"}
     rows: list[tuple[str, ...]] = [("process", "pid", "peak USS", "peak PSS", "peak RSS", "end")]
     order = sorted(peaks, key=lambda key: -peaks[key].get("pss", peaks[key].get("rss", 0)))
     for key in order[:most]:
         sizes = [size_text(peaks[key].get(name)) for name in ("uss", "pss", "rss")]
-        rows.append((labels[key], str(key[0]), *sizes, _end(how.get((key[0], labels[key])))))
+        rows.append((labels[key], str(key[0]), *sizes, _end(ends.get((key[0], labels[key])))))
     text = table(fitted(rows, width, 24), "<>>>><")
     if len(order) > most:
         text += f"\n... {len(order) - most:,} more processes"
@@ -227,7 +226,7 @@ def summary(run: Run, width: int = 100, most: int = 20) -> str:
 
 
 def fill(text: str, width: int) -> str:
-    """A paragraph in lines of at most this width."""
+    """A paragraph wrapped to this width."""
     import textwrap
 
     return textwrap.fill(text, max(20, width))
@@ -242,16 +241,16 @@ def _end(event: Entry | None) -> str:
 
 
 def total(sample: Entry) -> int:
-    """The memory of the job in a sample: PSS and unmapped shared memory; the RSS where the PSS is not known."""
+    """The memory of the job in a sample: PSS plus unmapped shared memory, or the RSS if the PSS is unknown."""
     sums = sample["sum"]
     return (sums["rss"] or 0) if sums["pss"] is None else sums["pss"] + (sums["unmapped"] or 0)
 
 
 def _peak(run: Run) -> str:
     highest = max(run.samples, key=total)
-    began = run.samples[0]["t"]
-    what = "RSS, which counts shared pages in every process" if highest["sum"]["pss"] is None else "PSS"
+    begin = run.samples[0]["t"]
+    figure = "RSS, which counts shared pages in every process" if highest["sum"]["pss"] is None else "PSS"
     return (
-        f"Peak of the sum: {size_text(total(highest))} ({what}) after {highest['t'] - began:.0f} s, "
+        f"Peak of the sum: {size_text(total(highest))} ({figure}) after {highest['t'] - begin:.0f} s, "
         f"in {counted(len(highest['processes']), 'process', 'processes')}: {places(highest['named'] or {})}"
     )

@@ -1,7 +1,7 @@
 """The loop of the monitor: takes samples at an interval, notices the end of a process at once, and writes entries.
 
-A pidfd of each process becomes readable when that process ends. The loop waits for them between samples: so the exit
-status of a worker is read while it is a zombie; newer kernels tell it also after its parent has collected it.
+The pidfd of a process becomes readable when the process ends. The loop polls pidfds between samples, so it can read the
+exit status of a worker while it is a zombie. Newer kernels report the status also after its parent has collected it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 _MOST_PIDFDS = 400  # a usual limit of open files is 1024
-_GLANCES = 8  # between two samples, at the use of a cgroup that has a limit
-_GLANCE = 0.1  # seconds between two of them at least
+_CHECKS = 8  # of the use of a limited cgroup between two samples
+_SHORTEST_CHECK = 0.1  # seconds between two checks
 
-# ioctl PIDFD_GET_INFO of linux/pidfd.h, its struct pidfd_info as it was first: a mask, and the exit code at its end.
+# ioctl PIDFD_GET_INFO of linux/pidfd.h. The first version of struct pidfd_info: a mask, ..., and the exit code.
 _INFO = struct.Struct("=QQ11Ii")
 _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 _INFO_EXIT = 1 << 3
@@ -75,22 +75,22 @@ class Watch:
             sink.write(entry)
 
     def listen(self, fd: int) -> None:
-        """Have `wait` return when this descriptor can be read."""
+        """Let `wait` return when this descriptor is readable."""
         self._poll.register(fd, select.POLLIN)
 
     def unlisten(self, fd: int) -> None:
-        """Take a descriptor of `listen` back."""
+        """Undo `listen`."""
         self._poll.unregister(fd)
 
     def begin(self, command: Sequence[str] | None) -> None:
-        """Write the opening entry."""
+        """Write the entry of kind start."""
         self.write(self.sampler.start(command, self.interval))
 
     def sample(self) -> bool:
         """Take a sample and write it; False once no process is left."""
         entry, events = self.sampler.sample()
-        for one in events:
-            self._tell(one)
+        for started_or_ended in events:
+            self._tell(started_or_ended)
         self._follow()
         if entry is None:
             return bool(self.sampler.tree.members)
@@ -101,11 +101,11 @@ class Watch:
         return True
 
     def note(self, text: str, what: str = "note") -> None:
-        """Write an event that is about no process."""
+        """Write an event that does not belong to a process."""
         self._tell(event(what, text))
 
     def catch_up(self) -> None:
-        """Write the ends that the last sample came too early for, and name the processes that are new since."""
+        """Write the ends since the last sample, and label the processes that started since."""
         joined, ended = self.sampler.tree.refresh()
         labels.refresh(self.sampler.tree, joined)
         for member in ended:
@@ -114,25 +114,25 @@ class Watch:
             self._tell(self.sampler.ended_event(time.time(), member))
 
     def finish(self, status: int | None) -> None:
-        """Write the last entry; `status` is that of the job's first process, None if it is not known."""
+        """Write the entry of kind end. `status` is the status of the job's first process; None if unknown."""
         self.catch_up()
         code, name = outcome(status)
-        # The kernel counts a kill after the last sample of the process that it ends.
+        # The kernel counts a kill after the last sample of the killed process.
         used = self.sampler.cgroup_now()
         self.write({"kind": "end", "t": time.time(), "exit": code, "signal": name, "cgroup": used})
         for fd in list(self._pidfds):
             self._forget(fd)
 
     def wait(self) -> tuple[bool, list[int]]:
-        """Wait until the next sample is due, a process has ended or a descriptor of `listen` can be read.
+        """Wait until the next sample is due, a process ends or a descriptor of `listen` is readable.
 
-        A sample is due early if the memory grows so fast that its limit may come before.
+        A sample is due early if memory may reach its limit before the next sample.
 
         Returns `(whether a sample is due, the readable descriptors of listen)`.
         """
         left = self._next - time.monotonic()
-        glance = max(_GLANCE, self.interval / _GLANCES) if self.sampler.limited else left
-        ready = self._poll.poll(max(0.0, min(left, glance)) * 1000)
+        check = max(_SHORTEST_CHECK, self.interval / _CHECKS) if self.sampler.limited else left
+        ready = self._poll.poll(max(0.0, min(left, check)) * 1000)
         others = []
         for fd, _ in ready:
             if fd in self._pidfds:
@@ -142,13 +142,13 @@ class Watch:
         now = time.monotonic()
         if now < self._next:
             return not ready and self.sampler.hurries(), others
-        # After a pause of the machine the samples go on from now; none are made up for.
+        # After a pause of the machine, continue from now without catching up.
         self._next = max(self._next + self.interval, now)
         return True, others
 
     def ended(self, member: Member, status: int | None = None) -> None:
-        """A member has ended: write the event. Its status is asked of the system if it is not given."""
-        fds = [fd for fd, one in self._pidfds.items() if one is member]
+        """Write the event of a member that has ended. Without `status`, ask the system for it."""
+        fds = [fd for fd, watched in self._pidfds.items() if watched is member]
         if member.alive:
             if status is None:
                 status = self._status(member)
@@ -158,14 +158,14 @@ class Watch:
             self._forget(fd)
 
     def _status(self, member: Member) -> int | None:
-        """The status of a member that has ended; None if the system does not tell it any longer."""
+        """The status of a member that has ended; None if the system no longer has it."""
         try:
             stat = self.sampler.proc.stat(member.pid)
             if stat.start == member.start and stat.ended:
                 return stat.status
         except (OSError, ValueError, IndexError):
             pass  # its parent has collected it
-        return next((_status_of(fd) for fd, one in self._pidfds.items() if one is member), None)
+        return next((_status_of(fd) for fd, watched in self._pidfds.items() if watched is member), None)
 
     def _tell(self, entry: Entry) -> None:
         self.write(entry)
@@ -185,7 +185,7 @@ class Watch:
             try:
                 fd = os.pidfd_open(member.pid)
             except OSError:
-                continue  # it has ended, the kernel is older than 5.3, or too many files are open: samples find its end
+                continue  # it has ended, the kernel is older than 5.3, or too many files are open: samples see its end
             self._pidfds[fd] = member
             self._poll.register(fd, select.POLLIN)
 
@@ -196,7 +196,7 @@ class Watch:
 
 
 def _status_of(pidfd: int) -> int | None:
-    """The status of a process that its parent has collected; None before Linux 6.15."""
+    """The status of a process after its parent has collected it; None before Linux 6.15."""
     data = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
     try:
         fcntl.ioctl(pidfd, _GET_INFO, data)

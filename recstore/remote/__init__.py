@@ -1,16 +1,16 @@
-"""Sets of shards: one list or mapping over many files in an object store or a folder, written by processes of any
-engine and fetched once a machine.
+"""Sets of shards: one list or mapping over many files in an object store or a folder. Any number of processes write
+the files, and each machine fetches them once.
 
     w = recstore.remote.ShardWriter("s3://bucket/train")
-    w.commit([w.write(part) for part in parts])       # each write in a process of its own, if you like
+    w.commit([w.write(part) for part in parts])       # each write may run in its own process
     x = recstore.open("s3://bucket/train", cache="/nvme")
 
-`import recstore` does not import this package, and this package imports no network library before one is used.
+`import recstore` does not import this package. Network libraries are imported at first use.
 """
 
 from recstore.later import later
 
-# The public names by module. Each module is imported when one of its names is first asked for.
+# Each module is imported when one of its names is first used.
 _LATER = {"Collected": "collecting", "Entry": "writer", "ShardWriter": "writer", "gc": "collecting"}
 
 __all__ = list(_LATER)

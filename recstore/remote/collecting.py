@@ -1,7 +1,7 @@
-"""`gc` of a set of shards: removes what no manifest of the last days names.
+"""`gc` of a set of shards: removes the files that no recent manifest names.
 
-Ages are differences of two times that the storage itself has noted, that of an object and that of a marker which is
-written now: a wrong clock of this machine changes nothing.
+The age of an object is the difference between its time and the time of a marker written now. Both come from the
+storage, so a wrong clock on this machine does not matter.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _OURS = re.compile(rf"([0-9a-f]{{40}})({re.escape(RECORDS)}|{re.escape(KEYS)})|g
 
 
 class Collected:
-    """What :func:`gc` has removed, or would remove: `manifests`, a list of their numbers; `files`, a list of the names
-    of other objects; `nbytes` of all; `kept`, the numbers of the manifests that stay; `dry_run`."""
+    """The result of :func:`gc`: `manifests`, the numbers of the removed manifests; `files`, the names of the other
+    removed objects; `nbytes`, their total size; `kept`, the numbers of the remaining manifests; `dry_run`."""
 
     manifests: list[int]
     files: list[str]
@@ -43,26 +43,25 @@ class Collected:
         self.kept, self.dry_run = kept, dry_run
 
     def __repr__(self) -> str:
-        what = counted(len(self.manifests), "manifest"), counted(len(self.files), "file")
-        done = "would remove" if self.dry_run else "removed"
-        return f"{done} {what[0]} and {what[1]}, {size_text(self.nbytes)}; {len(self.kept):,} manifests stay"
+        manifests, files = counted(len(self.manifests), "manifest"), counted(len(self.files), "file")
+        verb = "would remove" if self.dry_run else "removed"
+        return f"{verb} {manifests} and {files}, {size_text(self.nbytes)}; {len(self.kept):,} manifests stay"
 
 
 def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options = None) -> Collected:
-    """Removes from a set of shards what readers and writers need no more: manifests that were not the newest at any
-    moment of the last `days`, and older shard files, filters and temporary files that no other manifest names. Killed
-    writers leave such files.
+    """Removes old files of a set of shards: manifests that were replaced more than `days` ago, and shard files, filters
+    and temporary files of that age that no remaining manifest names, such as the files of killed writers.
 
     Args:
         url: the set: a folder or a URL.
-        days: a number, which may be a fraction. It must be longer than any write takes from its first shard file to its
-            commit, and than readers go on with an older manifest. 0 is for a set that nobody uses now.
+        days: an int or float. Choose it longer than any write takes from its first shard file to its commit, and longer
+            than any reader keeps an older manifest open. Use 0 only while nobody uses the set.
         dry_run: remove nothing.
-        options: arguments of the object store, as of :func:`recstore.open`.
+        options: arguments of the object store, as for :func:`recstore.open`.
 
-    Returns a :class:`recstore.remote.Collected`. Raises SegmentNotFoundError for a place with nothing of a set in it,
-    CorruptError and VersionError for a manifest that cannot be read, and then removes nothing; RemoteError. Safe beside
-    readers, writers and other calls of itself. Objects of other names stay.
+    Returns a :class:`recstore.remote.Collected`. Raises SegmentNotFoundError if the place has no files of a set;
+    CorruptError and VersionError for an unreadable manifest, without removing anything; RemoteError. Safe to run
+    beside readers, writers and other collections. Foreign objects stay.
 
     >>> import recstore.remote, tempfile
     >>> w = recstore.remote.ShardWriter(tempfile.mkdtemp())
@@ -73,14 +72,14 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     True
     """
     if not isinstance(days, (int, float)) or isinstance(days, bool) or not 0 <= days < 1e6:
-        raise ValueError(f"days is a number of days, 0 or more, not {days!r}")
+        raise ValueError(f"days must be a number of 0 or more, not {days!r}")
     storage = whole_set(url, options)
     objects, now = _listed(storage)
     if not objects:
-        raise SegmentNotFoundError(errno.ENOENT, "there is nothing of a set of shards here", storage.url)
+        raise SegmentNotFoundError(errno.ENOENT, "there are no files of a set of shards here", storage.url)
     until = now - days * 86400
     manifests = {number: objects[name] for name in objects if (number := manifest.number_in(name))}
-    # Those stay that were the newest after `until`: each was until the next one was written.
+    # Keep the manifests that were the newest at some time after `until`. Each was until its successor was written.
     numbers = sorted(manifests)
     kept = [number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until] + numbers[-1:]
     named = _named(storage, kept)
@@ -92,18 +91,18 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
             files.append(name)
     nbytes = sum(manifests[number][0] for number in old) + sum(objects[name][0] for name in files)
     if not dry_run:
-        # What has been committed since, by a writer that took long, names some of these perhaps.
-        found = {manifest.number_in(name) for name, _, _ in storage.list("manifest-")} - set(manifests) - {0}
-        named = _named(storage, found)
-        files = [name for name in files if (name[:40] not in named)]
-        # Manifests first: so nobody opens one whose files are on their way out.
+        # A slow writer may have committed some of these files since.
+        new = {manifest.number_in(name) for name, _, _ in storage.list("manifest-")} - set(manifests) - {0}
+        named = _named(storage, new)
+        files = [name for name in files if name[:40] not in named]
+        # Manifests first, so that nobody opens a manifest whose files are being removed.
         storage.delete([manifest.name_of(number) for number in old])
         storage.delete(files)
     return Collected(old, files, nbytes, kept, dry_run)
 
 
 def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
-    """`({name: (bytes, modified)}, now)`: all objects, and the present time of the storage's clock."""
+    """`({name: (bytes, modified)}, now)`: all objects, and the current time of the storage's clock."""
     marker = f"gc-{os.urandom(8).hex()}.marker"
     if not any(True for _ in storage.list()) and not any(True for _ in storage.leftovers()):
         return {}, 0.0
@@ -113,8 +112,10 @@ def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
     finally:
         storage.delete([marker])
     if marker not in objects:
-        text = "does not list an object that was just written: try again, or use a store that does"
-        raise RemoteError(f"{storage.url} {text}", url=storage.url)
+        raise RemoteError(
+            f"{storage.url} does not list an object that was just written: try again, or use another store",
+            url=storage.url,
+        )
     return objects, objects.pop(marker)[1]
 
 
@@ -122,6 +123,6 @@ def _named(storage: Storage, numbers: Iterable[int]) -> set[str]:
     """The hashes that these manifests name."""
     named = set()
     for number in numbers:
-        with contextlib.suppress(SegmentNotFoundError):  # another call has removed it
+        with contextlib.suppress(SegmentNotFoundError):  # another call removed it
             named.update(manifest.load(storage, number).hashes)
     return named

@@ -34,19 +34,19 @@ def to_shards(
     """Writes a Dask bag or dataframe as a set of shards: each element of a bag is a record, and each row of a dataframe
     a dict, as :func:`recstore.sources.table` makes it. Runs now. Returns the number of the manifest.
 
-    The set changes once, when all partitions are written. So a partition that is computed again counts once, and an
-    error changes nothing. What no manifest names is removed by ``recstore gc URL``.
+    One commit publishes all partitions when they are written. So a partition that is computed again counts once, and an
+    error changes nothing. ``recstore gc URL`` removes unused files.
 
     Args:
         collection: a ``dask.bag.Bag``, or a ``DataFrame`` or ``Series`` of ``dask.dataframe``.
         url: the set, as for ``ShardWriter``.
-        append: add to the newest manifest instead of replacing what it names.
+        append: add to the newest manifest instead of replacing its records.
         compute: keyword arguments of ``dask.compute``, such as ``{"scheduler": "processes"}``.
-        options: those of :class:`recstore.remote.ShardWriter`, such as `shard_bytes`, `mapping` and `compression`;
-            `threads` is 1 unless told.
+        options: options of :class:`recstore.remote.ShardWriter`, such as `shard_bytes`, `mapping` and `compression`;
+            `threads` defaults to 1.
 
-    Raises ImportError without Dask, TypeError for another collection, and what ``ShardWriter.write`` and ``commit``
-    raise.
+    Raises ImportError without Dask, TypeError for another collection, and the errors of ``ShardWriter.write`` and
+    ``commit``.
     """
     dask = _dask()
     from recstore.remote.writer import ShardWriter
@@ -56,30 +56,30 @@ def to_shards(
     if not isinstance(collection, kinds):
         raise TypeError(f"to_shards writes a bag or a dataframe of Dask, not {an(type(collection).__name__)}")
     writer = ShardWriter(url, **{"threads": 1, **options})  # Dask runs a task on each core
-    written = [dask.delayed(_written)(writer, part) for part in collection.to_delayed()]
-    return writer.commit(dask.compute(*written, **compute or {}), append=append)
+    entries = [dask.delayed(_write)(writer, part) for part in collection.to_delayed()]
+    return writer.commit(dask.compute(*entries, **compute or {}), append=append)
 
 
 def from_shards(
     url: AnyPath, *, bag: bool = False, columns: Columns = None, cache: Folder = None, options: Options = None
 ) -> Any:
-    """A ``dask.dataframe.DataFrame`` of a set of shards, whose columns have the types of Arrow, or with `bag` a
-    ``dask.bag.Bag`` of its records; a partition for each shard file. Nothing is read but the fields of the first file,
-    until the collection is computed.
+    """A ``dask.dataframe.DataFrame`` of a set of shards with Arrow column types or, with `bag`, a ``dask.bag.Bag`` of
+    its records. Each shard file is a partition. Until the collection is computed, only the schema of the first file is
+    read.
 
-    Values that are no records are the column ``item``. A mapping has the columns ``key`` and ``value``, and is a bag of
-    pairs.
+    Values that are not records form the column ``item``. A mapping has the columns ``key`` and ``value``, and is a bag
+    of pairs.
 
     Args:
-        url: the set; ``url@12`` is the manifest of that number, else it is the newest when this is called.
-        bag: whether the records come as they were written, as Python objects.
-        columns: the fields to read, which are the only ones decoded. All unless told.
-        cache: the cache folder of each machine, as for ``recstore.open``. Without it a task fetches a temporary copy. A
-            mounted folder needs none: its files are mapped where they lie.
+        url: the set. ``url@12`` selects manifest 12; the default is the newest at the time of the call.
+        bag: return the records as Python objects, as they were written.
+        columns: the fields to decode. Default: all.
+        cache: the cache folder of each machine, as for ``recstore.open``. Without it a task fetches a temporary copy.
+            Not used for a mounted folder, whose files are mapped in place.
         options: arguments of the object store, as for ``recstore.open``.
 
-    Raises ImportError without Dask; SegmentNotFoundError where there is no set. A task raises TypeError for a field
-    that has another type than in the first shard file, or no Arrow type; CorruptError and RemoteError.
+    Raises ImportError without Dask; SegmentNotFoundError if there is no set. A task raises TypeError for a field whose
+    type differs from the first shard file or has no Arrow equivalent; CorruptError and RemoteError.
     """
     dask = _dask()
     parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
@@ -106,17 +106,17 @@ def _dask() -> Any:
     return dask
 
 
-def _written(writer: ShardWriter, part: Any) -> Entry:
-    """In a task: the entry of a partition, which is an iterable of records or a table of pandas."""
+def _write(writer: ShardWriter, part: Any) -> Entry:
+    """In a task: writes a partition, an iterable of records or a pandas table, and returns its entry."""
     return writer.write(part)
 
 
 def _records(part: Part) -> list[Any]:
-    """In a task: the records of a shard file, or its pairs."""
+    """In a task: the records or pairs of a shard file."""
     with part.opened() as (keys, records):
         columns = part.place.columns
-        found = list(records if columns is None else records._only(columns))
-        return found if keys is None else list(zip(keys, found))
+        values = list(records if columns is None else records._only(columns))
+        return values if keys is None else list(zip(keys, values))
 
 
 def _frame(part: Part, schema: Any) -> Any:
@@ -127,8 +127,8 @@ def _frame(part: Part, schema: Any) -> Any:
 
 
 def _pandas(table: Any) -> Any:
-    """A DataFrame with the columns of a table as they are. As arrays of numpy, lists would be objects, which Dask makes
-    text, and ints would be floats in partitions that have a null."""
+    """A DataFrame with Arrow columns. With numpy columns, Dask would turn lists into text, and a null in a partition
+    would turn ints into floats."""
     import pandas
 
     return table.to_pandas(types_mapper=pandas.ArrowDtype)

@@ -1,7 +1,7 @@
-"""A RecordDict over shard files: a key leads to its file by the range of the file's keys, or else by filters.
+"""A RecordDict over shard files. Key ranges and filters select the files that may have a key.
 
-Each shard file is a mapping with a key index of its own, which finds the key in it. Keys and values are two
-native.Shards over the same files, so that entry e has the e-th key and the e-th value.
+Each shard file is a mapping with its own key index. Keys and values are two native.Shards over the same files, so
+entry e has the e-th key and the e-th value.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from recstore.remote.openers import Opener
 
-# `Mapping._set` takes a key index, or the reason why there is none. The compiled lookups, which would need the index,
-# are replaced below.
+# `Mapping._set` takes a key index, or the reason why there is none. ShardDict overrides the compiled lookups, which
+# need an index.
 _NO_INDEX = "the keys of a set of shards are found file by file"
 
-_FILTERS = 64  # that a lookup fetches at once
+_FILTERS = 64  # filters that a lookup fetches at once
 
 
 class ShardDict(RecordDict):  # type: ignore[type-arg]
-    """A RecordDict over the shard files of a set, which ``recstore.open`` returns.
+    """A RecordDict over the shard files of a set, returned by ``recstore.open``.
 
-    Keys are unique over the set if its writer has seen to it. A key that several files have leads to the value of the
-    last one; ``len``, iteration, ``keys()``, ``values()`` and ``items()`` have an entry for each.
+    The writer is responsible for unique keys. If several files have a key, a lookup returns the value of the last one;
+    ``len``, iteration, ``keys()``, ``values()`` and ``items()`` have an entry for each.
 
-    A lookup opens the files that may have the key, by their ranges. With ``lazy=True`` it first asks the filters of
-    those that would have to be fetched. Safe from several threads at once.
+    A lookup opens the files whose key range includes the key. With ``lazy=True`` it first asks the filters of files
+    that are not in the cache. Safe from several threads at once.
     """
 
     __slots__ = ("_finder",)
@@ -60,10 +60,10 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
     @property
     def detached(self) -> None:  # type: ignore[override]
-        """None: a set of shards that cannot be reached has no such mapping."""
+        """Always None: an unreachable set unpickles as a plain detached RecordDict."""
         return None
 
-    # ---- Finding ----
+    # ---- Lookups ----
 
     def _entry(self, key: object) -> int | None:
         self._require()
@@ -86,15 +86,15 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
     def _many(self, keys: Any, default: Any, has_default: bool) -> list[Any]:
         self._require()
         if hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U"):
-            keys = keys.tolist()  # as for a RecordDict: numbers and text of numpy are looked up as those of Python
+            keys = keys.tolist()  # as for a RecordDict: numpy numbers and text act as Python objects
         keys = list(keys)
         entries = list(map(self._finder.entry, keys))
         if None not in entries:
             return self._values.get_many(entries)  # type: ignore[arg-type]  # none is None
         if not has_default:
             raise KeyError(keys[entries.index(None)])
-        found = iter(self._values.get_many([entry for entry in entries if entry is not None]))
-        return [default if entry is None else next(found) for entry in entries]
+        values = iter(self._values.get_many([entry for entry in entries if entry is not None]))
+        return [default if entry is None else next(values) for entry in entries]
 
     def __iter__(self) -> Iterator[Any]:
         self._require()
@@ -108,26 +108,25 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
     def _with_values(self, values: Any) -> ShardDict:
         return ShardDict._blank()._over(self._keys, values, self._finder)
 
-    # ---- What it is ----
+    # ---- Properties ----
 
     @property
     def segments(self) -> list[native.Segment]:  # type: ignore[override]
-        """No segment is the mapping's own: `sets` has those of its files."""
+        """Empty: `sets` has the segments of the files."""
         return []
 
     @property
     def sets(self) -> list[native.Shards]:  # type: ignore[override]
-        """The two sets of shards that the mapping reads: keys and values."""
-        return list({id(one): one for one in (*self._keys.sets, *self._values.sets)}.values())
+        """The shards of the keys and of the values."""
+        return list({id(shards): shards for shards in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
     def blobs(self) -> list[native.Blob]:  # type: ignore[override]
-        """None: its files have the key indexes."""
+        """Empty: the key indexes are in the files."""
         return []
 
     @property
     def _is_whole(self) -> bool:
-        """False: it is not a single segment."""
         return False
 
     @property
@@ -145,17 +144,17 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
     def __reduce__(self) -> tuple[Any, ...]:
         self._require()
         projection = self._values.projection
-        how = () if projection is None else (self._values._kind, projection.describe())
-        return attach, (self._finder.opener.token, len(self), *how)
+        recipe = () if projection is None else (self._values._kind, projection.describe())
+        return attach, (self._finder.opener.token, len(self), *recipe)
 
 
 class KeyRanges:
-    """Which shard files may have a key, by the bounds of their keys. Of files that were written in the order of the
-    keys one is left; others may all be left, and filters tell on. Takes at most 50 bytes for each. Safe from several
-    threads at once."""
+    """Selects the shard files that may have a key, by the bounds of their keys. One file remains if the files were
+    written in key order. Otherwise up to all files remain, and filters narrow them down. Takes at most 50 bytes a file.
+    Safe from several threads at once."""
 
-    def __init__(self, given: tuple[list[Any], list[Any]] | None, n: int) -> None:
-        lows, highs = given or ([None] * n, [None] * n)
+    def __init__(self, bounds: tuple[list[Any], list[Any]] | None, n: int) -> None:
+        lows, highs = bounds or ([None] * n, [None] * n)
         kinds, nothing = list(map(type, lows)), type(None)
         self.n = n
         self.tables: dict[type, tuple[Sequence[int], list[Any], list[Any], list[Any]]] = {}
@@ -163,37 +162,37 @@ class KeyRanges:
         for kind in set(kinds) - {nothing}:
             order: Sequence[int]
             if len(set(kinds)) == 1 and all(map(le, lows, lows[1:])):
-                order, begins, ends = range(n), lows, highs  # as they are when keys were written in their order
+                order, begins, ends = range(n), lows, highs  # written in key order
             else:
                 order = sorted((i for i in range(n) if kinds[i] is kind), key=lows.__getitem__)
-                begins, ends = ([bounds[i] for i in order] for bounds in (lows, highs))
-            # The greatest bound so far: where it is below the key, no earlier file has the key.
+                begins, ends = ([column[i] for i in order] for column in (lows, highs))
+            # If the running maximum is below a key, no file up to here has the key.
             greatest = ends if all(map(le, ends, ends[1:])) else list(accumulate(ends, max))
             self.tables[kind] = order, begins, ends, greatest
 
     def candidates(self, key: object) -> list[int]:
-        """The numbers of the files that may have a key, from the last one on."""
+        """The numbers of the files that may have a key, in descending order."""
         kind = type(key)
         if kind in (bool, float):
             kind = int
         if kind is str or kind is int:
-            found = self._within(kind, key)
-        elif key_filters.equals_its_kind_alone(key):
-            found = []
+            matches = self._within(kind, key)
+        elif key_filters.equals_only_its_kind(key):
+            matches = []
         else:
             return list(range(self.n - 1, -1, -1))
-        return sorted([*self.unbounded, *found], reverse=True) if self.unbounded or len(found) > 1 else found
+        return sorted([*self.unbounded, *matches], reverse=True) if self.unbounded or len(matches) > 1 else matches
 
     def _within(self, kind: type, key: Any) -> list[int]:
         if kind not in self.tables:
             return []
         order, lows, highs, greatest = self.tables[kind]
-        found, at = [], bisect_right(lows, key) - 1
+        matches, at = [], bisect_right(lows, key) - 1
         while at >= 0 and greatest[at] >= key:
             if highs[at] >= key:
-                found.append(order[at])
+                matches.append(order[at])
             at -= 1
-        return found
+        return matches
 
 
 class Finder:
@@ -201,12 +200,11 @@ class Finder:
 
     def __init__(self, opener: Opener, shards: native.Shards) -> None:
         self.opener, self.shards = opener, shards  # the native.Shards of the keys
-        found = opener.manifest
-        self.ranges = KeyRanges(found.bounds, len(found))
-        self.mappings = shards.mapped.beside  # by the number of a file that is mapped: its RecordDict
+        self.ranges = KeyRanges(opener.manifest.bounds, len(opener.manifest))
+        self.mappings = shards.mapped.beside  # the RecordDicts of the mapped files, by file number
 
     def entry(self, key: object) -> int | None:
-        """The entry of a key: the number of its first record in the set; None if no file has it."""
+        """The entry of a key in the set; None if no file has the key."""
         candidates = self.ranges.candidates(key)
         if not candidates:
             hash(key)
@@ -224,35 +222,36 @@ class Finder:
     def mapping(self, i: int) -> Any:
         """The RecordDict of a shard file."""
         segment = self.shards.segment(i)
-        found = self.mappings.get(i)
-        if found is None:
+        mapping = self.mappings.get(i)
+        if mapping is None:
             if not segment.is_mapping or segment.order() is not None:
                 raise CorruptError(
-                    "a shard file of a mapping has a list, or repeats keys: write it again", filename=segment.path
+                    "a shard file of a mapping holds a list or repeats keys: write it again", filename=segment.path
                 )
-            found = registry.container_of(segment)
-            if len(found) != self.opener.manifest.counts[i]:
+            mapping = registry.container_of(segment)
+            expected = self.opener.manifest.counts[i]
+            if len(mapping) != expected:
                 raise CorruptError(
-                    f"a shard file of {len(found)} entries, where its set names {self.opener.manifest.counts[i]}",
+                    f"the shard file has {len(mapping)} entries and its manifest says {expected}",
                     filename=segment.path,
                 )
-            self.mappings[i] = found
-        return found
+            self.mappings[i] = mapping
+        return mapping
 
     def index_nbytes(self) -> int:
-        return sum(one.index_nbytes for one in list(self.mappings.values()))
+        return sum(mapping.index_nbytes for mapping in list(self.mappings.values()))
 
 
 def mapping_of(opener: Opener) -> ShardDict:
     """The ShardDict of a set."""
     sets = [openers.shards(opener, store) for store in (1, 0)]
     view = registry.container_class(registry.VIEW)
-    keys, values = (view._blank()._set(native.Selection.of_shards(one)) for one in sets)
+    keys, values = (view._blank()._set(native.Selection.of_shards(shards)) for shards in sets)
     return ShardDict._blank()._over(keys, values, Finder(opener, sets[0]))
 
 
 def attach(token: bytes, length: int, kind: int = registry.VIEW, described: object = None) -> Any:
-    """Unpickling calls this. A set that cannot be reached gives a detached mapping, whose first read raises."""
+    """Unpickles a mapping. For an unreachable set, returns a detached mapping whose first read raises."""
     try:
         whole = mapping_of(openers.opener_of(token))
     except SegmentNotFoundError as error:

@@ -1,17 +1,17 @@
-"""The process that fetches: `python -m recstore.remote.fetch`. It alone has network clients, and it is always freshly
-executed, so that none of them crosses a fork.
+"""The fetching process: `python -m recstore.remote.fetch`. Only this process has network clients, and it is always
+freshly executed, so no client crosses a fork.
 
-It reads requests from its standard input and writes answers to its standard output, each a pickle after eight bytes of
-its size. Both ends are of one program and one user. A request is `(number, what, (storage, cache folder, limit),
-arguments)`, with the storage pickled once more; the folder and the limit are for a cache alone:
+It reads requests from standard input and writes answers to standard output. Each message is a pickle after its size in
+eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,
+limit), arguments)`. The storage is a nested pickle. Folder and limit are None for requests without a cache:
 
-    number, "fetch", pairs       None, when the cache has all of these (name, bytes), or (name, None, most bytes)
-    None, "hint", pairs          no answer: what is likely to be wanted next
-    number, method, arguments    the result of a method of the storage. What read_into reads comes before, in pieces
+    number, "fetch", pairs       answers None when the cache has all these (name, bytes) or (name, None, most bytes)
+    None, "hint", pairs          prefetches these objects, without an answer
+    number, method, arguments    answers the result of a method of the storage; read_into first sends pieces
 
 The answer is `(number, None, result)` or `(number, error, None)`, and a piece is `(number, "piece", bytes)`. The
-process ends when its standard input ends, when its parent is another one than at first, and when nothing was asked for
-a while; what it was writing is removed then.
+process ends when its standard input ends, when its parent changes, or when it is idle for a while. It then removes
+unfinished files.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from recstore.remote.objects import Storage
 
-    Told: TypeAlias = tuple[bytes, str | None, int | None]  # the storage, the folder of the cache, its limit
+    Target: TypeAlias = tuple[bytes, str | None, int | None]  # the pickled storage, the cache folder, its limit
 
 THREADS = 8
-TRIES = 3  # of an object whose bytes are not those that its name promises
+TRIES = 3  # downloads of an object whose bytes do not match its name
 IDLE = 20.0  # seconds
 PIECE = "piece"
 
@@ -51,12 +51,12 @@ PIECE = "piece"
 
 
 class Fetching:
-    """Fetches objects of a storage into a cache. Safe from several threads and processes at once: of those that want
-    one object, one fetches it."""
+    """Fetches objects of a storage into a cache. Safe from several threads and processes at once: each object is
+    fetched once."""
 
     def __init__(self, storage: Storage, into: cache.Cache) -> None:
         self.storage, self.cache = storage, into
-        self.parts: set[cache.Part] = set()  # those that are being written
+        self.parts: set[cache.Part] = set()  # being written
 
     def fetch(self, name: str, nbytes: int | None, most: int | None = None) -> None:
         """Returns when the cache has the object. Raises CorruptError, SegmentNotFoundError, RemoteError and
@@ -66,7 +66,7 @@ class Fetching:
             lock = self.cache.lock(name)
             try:
                 if lock.state == native.HELD:
-                    # Another process may have fetched it between our look and this lock.
+                    # Another process may have fetched it before this one got the lock.
                     if not self.cache.has(name, nbytes):
                         self._fetch_locked(name, nbytes, most)
                     return
@@ -86,7 +86,7 @@ class Fetching:
         )
 
     def _try(self, name: str, nbytes: int | None, most: int | None) -> str | None:
-        """Fetches an object; what is wrong with its bytes as a text, None if nothing is."""
+        """Fetches an object. Returns a description of its fault, or None if it is intact."""
         with self.cache.new_part(name, nbytes, most) as part:
             self.parts.add(part)
             try:
@@ -102,7 +102,7 @@ class Fetching:
             except SegmentNotFoundError:
                 raise SegmentNotFoundError(
                     errno.ENOENT,
-                    "the object is gone: gc or somebody else has removed it; open the newest manifest",
+                    "the object is gone: gc or somebody else removed it; open the newest manifest",
                     self.storage.of(name),
                 ) from None
             except Exception:
@@ -126,7 +126,7 @@ class _Batch:
 
 
 class _Job:
-    """One thing to do, for all batches that wait for it."""
+    """A call, and the batches that wait for its result."""
 
     future: Future[None]
 
@@ -136,30 +136,30 @@ class _Job:
 
 
 class Server:
-    """Answers requests with threads. `answer(number, error, result)` sends; it is called from several threads. For what
-    is wanted there are always threads beside those for hints."""
+    """Answers requests in threads. `answer(number, error, result)` sends an answer and must be thread-safe. Hints have
+    their own threads, so they never delay a request."""
 
     def __init__(self, answer: Callable[[int, Any, Any], object]) -> None:
         self._answer = answer
-        self._storages: dict[bytes, Storage] = {}  # which keep their network clients
-        self._fetching: dict[Told, Fetching] = {}
+        self._storages: dict[bytes, Storage] = {}  # with their network clients
+        self._fetching: dict[Target, Fetching] = {}
         self._lock = threading.Lock()
-        self._wanted, self._hinted = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)
-        self._objects: dict[tuple[Any, ...], _Job] = {}  # by storage and name: the job that fetches it, waits or runs
-        self.busy = 0  # jobs that wait or run
+        self._requested, self._hinted = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)
+        self._objects: dict[tuple[Any, ...], _Job] = {}  # pending and running downloads, by target and name
+        self.busy = 0  # pending and running jobs
 
-    def take(self, number: int | None, what: str, told: Told, arguments: Sequence[Any]) -> None:
-        """Begins to work on a request."""
+    def take(self, number: int | None, method: str, target: Target, arguments: Sequence[Any]) -> None:
+        """Starts to work on a request."""
         with self._lock:
-            if what not in ("fetch", "hint"):
-                self._put(_Job(_Batch(number, 1), self._call, number, what, told[0], arguments))
+            if method not in ("fetch", "hint"):
+                self._put(_Job(_Batch(number, 1), self._call, number, method, target[0], arguments))
                 return
             [pairs] = arguments
             if not pairs and number is not None:
                 self._answer(number, None, None)
             batch = _Batch(number, len(pairs))
             for pair in pairs:
-                self._take_object(batch, (told, *pair), what == "hint")
+                self._take_object(batch, (target, *pair), method == "hint")
 
     def _storage(self, key: bytes) -> Storage:
         return self._storages.get(key) or self._storages.setdefault(key, pickle.loads(key))
@@ -168,19 +168,19 @@ class Server:
         if method == "read_into":
             file = SimpleNamespace(write=lambda data: self._answer(number, PIECE, bytes(data)))
             arguments = [*arguments, file]
-        found = getattr(self._storage(key), method)(*arguments)
-        return list(found) if method == "list" else found
+        result = getattr(self._storage(key), method)(*arguments)
+        return list(result) if method == "list" else result
 
-    def _fetch(self, told: Told, *pair: Any) -> None:
-        found = self._fetching.get(told)
-        if found is None:
-            key, folder, limit = told
-            made = Fetching(self._storage(key), cache.Cache(folder or "", limit))
-            found = self._fetching.setdefault(told, made)
-        found.fetch(*pair)
+    def _fetch(self, target: Target, *pair: Any) -> None:
+        fetching = self._fetching.get(target)
+        if fetching is None:
+            key, folder, limit = target
+            new = Fetching(self._storage(key), cache.Cache(folder or "", limit))
+            fetching = self._fetching.setdefault(target, new)
+        fetching.fetch(*pair)
 
     def end(self) -> None:
-        """Ends the process. Removes what is being written."""
+        """Removes unfinished files and ends the process."""
         for fetching in list(self._fetching.values()):
             for part in list(fetching.parts):
                 with contextlib.suppress(OSError):  # it has just been published
@@ -197,14 +197,14 @@ class Server:
             self._put(job)
         elif not hinted:
             job.batches.append(batch)
-            if job.hinted and job.future.cancel():  # it waits: it is next now
+            if job.hinted and job.future.cancel():  # still pending: move it to the request threads
                 job.hinted = False
                 self.busy -= 1
                 self._put(job)
 
     def _put(self, job: _Job) -> None:
         self.busy += 1
-        job.future = (self._hinted if job.hinted else self._wanted).submit(self._work, job)
+        job.future = (self._hinted if job.hinted else self._requested).submit(self._work, job)
 
     def _work(self, job: _Job) -> None:
         with self._lock:
@@ -215,7 +215,7 @@ class Server:
         result = None
         try:
             result = job.act(*job.arguments)
-        except BaseException as raised:  # it is the answer, or that of nobody for a hint
+        except BaseException as raised:  # it becomes the answer
             error = portable(raised)
         with self._lock:
             self._done(job, error, result)
@@ -233,17 +233,15 @@ class Server:
 
 
 def portable(error: BaseException) -> BaseException:
-    """The error if it can be sent to another process as it is, else a RemoteError with its text."""
+    """The error if it can be pickled, else a RemoteError with its text."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     if isinstance(error, (Error, OSError, ImportError, ValueError, TypeError, MemoryError)):
         try:
             pickle.loads(pickle.dumps(error))
             return error
-        except Exception:  # whatever its class does, the text is what can be sent
+        except Exception:  # a class may fail in any way
             return RemoteError(f"{type(error).__name__}: {error}")
-    return RemoteError(
-        f"the process that fetches failed with {type(error).__name__}: {error}; this is a defect of recstore"
-    )
+    return RemoteError(f"the fetching process failed with {type(error).__name__}: {error}; this is a bug in recstore")
 
 
 # ---- The process ----
@@ -255,13 +253,13 @@ def pack(message: object) -> bytes:
 
 
 class Messages:
-    """Takes messages out of the bytes of a pipe as they come."""
+    """Splits the bytes of a pipe into messages."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def add(self, data: bytes) -> list[Any]:
-        """The messages that are complete with these further bytes."""
+        """Adds bytes, and returns the messages that they complete."""
         self.data += data
         out = []
         while len(self.data) >= 8 and len(self.data) >= (end := 8 + int.from_bytes(self.data[:8], "little")):
@@ -276,8 +274,7 @@ def main() -> None:
     if sys.stderr is None:  # closed in the parent
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     asks, answers, parent = os.dup(0), os.dup(1), os.getppid()
-    # What a library prints must not come among the answers.
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # text that a library prints must not mix with the answers
     messages, last, sending = Messages(), time.monotonic(), threading.Lock()
 
     def send(*answer: object) -> None:

@@ -1,11 +1,10 @@
-"""What a process does that wants shard files: it asks a process of its own to fetch them (fetch.py), or waits while
-another process of the machine fetches. A process that was forked from one with network clients asks such a process for
-every operation of a storage in the network.
+"""The client side of fetching. A process starts its own fetching process (fetch.py), or waits while another process of
+the machine fetches. A process forked from one with network clients uses a fetching process for every network operation.
 
-A process that opens a set takes the lock of the set in the cache. Whoever has it asks for all that is missing, at once;
-the others wait for the lock, poll with growing pauses, and then find everything there. If the one that fetches is
-killed, the kernel frees the lock, and one of the others goes on. If it fails, it writes its error into the lock file,
-and those that waited for it raise the same.
+A process that opens a set takes the lock of the set in the cache. The holder requests all missing files at once. The
+other processes poll the lock with growing pauses, and then find all files in the cache. If the holder is killed, the
+kernel frees the lock and another process continues. If it fails, it writes its error into the lock file, and the
+waiting processes raise that error.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
         stdout: IO[bytes]
 
 
-_DEATHS = 3  # of fetching processes, after which a request fails
-_ENDS = 20  # of fetching processes that had nothing to do, after which a request fails
-# As in building/isolated_build.py: before the path is set, a module could be one of the current folder. The last
-# argument is for those who look at a list of processes.
+_DEATHS = 3  # a request fails after this many fetching processes were killed
+_ENDS = 20  # a request fails after this many fetching processes ended because they were idle
+# As in building/isolated_build.py: before the path is set, the current folder could provide a module. The last argument
+# names the process in a process list.
 _BOOTSTRAP = """
 import sys
 sys.path[:] = {path!r}
@@ -58,108 +57,111 @@ main()
 _NAME = "recstore.remote.fetch"
 
 _living: weakref.WeakSet[Helper] = weakref.WeakSet()
-# The processes of clients. The collector may take a client's process before the client, and it would warn that it runs.
+# Keeps the processes alive: if the collector frees a Popen before its Helper, it warns that the process still runs.
 _running: set[_Process] = set()
-_asked = False  # whether this process, or one that it was forked from, has asked for network clients
-_of_forked: Helper | None = None  # of a process that was forked from one that had
+_uses_clients = False  # whether this process or an ancestor has used network clients
+_forked_helper: Helper | None = None  # in a process whose ancestor has used them
 
 
 class _Died(Exception):
-    """The fetching process has ended, with this status, without an answer."""
+    """The fetching process ended with this status, without an answer."""
 
 
-def of_forked() -> Helper | None:
-    """None for a process that may have network clients: the one that calls this first, or a freshly executed one. For a
-    process that was forked from such a one, the Helper whose process has them. Safe from several threads at once."""
-    global _asked
-    _asked = True
-    return _of_forked
+def forked_helper() -> Helper | None:
+    """The Helper for network operations in a process forked from one with network clients. None in a process that may
+    have its own clients. Safe from several threads at once."""
+    global _uses_clients
+    _uses_clients = True
+    return _forked_helper
 
 
-def aside(method: _Method) -> _Method:
-    """A method of a Storage that needs network clients: in a forked process it is that of a process beside it."""
+def fork_safe(method: _Method) -> _Method:
+    """Decorates a method of a Storage that needs network clients: in a forked process, the fetching process runs it."""
 
     @functools.wraps(method)
     def call(self: Storage, *arguments: Any) -> Any:
-        helper = of_forked()
+        helper = forked_helper()
         return method(self, *arguments) if helper is None else helper.call(self, method.__name__, *arguments)
 
     return call  # type: ignore[return-value]
 
 
 class Helper:
-    """Asks a fetching process, which it starts when there is something to ask, and again when that one has ended.
-    `close` ends the process; so does the end of this process, in any way.
+    """Sends requests to a fetching process, which it starts and restarts when needed. The fetching process ends with
+    `close` or with this process.
 
-    Safe from several threads at once. In a forked child it is as new: it never uses its parent's process."""
+    Safe from several threads at once. A forked child starts its own fetching process."""
 
     _process: _Process | None = None
 
     def __init__(self) -> None:
-        self._new()
+        self._reset()
         _living.add(self)
 
-    def _new(self) -> None:
+    def _reset(self) -> None:
         self._changed = threading.Condition()
         self._calling = threading.Lock()
         self._process = None
         self._messages = fetch.Messages()
-        self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by number; None for one that waits
+        self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by number; None while pending
         self._reading = False
         self._number = 0
 
     def _forget(self) -> None:
-        """In a forked child: closes the ends of the parent's pipes, or the process would live as long as the child."""
+        """In a forked child: closes the parent's pipes, or the fetching process would live as long as the child."""
         process = self._process
         if process is not None:
             for pipe in (process.stdin, process.stdout):
                 pipe.close()
-            process.returncode = 0  # no child of this process: nothing waits for it
+            process.returncode = 0  # not a child of this process, which must not wait for it
             _running.discard(process)
-        self._new()
+        self._reset()
 
     @property
     def running(self) -> bool:
         return self._process is not None
 
-    # ---- Asking ----
+    # ---- Requests ----
 
     def call(self, storage: Storage, method: str, *arguments: Any) -> Any:
-        """The result of a method of a storage, its exception, or a RemoteError where the process is killed, as nobody
-        knows what that one has done. One call at a time: nobody reads answers while a large request is sent."""
-        *given, file = arguments if method == "read_into" else (*arguments, None)
-        given = [bytes(one) if isinstance(one, (memoryview, bytearray)) else one for one in given]
+        """Calls a method of a storage in the fetching process. Raises the exception of the method. Raises RemoteError
+        if the process is killed, because the operation may be half done. One call at a time: nobody reads answers while
+        a large request is sent."""
+        *positional, file = arguments if method == "read_into" else (*arguments, None)
+        positional = [bytes(data) if isinstance(data, (memoryview, bytearray)) else data for data in positional]
         with self._calling:
-            return self._again(1, storage.url, method, (pickle.dumps(storage), None, None), given, file)
+            return self._retry(1, storage.url, method, (pickle.dumps(storage), None, None), positional, file)
 
-    def _again(self, deaths: int, url: str, *request: Any) -> Any:
+    def _retry(self, deaths: int, url: str, *request: Any) -> Any:
         died = ends = 0
         while True:
             try:
                 return self._ask(*request)
             except _Died as error:
                 code = error.args[0]
-                if code == 0:  # it had been idle, and ended just now
+                if code == 0:  # it ended because it was idle
                     ends += 1
                 else:
                     died += 1
                 if died == deaths or ends == _ENDS:
-                    what = f"has ended {counted(died + ends, 'time')}, at last with status {code}"
-                    why = "-9 says that it was killed, for lack of memory perhaps: try again"
-                    raise RemoteError(f"the process that fetches from {url} {what}; {why}", url=url) from None
+                    raise RemoteError(
+                        f"the process that fetches from {url} ended {counted(died + ends, 'time')}, last with status "
+                        f"{code}; -9 means that it was killed, possibly for lack of memory: try again",
+                        url=url,
+                    ) from None
 
-    def _ask(self, what: str, told: fetch.Told, arguments: Sequence[object], file: File | None = None) -> Any:
+    def _ask(self, method: str, target: fetch.Target, arguments: Sequence[object], file: File | None = None) -> Any:
         with self._changed:
             process = self._started()
             self._number += 1
             number = self._number
             self._replies[number] = None
             try:
-                self._send(process, (number, what, told, arguments))
+                self._send(process, (number, method, target, arguments))
                 error, result = self._wait(process, number, file)
             except BaseException:
                 if file is not None and process is self._process:
-                    self._drop()  # it would go on to send pieces
+                    self._drop()  # it would keep sending pieces
                 raise
             finally:
                 del self._replies[number]
@@ -168,7 +170,7 @@ class Helper:
         return result
 
     def _started(self) -> _Process:
-        """The fetching process, which is started if there is none. The lock is held."""
+        """The fetching process, started if necessary. The caller holds the lock."""
         if self._process is not None and self._process.poll() is not None and not self._replies:
             self._drop()
         if self._process is None:
@@ -196,14 +198,14 @@ class Helper:
                 data = data[process.stdin.write(data) :]
         except BrokenPipeError:
             self._raise_died(process)
-        except BaseException:  # Ctrl-C, as a long list of objects is sent: the process would wait for the rest
+        except BaseException:  # Ctrl-C in the middle of a message: the process would wait for the rest
             if process is self._process:
                 self._drop()
             raise
 
     def _wait(self, process: _Process, number: int, file: File | None) -> tuple[BaseException | None, Any]:
-        """The reply of a request. One thread reads the pipe at a time, for all; that of a request with a file is the
-        only one. The lock is held."""
+        """The reply to a request. One thread at a time reads the pipe for all threads. A request with a file has the
+        pipe for itself. The caller holds the lock."""
         while (reply := self._replies[number]) is None:
             if process is not self._process:
                 self._raise_died(process)
@@ -219,22 +221,22 @@ class Helper:
                 self._reading = False
                 self._changed.notify_all()
             if process is not self._process:
-                process.stdout.close()  # it has been dropped: what came is part of an answer that nobody gets
+                process.stdout.close()  # dropped by another thread
                 continue
             if data is None:
                 continue
             if not data:
                 self._raise_died(process)
-            for got, error, result in messages.add(data):
+            for replied, error, result in messages.add(data):
                 if error == fetch.PIECE:
-                    if got == number and file is not None:
+                    if replied == number and file is not None:
                         append(file, result)
-                elif got in self._replies:  # else the thread that asked was interrupted
-                    self._replies[got] = error, result
+                elif replied in self._replies:  # else the requesting thread was interrupted
+                    self._replies[replied] = error, result
         return reply
 
     def _raise_died(self, process: _Process) -> NoReturn:
-        """Raises _Died with the status of a process that no longer answers. The lock is held."""
+        """Raises _Died with the status of a process that no longer answers. The caller holds the lock."""
         if process is self._process:
             self._drop()
         raise _Died(process.returncode if process.returncode is not None else -1)
@@ -246,15 +248,15 @@ class Helper:
         _running.discard(process)
         process.stdin.close()
         if not self._reading:
-            process.stdout.close()  # else when the thread that reads it has let go of it
+            process.stdout.close()  # otherwise the reading thread closes it
         try:
             process.wait(5)
-        except Exception:  # subprocess.TimeoutExpired: it does not end by itself
+        except Exception:  # subprocess.TimeoutExpired
             process.kill()
             process.wait()
 
     def close(self) -> None:
-        """Ends the fetching process. A later request starts another one."""
+        """Ends the fetching process. A later request starts a new process."""
         with self._changed:
             self._drop()
 
@@ -263,29 +265,29 @@ class Helper:
 
 
 class Client(Helper):
-    """The Helper of a set, which is in a storage and comes into a cache."""
+    """The Helper that fetches the files of a set from a storage into a cache."""
 
     def __init__(self, storage: Storage, into: cache.Cache) -> None:
         super().__init__()
         self.storage, self.cache = storage, into
-        self._told = pickle.dumps(storage), into.path_given, into.limit
+        self._target = pickle.dumps(storage), into.user_path, into.limit
 
-    def ask(self, what: str, *arguments: object) -> Any:
-        """The result of a request about the set; see fetch.py. Raises its error; RemoteError where fetching processes
-        are killed again and again."""
-        return self._again(_DEATHS, self.storage.url, what, self._told, arguments)
+    def ask(self, method: str, *arguments: object) -> Any:
+        """The result of a request about the set; see fetch.py. Raises its error; RemoteError if several fetching
+        processes are killed."""
+        return self._retry(_DEATHS, self.storage.url, method, self._target, arguments)
 
     def hint(self, pairs: _Pairs) -> None:
-        """Asks for objects that are likely to be wanted next, and returns at once."""
+        """Requests objects in advance, and returns at once."""
         with self._changed:
             try:
-                self._send(self._started(), (None, "hint", self._told, (pairs,)))
+                self._send(self._started(), (None, "hint", self._target, (pairs,)))
             except _Died:
-                return  # a hint is not a promise
+                return  # hints are optional
 
 
 def _read(pipe: IO[bytes]) -> bytes | None:
-    """The bytes that are there; b"" at the end of the pipe, None if there are none for a while."""
+    """The available bytes; b"" at the end of the pipe, None after half a second without any."""
     try:
         poll = select.poll()  # select() takes no descriptor beyond 1,023
         poll.register(pipe.fileno(), select.POLLIN)
@@ -294,29 +296,29 @@ def _read(pipe: IO[bytes]) -> bytes | None:
         return b""
     except OSError as error:
         if error.errno != errno.EBADF:
-            raise  # of a signal handler: TimeoutError is one
+            raise  # a signal handler may raise TimeoutError
         return b""
 
 
 def _after_fork() -> None:
-    global _of_forked
+    global _forked_helper
     for client in list(_living):
         client._forget()
-    if _asked and _of_forked is None:
-        _of_forked = Helper()
+    if _uses_clients and _forked_helper is None:
+        _forked_helper = Helper()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-# ---- Waiting for others ----
+# ---- The lock of a set ----
 
 
 def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: Client, set_id: str) -> None:
-    """Returns when the cache had all that `missing_of` asks for. It gets the names that are there, and returns the
-    `(name, bytes)` that are not. One process of the machine fetches them.
+    """Returns when the cache has all files of a set. `missing_of(names)` gets the names in the cache and returns the
+    missing files as `(name, bytes)`. One process of the machine fetches them.
 
-    Raises as Client.ask; the same error where the process that this one waited for has failed, with the same options.
+    Raises as Client.ask. If this process waited for one with the same options that failed, it raises the same error.
     """
     options, into = client.storage.options, client.cache
     path = os.path.join(into.sets, set_id + cache.LOCK)
@@ -324,7 +326,7 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
     while True:
         lock = native.Lock(path)
         try:
-            if _waited(lock, options, wait):
+            if _wait_for(lock, options, wait):
                 missing = missing_of(into.names())
                 if missing:
                     _fetch_locked(missing, client, lock, options)
@@ -335,19 +337,19 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
             return
 
 
-def _waited(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
-    """Waits for the lock of a set. True when this process holds it, False when it was freed by the removal of its file.
-    Raises the error of the process that held it."""
+def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
+    """Waits for the lock of a set. Returns whether this process holds it; False if its file was removed. Raises the
+    error of the previous holder."""
     first = None
     while lock.state == native.BUSY and lock.leads():
         first = lock.read() if first is None else first
         wait.pause()
         lock.attempt()
     if first is not None:
-        said = lock.read()
-        # An error that the file told from the beginning is that of an earlier process, which was killed.
-        if said and said != first:
-            error = _error_in(said, options)
+        content = lock.read()
+        # An error that was in the file from the beginning belongs to an earlier holder, which was killed.
+        if content and content != first:
+            error = _error_in(content, options)
             if error is not None:
                 raise error
     return lock.state == native.HELD
@@ -363,23 +365,23 @@ def _fetch_locked(missing: Sequence[tuple[str, int]], client: Client, lock: nati
 
 
 def _failure(error: Exception, options: _Options) -> bytes:
-    """What the lock file of a set says after a failure: 16 random bytes, a hash of the options, the error. With random
-    bytes of each election the hash of a secret is not the same twice."""
-    told = os.urandom(16)
-    return told + _digest(options, told) + pickle.dumps(fetch.portable(error))
+    """The content of the lock file of a set after a failure: a random salt of 16 bytes, a hash of the options, the
+    error. The salt makes the hash of a secret differ each time."""
+    salt = os.urandom(16)
+    return salt + _digest(options, salt) + pickle.dumps(fetch.portable(error))
 
 
-def _error_in(said: bytes, options: _Options) -> Exception | None:
-    told, digest, packed = said[:16], said[16:32], said[32:]
-    if len(digest) < 16 or digest != _digest(options, told):
-        return None  # of other options, such as other credentials: this process tries with its own
+def _error_in(content: bytes, options: _Options) -> Exception | None:
+    salt, digest, packed = content[:16], content[16:32], content[32:]
+    if len(digest) < 16 or digest != _digest(options, salt):
+        return None  # the holder had other options, such as other credentials: try with our own
     try:
         error = pickle.loads(packed)
-    except Exception:  # it was cut while it was written, as its process was killed
+    except Exception:  # the writer was killed in the middle
         return None
     return error if isinstance(error, Exception) else None
 
 
-def _digest(options: _Options, told: bytes) -> bytes:
+def _digest(options: _Options, salt: bytes) -> bytes:
     text = repr(sorted((options or {}).items(), key=repr))
-    return blake2b(text.encode("utf-8", "replace"), digest_size=16, key=told).digest()
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16, key=salt).digest()

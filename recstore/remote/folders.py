@@ -1,9 +1,8 @@
-"""The folder of a cache: whether it is one of this machine alone and of this user alone.
+"""The folder of a cache. It must be local to the machine and private to the user.
 
-The cache relies on locks of the kernel, on renaming, and on mappings that outlive the removal of a name. File systems
-that a server or other machines take part in do not keep all three, so they are refused. Linux tells the kind of a
-folder's file system in /proc/self/mountinfo. Systems without /proc, such as macOS, tell it only through calls that
-Python lacks: there the folder is taken as it is.
+The cache relies on kernel locks, atomic renames and mappings that survive an unlink. Network and cluster file systems
+do not guarantee all three, so they are refused. The kind of file system comes from /proc/self/mountinfo. Without
+/proc, as on macOS, any folder is accepted.
 """
 
 from __future__ import annotations
@@ -26,55 +25,55 @@ _SHARED = (
 
 
 def made(path: AnyPath) -> str:
-    """The folder `recstore` in the folder `path`, checked, and made where it is missing.
+    """Returns the subfolder `recstore` of `path`, after creating it if needed and checking it.
 
-    Raises ValueError for a folder on a file system of several machines; PermissionError for one that another user could
-    change; NotADirectoryError; OSError.
+    Raises ValueError for a network file system; PermissionError if another user can change the folder;
+    NotADirectoryError; OSError.
     """
     outer = os.path.abspath(os.fsdecode(path))
     os.makedirs(outer, mode=0o700, exist_ok=True)
     status = os.stat(outer)
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
         raise PermissionError(
-            errno.EPERM, "every user may write to the folder of the cache: choose one of your own for cache=", outer
+            errno.EPERM, "every user can write to the cache folder: choose a folder of your own for cache=", outer
         )
     inner = os.path.join(outer, "recstore")
     for folder in (inner, os.path.join(inner, "sets")):
-        with contextlib.suppress(FileExistsError):  # checked below, whoever made it
+        with contextlib.suppress(FileExistsError):
             make(folder)
         check_ours(folder)
     kind = file_system(inner)
     if kind in _SHARED or kind.startswith("fuse."):
         raise ValueError(
-            f"cache={outer!r} is on {kind}, a file system of several machines, whose locks cannot be relied on: choose "
-            "a folder of a disk of this machine, such as a local NVMe; what lies there can be opened where it lies"
+            f"cache={outer!r} is on {kind}, a file system of several machines with unreliable locks: choose a folder "
+            "on a local disk of this machine, such as an NVMe; files on a mounted folder need no cache"
         )
     return inner
 
 
 def check_ours(folder: str) -> None:
-    """PermissionError, or NotADirectoryError, unless it is a folder that only this user can read and change."""
+    """Raises PermissionError or NotADirectoryError unless `folder` is a folder that only this user can access."""
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, "the folder of the cache is not a folder, or is a link to one", folder)
+        raise NotADirectoryError(errno.ENOTDIR, "the path of the cache is not a folder, or is a link to one", folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise PermissionError(
             errno.EPERM,
-            "the folder of the cache must be yours, with mode 0700: choose another one for cache=, such as one that "
-            "has your name",
+            "the cache folder must belong to you and have mode 0700: choose another folder for cache=, such as one "
+            "with your name",
             folder,
         )
 
 
 def file_system(folder: str) -> str:
-    """The kind of the file system of a folder, as Linux names it; "" where that cannot be found out."""
+    """The Linux name of a folder's file system, such as "ext4"; "" if unknown."""
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with open(f"/proc/self/fdinfo/{opened}", "rb") as file:
+            with open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:
                 info = file.read()
         finally:
-            os.close(opened)
+            os.close(descriptor)
         with open("/proc/self/mountinfo", "rb") as file:
             return kind_of_mount(info, file.read())
     except (OSError, ValueError, IndexError):
@@ -82,7 +81,7 @@ def file_system(folder: str) -> str:
 
 
 def kind_of_mount(info: bytes, mounts: bytes) -> str:
-    """The kind in the text of a mountinfo, of the mount that the text of an fdinfo names; "" if there is none.
+    """The file system of the mount that an fdinfo text names, from the text of mountinfo; "" if it is not listed.
 
     >>> kind_of_mount(b"pos: 0\\nmnt_id: 27\\n", b"27 1 8:1 / /data rw shared:1 - nfs4 host:/x rw\\n")
     'nfs4'

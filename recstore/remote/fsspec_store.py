@@ -1,9 +1,9 @@
-"""Objects in the places that fsspec knows and obstore does not, such as hdfs, sftp or memory.
+"""Objects in file systems that fsspec supports and obstore does not, such as hdfs, sftp or memory.
 
-fsspec has no conditional put. Of hdfs a file is moved to a name that is free, which only one of several writers can do.
-Elsewhere a file is opened with mode "xb", which a file system refuses where the name is taken; one that does not know
-this mode takes no commits. A writer that is killed within such a file leaves a manifest that is cut, which readers
-refuse: gc cannot know it from a good one, so remove it by hand.
+fsspec has no conditional put. On hdfs, a commit moves a file to a free name, which only one writer can do. Elsewhere it
+opens a file with mode "xb", which fails if the name exists. File systems without this mode accept no commits. A writer
+killed while it writes such a file leaves a truncated manifest. Readers refuse it and gc does not recognize it: remove
+it by hand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 
 from recstore.building.saving import TEMPORARY, is_temporary
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote.fetching import aside
+from recstore.remote.fetching import fork_safe
 from recstore.remote.objects import Storage, absent, append, without_secrets
 
 TYPE_CHECKING = False
@@ -31,20 +31,20 @@ _MOVES_TO_FREE_NAMES = ("hdfs", "viewfs")
 
 
 class FsspecStorage(Storage):
-    """The objects below a URL of fsspec. `options` are those of ``fsspec.filesystem``. As those of obstore, clients of
-    fsspec are not used across a fork."""
+    """The objects below a URL of fsspec. `options` are arguments of ``fsspec.filesystem``. As with obstore, no client
+    is used across a fork."""
 
-    _found: tuple[Any, str] | None = None  # the file system and the folder in it
+    _system: tuple[Any, str] | None = None  # the file system and the folder in it
 
     def __reduce__(self) -> tuple[type, tuple[str, Options]]:
         return FsspecStorage, (self.url, self.options)
 
-    def _do(self, what: str, name: str | None, act: Callable[[Any, str], _T]) -> _T:
-        """`act(file_system, path)`, whose errors become ours."""
+    def _do(self, verb: str, name: str | None, act: Callable[[Any, str], _T]) -> _T:
+        """Returns `act(file_system, path)`. Turns its exceptions into the errors of Storage."""
         where = self.url if name is None else self.of(name)
-        if self._found is None:
-            self._found = _file_system(self.url, self.options)
-        system, folder = self._found
+        if self._system is None:
+            self._system = _file_system(self.url, self.options)
+        system, folder = self._system
         path = folder if name is None else f"{folder.rstrip('/')}/{name}"
         try:
             return act(system, path)
@@ -52,12 +52,12 @@ class FsspecStorage(Storage):
             raise
         except FileNotFoundError:
             raise absent(where) from None
-        except Exception as error:  # each file system has exceptions of its own
-            # Without the error itself, as a traceback would show its text.
+        except Exception as error:  # each file system has its own exceptions
+            # Not chained, because a traceback would show secrets in the original error.
             text = without_secrets(f"{type(error).__name__} {error}", self.options)
-            raise RemoteError(f"cannot {what} {where}: look at the reason ({text:.400})", url=where) from None
+            raise RemoteError(f"cannot {verb} {where}: look at the reason ({text:.400})", url=where) from None
 
-    @aside
+    @fork_safe
     def read_into(self, name: str, file: File) -> int:
         def copy(system: Any, path: str) -> int:
             done = 0
@@ -69,16 +69,16 @@ class FsspecStorage(Storage):
 
         return self._do("read", name, copy)
 
-    @aside
+    @fork_safe
     def write(self, name: str, source: Source) -> None:
         self._do("write", name, lambda system, path: self._put(system, path, source, replaces=True))
 
-    @aside
+    @fork_safe
     def create(self, name: str, data: Data) -> bool:
         return self._do("write", name, lambda system, path: _create(self, system, path, data))
 
     def _put(self, system: Any, path: str, source: Source, replaces: bool) -> bool:
-        """Writes a temporary file and moves it to `path`. False if that name is taken and nothing may be replaced."""
+        """Writes a temporary file and moves it to `path`. False if `path` exists and `replaces` is False."""
         temporary = f"{path.rpartition('/')[0]}/{TEMPORARY}{os.urandom(8).hex()}.tmp"
         system.makedirs(path.rpartition("/")[0], exist_ok=True)
         try:
@@ -86,10 +86,10 @@ class FsspecStorage(Storage):
                 if isinstance(source, (bytes, bytearray, memoryview)):
                     file.write(bytes(source))
                 else:
-                    with open(source, "rb") as given:
-                        shutil.copyfileobj(given, file, _PIECE)
+                    with open(source, "rb") as local:
+                        shutil.copyfileobj(local, file, _PIECE)
             if replaces and system.exists(path):
-                system.rm_file(path)  # it has the same content, and some do not move over a file
+                system.rm_file(path)  # it has the same content, and some file systems cannot replace a file
             system.mv(temporary, path)
         except Exception:
             if system.exists(temporary):
@@ -100,21 +100,21 @@ class FsspecStorage(Storage):
         return True
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        return (one for one in self._listed() if one[0].startswith(prefix) and not one[0].startswith("."))
+        return (listed for listed in self._listed() if listed[0].startswith(prefix) and not listed[0].startswith("."))
 
     def leftovers(self) -> Iterator[Listed]:
-        return (one for one in self._listed() if is_temporary(one[0]))
+        return (listed for listed in self._listed() if is_temporary(listed[0]))
 
-    @aside
+    @fork_safe
     def _listed(self) -> Sequence[Listed]:
         try:
-            found = self._do("list", None, lambda system, path: system.ls(path, detail=True, refresh=True))
+            entries = self._do("list", None, lambda system, path: system.ls(path, detail=True, refresh=True))
         except SegmentNotFoundError:
             return []
-        files = [one for one in found if one.get("type") == "file"]
-        return [(one["name"].rstrip("/").rpartition("/")[2], one["size"] or 0, _modified(one)) for one in files]
+        files = [entry for entry in entries if entry.get("type") == "file"]
+        return [(file["name"].rstrip("/").rpartition("/")[2], file["size"] or 0, _modified(file)) for file in files]
 
-    @aside
+    @fork_safe
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
             with contextlib.suppress(SegmentNotFoundError):
@@ -126,7 +126,7 @@ class FsspecStorage(Storage):
         else:
             self._do("remove", name, lambda system, path: system.rm_file(path))
 
-    @aside
+    @fork_safe
     def size(self, name: str) -> int | None:
         with contextlib.suppress(SegmentNotFoundError):
             return self._do("look at", name, lambda system, path: int(system.info(path)["size"]))
@@ -144,8 +144,8 @@ def _create(storage: FsspecStorage, system: Any, path: str, data: Data) -> bool:
         return False
     except (ValueError, NotImplementedError):
         raise RemoteError(
-            f"{path}: the file system {protocol!r} of fsspec makes no file under a free name alone, so two writers "
-            "could not be told apart: choose a folder, an object store, hdfs or sftp",
+            f"{path}: the file system {protocol!r} of fsspec cannot create a file exclusively, so two writers could "
+            "overwrite each other: choose a folder, an object store, hdfs or sftp",
             url=path,
         ) from None
     with file:
@@ -153,13 +153,13 @@ def _create(storage: FsspecStorage, system: Any, path: str, data: Data) -> bool:
     return True
 
 
-def _modified(one: dict[str, Any]) -> float:
-    """The time of a file in seconds since 1970, which each file system calls by another name."""
+def _modified(file: dict[str, Any]) -> float:
+    """The modification time of a file in seconds since 1970. Its key depends on the file system."""
     for key in ("mtime", "modified", "LastModified", "last_modified", "created"):
-        found = one.get(key)
-        if found is not None:
-            return float(found.timestamp() if hasattr(found, "timestamp") else found)
-    raise RemoteError(f"{one['name']}: the file system does not tell when a file was written, as gc has to know")
+        time = file.get(key)
+        if time is not None:
+            return float(time.timestamp() if hasattr(time, "timestamp") else time)
+    raise RemoteError(f"{file['name']}: the file system has no modification times, which gc needs")
 
 
 def _file_system(url: str, options: Options) -> tuple[Any, str]:
@@ -170,4 +170,6 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
     try:
         return url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
     except (ValueError, ImportError) as error:
-        raise ValueError(f"{url}: fsspec cannot open it: {error}; check the scheme, or install what it names") from None
+        raise ValueError(
+            f"{url}: fsspec cannot open it: {error}; check the scheme, or install the missing package"
+        ) from None

@@ -1,18 +1,17 @@
-"""Manifests: which shard files a set has, in which order.
+"""Manifests list the shard files of a set in order.
 
-A set of shards is a folder, or what stands below a URL. It has immutable objects alone: shard files, `<hash>.recs`,
-each named by the hash of its content, BLAKE2b of 160 bits; and `manifest-<n>.json`, n = 1, 2, 3, ... A change of the
-set is manifest n + 1, which one conditional put makes: of two writers one gets the number, and the other one loads that
-manifest and applies its change to it. Readers keep to the manifest that they opened. A manifest is JSON with a column
-for each property:
+A set of shards is a folder or a URL prefix. It only has immutable objects: shard files `<hash>.recs`, named by the
+BLAKE2b-160 hash of their content, and `manifest-<n>.json`, n = 1, 2, 3, ... A conditional put of manifest n + 1 commits
+a change: one of two writers gets the number, and the other loads that manifest and applies its change to it. Readers
+keep the manifest that they opened. A manifest is JSON with a column for each property:
 
     {"recstore": "manifest", "format": 1, "number": 3, "kind": "list", "created": "2026-01-31T12:00:00Z",
      "fingerprint": "<40 hex digits>", "records": 2000, "bytes": 268435456, "attributes": {},
      "shards": {"hash": ["<40 hex>", ...], "bytes": [...], "records": [...], "low": [...], "high": [...]}}
 
 `low` and `high` are the bounds of a shard file's keys, in sets of mappings. `fingerprint` is a hash of the kind, the
-hashes, the numbers of records, the bounds and the attributes. Earlier manifests have one without the bounds: theirs are
-not used. A commit names no file twice: who repeats one, because its answer was lost, finds its files there.
+hashes, the record counts, the bounds and the attributes. The fingerprint of old manifests omits the bounds, so their
+bounds are ignored. A manifest names each file once, so a commit repeated after a lost answer adds nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import re
 import time
 from array import array
 from hashlib import blake2b
-from itertools import accumulate
 from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
@@ -47,15 +45,15 @@ KINDS = ("list", "mapping")
 _HEX = b"0123456789abcdef"
 _NAME = re.compile(r"manifest-([1-9][0-9]{0,17})\.json")
 _MOST = 2**63 - 1
-_MOST_RECORDS = 2**48  # as of one store
-_MOST_CONTAINERS = 2**20  # of the JSON: before it is known to be a manifest, each takes some 90 bytes of memory
-_LAST = 10**18 - 1  # the highest number of a manifest
-_TURNS = 10  # of looking for a manifest that is there and is not listed
+_MOST_RECORDS = 2**48  # as in one store
+_MOST_CONTAINERS = 2**20  # lists and dicts of the JSON; parsing takes about 90 bytes of memory for each
+_LAST = 10**18 - 1  # the highest manifest number
+_TURNS = 10  # attempts to load a manifest that exists but is not listed
 _FIELDS = dict(number=int, kind=str, created=str, fingerprint=str, records=int, bytes=int, attributes=dict, shards=dict)
 
 
 class Shard(NamedTuple):
-    """A shard file as a manifest names it. The bounds of its keys are None where there are none."""
+    """A shard file in a manifest. The key bounds are None if unknown."""
 
     hash: str
     nbytes: int
@@ -74,20 +72,20 @@ def name_of(number: int) -> str:
 
 
 def number_in(name: str) -> int:
-    """The number of the manifest of this name; 0 for another name.
+    """The number in the name of a manifest; 0 for other names.
 
     >>> number_in("manifest-12.json"), number_in("manifest-012.json"), number_in("x.recs")
     (12, 0, 0)
     """
-    found = _NAME.fullmatch(name)
-    return int(found[1]) if found else 0
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else 0
 
 
 class Manifest:
-    """The shard files of a set, in order. `kind` is "list" or "mapping". `hashes` is a list; `sizes` and `counts` are
-    arrays of the files' bytes and records; `bounds` are two lists, of the lowest and of the highest keys, or None.
+    """The shard files of a set, in order. `kind` is "list" or "mapping". `hashes` is a list. `sizes` and `counts` are
+    arrays of bytes and records. `bounds` is None or two lists: the lowest and the highest keys.
 
-    `number` is 0 until a commit gives it one. Nothing changes a manifest that has one. Safe from several threads.
+    `number` is 0 until the commit. A committed manifest never changes. Safe from several threads.
     """
 
     def __init__(
@@ -111,21 +109,17 @@ class Manifest:
         return len(self.hashes)
 
     def __repr__(self) -> str:
-        what = f"{self.kind} of {counted(self.length, 'record')} in {counted(len(self), 'shard file')}"
-        return f"<Manifest {self.number}: {what}>"
-
-    def ends(self) -> array[int]:
-        """For each shard file the records up to its end, as an array."""
-        return array("q", accumulate(self.counts))
+        records, files = counted(self.length, "record"), counted(len(self), "shard file")
+        return f"<Manifest {self.number}: {self.kind} of {records} in {files}>"
 
     def shards(self) -> list[Shard]:
         """The shard files as a list of Shard."""
         n = len(self.hashes)
         lows, highs = self.bounds or ([None] * n, [None] * n)
-        return [Shard(*one) for one in zip(self.hashes, self.sizes, self.counts, lows, highs)]
+        return list(map(Shard, self.hashes, self.sizes, self.counts, lows, highs))
 
     def dump(self) -> bytes:
-        """The bytes of the manifest."""
+        """The manifest as JSON."""
         columns = {"hash": self.hashes, "bytes": self.sizes.tolist(), "records": self.counts.tolist()}
         if self.bounds is not None:
             columns["low"], columns["high"] = self.bounds
@@ -136,16 +130,16 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> Manifest:
-        """The manifest that these bytes of the object `where` are. Nothing in them is trusted.
+        """Parses the untrusted bytes of the object `where`.
 
-        Raises VersionError for a manifest of another format, CorruptError for bytes that are none.
+        Raises VersionError for another format, CorruptError for anything else.
         """
         return _Parsing(cls.__new__(cls), where).parse(data)
 
 
 class _Parsing:
-    """Fills a new Manifest from bytes that nobody vouches for. The checks of columns are a few calls of C each, since a
-    set may have 100,000 shard files."""
+    """Fills a new Manifest from untrusted bytes. Each check of a column is a few C calls, because a set may have
+    100,000 shard files."""
 
     def __init__(self, manifest: Manifest, where: str) -> None:
         self.manifest, self.where = manifest, where
@@ -162,7 +156,7 @@ class _Parsing:
 
     def real(self, text: str) -> float:
         number = float(text)
-        self.require(math.isfinite(number), "it has a number beyond those of floats")
+        self.require(math.isfinite(number), "it has a number beyond the range of floats")
         return number
 
     def parse(self, data: bytes) -> Manifest:
@@ -175,58 +169,59 @@ class _Parsing:
             if isinstance(error, CorruptError):
                 raise
             raise self.damaged(f"it is not JSON ({error})") from None
-        self.require(type(head) is dict and head.get("recstore") == "manifest", "it does not say that it is one")
+        self.require(type(head) is dict and head.get("recstore") == "manifest", "it is not a recstore manifest")
         if type(head.get("format")) is not int or head["format"] != FORMAT:
             other = f"{head.get('format')!r:.40}"
             raise VersionError(
-                f"a manifest of format {other}; this recstore reads format {FORMAT}: update recstore",
+                f"the manifest has format {other}, and this recstore reads format {FORMAT}: update recstore",
                 filename=self.where,
             )
         for name, kind in _FIELDS.items():
             self.require(type(head.get(name)) is kind, f"{name!r} is missing or not a {kind.__name__}")
-        found = self.manifest
-        found.number, found.kind, found.created = head["number"], head["kind"], head["created"]
-        found.attributes = head["attributes"]
-        self.require(1 <= found.number <= _LAST, "its number is not valid")
-        self.require(found.kind in KINDS, f"its kind {found.kind!r:.40} is not valid")
-        self.require(len(found.created) <= 40, "its time is not valid")
+        manifest = self.manifest
+        manifest.number, manifest.kind, manifest.created = head["number"], head["kind"], head["created"]
+        manifest.attributes = head["attributes"]
+        self.require(1 <= manifest.number <= _LAST, "its number is not valid")
+        self.require(manifest.kind in KINDS, f"its kind {manifest.kind!r:.40} is not valid")
+        self.require(len(manifest.created) <= 40, "its time is not valid")
         self.columns(head["shards"])
         try:
-            found._settle()
+            manifest._settle()
         except RecursionError:
             raise self.damaged("its attributes are nested too deeply") from None
-        self.require(found.length == head["records"] <= _MOST_RECORDS, "the records of its shard files do not add up")
-        self.require(found.nbytes == head["bytes"] <= _MOST, "the bytes of its shard files do not add up")
-        if found.fingerprint != head["fingerprint"] and found.bounds is not None:
-            found.bounds = None  # nothing vouches for them
-            found._settle()
-        self.require(found.fingerprint == head["fingerprint"], "its fingerprint is that of another content")
-        return found
+        same_records = manifest.length == head["records"] <= _MOST_RECORDS
+        self.require(same_records, "the records of its shard files do not add up")
+        self.require(manifest.nbytes == head["bytes"] <= _MOST, "the bytes of its shard files do not add up")
+        if manifest.fingerprint != head["fingerprint"] and manifest.bounds is not None:
+            manifest.bounds = None  # the fingerprint may omit them: then they are not checked
+            manifest._settle()
+        self.require(manifest.fingerprint == head["fingerprint"], "its fingerprint does not match its content")
+        return manifest
 
     def columns(self, columns: _Columns) -> None:
-        found = self.manifest
+        manifest = self.manifest
         for name in ("hash", "bytes", "records"):
             self.require(type(columns.get(name)) is list, f"the column {name!r} is missing")
-        found.hashes = hashes = columns["hash"]
+        manifest.hashes = hashes = columns["hash"]
         n = len(hashes)
-        found.sizes, found.counts = self.numbers(columns, "bytes", n), self.numbers(columns, "records", n)
-        # A store has 4 bytes for each group of 64 records, whatever they are.
-        fit = all(count <= 16 * size for count, size in zip(found.counts, found.sizes))
+        manifest.sizes, manifest.counts = self.numbers(columns, "bytes", n), self.numbers(columns, "records", n)
+        # Any store has at least 4 bytes for each group of 64 records.
+        fit = all(count <= 16 * size for count, size in zip(manifest.counts, manifest.sizes))
         self.require(fit, "a shard file has more records than its bytes can hold")
         self.require(set(map(type, hashes)) <= {str} and set(map(len, hashes)) <= {40}, "a hash is not valid")
         text = "".join(hashes)
         self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is not valid")
-        found.bounds = None
+        manifest.bounds = None
         if columns.get("low") is not None or columns.get("high") is not None:
-            self.require(found.kind == "mapping", "a list has bounds of keys")
-            found.bounds = self.bounds(columns, n)
+            self.require(manifest.kind == "mapping", "a list has bounds of keys")
+            manifest.bounds = self.bounds(columns, n)
 
     def numbers(self, columns: _Columns, name: str, n: int) -> array[int]:
-        given = columns.pop(name)  # a large list, which nothing needs after this
-        self.require(len(given) == n, f"the column {name!r} has another length")
-        self.require(set(map(type, given)) <= {int}, f"the column {name!r} has a value that is not an int")
+        column = columns.pop(name)  # frees a large list
+        self.require(len(column) == n, f"the column {name!r} has another length")
+        self.require(set(map(type, column)) <= {int}, f"the column {name!r} has a value that is not an int")
         try:
-            numbers = array("q", given)
+            numbers = array("q", column)
         except OverflowError:
             raise self.damaged(f"the column {name!r} has a number that is too large") from None
         self.require(not n or min(numbers) > 0, f"the column {name!r} has a number below 1")
@@ -246,18 +241,18 @@ class _Parsing:
 
 
 def _fingerprint(manifest: Manifest) -> str:
-    told = blake2b(digest_size=20)
+    digest = blake2b(digest_size=20)
     attributes = json.dumps(manifest.attributes, sort_keys=True, separators=(",", ":"))
-    told.update(f"recstore set\n{manifest.kind}\n{attributes}\n".encode("ascii"))
-    told.update("".join(manifest.hashes).encode("ascii"))
+    digest.update(f"recstore set\n{manifest.kind}\n{attributes}\n".encode("ascii"))
+    digest.update("".join(manifest.hashes).encode("ascii"))
     counts = manifest.counts
     if array("H", [1]).tobytes() != b"\1\0":
         counts = counts[:]
         counts.byteswap()
-    told.update(counts.tobytes())
+    digest.update(counts.tobytes())
     if manifest.bounds is not None:
-        told.update(json.dumps(manifest.bounds, separators=(",", ":")).encode("ascii"))
-    return told.hexdigest()
+        digest.update(json.dumps(manifest.bounds, separators=(",", ":")).encode("ascii"))
+    return digest.hexdigest()
 
 
 # ---- In a storage ----
@@ -269,11 +264,11 @@ def newest(storage: Storage) -> int:
 
 
 def existing(storage: Storage) -> int:
-    """As newest; SegmentNotFoundError if there is none."""
+    """As newest, but raises SegmentNotFoundError if there is no manifest."""
     number = newest(storage)
     if not number:
         raise SegmentNotFoundError(
-            errno.ENOENT, "there is no set of shards: it has no manifest. Write one, or look at the path", storage.url
+            errno.ENOENT, "there is no set of shards here: write one, or check the path", storage.url
         )
     return number
 
@@ -285,33 +280,33 @@ def load(storage: Storage, number: int) -> Manifest:
         data = storage.read(name_of(number))
     except SegmentNotFoundError:
         raise SegmentNotFoundError(
-            errno.ENOENT, "there is no such manifest: it was never written, or gc has removed it", where
+            errno.ENOENT, "there is no such manifest: it was never written, or gc removed it", where
         ) from None
-    found = Manifest.parse(data, where)
-    if found.number != number:
-        raise CorruptError(f"the manifest says that it is number {found.number}", filename=where)
-    return found
+    manifest = Manifest.parse(data, where)
+    if manifest.number != number:
+        raise CorruptError(f"the manifest says that it is number {manifest.number}", filename=where)
+    return manifest
 
 
 def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base: int | None = None) -> Manifest:
-    """Makes the next manifest, and returns it.
+    """Writes the next manifest, and returns it.
 
-    `change(manifest)` gets the newest one, or None if there is none, and returns a new one, or the same if there is
-    nothing to change. If another writer is faster, its manifest is loaded and `change` is called again. With `base`,
-    the number of a manifest or 0, it is an error if that is not the newest one any more.
+    `change(manifest)` gets the newest manifest or None, and returns a new manifest, or the same object if nothing
+    changes. If another writer commits first, `change` is called again with its manifest. `base` is the number of the
+    expected newest manifest, or 0 for none.
 
-    Raises ConflictError, which only a given `base` can cause; RemoteError; the exceptions of `change`. Until this
-    returns no reader sees a change; after an error a reader sees all of it or nothing.
+    Raises ConflictError if `base` is given and not the newest; RemoteError; the exceptions of `change`. The change is
+    atomic, also after an error.
     """
-    turn = taken = 0
+    turn = occupied = 0  # `occupied` is the highest number known to be used by another writer
     while True:
         number = newest(storage)
         if base is not None and number != base:
             raise _conflict(storage, base, number)
-        if number >= taken:
+        if number >= occupied:
             old = load(storage, number) if number else None
         else:
-            number, old = taken, _unlisted(storage, taken, turn)
+            number, old = occupied, _unlisted(storage, occupied, turn)
             if old is None:
                 turn = _paused(turn)
                 continue
@@ -325,15 +320,15 @@ def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base
         data = new.dump()
         if len(data) > MOST_READ:
             raise ValueError(
-                f"the manifest of {len(new):,} shard files would have {len(data):,} bytes, and readers take "
-                f"{MOST_READ:,}: write larger shard files, or more than one set"
+                f"the manifest of {len(new):,} shard files would have {len(data):,} bytes, and readers accept "
+                f"{MOST_READ:,}: write larger shard files, or several sets"
             )
         if storage.create(name_of(new.number), data):
             return new
         if base is not None:
             raise _conflict(storage, base, new.number)
-        # Somebody else has committed, so all together get on; a random pause lets this one be first some time.
-        taken, turn = new.number, _paused(turn)
+        # Another writer committed. The random pause gives each writer a chance.
+        occupied, turn = new.number, _paused(turn)
 
 
 def _paused(turn: int) -> int:
@@ -343,8 +338,8 @@ def _paused(turn: int) -> int:
 
 
 def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
-    """The manifest of a name that is taken, where a listing shows none of this number: a mounted folder may list late.
-    None if it is not there, to look once more. RemoteError for a name that another thing has."""
+    """A manifest whose name exists but is not listed, because a mounted folder may list late. None to try again. Raises
+    RemoteError if the name exists and does not lead to a manifest."""
     try:
         return load(storage, number)
     except SegmentNotFoundError:
@@ -352,14 +347,13 @@ def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
             return None
     where = storage.of(name_of(number))
     raise RemoteError(
-        f"{where} cannot be written, as the name is taken, and no manifest can be read there: look what has this name, "
-        "such as a link, and remove it",
+        f"{where} exists and is not a readable manifest: find out what has this name, such as a link, and remove it",
         url=where,
     )
 
 
 def _conflict(storage: Storage, base: int, number: int) -> ConflictError:
     return ConflictError(
-        f"{storage.url}: manifest {number} is there, so {base} is not the newest: open it, and decide again",
+        f"{storage.url}: manifest {base} is not the newest, since manifest {number} exists: open it, and decide again",
         url=storage.url,
     )

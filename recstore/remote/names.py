@@ -1,4 +1,4 @@
-"""The names of shard files and of the filters beside them: a hash of the shard file's content, BLAKE2b of 160 bits."""
+"""Names of shard files and their key filters: the BLAKE2b-160 hash of the shard file's content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HASH = re.compile("[0-9a-f]{40}")
 
 
 def new_hash() -> blake2b:
-    """A hash object, whose hex digits name the content that it was given.
+    """A hash object for the content of a shard file.
 
     >>> len(new_hash().hexdigest())
     40
@@ -24,7 +24,7 @@ def new_hash() -> blake2b:
 
 
 def is_hash(text: str) -> bool:
-    """Whether a text is a hash as `new_hash` gives them.
+    """Whether a text is the hex digest of a shard file.
 
     >>> is_hash("0" * 40), is_hash("0" * 40 + ".recs")
     (True, False)
@@ -33,9 +33,9 @@ def is_hash(text: str) -> bool:
 
 
 def hash_of(file: BinaryIO) -> str:
-    """The hex digits that name the content of an open binary file, from its first byte on."""
-    told = new_hash()
+    """The hex digest of the whole content of an open binary file."""
+    digest = new_hash()
     file.seek(0)
     while piece := file.read(_PIECE):
-        told.update(piece)
-    return told.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()

@@ -1,11 +1,11 @@
 """Objects in S3, Google Cloud Storage, Azure and behind HTTP, through obstore.
 
-No client of obstore is used across a fork: its connections and the threads that serve them belong to the process that
-made them, and in a child the first call would wait for ever (so it went s3fs #914 and litData #686). The process that
-first asks for one is noted. A process forked from it asks a freshly executed one, fetch.py, which has its own threads.
+No client of obstore is used across a fork. Its connections and threads belong to the process that made them, and the
+first call in a child would hang (as in s3fs #914 and litData #686). A forked process uses a freshly executed process,
+fetch.py, for its requests.
 
-An object is put in one request where that can be, since parts of an upload that was killed would stay in the bucket and
-no listing shows them. A GET goes on where it broke off.
+Objects up to 1 GiB are put in one request, because the parts of a killed upload would stay in the bucket, invisible in
+a listing. A broken GET resumes at the last received byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 import weakref
 
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote.fetching import aside
+from recstore.remote.fetching import fork_safe
 from recstore.remote.objects import Storage, absent, append, without_secrets
 
 TYPE_CHECKING = False
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     _Purpose = Literal["get", "put"]
     _Mode = Literal["create", "overwrite"]
 
-_PART = 1 << 30  # a larger object is put in parts; S3 takes 5 GB in one request
-_PIECE = 1 << 16  # what has come of a larger piece is lost when the connection breaks
-_TRIES = 6  # of one GET, without a byte in between
+_PART = 1 << 30  # a larger object is put in parts; S3 accepts 5 GB in one request
+_PIECE = 1 << 16  # small, because an incomplete piece is lost when the connection breaks
+_TRIES = 6  # requests in a row that bring no byte
 
 _storages: weakref.WeakSet[ObjectStorage] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Keeps the clients of the parent for ever: to release one takes locks that its threads may have held."""
+    """Leaks the parent's clients: releasing one takes locks that its threads may have held."""
     for storage in list(_storages):
         for client in storage._clients.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class ObjectStorage(Storage):
-    """The objects below a URL of obstore's schemes. `options` are those of ``obstore.store.from_url``."""
+    """The objects below a URL of obstore's schemes. `options` are arguments of ``obstore.store.from_url``."""
 
     def __init__(self, url: str, options: Options = None) -> None:
         super().__init__(url, options)
@@ -63,21 +63,20 @@ class ObjectStorage(Storage):
     # ---- Clients ----
 
     def _client(self, purpose: _Purpose) -> Any:
-        """The client of this process, for `purpose` "get" or "put"."""
         client = self._clients.get(purpose)
         if client is None:
             settings = _settings(self.url, self.options, purpose)
             try:
                 client = self._clients[purpose] = _obstore(self.url).store.from_url(self.url, **settings)
             except BaseException as error:
-                if type(error).__name__ != "PanicException":  # which is not an Exception
+                if type(error).__name__ != "PanicException":  # a subclass of BaseException
                     raise
-                raise ValueError(f"the names in options= are not those of obstore for {self.url}: {error}") from None
+                raise ValueError(f"obstore does not know these options= for {self.url}: {error}") from None
         return client
 
-    def _do(self, what: str, name: str | None, act: Callable[[Any, Any], _T], purpose: _Purpose = "get") -> _T:
-        """`act(obstore, client)`, whose errors become ours. Credentials that have expired are asked for once more: from
-        the environment or from the provider in the options."""
+    def _do(self, verb: str, name: str | None, act: Callable[[Any, Any], _T], purpose: _Purpose = "get") -> _T:
+        """Returns `act(obstore, client)`. Turns its exceptions into the errors of Storage. Expired credentials are
+        requested once more from the environment or from the provider in the options."""
         where = self.url if name is None else self.of(name)
         obstore = _obstore(self.url)
         failures = obstore.exceptions.BaseError, OSError, ValueError
@@ -88,20 +87,20 @@ class ObjectStorage(Storage):
             except Error:
                 raise
             except FileNotFoundError as error:
-                raise (absent(where) if purpose == "get" else _explained(error, what, where, self.options)) from None
+                raise (absent(where) if purpose == "get" else _explained(error, verb, where, self.options)) from None
             except TimeoutError:
-                raise  # of a signal handler: obstore has errors of its own
+                raise  # a signal handler raised it: obstore has its own errors
             except failures as error:
                 # The answer to a HEAD gives no reason.
                 if again or not re.search("ExpiredToken|status code: 403", str(error)):
-                    raise _explained(error, what, where, self.options) from None
+                    raise _explained(error, verb, where, self.options) from None
                 again = True
                 self._clients.clear()
 
     @staticmethod
-    def _again(act: Callable[[], _T]) -> _T:
-        """`act()`, which is called again where the connection broke: obstore sends a request that changes something
-        only once, for it may have been done. Ours may be done twice."""
+    def _retried(act: Callable[[], _T]) -> _T:
+        """Returns `act()`, called again after a broken connection. obstore sends a changing request only once, because
+        it may have taken effect. Our requests can be repeated."""
         tries = 0
         while True:
             try:
@@ -114,7 +113,7 @@ class ObjectStorage(Storage):
 
     # ---- Operations ----
 
-    @aside
+    @fork_safe
     def read_into(self, name: str, file: File) -> int:
         fetch, silent = _Fetch(file), 0
         while True:
@@ -123,7 +122,7 @@ class ObjectStorage(Storage):
                 self._do("read", name, lambda obstore, client: fetch.run(obstore, client, name))
                 if fetch.done == fetch.size:
                     return fetch.done
-                error = RemoteError(f"cannot read {self.of(name)}: its bytes end early; try again", url=self.of(name))
+                error = RemoteError(f"cannot read {self.of(name)}: it ends too early; try again", url=self.of(name))
             except RemoteError as failure:
                 error = failure
                 if fetch.size is None or fetch.writing:
@@ -133,7 +132,7 @@ class ObjectStorage(Storage):
                 raise error
             _pause(silent)
 
-    @aside
+    @fork_safe
     def write(self, name: str, source: Source) -> None:
         for turn in range(_TRIES):
             if self._put(name, source, "overwrite"):
@@ -141,13 +140,13 @@ class ObjectStorage(Storage):
             _pause(turn)
         raise self._never_put(name)
 
-    @aside
+    @fork_safe
     def create(self, name: str, data: Data) -> bool:
         for turn in range(_TRIES):
-            if self._again(lambda: self._put(name, data, "create")):
+            if self._retried(lambda: self._put(name, data, "create")):
                 return True
             try:
-                # A request that made the object may have lost its answer, and the next one found the name taken.
+                # If the answer to a successful request was lost, the repeated request finds the name in use.
                 return self.read(name) == bytes(data)
             except SegmentNotFoundError:
                 _pause(turn)
@@ -155,13 +154,13 @@ class ObjectStorage(Storage):
 
     def _never_put(self, name: str) -> RemoteError:
         return RemoteError(
-            f"cannot write {self.of(name)}: the store says each time that another request is writing it; try again",
+            f"cannot write {self.of(name)}: the store keeps saying that another request is writing it; try again",
             url=self.of(name),
         )
 
     def _put(self, name: str, source: Source, mode: _Mode) -> bool:
-        """Whether the object was written. It is not where the name is taken, and where another request for the name is
-        under way: S3 then answers 409 to either mode, and obstore reads that as a name that is taken."""
+        """Writes an object. False if the name exists, or if another request for the name is in progress: S3 then
+        answers 409 in either mode, and obstore reports an existing name."""
         if isinstance(source, (bytes, bytearray, memoryview)):
             return self._put_buffer(name, source, mode)
         import mmap
@@ -183,25 +182,25 @@ class ObjectStorage(Storage):
 
         return self._do("write", name, put, "put")
 
-    @aside
+    @fork_safe
     def list(self, prefix: str = "") -> Sequence[Listed]:
-        # The stores take a prefix for a folder. Names begin with "manifest-" after those of shard files, so that a
-        # listing from there on does not see the 100,000 that a set may have. It is read to its end: what is not ours
-        # may stand between the manifests, and not every store lists in order.
+        # Stores treat a prefix as a folder, so list from an offset. "manifest-" sorts after the names of up to 100,000
+        # shard files, so the listing skips them. Read it to the end: foreign objects may come in between, and not every
+        # store lists in order.
         def listed(obstore: Any, client: Any) -> Sequence[Listed]:
-            found = []
-            for objects in obstore.list(client, offset=prefix or None, chunk_size=1000):
-                for one in objects:
-                    if one["path"].startswith(prefix) and "/" not in one["path"]:
-                        found.append((one["path"], one["size"], one["last_modified"].timestamp()))
-            return found
+            return [
+                (item["path"], item["size"], item["last_modified"].timestamp())
+                for chunk in obstore.list(client, offset=prefix or None, chunk_size=1000)
+                for item in chunk
+                if item["path"].startswith(prefix) and "/" not in item["path"]
+            ]
 
         try:
             return self._do("list", None, listed)
         except SegmentNotFoundError:
             return []
 
-    @aside
+    @fork_safe
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
             self.of(name)
@@ -210,15 +209,15 @@ class ObjectStorage(Storage):
 
     def _delete_some(self, names: Sequence[str]) -> None:
         try:
-            self._again(
+            self._retried(
                 lambda: self._do("remove objects of", None, lambda obstore, client: obstore.delete(client, names))
             )
         except SegmentNotFoundError:
-            if len(names) > 1:  # one of them was not there, which some stores refuse
+            if len(names) > 1:  # some stores refuse the whole request for one missing object
                 for name in names:
                     self._delete_some([name])
 
-    @aside
+    @fork_safe
     def size(self, name: str) -> int | None:
         with contextlib.suppress(SegmentNotFoundError):
             return self._do("look at", name, lambda obstore, client: int(obstore.head(client, name)["size"]))
@@ -230,7 +229,7 @@ def _pause(turn: int) -> None:
 
 
 class _Fetch:
-    """A GET that goes on where it broke off: `done` of `size` bytes are in the file. `writing` while one is written."""
+    """A GET that can resume: `done` of `size` bytes are in the file. `writing` is true while a piece is written."""
 
     size = tag = None
 
@@ -245,9 +244,9 @@ class _Fetch:
                 options["if_match"] = self.tag
         if self.done and self.done == self.size:
             return
-        found = obstore.get(client, name, options=options)
-        self.size, self.tag = found.meta["size"], found.meta["e_tag"]
-        for piece in found.stream(min_chunk_size=_PIECE):
+        response = obstore.get(client, name, options=options)
+        self.size, self.tag = response.meta["size"], response.meta["e_tag"]
+        for piece in response.stream(min_chunk_size=_PIECE):
             self.writing = True
             append(self.file, memoryview(piece))
             self.writing = False
@@ -264,16 +263,16 @@ def _obstore(url: str) -> Any:
 
 
 def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
-    """Whether the store is asked over http without TLS: its URL or its endpoint says so, and then the user has said it.
-    Client options that we give replace those of the environment."""
-    given = [value for name, value in options.items() if "endpoint" in str(name).lower()]
-    given += [value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")]
+    """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. Our client options would hide
+    the variable."""
+    endpoints = [value for name, value in options.items() if "endpoint" in str(name).lower()]
+    endpoints += [value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")]
     allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")
-    return allowed or any(str(one).lower().startswith("http://") for one in (url, *given))
+    return allowed or any(str(place).lower().startswith("http://") for place in (url, *endpoints))
 
 
 def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
-    """The keyword arguments of a client. A PUT of 256 MiB takes long on a slow line; a GET goes on where it was."""
+    """The keyword arguments of a client. PUT has the longer timeout, because it cannot resume."""
     from datetime import timedelta
 
     settings = dict(options or {})
@@ -288,44 +287,44 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
     return settings
 
 
-# Settings of the client, which obstore wants apart from those of the store.
+# obstore takes settings of the HTTP client separately from settings of the store.
 _OF_CLIENT = {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_headers", "pool_idle_timeout"}
 _OF_CLIENT |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "timeout", "user_agent"}
 
 
 # ---- Errors ----
 
-# What the text of a failure has, and what to do then; the first that fits.
+# Patterns in the text of a failure, and their remedies. The first match counts.
 _CONNECTION = "there is no connection: check the network and the endpoint"
 _REMEDIES = (
     ("ExpiredToken|TokenRefreshRequired", "the credentials have expired: renew them in the environment or in options="),
     ("RequestTimeTooSkewed", "the clock of this machine is wrong, and the store refuses its requests: set the clock"),
-    ("InvalidAccessKeyId|SignatureDoesNotMatch|code: 401", "the credentials are not those of the store: check them"),
+    ("InvalidAccessKeyId|SignatureDoesNotMatch|code: 401", "the store does not accept the credentials: check them"),
     ("169\\.254\\.", "there are no credentials: set them in the environment or in options="),
     (
         "AccessDenied|PermissionDenied|code: 403",
-        "the credentials give no right to do so, or have expired: ask for it, or renew them",
+        "the credentials do not allow this, or have expired: ask for access, or renew them",
     ),
     ("CredentialsProvider|credential", "there are no credentials: set them in the environment or in options="),
-    ("Configuration key|names in options=", "correct the names in options=: they are those of obstore"),
-    ("builder error", "an http address where https is expected, or none: give endpoint= in options or AWS_ENDPOINT"),
+    ("Configuration key|know these options=", "correct the names in options=: they must be names of obstore"),
+    ("builder error", "the address is missing, or is http instead of https: set endpoint in options= or AWS_ENDPOINT"),
     ("NoSuchBucket|ContainerNotFound", "there is no such bucket: check the URL"),
     (
         "SlowDown|TooManyRequests|code: (429|503)",
         "the store asks to slow down: try again later, or with fewer processes",
     ),
     ("NotImplemented|not supported|code: (405|501)", "the store cannot do this: use one that can, such as S3"),
-    ("InternalError|code: 5..", "the store fails itself: try again later"),
+    ("InternalError|code: 5..", "the store has an internal error: try again later"),
     ("timed out|(?<!retry_)timeout|error sending request|connection|dns|error decoding", _CONNECTION),
 )
 
 
-def _explained(error: Exception, what: str, where: str, options: Options) -> RemoteError:
+def _explained(error: Exception, verb: str, where: str, options: Options) -> RemoteError:
     """The RemoteError for a failure of obstore."""
     text = re.split(r"\s*\n\s*\nDebug source", str(error))[0]
-    given = f"{type(error).__name__} {text}"
-    matching = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, given, re.IGNORECASE))
+    searched = f"{type(error).__name__} {text}"
+    matching = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, searched, re.IGNORECASE))
     remedy = next(matching, "look at the reason")
-    failure = RemoteError(f"cannot {what} {where}: {remedy} ({without_secrets(text, options):.400})", url=where)
+    failure = RemoteError(f"cannot {verb} {where}: {remedy} ({without_secrets(text, options):.400})", url=where)
     vars(failure)["transient"] = remedy == _CONNECTION
     return failure

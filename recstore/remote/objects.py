@@ -1,6 +1,6 @@
-"""The operations on objects that every place for them has, with the same errors: SegmentNotFoundError for an object
-that is not there, OutOfSpaceError for a full disk, RemoteError for all else. An object is written whole or not at all,
-and never changed.
+"""Storage: the interface to objects in a folder, an object store or an fsspec file system. Raises SegmentNotFoundError
+for a missing object, OutOfSpaceError for a full disk, RemoteError for any other failure. Writes are atomic, and objects
+never change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_READ = 1 << 28  # bytes of a manifest: 1,000,000 shard files need 100 MB
-# Options that say where and not who; all others may be secret. Variables of the environment that may be.
+# Options that describe a place; all others may be secret.
 _PLAIN = re.compile("endpoint|region|bucket|host|url|name|project|timeout", re.IGNORECASE)
 _SECRET = re.compile(
     "(AWS|GOOGLE|GCP|AZURE|FSSPEC)_.*(KEY|TOKEN|SECRET|PASS|CREDENTIAL|CONNECTION_STRING)", re.IGNORECASE
@@ -43,11 +43,11 @@ _SECRET = re.compile(
 
 
 class Storage:
-    """A place for objects with names. `url` names it, without credentials and without a slash at its end; `local` is
-    true where objects are files of this machine's file systems, which can be mapped where they lie.
+    """A place with named objects. `url` has no credentials and no trailing slash. `local` is true if the objects are
+    files that this machine can map.
 
-    Can be pickled, and used by several threads at once. Every operation raises RemoteError, with the `url` of the
-    object, for what the place refuses or fails to do.
+    Picklable. Safe from several threads at once. Every operation raises RemoteError, with the `url` of the object, if
+    the place refuses or fails.
     """
 
     local = False
@@ -59,60 +59,58 @@ class Storage:
         return f"<Storage {self.url}>"
 
     def of(self, name: str) -> str:
-        """The URL of an object. ValueError for a name that no object of a set of shards has."""
+        """The URL of an object. ValueError for an invalid name."""
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of an object: letters, digits, dots, dashes and underscores")
+            raise ValueError(f"{name!r} is not a valid object name: use letters, digits, dots, dashes and underscores")
         return f"{self.url.rstrip('/')}/{name}"
 
     def path(self, name: str) -> str:
-        """The path of the file that is the object. Only where `local` is true."""
+        """The path of an object's file. Only for a local storage."""
         raise RemoteError(
             f"{self.of(name)} is not a file of this machine: read it, and open the copy", url=self.of(name)
         )
 
     def read(self, name: str, limit: int = MOST_READ) -> bytes:
-        """The bytes of a small object. SegmentNotFoundError if it is not there; CorruptError if it has more than
-        `limit` bytes, of which no more are held than that."""
+        """The bytes of a small object. SegmentNotFoundError if it is missing; CorruptError if it has more than `limit`
+        bytes."""
         file = _Limited(self.of(name), limit)
         self.read_into(name, file)
         return file.getvalue()
 
     def read_into(self, name: str, file: File) -> int:
-        """Writes the bytes of an object to an open binary file, in pieces. Returns their number. After an error the
-        file may hold a part. SegmentNotFoundError if the object is not there, OutOfSpaceError if the file's disk is
-        full."""
+        """Copies an object to an open binary file in pieces. Returns the number of bytes. After an error the file may
+        have a part. SegmentNotFoundError if the object is missing, OutOfSpaceError if the file's disk is full."""
         raise NotImplementedError
 
     def write(self, name: str, source: Source) -> None:
-        """Writes an object: bytes, or what the local file at the path `source` holds. An object of this name with the
-        same content may be there, and counts as new from then on."""
+        """Writes an object from bytes or from the local file at the path `source`. May replace an object of the same
+        name and content, which renews its modification time."""
         raise NotImplementedError
 
     def create(self, name: str, data: Data) -> bool:
-        """Writes an object of these bytes if the name is free; otherwise False. Of several callers one gets True."""
+        """Writes an object unless the name exists. Returns whether it did. Only one of several callers gets True."""
         raise NotImplementedError
 
     def list(self, prefix: str = "") -> Iterable[Listed]:
-        """Yields `(name, bytes, modified)` of the objects whose name begins so, in any order. `modified` is in seconds
+        """Yields `(name, bytes, modified)` of the objects with this prefix, in any order. `modified` is in seconds
         since 1970 by the clock of the place."""
         raise NotImplementedError
 
     def leftovers(self) -> Iterable[Listed]:
-        """Yields `(name, bytes, modified)` of temporary files of writers, which `list` leaves out and `delete`
-        takes."""
+        """Yields `(name, bytes, modified)` of temporary files of writers. `list` omits them, `delete` accepts them."""
         return ()
 
     def delete(self, names: Sequence[str]) -> None:
-        """Removes objects. One that is not there is not an error."""
+        """Removes objects. Ignores missing objects."""
         raise NotImplementedError
 
     def size(self, name: str) -> int | None:
-        """The number of bytes of an object; None if it is not there."""
+        """The size of an object in bytes; None if it is missing."""
         raise NotImplementedError
 
 
 class _Limited(io.BytesIO):
-    """A file in memory for an object that nobody vouches for."""
+    """A bounded file in memory for an untrusted object."""
 
     def __init__(self, where: str, limit: int) -> None:
         super().__init__()
@@ -121,15 +119,15 @@ class _Limited(io.BytesIO):
     def write(self, data: Buffer, /) -> int:
         if self.tell() + memoryview(data).nbytes > self.limit:
             raise CorruptError(
-                f"the object has more than {self.limit:,} bytes, as no manifest has: it was replaced by another file; "
-                "remove it",
+                f"the object has more than {self.limit:,} bytes, too many for a manifest: another file has replaced "
+                "it; remove it",
                 filename=self.where,
             )
         return super().write(data)
 
 
 def append(file: File, data: Buffer) -> None:
-    """Writes a piece of an object to a local file, whose errors become those of Storage."""
+    """Writes a piece of an object to a local file. Raises the errors of Storage."""
     try:
         file.write(data)
     except OSError as error:
@@ -137,14 +135,14 @@ def append(file: File, data: Buffer) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room, or choose another folder"
             raise OutOfSpaceError(errno.ENOSPC, f"no room for the copy of an object; {remedy}", path) from None
-        text = f"cannot write the copy of an object to {path}: {error.strerror}; look at the disk"
+        text = f"cannot write the copy of an object to {path}: {error.strerror}; check the disk"
         raise RemoteError(text, url=path) from None
 
 
 def without_secrets(text: str, options: Options) -> str:
-    """The text of a failure on one line, as messages, logs and the cache may hold it. Left out are the values of
-    options and of the environment that may be secret; the queries of URLs, which sign them; and of the page with which
-    a server answers all but its code and its message: S3 sends back the token that it refuses.
+    """The text of a failure on one line, safe for messages, logs and the cache. Removes possibly secret values of
+    options and of the environment, and the queries of URLs, which have signatures. Of a server's error page, only the
+    code and the message remain, because S3 echoes a refused token.
 
     >>> without_secrets("403: <Error><Code>Bad</Code><Token>x</Token></Error>; key 1234", {"key": "1234"})
     '403: Bad'
@@ -153,13 +151,13 @@ def without_secrets(text: str, options: Options) -> str:
     """
     text = " ".join(text.split())
     before, _, page = text.partition("<")
-    told = re.findall("<(?:Code|Message)>([^<]*)<", "<" + page)
-    text = " ".join([before.rstrip(), *told])
+    reasons = re.findall("<(?:Code|Message)>([^<]*)<", "<" + page)
+    text = " ".join([before.rstrip(), *reasons])
     text = re.sub(r"(\w://[^\s?]*)\?[^\s)\"']*", r"\1", text)
     secrets = set(_secrets(options))
     secrets.update(value for name, value in os.environ.items() if _SECRET.fullmatch(name))
     for value in sorted(secrets, key=len, reverse=True):
-        edge = r"\b" if len(value) < 8 and value.isalnum() else ""  # a short one may be a part of any word
+        edge = r"\b" if len(value) < 8 and value.isalnum() else ""  # a short value may be part of any word
         if value.strip():
             text = re.sub(edge + re.escape(" ".join(value.split())) + edge, "...", text)
     return text
@@ -174,5 +172,5 @@ def _secrets(options: Options) -> Iterator[str]:
 
 
 def absent(where: str) -> SegmentNotFoundError:
-    """The error for an object that is not there."""
+    """The error for a missing object."""
     return SegmentNotFoundError(errno.ENOENT, "there is no such object, or no such bucket", where)

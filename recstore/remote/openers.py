@@ -1,5 +1,4 @@
-"""Openers: what native.Shards asks for the shard files of a set. One has the set's manifest, and maps its files where
-they lie or from the cache of this machine."""
+"""Openers map the shard files of a set for native.Shards, in place or from the cache of this machine."""
 
 from __future__ import annotations
 
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 
     from recstore.remote.objects import Listed, Options
 
-_TRIES = 20  # of reading a filter that other processes remove again and again
+_TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_MAPPED = 2**62  # bytes
-FILTER_BYTES = 128 << 20  # of filters that a process keeps in memory for a set: of some 60 million keys
+FILTER_BYTES = 128 << 20  # filters that a process keeps in memory for a set, for about 60 million keys
 
 _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
-_TELLS_PLACE = re.compile("endpoint|region|account|host|project|profile")
+_IS_PLACE = re.compile("endpoint|region|account|host|project|profile")
 _IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
 
-_openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # by token, of this process
+_openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # by token
 
 
 def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
-    """A new Opener. The manifest comes from the cache, if its number is given, and the fingerprint of that in the cache
-    begins so; else from the storage, where a set may have been removed and written anew."""
+    """A new Opener. Takes the manifest from the cache if it has this number and fingerprint (or prefix). Otherwise
+    loads it from the storage, where the set may have been written anew."""
     if reading.cache is None:
         number = number or manifest.existing(storage)
         return Opener(reading, manifest.load(storage, number), storage)
@@ -44,39 +43,39 @@ def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerpri
     reading.place = reading.place or place_of(reading.options)
     client = fetching.Client(storage, into)
     try:
-        found = _cached_manifest(into, storage, number, reading.place) if number else None
-        if found is None or not found.fingerprint.startswith(fingerprint):
-            asked = _Asked(client)
-            found = manifest.load(asked, number or manifest.existing(asked))
-            data = found.dump()
-            with into.new_part(_manifest_name(storage.url, found.number, reading.place), len(data)) as part:
+        contents = _cached_manifest(into, storage, number, reading.place) if number else None
+        if contents is None or not contents.fingerprint.startswith(fingerprint):
+            remote = _ClientStorage(client)
+            contents = manifest.load(remote, number or manifest.existing(remote))
+            data = contents.dump()
+            with into.new_part(_manifest_name(storage.url, contents.number, reading.place), len(data)) as part:
                 part.write(data)
                 part.publish()
     except BaseException:
         client.close()
         raise
-    return CachedOpener(reading, found, storage, client)
+    return CachedOpener(reading, contents, storage, client)
 
 
 # ---- Manifests in the cache ----
 
 
 def place_of(options: Options) -> str:
-    """8 bytes as hex digits that tell the endpoint, region and account where a URL leads: sets of two stores have one
-    URL where their buckets have one name. They are a hash of options and of the environment, without what is secret."""
-    found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)]
-    told = [repr(_telling(dict(found))), repr(_telling(options or {}))]
-    return blake2b("\n".join(told).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    """A hash (16 hex digits) of the endpoint, region and account of a store, from options and environment without
+    secrets. It keeps stores apart whose buckets, and so URLs, have the same name."""
+    environment = {name: value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)}
+    text = f"{_place_options(environment)!r}\n{_place_options(options or {})!r}"
+    return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
-def _telling(options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The options that say where a store is, sorted; also those within others, as fsspec has them."""
+def _place_options(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The options that identify a store, sorted, including the nested options of fsspec."""
     out = []
     for name, value in options.items():
         name = str(name).lower()
         if isinstance(value, dict):
-            out += [(f"{name}.{inner}", told) for inner, told in _telling(value)]
-        elif isinstance(value, (str, int)) and _TELLS_PLACE.search(name) and not _IS_SECRET.search(name):
+            out += [(f"{name}.{inner}", text) for inner, text in _place_options(value)]
+        elif isinstance(value, (str, int)) and _IS_PLACE.search(name) and not _IS_SECRET.search(name):
             out.append((name, str(value)))
     return sorted(out)
 
@@ -91,21 +90,21 @@ def _manifest_name(url: str, number: int, place: str) -> str:
 
 
 def _cached_manifest(into: caches.Cache, storage: Storage, number: int, place: str) -> manifest.Manifest | None:
-    """The manifest as an earlier opening left it; None if there is none, or a damaged one."""
+    """The manifest in the cache; None if it is missing or damaged."""
     name = _manifest_name(storage.url, number, place)
     data = into.read(name)
     if data is None:
         return None
     try:
-        found = manifest.Manifest.parse(data, storage.of(manifest.name_of(number)))
+        contents = manifest.Manifest.parse(data, storage.of(manifest.name_of(number)))
     except CorruptError:
         into.discard(name)
         return None
-    return found if found.number == number else None
+    return contents if contents.number == number else None
 
 
-class _Asked(Storage):
-    """The part of a Storage that loads a manifest, through the fetching process."""
+class _ClientStorage(Storage):
+    """Reads manifests through the fetching process."""
 
     def __init__(self, client: fetching.Client) -> None:
         super().__init__(client.storage.url)
@@ -122,11 +121,11 @@ class _Asked(Storage):
 
 
 class Opener:
-    """Opens the shard files of a set for native.Shards, by their numbers: it maps them where they lie.
+    """Opens the shard files of a set by number for native.Shards. This class maps local files in place.
 
-    Attributes: ``manifest``; ``token``, the bytes by which another process opens the same set; ``nbytes`` and
+    Attributes: ``manifest``; ``token``, the bytes with which another process opens the same set; ``nbytes`` and
     ``attributes`` of the set; ``fingerprint`` and ``where``, `(URL, number)`, of the manifest; ``lazy``, whether shard
-    files come when they are first read; ``most_mapped``, the bytes of files that are to stay mapped at most.
+    files are fetched at first read; ``most_mapped``, the maximum bytes of mapped files.
 
     Safe from several threads at once.
     """
@@ -134,12 +133,12 @@ class Opener:
     lazy = False
     most_mapped: int | None = None
 
-    def __init__(self, reading: tokens.Reading, found: manifest.Manifest, storage: Storage) -> None:
-        self.reading, self.manifest, self.storage = reading, found, storage
-        self.nbytes, self.attributes, self.fingerprint = found.nbytes, found.attributes, found.fingerprint
-        self.where = storage.url, found.number
+    def __init__(self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage) -> None:
+        self.reading, self.manifest, self.storage = reading, contents, storage
+        self.nbytes, self.attributes, self.fingerprint = contents.nbytes, contents.attributes, contents.fingerprint
+        self.where = storage.url, contents.number
         self._private = tokens.Private(reading.options, reading.reader.classes)
-        self.mapped: Callable[[], SetShards | None] = lambda: None  # there is one while it is open
+        self.mapped: Callable[[], SetShards | None] = lambda: None  # a weak reference while the set is open
         self.shards: weakref.WeakValueDictionary[int, native.Shards] = weakref.WeakValueDictionary()  # by store
 
     @property
@@ -156,12 +155,12 @@ class Opener:
         OutOfSpaceError."""
         segment, bounds = self._open(i, self.reading.verify == "full"), self.manifest.bounds
         if self.reading.verify == "full" and bounds is not None:
-            found, given = key_filters.bounds(segment), (bounds[0][i], bounds[1][i])
-            if found != given:
+            actual, expected = key_filters.bounds(segment), (bounds[0][i], bounds[1][i])
+            if actual != expected:
                 segment.close()
                 raise CorruptError(
-                    f"the manifest says that the keys of {self.name(i)} lie between {given[0]!r:.80} and "
-                    f"{given[1]!r:.80}, not {found[0]!r:.80} and {found[1]!r:.80}; write the set again",
+                    f"the manifest says that the keys of {self.name(i)} range from {expected[0]!r:.80} to "
+                    f"{expected[1]!r:.80}, not from {actual[0]!r:.80} to {actual[1]!r:.80}; write the set again",
                     filename=self.storage.of(manifest.name_of(self.manifest.number)),
                 )
         segment.reader = self.reading.reader
@@ -174,15 +173,15 @@ class Opener:
         except SegmentNotFoundError:
             raise SegmentNotFoundError(
                 errno.ENOENT,
-                f"a shard file of manifest {self.manifest.number} is gone: gc or somebody else has removed it; open "
-                "the newest manifest",
+                f"a shard file of manifest {self.manifest.number} is gone: gc or somebody else removed it; open the "
+                "newest manifest",
                 path,
             ) from None
         if segment.nbytes != self.manifest.sizes[i]:
-            found = segment.nbytes
+            nbytes = segment.nbytes
             segment.close()
             raise CorruptError(
-                f"the shard file has {found:,} bytes in place of {self.manifest.sizes[i]:,}", filename=path
+                f"the shard file has {nbytes:,} bytes instead of {self.manifest.sizes[i]:,}", filename=path
             )
         if full:
             with open(path, "rb") as file:
@@ -190,44 +189,43 @@ class Opener:
             if not is_intact:
                 segment.close()
                 raise CorruptError(
-                    "the shard file has another content than its name promises: it was replaced; write it again",
+                    "the content of the shard file does not match its name: it was replaced; write it again",
                     filename=path,
                 )
             segment.verify(self.reading.limits)
         return segment
 
     def fetch_all(self) -> None:
-        """Fetches what the cache lacks, unless shard files come when they are first read."""
+        """Fetches the files missing in the cache, unless the set is lazy."""
 
     def close(self) -> None:
-        """Ends the fetching process, if there is one. It starts again when it is needed."""
+        """Ends the fetching process, if there is one. It starts again when needed."""
 
     def pause(self) -> None:
-        """Ends the fetching process of a set that has all its files."""
+        """Ends the fetching process unless the set is lazy."""
         if not self.lazy:
             self.close()
 
     def wanted(self, numbers: Iterable[int]) -> None:
-        """Notes which shard files are read next, so that they are fetched before. Returns at once."""
+        """Fetches the shard files that are read next in advance. Returns at once."""
 
     def fetch_filters(self, numbers: Iterable[int]) -> None:
-        """Fetches the filters, in one request, of the shard files that would have to be fetched."""
+        """Fetches, in one request, the filters of shard files that are not on this machine."""
 
     def may_have(self, i: int, h: int | None) -> bool:
-        """Whether shard file i may have a key with this hash, for a file that would have to be fetched to know."""
+        """Whether shard file i may have a key with this hash. True if the file is on this machine."""
         return True
 
 
 class CachedOpener(Opener):
-    """Maps shard files from the cache of this machine, where they are fetched. A forked child has its own fetching
-    process."""
+    """Fetches shard files into the cache of this machine and maps them. A forked child has its own fetching process."""
 
     def __init__(
-        self, reading: tokens.Reading, found: manifest.Manifest, storage: Storage, client: fetching.Client
+        self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage, client: fetching.Client
     ) -> None:
-        super().__init__(reading, found, storage)
+        super().__init__(reading, contents, storage)
         self.client, self.cache, self.lazy = client, client.cache, reading.lazy
-        # A file that the cache has removed takes its room on the disk until it is unmapped too.
+        # An evicted file takes space on the disk until it is unmapped.
         self.most_mapped = min(self.cache.limit or 0, _MOST_MAPPED) if self.lazy else None
         self._filters: dict[int, key_filters.KeyFilter] = {}
         self._filter_bytes = 0
@@ -239,7 +237,7 @@ class CachedOpener(Opener):
         return self.cache.opened(*self._pair(i), self._fetch, self.reading.limits, full)
 
     def _fetch(self, name: str, nbytes: int | None, *most: int) -> None:
-        if not self.client.running:  # it need not be started to wait for another one
+        if not self.client.running:  # waiting for another process needs no fetching process
             wait = caches.Wait(self.storage.of(name))
             while self.cache.is_being_fetched(name):
                 wait.pause()
@@ -248,9 +246,9 @@ class CachedOpener(Opener):
         self.client.ask("fetch", [(name, nbytes, *most)])
 
     def _missing(self, there: Collection[str]) -> list[tuple[str, int]]:
-        """The `(name, bytes)` of the shard files that are not among these names. `Cache.open` looks closely."""
-        found = zip(self.manifest.hashes, self.manifest.sizes)
-        return [(name, nbytes) for one, nbytes in found if (name := one + names.RECORDS) not in there]
+        """The `(name, bytes)` of the shard files whose names are not in `there`. `Cache.open` checks the files."""
+        files = zip(self.manifest.hashes, self.manifest.sizes)
+        return [(name, nbytes) for hash_, nbytes in files if (name := hash_ + names.RECORDS) not in there]
 
     def fetch_all(self) -> None:
         there = self.cache.sweep()
@@ -260,7 +258,7 @@ class CachedOpener(Opener):
             raise OutOfSpaceError(
                 errno.ENOSPC,
                 f"{self.storage.url} has {self.nbytes:,} bytes, more than limit={self.cache.limit:,} of the cache: "
-                "raise it, or say lazy=True, and shard files come and go",
+                "raise it, or give lazy=True to fetch and evict shard files as needed",
             )
         if not self._missing(there):
             return
@@ -269,7 +267,7 @@ class CachedOpener(Opener):
             fetching.ensure(self._missing, self.client, id_)
         except BaseException:
             self.client.close()
-            self.cache.sweep()  # what was being fetched beside the object that failed
+            self.cache.sweep()  # removes the other unfinished downloads
             raise
 
     def close(self) -> None:
@@ -299,33 +297,33 @@ class CachedOpener(Opener):
             try:
                 self.client.ask("fetch", pairs)
             except (CorruptError, SegmentNotFoundError):
-                return  # `may_have` raises it, if the lookup gets as far as that file
+                return  # `may_have` raises the error if the lookup needs the filter
 
     def may_have(self, i: int, h: int | None) -> bool:
         if not self.lazy or self._is_here(i):
             return True
-        found = self._filters.get(i)
-        if found is None:
+        key_filter = self._filters.get(i)
+        if key_filter is None:
             try:
-                found = self._filter(i)
+                key_filter = self._filter(i)
             except SegmentNotFoundError:
-                return True  # somebody has removed the filter: the shard file itself knows
-            self._keep(i, found)
-        return found.may_have(h)
+                return True  # the filter was removed: look into the shard file
+            self._keep(i, key_filter)
+        return key_filter.may_have(h)
 
-    def _keep(self, i: int, found: key_filters.KeyFilter) -> None:
-        """Keeps a filter in memory, and forgets the oldest ones where there are too many."""
-        self._filters[i] = found
-        self._filter_bytes += found.nbytes
+    def _keep(self, i: int, key_filter: key_filters.KeyFilter) -> None:
+        """Keeps a filter in memory, and drops the oldest filters beyond FILTER_BYTES."""
+        self._filters[i] = key_filter
+        self._filter_bytes += key_filter.nbytes
         if self._filter_bytes <= FILTER_BYTES:
             return
         kept = list(self._filters.items())
-        total = sum(one.nbytes for _, one in kept)
-        for number, one in kept[:-1]:
-            if total <= FILTER_BYTES // 4 * 3:  # some room, so that not each further filter comes here
+        total = sum(old.nbytes for _, old in kept)
+        for number, old in kept[:-1]:
+            if total <= FILTER_BYTES // 4 * 3:  # free a quarter, so that this loop runs rarely
                 break
             self._filters.pop(number, None)
-            total -= one.nbytes
+            total -= old.nbytes
         self._filter_bytes = total
 
     def _filter(self, i: int) -> key_filters.KeyFilter:
@@ -338,38 +336,39 @@ class CachedOpener(Opener):
                 except CorruptError:
                     self.cache.discard(name)
             self._fetch(*pair)
-        raise self.cache.removed_again(name)
+        raise self.cache.keeps_evicting(name)
 
 
-# ---- What a token names ----
+# ---- Shards by token ----
 
 
 class SetShards(native.MappedShards):
-    """The native.MappedShards of a set. Its end is that of the fetching process of a lazy set."""
+    """The native.MappedShards of a set. Also ends the fetching process of a lazy set."""
 
     def close(self) -> None:
-        """Closes the set and its open segments. While arrays over one of them are alive: BusyError, and nothing is
-        closed."""
+        """Closes the set and its open segments. Raises BusyError, without closing anything, while arrays over a segment
+        are alive."""
         super().close()
         self.opener.close()
 
 
 def shards(opener: Opener, store: int = 0) -> native.Shards:
-    """The native.Shards of a set. Its keys, its values and the copies that handles make are closed together."""
+    """The native.Shards of a store of a set. All stores and unpickled copies of a set share one SetShards, which closes
+    them together."""
     mapped = opener.mapped()
     if mapped is None or mapped.closed:
         stores = (0, 1) if opener.manifest.kind == "mapping" else (0,)
         mapped = SetShards(len(opener.manifest.counts), opener, stores)
         opener.mapped = weakref.ref(mapped)
-    found = opener.shards.get(store)
-    if found is None or found.mapped is not mapped:
-        found = opener.shards[store] = native.Shards(opener.manifest.counts, mapped, store)
-    return found
+    existing = opener.shards.get(store)
+    if existing is None or existing.mapped is not mapped:
+        existing = opener.shards[store] = native.Shards(opener.manifest.counts, mapped, store)
+    return existing
 
 
 def opener_of(token: bytes) -> Opener:
-    """The Opener of the set that a token names: of this process, if it has one. Raises SegmentNotFoundError for a set
-    that this machine cannot reach, CorruptError."""
+    """The Opener for a token, shared within the process. Raises SegmentNotFoundError for an unreachable set;
+    CorruptError."""
     known = _openers.get(token)
     if known is not None:
         return known
@@ -379,10 +378,10 @@ def opener_of(token: bytes) -> Opener:
         opener.pause()
     except SegmentNotFoundError:
         raise
-    except (OSError, ValueError, ImportError) as error:  # a checkpoint that names the set must load in any case
+    except (OSError, ValueError, ImportError) as error:  # a checkpoint with the set must always load
         raise SegmentNotFoundError(errno.ENOENT, f"{reading.url}@{number} cannot be opened here: {error}") from None
     if not opener.manifest.fingerprint.startswith(fingerprint):
         raise SegmentNotFoundError(
-            errno.ENOENT, f"manifest {number} of {reading.url} is another one by now: the set was written anew"
+            errno.ENOENT, f"manifest {number} of {reading.url} has changed: the set was removed and written again"
         )
     return opener

@@ -1,4 +1,4 @@
-"""Opening a set of shards: one list or mapping over its shard files."""
+"""Opens a set of shards as one list or mapping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recstore._core.trust import Reader
     from recstore.remote.objects import AnyPath, Folder, Limits, Options
 
-_ALWAYS_CACHED = False  # tests set it: a folder then counts as a place whose files cannot be mapped
+_ALWAYS_CACHED = False  # tests set it to read local folders through the cache
 
 
 def open_set(
@@ -37,7 +37,7 @@ def open_set(
     if limit is not None:
         from recstore.dataset import object_sizes
 
-        limit = min(object_sizes.parse(limit), 1 << 63)  # a handle has 64 bits for it, and no disk has as many bytes
+        limit = min(object_sizes.parse(limit), 1 << 63)  # a handle has 64 bits for it
     if cached:
         reading.cache, reading.limit = _cache_folder(cache, storage.url), limit
     opener = openers.new(reading, storage, number)
@@ -46,7 +46,7 @@ def open_set(
         opener.fetch_all()
         if verify == "full" and not opener.lazy:
             for i in range(len(shards)):
-                shards.segment(i)  # which checks all its bytes
+                shards.segment(i)  # checks all bytes
     except BaseException:
         shards.close()
         raise
@@ -59,8 +59,7 @@ def _cache_folder(cache: Folder, url: str) -> str:
     chosen = cache if cache is not None else os.environ.get("RECSTORE_CACHE")
     if not chosen:
         raise ValueError(
-            f"{url} is read through a cache on a disk of this machine: give its folder, such as cache='/nvme', or "
-            "set RECSTORE_CACHE"
+            f"{url} needs a cache on a local disk: give its folder, such as cache='/nvme', or set RECSTORE_CACHE"
         )
     return os.path.abspath(os.fsdecode(chosen))
 
@@ -74,5 +73,5 @@ def container_of(opener: openers.Opener) -> Any:
 
 
 def shards_of(token: bytes, store: int) -> native.Shards:
-    """The native.Shards that a handle names. Raises as openers.opener_of."""
+    """The native.Shards for the token of a handle. Raises as openers.opener_of."""
     return openers.shards(openers.opener_of(token), store)

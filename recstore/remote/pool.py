@@ -1,4 +1,4 @@
-"""A pool of processes of this machine that write the files of a reader as shard files."""
+"""A pool of local processes that writes a source as shard files."""
 
 from __future__ import annotations
 
@@ -20,65 +20,65 @@ if TYPE_CHECKING:
 
     from recstore.remote.writer import Entry, ShardWriter
 
-_TASKS = 4  # for each process: so the last ones to end differ by little, and shard files stay few
+_TASKS = 4  # for each process: more balance the load better, fewer make fewer shard files
 
 
 def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
-    """The entries of all records of a Source, in their order, each written by one of at most `workers` processes. The
-    attributes that the source finds are those of the entries.
+    """Writes a Source with at most `workers` processes. Returns the entries in the order of the records, with the
+    attributes of the source.
 
-    Raises BuildError if a process is killed; what the writer's ``write`` and the source raise. After an error no
-    process is left.
+    Raises BuildError if a process is killed; the errors of the writer's ``write`` and of the source. After an error all
+    processes have ended.
     """
     source = source._begun()
     runs = _runs(source, workers)
     if len(runs) < 2:
         return [writer.write(source)]
-    # Freshly executed: a forked one would have no network clients of its own.
+    # Spawned, because a forked process cannot have its own network clients.
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_take_signals
     )
     try:
-        # A process that is just starting would answer Ctrl-C with a traceback.
+        # Ctrl-C would print a traceback in a starting process.
         before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with forks.undisturbed():
-                futures = [pool.submit(_written, writer, run, source.pairs) for run in runs]
+                futures = [pool.submit(_write, writer, run, source.pairs) for run in runs]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         ended, _ = wait(futures, return_when=FIRST_EXCEPTION)  # all, or one that failed while others still write
         for future in ended:
             future.result()
-        done = [future.result() for future in futures]
+        results = [future.result() for future in futures]
     except BrokenProcessPool:
         raise BuildError(
-            "a process that was writing shard files was killed, for lack of memory perhaps: nothing is committed; try "
-            "again with fewer --workers"
+            "a process that was writing shard files was killed, possibly for lack of memory: nothing was committed; "
+            "try again with fewer --workers"
         ) from None
     except BaseException:
-        # No future is cancelled: the pool's thread fails where it finds one in a pool that is broken.
+        # Cancelling a future makes the thread of a broken pool fail.
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
         raise
     finally:
         pool.shutdown()
     source._check()
-    source._told([report for _, reports in done for report in reports])
-    for entry, _ in done:
+    source._told([report for _, reports in results for report in reports])
+    for entry, _ in results:
         entry.attributes.update(source.attributes or {})
-    return [entry for entry, _ in done]
+    return [entry for entry, _ in results]
 
 
 def _runs(source: Source, workers: int) -> list[Sequence[Any]]:
-    """The parts of a source in runs, of which each is a task; an empty list if this process has to read it."""
+    """The parts of a source in runs, one for each task; an empty list if the source cannot be divided."""
     parts = (parts_of(source) or []) if workers > 1 else []
     n = min(len(parts), workers * _TASKS)
     return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]
 
 
 class _Run(Source):
-    """Adjacent parts of a source: sources, or iterables."""
+    """Adjacent parts of a source. Each part is a source or an iterable."""
 
     def __init__(self, parts: Sequence[Any], pairs: bool) -> None:
         self.parts, self.pairs = parts, pairs
@@ -92,11 +92,11 @@ class _Run(Source):
                 builder.extend(pairs_of(part) if self.pairs else items_of(part))
 
 
-_writing = False  # in a process of the pool: whether it is within `_written`
+_writing = False  # in a process of the pool: whether it is within `_write`
 
 
-def _written(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entry, list[Any]]:
-    """In a process: the entry of some parts, and their reports."""
+def _write(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entry, list[Any]]:
+    """In a worker: writes some parts. Returns their entry and reports."""
     global _writing
     run = _Run(parts, pairs)
     try:
@@ -112,13 +112,13 @@ def _written(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[En
 
 
 def _take_signals() -> None:
-    # The terminal sends Ctrl-C to all its processes; the one that started these ends them.
+    # The terminal sends Ctrl-C to all its processes. The parent terminates the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
 
 
 def _end(*_: object) -> None:
-    """Ends this process, by an exception while it writes, so that no temporary file stays."""
+    """Ends this process, by an exception while it writes, so that temporary files are removed."""
     if not _writing:
         os._exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

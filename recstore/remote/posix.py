@@ -1,8 +1,8 @@
-"""Objects as files of a folder: a local disk, or a file system that several machines mount, such as Lustre or NFS.
+"""Objects as files of a folder, on a local disk or on a shared file system such as Lustre or NFS.
 
-An object is written to a temporary file in the folder, flushed to the disk, and then renamed, or linked where the name
-must be free: of two processes that link one name the kernel, or the server of a mounted file system, lets one succeed.
-No lock is taken, because locks of shared file systems cannot be relied on.
+An object is written to a temporary file in the folder and flushed to the disk. Then it is renamed or, if it must not
+replace anything, linked: the kernel or the file server lets only one process link a name. No locks are used, because
+they are unreliable on shared file systems.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PIECE = 1 << 20
 
 
 class PosixStorage(Storage):
-    """The files of a folder, which is made when the first object is written."""
+    """The files of a folder. The first write creates the folder."""
 
     local = True
 
@@ -43,18 +43,19 @@ class PosixStorage(Storage):
 
     def read_into(self, name: str, file: File) -> int:
         copied = 0
-        with _errors(self.path(name), "read"), open(self.path(name), "rb", opener=_without_waiting) as source:
+        path = self.path(name)
+        # O_NONBLOCK, because opening a pipe would wait for its writer.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        with _errors(path, "read"), open(path, "rb", opener=lambda path, _: os.open(path, flags)) as source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-                where = self.path(name)
-                raise RemoteError(f"cannot read {where}: it is a pipe or a device, not a file", url=where)
+                raise RemoteError(f"cannot read {path}: it is a pipe or a device, not a file", url=path)
             while piece := source.read(_PIECE):
                 append(file, piece)
                 copied += len(piece)
         return copied
 
     def new_file(self, make: Callable[[], _T]) -> _T:
-        """Makes the folder, and returns what `make` does, which makes a file in it. Its OSErrors become those of a
-        Storage."""
+        """Creates the folder and returns `make()`, which creates a file in it. Raises the errors of Storage."""
         with _errors(self.url, "write"):
             os.makedirs(self.url, exist_ok=True)
             return make()
@@ -64,7 +65,7 @@ class PosixStorage(Storage):
             self._publish(source, lambda temporary: os.replace(temporary, self.path(name)))
 
     def adopt(self, name: str, path: str) -> None:
-        """Makes a file of this folder an object, by renaming it."""
+        """Renames a file of this folder to an object."""
         with _errors(self.path(name), "write"):
             with open(path, "rb") as file:
                 self._seal(file)
@@ -76,7 +77,7 @@ class PosixStorage(Storage):
             return self._publish(data, lambda temporary: self._link(temporary, self.path(name)))
 
     def _publish(self, source: Source, finish: Callable[[str], _T]) -> _T:
-        """Writes a temporary file and calls `finish` with its path; removes it after an error."""
+        """Writes a temporary file, calls `finish` with its path, and removes what `finish` leaves."""
         os.makedirs(self.url, exist_ok=True)
         temporary = temporary_beside(os.path.join(self.url, "x"))
         try:
@@ -84,20 +85,21 @@ class PosixStorage(Storage):
                 if isinstance(source, (bytes, bytearray, memoryview)):
                     file.write(source)
                 else:
-                    with open(source, "rb") as given:
-                        shutil.copyfileobj(given, file, _PIECE)
+                    with open(source, "rb") as local:
+                        shutil.copyfileobj(local, file, _PIECE)
                 file.flush()
                 self._seal(file)
-            done = finish(temporary)
+            result = finish(temporary)
             self._flush()
-            return done
+            return result
         finally:
             if os.path.lexists(temporary):
                 os.unlink(temporary)
 
     @staticmethod
     def _seal(file: BinaryIO) -> None:
-        """Nobody writes to an object again; the umask says who reads it. gc goes by the time of the last write."""
+        """Makes a file read-only, sets its modification time for gc, and flushes it. The umask decides who can read
+        it."""
         os.fchmod(file.fileno(), os.stat(file.fileno()).st_mode & 0o555)
         os.utime(file.fileno())
         os.fsync(file.fileno())
@@ -107,20 +109,20 @@ class PosixStorage(Storage):
         try:
             os.link(temporary, path)
         except FileExistsError:
-            # A server of NFS may have made the link and its answer been lost: open(2) says to look at the count.
+            # An NFS server may create the link and lose the answer. open(2) says to check the link count.
             return os.stat(temporary).st_nlink == 2
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                 raise
             raise RemoteError(
-                f"{path} needs a hard link, by which one of two writers wins, and this file system makes none: choose "
-                "a folder of another one, or an object store",
+                f"{path} needs a hard link, to let only one writer win, and this file system does not support them: "
+                "choose a folder on another file system, or an object store",
                 url=path,
             ) from error
         return True
 
     def _flush(self) -> None:
-        """Makes new names last on the disk. Some file systems have no such call for folders."""
+        """Flushes the entries of the folder to the disk, if the file system supports it."""
         folder = os.open(self.url, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(folder)
@@ -136,14 +138,14 @@ class PosixStorage(Storage):
     def leftovers(self) -> Iterator[Listed]:
         return self._files(is_temporary)
 
-    def _files(self, wanted: Callable[[str], bool]) -> Iterator[Listed]:
+    def _files(self, matches: Callable[[str], bool]) -> Iterator[Listed]:
         try:
             with _errors(self.url, "list"), os.scandir(self.url) as entries:
-                found = [entry for entry in entries if wanted(entry.name)]
+                matching = [entry for entry in entries if matches(entry.name)]
         except SegmentNotFoundError:
             return
-        for entry in found:
-            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+        for entry in matching:
+            with contextlib.suppress(FileNotFoundError):  # another process removed it
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
                     yield entry.name, status.st_size, status.st_mtime
@@ -160,14 +162,9 @@ class PosixStorage(Storage):
         return None
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """As open(2), which would wait for a writer where the path is a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
 @contextlib.contextmanager
-def _errors(path: str, what: str) -> Iterator[None]:
-    """Turns an OSError about a file into the errors of Storage."""
+def _errors(path: str, verb: str) -> Iterator[None]:
+    """Turns an OSError about a file into an error of Storage."""
     try:
         yield
     except Error:
@@ -177,8 +174,8 @@ def _errors(path: str, what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room, or choose another folder"
-            raise OutOfSpaceError(errno.ENOSPC, f"no room to {what} it: {remedy}", path) from None
-        remedy = "look at the folder and its mount"
+            raise OutOfSpaceError(errno.ENOSPC, f"no room to {verb} it: {remedy}", path) from None
+        remedy = "check the folder and its mount"
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            remedy = "ask for the right to do so, or choose another folder"
-        raise RemoteError(f"cannot {what} {path}: {error.strerror or error}; {remedy}", url=path) from error
+            remedy = "ask for permission, or choose another folder"
+        raise RemoteError(f"cannot {verb} {path}: {error.strerror or error}; {remedy}", url=path) from error

@@ -4,6 +4,7 @@ it is called."""
 from __future__ import annotations
 
 import itertools
+from operator import itemgetter
 
 import pyarrow
 import pyarrow.compute
@@ -28,7 +29,7 @@ _SHAPED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2", "arrow.fixed_sha
 
 
 class ShardSink(ray.data.Datasink):  # type: ignore[misc]
-    """Writes blocks as shard files, and commits what the tasks that won have written."""
+    """Writes blocks as shard files, and commits the entries of the successful tasks."""
 
     def __init__(self, url: AnyPath, append: bool, task_bytes: int | str | None, options: dict[str, Any]) -> None:
         self._writer = ShardWriter(url, **{"threads": 1, **options})  # Ray runs a task on each core
@@ -44,26 +45,25 @@ class ShardSink(ray.data.Datasink):  # type: ignore[misc]
         return "Recstore"
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> tuple[int, list[Entry]]:
-        """In a task: the number of the task, and the entries of its blocks. A task that is tried again has the same
-        number, and Ray keeps the result of one attempt."""
+        """In a task: returns the task number and the entries of its blocks. Ray keeps the result of one attempt of a
+        task."""
         return ctx.task_idx, [self._writer.write(rows) for rows in runs(blocks)]
 
     def on_write_complete(self, write_result: Any) -> None:
-        """On the driver, once."""
-        written = sorted((one for one in write_result.write_returns if one is not None), key=lambda one: one[0])
-        entries = [entry for _, entries in written for entry in entries]
+        """On the driver: commits all entries in the order of the tasks."""
+        results = sorted((result for result in write_result.write_returns if result is not None), key=itemgetter(0))
+        entries = [entry for _, entries in results for entry in entries]
         self.number = self._writer.commit(entries, append=self._append)
 
 
 def runs(blocks: Iterable[Any]) -> Iterator[Iterator[Any]]:
-    """Yields what a ShardWriter writes: tables, or rows in Python for blocks with pickled objects, as there is no other
-    way to read these."""
+    """Yields inputs for ShardWriter.write: iterables of tables or, for blocks with pickled objects, of Python rows."""
     tables = (BlockAccessor.for_block(block).to_arrow() for block in blocks)
-    for is_pickled, alike in itertools.groupby(tables, key=_has_objects):
+    for is_pickled, run in itertools.groupby(tables, key=_has_objects):
         if is_pickled:
-            yield (row for table in alike for batch in table.to_batches() for row in batch.to_pylist())
+            yield (row for table in run for batch in table.to_batches() for row in batch.to_pylist())
         else:
-            yield (_plain(table) for table in alike if table.num_rows)
+            yield (_plain(table) for table in run if table.num_rows)
 
 
 def _has_objects(table: Any) -> bool:
@@ -75,7 +75,7 @@ def _extension(kind: Any) -> str | None:
 
 
 def _plain(table: Any) -> Any:
-    """The table with its tensors of one shape as nested lists. Through Arrow alone they would be flat."""
+    """The table with its fixed-shape tensors as nested lists, which Arrow would flatten."""
     for i, field in enumerate(table.schema):
         if _extension(field.type) in _SHAPED:
             chunks = [_nested(chunk) for chunk in table.column(i).chunks]
@@ -84,7 +84,7 @@ def _plain(table: Any) -> Any:
 
 
 def _nested(tensors: Any) -> Any:
-    """An extension array of tensors as an array of nested lists of fixed size, which share its values."""
+    """An extension array of tensors as an array of nested fixed-size lists over the same values."""
     *outer, inner = tensors.type.shape or (1,)
     size = inner
     for n in outer:
@@ -95,12 +95,12 @@ def _nested(tensors: Any) -> Any:
         values = pyarrow.FixedSizeListArray.from_arrays(values, n)
     if not tensors.null_count:
         return values
-    taken = pyarrow.compute.if_else(tensors.is_valid(), pyarrow.array(range(len(tensors))), None)
-    return values.take(taken)
+    indices = pyarrow.compute.if_else(tensors.is_valid(), pyarrow.array(range(len(tensors))), None)
+    return values.take(indices)
 
 
 class ShardSource(ray.data.Datasource):  # type: ignore[misc]
-    """Reads shard files, a task for each."""
+    """Reads each shard file in its own task."""
 
     def __init__(self, url: AnyPath, columns: Columns, cache: Folder, options: Options) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""Makes shard files of a stream of records: cuts it, builds each file beside, hashes it and puts it into the storage.
+"""Writes a stream of records as shard files: divides it, builds and hashes each file, and puts it into the storage.
 
-A file is built where it takes the least copying: in the folder of the set, where it is renamed at last, or in a folder
-for temporary files without a name, so that a writer that is killed leaves nothing. A thread hashes
-and uploads one file while the next one is built.
+For a local storage, a file is built in the folder of the set and then renamed. Otherwise it is an unnamed temporary
+file, so a killed writer leaves nothing. A thread hashes and uploads one file while the next file is built.
 """
 
 from __future__ import annotations
@@ -39,17 +38,16 @@ if TYPE_CHECKING:
     from recstore.remote.manifest import Key
     from recstore.remote.objects import Storage
 
-_MOST_AT_ONCE = 1 << 14  # records between two looks at the size of a file
+_MOST_AT_ONCE = 1 << 14  # records between two checks of the file size
 _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
 _RECORD = re.compile(r"(record|entry) (\d+)")
 
 
 class ShardFiles:
-    """The shard files that become of records given by `append` and `read`. `close` ends the last one and returns all as
-    a list of Shard. `abort` removes what is not in the storage. For one thread.
+    """Turns the records of `append` and `read` into shard files. `close` finishes the last file and returns a list of
+    Shard. `abort` removes local files. For one thread.
 
-    `most_bytes` and `most_records` say when a file ends: at about so many bytes, at the latest after so many records,
-    where that is not None.
+    A file ends at about `most_bytes` bytes, or at `most_records` records if that is not None.
     """
 
     def __init__(
@@ -72,23 +70,23 @@ class ShardFiles:
     # ---- Records ----
 
     def append(self, records: Iterable[Any]) -> None:
-        """All records, or pairs, of an iterable; all rows of an iterable of tables."""
+        """Appends the records or pairs of an iterable, or the rows of an iterable of tables."""
         records = iter(pairs_of(records) if self.mapping else items_of(records))
         first = list(islice(records, 1))
         exported = not self.mapping and first and exports(first[0])
         whole = chain(first, records)
-        del first  # which would keep the first record alive
+        del first  # frees the first record
         if exported:
             ArrowRows(whole)._fill(self, False)
         else:
             self.extend(whole)
 
     def read(self, source: Source) -> dict[str, Any] | None:
-        """All records of a Source, which takes this object for a builder. Returns the attributes that it found."""
+        """Appends all records of a Source, which uses this object as its builder. Returns its attributes."""
         return append_all(source, self).attributes
 
     def extend(self, records: Iterable[Any]) -> None:
-        """As of a builder: all records or pairs."""
+        """Appends records or pairs, as a builder does."""
         records = iter(records)
         while True:
             file, n = self.file(), self.room()
@@ -101,7 +99,7 @@ class ShardFiles:
                 return
 
     def append_rows(self, reader: Any, most: int) -> int:
-        """Some of the rows that an ArrowReader has left. No Python object is made for a row. Returns their number."""
+        """Appends at most `most` of the remaining rows of an ArrowReader, without Python objects. Returns how many."""
         file = self.file()
         with self.explained():
             appended: int = reader.append_to(file.builder, min(most, self.room()))
@@ -129,13 +127,13 @@ class ShardFiles:
         return self.open
 
     def room(self) -> int:
-        """The number of records to append before the next look."""
+        """The number of records to append before the next check of the file size."""
         if self.most_records is None:
             return self.at_once
         return max(1, min(self.at_once, self.most_records - self.file().records))
 
     def look(self, file: _File) -> None:
-        """Ends the file if it is full. Looks less often where records are small."""
+        """Ends the file if it is full. Adapts the interval between checks to the size of the records."""
         grown = file.look()
         if grown > self.most_bytes >> 4:
             self.at_once = max(1, self.at_once >> 1)
@@ -161,7 +159,7 @@ class ShardFiles:
         self.pending = file, self.putting.submit(file.put)
 
     def wait(self) -> None:
-        """Waits for the upload of the file before."""
+        """Waits for the upload of the previous file."""
         if self.pending is not None:
             (_, upload), self.pending = self.pending, None
             self.shards.append(upload.result())
@@ -184,7 +182,7 @@ class ShardFiles:
 
 
 class _Nameless(saving.FileTarget):
-    """The destination of a build that leaves nothing behind where it is killed."""
+    """Builds an unnamed file, which disappears if the process is killed."""
 
     def new_builder(self, make: Any, compression: Any, writer: Any) -> Any:
         folder, name = os.path.split(self.path)
@@ -192,7 +190,7 @@ class _Nameless(saving.FileTarget):
 
 
 class _File:
-    """A shard file that is being built. `written` is the number of bytes that it has at least."""
+    """A shard file being built. `written` is a lower bound of its bytes."""
 
     def __init__(self, storage: Storage, options: Options, mapping: bool, folder: str | None) -> None:
         self.storage, self.options, self.mapping, self.folder = storage, options, mapping, folder
@@ -230,8 +228,8 @@ class _File:
         return int(self.builder.hashes.n if self.mapping else self.builder.records)
 
     def look(self) -> int:
-        """Looks at the size. Returns the growth. Space is reserved ahead in steps, of 1 MiB or a quarter of the file at
-        most: the bytes before the last step are there."""
+        """Updates the size and returns the growth. The builder reserves space ahead, by at most 1 MiB or a quarter of
+        the file, so only the bytes before the last step are known to be written."""
         size = os.fstat(self.descriptor).st_size
         grown = size - self.size
         if grown:
@@ -239,7 +237,7 @@ class _File:
         return grown
 
     def finish(self) -> None:
-        """Ends the file, and takes what the manifest says about it."""
+        """Finishes the file, and computes its entry in the manifest."""
         try:
             segment: native.Segment = self._mapping() if self.mapping else self.builder.finish(self.options.indexes)
         except OutOfSpaceError as error:
@@ -254,8 +252,8 @@ class _File:
             segment.close()
 
     def _mapping(self) -> native.Segment:
-        """The segment of a mapping without a key that comes twice, of which readers of sets know nothing: with one, the
-        pairs that count are written once more."""
+        """The segment of a mapping. If it repeats keys, which readers of sets do not support, the live pairs are
+        written to a second segment."""
         segment: native.Segment
         whole: native.Segment
         segment, dead, _ = self.builder.finish()
@@ -275,13 +273,13 @@ class _File:
         return whole
 
     def put(self) -> Shard:
-        """Puts the file into the storage, under its hash, and what helps to find keys before it. Returns its Shard."""
+        """Puts the key filter and then the file into the storage, under its hash. Returns its Shard."""
         try:
             size = os.fstat(self.descriptor).st_size
             with mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
-                told = names.new_hash()
-                told.update(content)
-                name = told.hexdigest()
+                digest = names.new_hash()
+                digest.update(content)
+                name = digest.hexdigest()
                 if self.keys is not None:
                     self.storage.write(name + names.KEYS, key_filters.bound(self.keys, name))
                 if isinstance(self.storage, PosixStorage) and self.path is not None:
@@ -294,7 +292,7 @@ class _File:
         return Shard(name, size, self.records, self.low, self.high)
 
     def abort(self) -> None:
-        """Removes what is left of the file here."""
+        """Removes the local file."""
         if self.builder is not None:
             self.builder.abort()
         descriptor, self.descriptor = self.descriptor, -1

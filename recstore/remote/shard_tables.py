@@ -1,9 +1,8 @@
-"""The shard files of a set as Arrow tables: what the sources of Ray, Spark and Dask share.
+"""The shard files of a set as Arrow tables, for the sources of Ray, Spark and Dask.
 
-`parts(url)` gives one small, picklable Part for each shard file, and a task of an engine reads it, wherever it runs. A
-file of a mounted folder is mapped where it lies. Another one comes from the node's cache folder if there is one, else
-it is fetched to a temporary file, whose name is removed at once. A task does no more than its one file needs: it does
-not read the manifest again.
+`parts(url)` returns a small, picklable Part for each shard file, and a task on any node reads it. A file of a mounted
+folder is mapped in place. Other files come from the node's cache folder or, without one, go to an unnamed temporary
+file. A task only reads its own file, not the manifest.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
     from recstore.remote.objects import AnyPath, Columns, Folder, Options, Storage
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
-ITEM = "item"  # the column of values that are no records, named as Ray does
+ITEM = "item"  # the column of values that are not records, as in Ray
 _ROWS = 1 << 16
-_TRIES = 2  # of fetching a file whose hash is wrong
+_TRIES = 2  # downloads of a file whose hash is wrong
 
 
 def pyarrow_for(what: str) -> Any:
-    """pyarrow. Where it is missing, ImportError says that `what` needs it."""
+    """Imports pyarrow, or raises an ImportError that says that `what` needs it."""
     try:
         import pyarrow
     except ImportError:
@@ -45,10 +44,10 @@ def pyarrow_for(what: str) -> Any:
 def parts(
     url: AnyPath | Storage, *, options: Options = None, cache: Folder = None, columns: Columns = None
 ) -> list[Part]:
-    """A Part for each shard file of a set, in order. `url` may end in ``@`` and the number of a manifest, in place of
-    the newest. `columns` names the fields to read of each record; None is all.
+    """A Part for each shard file of a set, in order. `url` may end in ``@`` and a manifest number; the default is the
+    newest manifest. `columns` are the fields to read; None for all.
 
-    Raises SegmentNotFoundError where there is no set, and what Storage and Manifest.parse raise.
+    Raises SegmentNotFoundError if there is no set; the errors of Storage and Manifest.parse.
     """
     number = None
     if isinstance(url, (str, bytes, os.PathLike)):
@@ -59,7 +58,7 @@ def parts(
     columns = _names(columns)
     if manifest.kind == "mapping" and columns is not None:
         raise ValueError(
-            f"columns= chooses fields of records, and {storage.url} is a mapping, with the columns {KEY!r} and "
+            f"columns= selects fields of records, and {storage.url} is a mapping with the columns {KEY!r} and "
             f"{VALUE!r}: leave it out"
         )
     cache = cache if cache is not None else os.environ.get("RECSTORE_CACHE", "")
@@ -71,21 +70,21 @@ def _names(columns: Columns) -> tuple[str, ...] | None:
     if columns is None:
         return None
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-        raise TypeError(f"columns is a list of names of fields, not {columns!r:.60}")
+        raise TypeError(f"columns must be a list of field names, not {columns!r:.60}")
     return tuple(columns)
 
 
 class Place(NamedTuple):
-    """What the parts of a set have in common."""
+    """The common properties of the parts of a set."""
 
     storage: Storage
     cache: str  # the folder, or ""
     kind: str
-    columns: tuple[str, ...] | None  # that are read
+    columns: tuple[str, ...] | None  # to read
 
 
 class Part:
-    """One shard file of a set, of `records` records in `nbytes` bytes. Does no I/O before it is read."""
+    """A shard file of a set, with `records` records and `nbytes` bytes. No I/O before the first read."""
 
     def __init__(self, place: Place, shard: manifests.Shard) -> None:
         self.place, self.hash, self.nbytes, self.records = place, shard.hash, shard.nbytes, shard.records
@@ -104,8 +103,7 @@ class Part:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[Any, Any]]:
-        """The keys and the records of the shard file, which are open until the block ends. The keys of a list are
-        None."""
+        """The keys and the records of the shard file, open until the block ends. The keys are None for a list."""
         place = self.place
         if place.storage.local:
             segment = native.open_path(place.storage.path(self._name), None)
@@ -116,12 +114,12 @@ class Part:
             segment = into.opened(self._name, self.nbytes, fetch.Fetching(place.storage, into).fetch)
         else:
             segment = self._fetched()
-        found = segment.nbytes, segment.is_mapping, segment.store_records(0)
-        if found != (self.nbytes, self.is_mapping, self.records):
+        nbytes, is_mapping, n_records = segment.nbytes, segment.is_mapping, segment.store_records(0)
+        if (nbytes, is_mapping, n_records) != (self.nbytes, self.is_mapping, self.records):
             segment.close()
             raise CorruptError(
-                f"the shard file has {found[2]:,} records in {found[0]:,} bytes, or is of another kind, and its set "
-                f"names {self.records:,} in {self.nbytes:,}: write it again",
+                f"the shard file has {n_records:,} records in {nbytes:,} bytes, or is of another kind, and its "
+                f"manifest says {self.records:,} in {self.nbytes:,}: write it again",
                 filename=self.where,
             )
         segment.reader = trust.Reader(trusted=False, allow_pickle=False, arrays="copy", classes=trust.given(()))
@@ -137,7 +135,7 @@ class Part:
         return f"{self.hash}{names.RECORDS}"
 
     def _fetched(self) -> native.Segment:
-        """The Segment of a copy without a name: a task that is killed leaves nothing."""
+        """The Segment of an unnamed temporary copy, which disappears if the task is killed."""
         with tempfile.TemporaryFile() as file:
             for _ in range(_TRIES):
                 file.seek(0)
@@ -147,29 +145,29 @@ class Part:
                 if names.hash_of(file) == self.hash:
                     return native.open_path(f"/dev/fd/{file.fileno()}", None)
         raise CorruptError(
-            f"the shard file has another hash than its name, fetched {_TRIES} times: write its records again, or "
+            f"the content of the shard file does not match its name, in {_TRIES} tries: write its records again, or "
             "remove it from the set",
             filename=self.where,
         )
 
     def tables(self) -> Iterator[Any]:
-        """Yields pyarrow Tables of up to 65,536 rows, each of memory of its own. Records are rows; other values are the
+        """Yields pyarrow Tables of up to 65,536 rows, each with its own memory. Records are rows; other values form the
         column ``item``; a mapping has the columns ``key`` and ``value``.
 
-        Raises ValueError for a column that no record of the file has; TypeError for a field without an Arrow type.
+        Raises ValueError for a column that is not in the file; TypeError for a field without an Arrow type.
         """
         pyarrow = pyarrow_for("a source of tables")
         with self.opened() as (keys, records):
             if keys is not None:
                 for start in range(0, self.records, _ROWS):
-                    columns = [_column(pyarrow, one[start : start + _ROWS]) for one in (keys, records)]
+                    columns = [_column(pyarrow, values[start : start + _ROWS]) for values in (keys, records)]
                     yield pyarrow.Table.from_arrays(columns, names=[KEY, VALUE])
                 return
             if self.place.columns is not None:
                 records = records._only(self.place.columns)
             try:
                 reader = pyarrow.RecordBatchReader.from_stream(records)
-            except pyarrow.ArrowInvalid:  # the stream is one of values, not of structs
+            except pyarrow.ArrowInvalid:  # a stream of values, not of structs
                 reader = _items(pyarrow, records)
             self._require(reader.schema)
             for batch in reader:
@@ -179,39 +177,39 @@ class Part:
         missing = [name for name in self.place.columns or () if name not in schema.names]
         if missing and self.records:
             raise ValueError(
-                f"no record of {self.where} has the field {missing[0]!r}: correct columns=, or leave it out and choose "
+                f"no record of {self.where} has the field {missing[0]!r}: correct columns=, or leave it out and select "
                 "columns of the dataset"
             )
 
 
 def _column(pyarrow: Any, records: Any) -> Any:
-    """Records as one column, of structs where they are rows."""
-    made = records.to_arrow()
-    return made.to_struct_array() if isinstance(made, pyarrow.Table) else made
+    """Records as one column; rows become structs."""
+    data = records.to_arrow()
+    return data.to_struct_array() if isinstance(data, pyarrow.Table) else data
 
 
 def _items(pyarrow: Any, container: Any) -> Any:
-    """A reader of values that are no records."""
+    """A reader of values that are not records."""
     items = pyarrow.chunked_array(container)
     schema = pyarrow.schema([(ITEM, items.type)])
     batches = (pyarrow.record_batch([chunk], schema=schema) for chunk in items.chunks)
     return pyarrow.RecordBatchReader.from_batches(schema, batches)
 
 
-def first_schema(found: Iterable[Part]) -> Any:
-    """The schema of the first of these parts that has records; of none, a schema without columns."""
-    for part in found:
+def first_schema(parts: Iterable[Part]) -> Any:
+    """The schema of the first part with records, or an empty schema."""
+    for part in parts:
         for table in part.tables() if part.records else ():
             return table.schema
     return pyarrow_for("a source of tables").schema([])
 
 
 def fitted(pyarrow: Any, table: Any, schema: Any, where: str, remedy: str, extra: bool) -> Any:
-    """The columns of a table that `schema` names, with its types; nulls for those that the table has not. With `extra`
-    other columns of the table are left out, otherwise they are a TypeError, as is a value that does not fit."""
+    """The table cast to `schema`, with nulls in missing columns. Drops other columns if `extra`. Raises TypeError for
+    other columns without `extra`, and for values that do not fit."""
     more = [name for name in table.column_names if name not in schema.names]
     if more and not extra:
-        raise TypeError(f"{where} has the field {more[0]!r}, which the first shard file has not: {remedy}")
+        raise TypeError(f"{where} has the field {more[0]!r}, which the first shard file lacks: {remedy}")
     columns = []
     for field in schema:
         if field.name not in table.column_names:
@@ -222,6 +220,6 @@ def fitted(pyarrow: Any, table: Any, schema: Any, where: str, remedy: str, extra
             columns.append(column.cast(field.type))
         except pyarrow.ArrowException as error:
             raise TypeError(
-                f"the field {field.name!r} of {where} is {column.type}, and {field.type} is wanted: {error}; {remedy}"
+                f"the field {field.name!r} of {where} is {column.type}, not {field.type}: {error}; {remedy}"
             ) from None
     return pyarrow.Table.from_arrays(columns, schema=schema)

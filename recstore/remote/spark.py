@@ -17,24 +17,23 @@ __all__ = ["register"]
 
 
 def register(spark: Any) -> None:
-    """Makes the format "recstore" known to a SparkSession. Every executor needs recstore and pyarrow installed.
+    """Registers the format "recstore" in a SparkSession. Every executor needs recstore and pyarrow installed.
 
-    Writing: ``df.write.format("recstore").mode("overwrite").save(url)``, or ``mode("append")``; Spark writes data
-    sources in Python in these two modes alone, and has another default. Each task writes shard files, and the driver
-    commits once what the attempts that won have written. A failed job changes nothing. ``.option(name, value)`` takes
-    ``shard_bytes`` and ``compression`` as :class:`recstore.remote.ShardWriter` has them.
+    Writing: ``df.write.format("recstore").mode("overwrite").save(url)``, or ``mode("append")``. A mode is required:
+    Spark supports only these two for data sources in Python, and neither is its default. Each task writes shard files,
+    and the driver commits the results of all tasks at once. A failed job changes nothing. ``.option(name, value)``
+    accepts ``shard_bytes`` and ``compression`` as in :class:`recstore.remote.ShardWriter`.
 
-    Reading: ``spark.read.format("recstore").load(url)``, a partition for each shard file. ``url@12`` is the manifest of
-    that number, else it is the newest when ``load`` is called. The columns are those of the first shard file, and a
-    field that only later files have is an error: give all of them with ``spark.read.schema(...)``, where a field that
-    no record has is null. Values that are no records are the column ``item``; a mapping has the columns ``key`` and
-    ``value``. ``.option("cache", folder)`` is the cache folder of each node, without which a task fetches a temporary
-    copy.
+    Reading: ``spark.read.format("recstore").load(url)``, with a partition for each shard file. ``url@12`` selects
+    manifest 12; the default is the newest when ``load`` is called. The columns are the fields of the first shard file.
+    If later files have more fields, give all of them with ``spark.read.schema(...)``; missing values are null. Values
+    that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
+    ``.option("cache", folder)`` is the cache folder of each node. Without it a task fetches a temporary copy.
 
     Both: ``.option("storage.NAME", value)`` is the argument ``name`` of the object store, such as
     ``storage.endpoint``. Prefer the environment for secrets: Spark shows options in its plans.
 
-    Raises ImportError without Spark 4. What a job raises is in the message of Spark's exception.
+    Raises ImportError without Spark 4. Spark's exceptions include the text of errors in tasks.
     """
     try:
         import pyspark.sql.datasource  # noqa: F401

@@ -1,5 +1,5 @@
-"""The data source that Spark runs. This module imports Spark; recstore/remote/spark.py imports this one when it is
-called, and Spark's Python workers do."""
+"""The data source that Spark runs. This module imports Spark. recstore/remote/spark.py imports it on use, and so do
+Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ _WRITING = ("path", "shard_bytes", "compression")
 _REMEDY = "give all fields with spark.read.schema(...)"
 
 
-def chosen(options: Mapping[str, str], known: Sequence[str], what: str) -> tuple[dict[str, Any], dict[str, str] | None]:
-    """The options of a job as two dicts: those of `known`, and the arguments of the object store. Spark gives names in
-    lower case, and values as text.
+def chosen(
+    options: Mapping[str, str], known: Sequence[str], action: str
+) -> tuple[dict[str, Any], dict[str, str] | None]:
+    """Divides the options of a job into options named in `known` and arguments of the object store. Spark passes names
+    in lower case, and values as text.
 
-    Raises ValueError for an option that is neither, and where the path is missing.
+    Raises ValueError for an unknown option and for a missing path.
     """
     own, storage = {}, {}
     for name, value in options.items():
@@ -39,16 +41,15 @@ def chosen(options: Mapping[str, str], known: Sequence[str], what: str) -> tuple
         elif name in known:
             own[name] = value
         else:
-            raise ValueError(
-                f"{what} the format recstore has no option {name!r}: it has {', '.join(known)} and storage.NAME"
-            )
+            options_text = f"{', '.join(known)} and storage.NAME"
+            raise ValueError(f"{action} the format recstore has no option {name!r}: the options are {options_text}")
     if "path" not in own:
-        raise ValueError(f"{what} the format recstore needs one URL or folder: give it to save() or load()")
+        raise ValueError(f"{action} the format recstore needs a URL or folder: give it to save() or load()")
     return own, storage or None
 
 
 class ShardSource(datasource.DataSource):  # type: ignore[misc]
-    """A set of shards. Spark makes an instance for each job, on the driver."""
+    """A set of shards. Spark makes an instance for each job on the driver."""
 
     _is_inferred = False
 
@@ -79,17 +80,17 @@ class ShardReader(datasource.DataSourceReader):  # type: ignore[misc]
     """Reads a shard file in a task."""
 
     def __init__(self, parts: list[Part], schema: Any, is_inferred: bool) -> None:
-        self._found, self._schema, self._is_inferred = parts, schema, is_inferred
+        self._parts, self._schema, self._is_inferred = parts, schema, is_inferred
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_found": None}  # each task gets its partition, and not all of them again
+        return {**self.__dict__, "_parts": None}  # a task only needs its own partition
 
     def partitions(self) -> list[Any]:
-        return [datasource.InputPartition(part) for part in self._found]
+        return [datasource.InputPartition(part) for part in self._parts]
 
     def read(self, partition: Any) -> Iterator[Any]:
         part = partition.value
-        if part is None:  # of a set without shard files
+        if part is None:  # a set without shard files
             return
         schema = arrow_schema(self._schema)
         for table in part.tables():
@@ -98,20 +99,20 @@ class ShardReader(datasource.DataSourceReader):  # type: ignore[misc]
 
 
 def arrow_schema(schema: Any) -> Any:
-    """The Arrow schema that Spark expects of the batches of a source. Its times are in UTC."""
-    has_zone = "timezone" in inspect.signature(types.to_arrow_schema).parameters  # 4.0 has UTC without being asked
+    """The Arrow schema that Spark expects in the batches of a source, with times in UTC."""
+    has_zone = "timezone" in inspect.signature(types.to_arrow_schema).parameters  # Spark 4.0 always uses UTC
     return types.to_arrow_schema(schema, timezone="UTC") if has_zone else types.to_arrow_schema(schema)
 
 
 class Written(datasource.WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     def __init__(self, entry: Entry | None) -> None:
         self.entry = entry
 
 
 class ShardSink(datasource.DataSourceArrowWriter):  # type: ignore[misc]
-    """Writes the batches of a task as shard files. On the driver it commits what the attempts that won have written."""
+    """Writes the batches of a task as shard files, and commits the entries of all tasks on the driver."""
 
     def __init__(self, writer: ShardWriter, append: bool) -> None:
         self._writer, self._append = writer, append
@@ -124,6 +125,6 @@ class ShardSink(datasource.DataSourceArrowWriter):  # type: ignore[misc]
         return Written(self._writer.write(pyarrow.RecordBatchReader.from_batches(first.schema, batches)))
 
     def commit(self, messages: Iterable[Written]) -> None:
-        """With a message for each partition, in their order."""
-        entries = [one.entry for one in messages if one.entry is not None]
+        """Commits the entries in the order of the partitions."""
+        entries = [message.entry for message in messages if message.entry is not None]
         self._writer.commit(entries, append=self._append)

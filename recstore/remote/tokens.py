@@ -1,17 +1,17 @@
-"""Tokens: the bytes by which a handle names a set of shards and how it is read.
+"""Tokens: the bytes in a handle that identify a set of shards and how to read it.
 
     token  = 1, flags, number of the manifest, 8 bytes of its fingerprint, url, cache, limit, place, limits, private
     url    = size, bytes                      the folder or URL of the set, in UTF-8
     cache  = size, bytes                      with the flag "cached": the folder of the cache
-    limit  = number                           with the flag "cached": the bytes of the cache + 1; 0 for no limit
+    limit  = number                           with the flag "cached": the limit of the cache + 1; 0 for no limit
     place  = 8 bytes                          with the flag "cached": see openers.place_of
     limits = values, bytes                    with the flag "limits"
     private = pid, its start time, descriptor, 8 random bytes   with the flag "private"
 
-Options may be credentials. They must not lie in a handle, which may be written to a disk, nor in the cache. So they
-stay in memory without a name, of the process that opened the set, where processes of the same user find them by /proc
-while that process lives. Without it, or on a system without such memory, the environment has to have them. Such memory
-begins with the random bytes of the token: the number of a descriptor comes again, and may lead to that of another set.
+Options may contain credentials, which must not be written to a disk in a handle or in the cache. So they stay in an
+unnamed memory file (memfd) of the process that opened the set. While that process lives, other processes of the user
+read the memory through /proc. After that, or on a system without memfd, the environment must provide the credentials.
+The memory begins with the random bytes of the token, because the descriptor number may be reused for another set.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEAD = len(_MAGIC) + _MARK + 8  # and the size of the options
 
 @dataclasses.dataclass
 class Reading:
-    """How a set is opened: everything of a token but which manifest."""
+    """How a set is opened: a token without the manifest."""
 
     url: str
     reader: trust.Reader
@@ -55,9 +55,8 @@ class Reading:
 
 
 class Private:
-    """Options and classes in memory without a name, which is made when a token is first asked for: a set whose classes
-    cannot be pickled can be opened. After a fork each process has its own descriptor of it. Safe from several threads.
-    """
+    """Options and classes in an unnamed memory file. The first token creates it, so a set whose classes cannot be
+    pickled can still be opened. After a fork each process has its own descriptor. Safe from several threads."""
 
     fd: int | None = None
     mark = b""
@@ -65,20 +64,20 @@ class Private:
     def __init__(self, options: Options, classes: object) -> None:
         self._content = options, classes
 
-    def _made(self) -> tuple[int, bytes]:
-        made: tuple[int, bytes] | None = self.__dict__.get("_memory")
-        if made is None:
+    def _memory_file(self) -> tuple[int, bytes]:
+        memory: tuple[int, bytes] | None = self.__dict__.get("_memory")
+        if memory is None:
             options, classes = map(pickle.dumps, self._content)
             mark = os.urandom(_MARK)
             fd = os.memfd_create("recstore-options", os.MFD_CLOEXEC)
             data = memoryview(_MAGIC + mark + len(options).to_bytes(8, "little") + options + classes)
             while data:
                 data = data[os.write(fd, data) :]
-            made = self.__dict__.setdefault("_memory", (fd, mark))
-            if made[0] != fd:
+            memory = self.__dict__.setdefault("_memory", (fd, mark))
+            if memory[0] != fd:
                 os.close(fd)  # another thread was faster
-            self.fd, self.mark = made
-        return made
+            self.fd, self.mark = memory
+        return memory
 
     def close(self) -> None:
         fd, self.fd = self.fd, None
@@ -89,12 +88,12 @@ class Private:
         self.close()
 
     def place(self) -> bytes:
-        """What a token has of it: b"" where there is nothing to tell, or no such memory. Raises the error of a pickle
-        for a class that cannot be named."""
+        """The field "private" of a token; b"" without options and classes, and on a system without memfd. Raises the
+        pickle error of a class that cannot be pickled."""
         if not any(self._content) or not hasattr(os, "memfd_create"):
             return b""
         try:
-            fd, mark = self._made()
+            fd, mark = self._memory_file()
         except OSError as error:
             if not refuses_memory(error):
                 raise
@@ -104,24 +103,24 @@ class Private:
 
     @staticmethod
     def at(pid: int, started: int, fd: int, mark: bytes) -> tuple[Any, Any]:
-        """`(options, classes)` of a process; None for what it does not give: it has ended, it may not be asked, a class
-        cannot be imported here. Never raises."""
+        """`(options, classes)` of a process. Both are None if the process has ended or denies access; classes are None
+        if one cannot be imported here. Never raises."""
         if start_time(pid) != started:
             return None, None
         try:
-            found = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            memory = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError:
             return None, None
         try:
-            data = os.pread(found, _HEAD, 0)
+            data = os.pread(memory, _HEAD, 0)
             if len(data) < _HEAD or data[:-8] != _MAGIC + mark:
                 return None, None
-            while piece := os.pread(found, 1 << 20, len(data)):
+            while piece := os.pread(memory, 1 << 20, len(data)):
                 data += piece
-        except OSError:  # the number leads to something else by now
+        except OSError:  # the descriptor has been reused
             return None, None
         finally:
-            os.close(found)
+            os.close(memory)
         end = _HEAD + int.from_bytes(data[_HEAD - 8 : _HEAD], "little")
         return _unpickled(data[_HEAD:end]), _unpickled(data[end:])
 
@@ -129,12 +128,12 @@ class Private:
 def _unpickled(data: bytes) -> Any:
     try:
         return pickle.loads(data)
-    except Exception:  # whatever importing a module raises
+    except Exception:  # an import may raise anything
         return None
 
 
 def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> bytes:
-    """The token of a set that is read so."""
+    """The token of a set opened with `reading`."""
     place = private.place()
     reader = reading.reader
     flags = (
@@ -160,7 +159,7 @@ def unpack(token: bytes) -> tuple[Reading, int, str]:
     """`(Reading, number, beginning of the fingerprint)`. Raises CorruptError."""
     bytes_ = wire.Reader(token)
     if bytes_.byte() != 1:
-        raise CorruptError("a recstore handle names a set of shards in a way that this recstore does not know")
+        raise CorruptError("a recstore handle has a token of a set of shards that this recstore does not support")
     flags, number, fingerprint = bytes_.byte(), bytes_.size(), bytes_.take(8)
     url = bytes_.take(bytes_.size()).decode("utf-8", "surrogateescape")
     reader = trust.Reader(False, bool(flags & _PICKLES), "view" if flags & _VIEWS else "copy")

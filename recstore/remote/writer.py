@@ -1,4 +1,4 @@
-"""ShardWriter: writes records as shard files from any number of processes, and commits what they have written once."""
+"""ShardWriter: writes records as shard files in any number of processes, and publishes them in one commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recstore.errors import SegmentNotFoundError
 from recstore.remote import manifest, names, shard_files
 from recstore.remote.manifest import Manifest, Shard
 from recstore.remote.storage import whole_set
-from recstore.text import counted
+from recstore.text import an, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "ShardWriter"]
 
 FEWEST = 1 << 20  # bytes of a shard file; see build_options for the size of a block
-_LOOKS = 16  # the most files that a commit looks for one by one, where a listing takes a request for each 1,000
+_LOOKS = 16  # a commit checks up to this many files one by one, and otherwise lists the storage
 
 
 class Entry:
-    """What one call of ``ShardWriter.write`` has written: `shards`, a tuple of the shard files, and `attributes` of the
-    records as their reader noted them. Small, and can be pickled and compared. A commit makes it a part of the set.
+    """The result of ``ShardWriter.write``, for ``commit``: `shards`, a tuple of shard files, and `attributes`, from the
+    source. Small, picklable and comparable.
 
     >>> Entry("list", ()).records
     0
@@ -58,12 +58,12 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the shard files."""
+        """The size of the shard files in bytes."""
         return sum(shard.nbytes for shard in self.shards)
 
     @property
     def hashes(self) -> list[str]:
-        """The hashes of the shard files, as a list."""
+        """The hashes of the shard files."""
         return [shard.hash for shard in self.shards]
 
     def __eq__(self, other: object) -> bool:
@@ -82,26 +82,26 @@ class Entry:
 class ShardWriter:
     """Writes a set of shards: a list or a mapping of any size, in immutable files in an object store or in a folder.
 
-    Small, and can be pickled: each task or process calls `write` on a copy of its own, and one of them then calls
-    `commit` with all that these calls returned. Until then no reader sees anything, and what no commit names is removed
-    by :func:`recstore.remote.gc`. So a task that is tried again duplicates nothing: give the entry of one attempt.
+    Small and picklable: each task or process calls `write` on its own copy. One of them passes all returned entries to
+    `commit`, which makes the records visible to readers. A retried task duplicates nothing: commit the entry of one
+    attempt, and :func:`recstore.remote.gc` removes the files of the others.
 
     Args:
-        url: a folder, or a URL such as ``s3://bucket/train``. Nothing is read or written when the writer is made.
-        mapping: write the pairs of a mapping. A key belongs to one shard file of the set: nothing looks whether another
-            file has it. Where it comes again, a lookup finds the last, and ``len`` and iteration have both.
-        shard_bytes: the size at which a shard file ends, an int or a text. 64 to 256 MiB are sensible: a smaller one
-            takes more requests, a larger one more time until its first record is read.
-        shard_records: the most records in a file; None for no such limit.
-        options: arguments of the object store, as of :func:`recstore.open`, in place of the environment's. A pickle of
-            the writer holds them, secrets too: for tasks of other machines set the environment.
-        index_by, group_by, compression, on_unsupported, arrays, threads: as of :class:`recstore.RecordList`, for each
+        url: a folder, or a URL such as ``s3://bucket/train``. The constructor does no I/O.
+        mapping: write the pairs of a mapping. Give each key to one shard file only: this is not checked. If files share
+            a key, a lookup finds the last value, while ``len`` and iteration count all.
+        shard_bytes: the size at which a shard file ends, as an int or text. 64 to 256 MiB work well: smaller files need
+            more requests, larger files take longer until their first record is read.
+        shard_records: the maximum number of records in a file; None for no limit.
+        options: arguments of the object store, as for :func:`recstore.open`, instead of the environment. A pickle of
+            the writer includes them, secrets too: for tasks on other machines, set the environment.
+        index_by, group_by, compression, on_unsupported, arrays, threads: as for :class:`recstore.RecordList`, for each
             shard file.
-        dir: the folder for temporary files, instead of that of the system. Twice `shard_bytes` have to fit. A set in a
-            folder needs none.
+        dir: the folder for temporary files, instead of the system's. It needs space for twice `shard_bytes`. Not used
+            for a set in a folder.
 
-    Raises TypeError and ValueError for arguments that do not fit. A process that was forked may use a writer of its
-    parent. Every method is safe from several threads at once.
+    Raises TypeError and ValueError for invalid arguments. A forked process can use its parent's writer. Every method is
+    safe from several threads at once.
 
     >>> import recstore.remote, tempfile
     >>> w = recstore.remote.ShardWriter(tempfile.mkdtemp())
@@ -132,18 +132,24 @@ class ShardWriter:
         self._kind: _Kind = "mapping" if mapping else "list"
         self._bytes = object_sizes.parse(shard_bytes)
         if self._bytes < FEWEST:
-            raise ValueError(f"shard_bytes is at least 1 MiB, not {shard_bytes!r}: shard_records= makes small files")
+            raise ValueError(
+                f"shard_bytes must be at least 1 MiB, not {shard_bytes!r}: use shard_records= for small files"
+            )
         self._records = shard_records
         if shard_records is not None and (type(shard_records) is not int or shard_records < 1):
-            raise ValueError(f"shard_records is a number of records, 1 or more, or None, not {shard_records!r}")
+            raise ValueError(f"shard_records must be None or a number of 1 or more, not {shard_records!r}")
         self._building: dict[str, Any] = {
             "on_unsupported": on_unsupported,
             "compression": compression,
             "arrays": arrays,
+            "index_by": index_by,
+            "group_by": group_by,
+            "threads": threads,
         }
-        self._building |= {"index_by": index_by, "group_by": group_by, "threads": threads}
         if build_options.Options(**self._building).indexes and mapping:
-            raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
+            raise TypeError(
+                "index_by and group_by are for lists of records; a mapping already has an index of its keys"
+            )
         self._dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
 
     def __repr__(self) -> str:
@@ -151,20 +157,19 @@ class ShardWriter:
 
     @property
     def url(self) -> str:
-        """The URL or folder of the set, without slashes at its end."""
+        """The URL or folder of the set, without trailing slashes."""
         return self.storage.url
 
     def write(self, records: Any) -> Entry:
         """Writes records as shard files, and returns the Entry to commit.
 
         Args:
-            records: an iterable of records, which is never held as a whole; with ``mapping=True`` a mapping or an
-                iterable of pairs; a :class:`recstore.sources.Source`; or a table of another library, a record batch, a
-                stream of these, or an iterable of tables. No Python object is made for a row of a table.
+            records: an iterable of records, which is streamed; with ``mapping=True`` a mapping or an iterable of pairs;
+                a :class:`recstore.sources.Source`; or a table of another library, a record batch, a stream of these, or
+                an iterable of tables. Rows of tables are stored without Python objects.
 
-        Raises OutOfSpaceError for a full disk; RemoteError, with the object as `url`, for a storage that fails or
-        refuses; EncodeError and the other errors of :class:`recstore.RecordList`. After an error what is in the storage
-        belongs to no set, and `gc` removes it.
+        Raises OutOfSpaceError for a full disk; RemoteError, with the object as `url`, if the storage fails or refuses;
+        EncodeError and the other errors of :class:`recstore.RecordList`. After an error, `gc` removes the files.
         """
         mapping = self._kind == "mapping"
         source = source_of(records)
@@ -187,26 +192,25 @@ class ShardWriter:
         if source is None:
             (check_pairs if self._kind == "mapping" else check_records)(records)
         elif source.pairs != (self._kind == "mapping"):
-            what = "records" if self._kind == "mapping" else "the pairs of a mapping"
-            raise TypeError(f"the writer is of a {self._kind}, and the source gives {what}: choose mapping= to fit it")
+            content = "records" if self._kind == "mapping" else "the pairs of a mapping"
+            raise TypeError(f"this writer writes a {self._kind}, and the source has {content}: change mapping=")
 
     def commit(self, entries: Entry | Iterable[Entry], *, append: bool = False, base: int | None = None) -> int:
-        """Makes the next manifest of the set, and returns its number: from then on readers that open the set get the
-        records of these entries, in their order.
+        """Writes the next manifest of the set, and returns its number. Readers that open the set from then on get the
+        records of these entries in order.
 
         Args:
-            entries: what `write` returned, in any process: an iterable of Entry. One that is given twice counts once.
-            append: add to the newest manifest. Otherwise the new one has these entries alone, and older manifests keep
-                what they have.
-            base: the number of the manifest that must still be the newest, or 0 for none; ConflictError if it is not.
-                None: whoever else commits meanwhile, this commit comes after it.
+            entries: an iterable of Entry from `write` calls in any process. Duplicates count once.
+            append: add to the newest manifest. By default the new manifest has only these entries. Older manifests do
+                not change.
+            base: the number of the expected newest manifest, or 0 for none; ConflictError if another is the newest.
+                With None, this commit follows any other commit.
 
-        To append the same entries once more, because an error left it unclear whether it was done, changes nothing,
-        however they are put together or ordered then: each call of `write` makes files of other hashes than any other,
-        and a file that the set has is not added again.
+        If an error leaves it unclear whether an append happened, repeat it: files that the set already has are not
+        added again, in any grouping or order of the entries. Different calls of `write` never produce the same file.
 
-        Raises SegmentNotFoundError if a shard file is not there any more; ValueError for a set of another kind;
-        ConflictError; RemoteError. After an error readers see all of the commit or nothing.
+        Raises SegmentNotFoundError if a shard file no longer exists; ValueError for a set of another kind;
+        ConflictError; RemoteError. A commit is atomic, also after an error.
         """
         entries = list(dict.fromkeys(self._checked(entries)))
         shards = list({shard.hash: shard for entry in entries for shard in entry.shards}.values())
@@ -215,7 +219,7 @@ class ShardWriter:
 
         def change(old: Manifest | None) -> Manifest:
             if old is not None and old.kind != self._kind and len(old):
-                raise ValueError(f"{self.url} is a set of a {old.kind}, and this writer is of a {self._kind}")
+                raise ValueError(f"{self.url} is a {old.kind}, and this writer writes a {self._kind}")
             if old is None or not append:
                 new = Manifest(self._kind, shards, attributes)
                 return old if old is not None and old.fingerprint == new.fingerprint else new
@@ -229,35 +233,35 @@ class ShardWriter:
         return manifest.commit(self.storage, change, base).number
 
     def remove(self, shards: str | Entry | Shard | Iterable[str | Entry | Shard]) -> int:
-        """Makes a manifest without these shard files, and returns its number. Readers of older manifests keep them;
+        """Writes a manifest without these shard files, and returns its number. Readers of older manifests keep them;
         :func:`recstore.remote.gc` removes them later.
 
         Args:
-            shards: an iterable of hashes of shard files, of Entry, or of an entry's `shards`. Those that the set does
-                not have are not an error.
+            shards: an iterable of hashes of shard files, of Entry, or of an entry's `shards`. Unknown hashes are
+                ignored.
 
-        Raises TypeError and ValueError for another thing and for a text that is not a hash; SegmentNotFoundError if
-        there is no set; RemoteError.
+        Raises TypeError for other types; ValueError for a str that is not a hash; SegmentNotFoundError if there is no
+        set; RemoteError.
         """
-        gone: set[str] = set()
-        for one in [shards] if isinstance(shards, (str, Entry, Shard)) else shards:
-            if isinstance(one, (Entry, Shard)):
-                gone.update(one.hashes if isinstance(one, Entry) else [one.hash])
-            elif not isinstance(one, str):
-                raise TypeError(f"remove takes hashes of shard files and entries, not a {type(one).__name__}")
-            elif not names.is_hash(one):
+        removed: set[str] = set()
+        for item in [shards] if isinstance(shards, (str, Entry, Shard)) else shards:
+            if isinstance(item, (Entry, Shard)):
+                removed.update(item.hashes if isinstance(item, Entry) else [item.hash])
+            elif not isinstance(item, str):
+                raise TypeError(f"remove takes hashes of shard files and entries, not {an(type(item).__name__)}")
+            elif not names.is_hash(item):
                 raise ValueError(
-                    f"{one!r:.60} is not the hash of a shard file: 40 hex digits, such as an entry's hashes"
+                    f"{item!r:.60} is not the hash of a shard file: give 40 hex digits, such as an entry's hashes"
                 )
             else:
-                gone.add(one)
+                removed.add(item)
 
         def change(old: Manifest | None) -> Manifest:
             if old is None:
-                raise SegmentNotFoundError(errno.ENOENT, "there is no set of shards: it has no manifest", self.url)
-            if gone.isdisjoint(old.hashes):
+                raise SegmentNotFoundError(errno.ENOENT, "there is no set of shards here", self.url)
+            if removed.isdisjoint(old.hashes):
                 return old
-            return Manifest(old.kind, [one for one in old.shards() if one.hash not in gone], old.attributes)
+            return Manifest(old.kind, [shard for shard in old.shards() if shard.hash not in removed], old.attributes)
 
         return manifest.commit(self.storage, change).number
 
@@ -266,13 +270,13 @@ class ShardWriter:
             entries = [entries]
         for entry in entries:
             if not isinstance(entry, Entry):
-                raise TypeError(f"commit takes what write() returned, an Entry, not a {type(entry).__name__}")
+                raise TypeError(f"commit takes the entries that write() returns, not {an(type(entry).__name__)}")
             if entry.kind != self._kind:
-                raise ValueError(f"an entry is of a {entry.kind}, and this writer is of a {self._kind}")
+                raise ValueError(f"an entry belongs to a {entry.kind}, and this writer writes a {self._kind}")
             yield entry
 
     def _require(self, shards: Iterable[Shard]) -> None:
-        """Raises SegmentNotFoundError for a shard file that is not in the storage whole."""
+        """Raises SegmentNotFoundError unless the storage has all shard files in full size."""
         sizes: dict[str, int | None] = {shard.hash + names.RECORDS: shard.nbytes for shard in shards}
         if self._kind == "mapping":
             sizes |= {shard.hash + names.KEYS: None for shard in shards}
@@ -284,7 +288,7 @@ class ShardWriter:
             if there.get(name) is None or size not in (None, there[name]):
                 raise SegmentNotFoundError(
                     errno.ENOENT,
-                    "a shard file of an entry is not there: gc has removed it, as no manifest named it for days, or it "
+                    "a shard file of an entry is missing: gc removed it because no manifest named it for days, or it "
                     "was written to another place; write it again",
                     self.storage.of(name),
                 )
@@ -292,6 +296,5 @@ class ShardWriter:
 
 def _agreed(entries: Iterable[Entry]) -> dict[str, Any]:
     """The attributes in which all entries with records agree."""
-    given = [entry.attributes for entry in entries if entry.shards]
-    first = given[0] if given else {}
-    return {key: value for key, value in first.items() if all(one.get(key) == value for one in given[1:])}
+    first, *others = [entry.attributes for entry in entries if entry.shards] or [{}]
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}

@@ -1,5 +1,5 @@
-"""Fixtures of the tests with several processes. After each test nothing of it may be left: descriptors, mappings, files in
-/dev/shm, children."""
+"""Fixtures of the tests with several processes. A test must not leave descriptors, mappings, files in /dev/shm or
+children."""
 
 import gc
 import io
@@ -19,18 +19,18 @@ from waiting import LIMIT_S, until
 from recstore.shm import handles, pins
 
 if not os.path.isdir("/proc/self/fd"):
-    collect_ignore_glob = ["test_*.py"]  # what is looked at here is looked at through /proc
+    collect_ignore_glob = ["test_*.py"]  # these tests need /proc
 
 METHODS = ["fork", "spawn", "forkserver"]
 BY_DIRECTORY = os.environ.get("RECSTORE_BACKING") == "dir"
 if BY_DIRECTORY:  # nox -s files
-    # These say themselves where their stores are, or treat any store alike, as loaders, samplers and the monitor do.
+    # These tests choose the backing of their stores themselves, or do not depend on it.
     collect_ignore_glob = ["test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*", "test_torch_*", "test_examples*",
                            "test_share_dataset_by_name*", "test_monitor*", "test_memory_monitor*", "test_growing*"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
-    """A worker that does not fork imports PyTorch anew, which takes seconds."""
+    """Marks tests as slow whose workers have to import PyTorch."""
     for item in items:
         if item.path.name.startswith(("test_torch", "test_speech", "test_share_dataset")) and hasattr(item, "callspec"):
             if any(type(value) is str and value in METHODS[1:] for value in item.callspec.params.values()):
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def forking():
-    """Builds start their workers by fork."""
+    """Builds fork their workers."""
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("fork", force=True)
     yield
@@ -48,14 +48,14 @@ def forking():
 
 @pytest.fixture
 def own_folders(monkeypatch):
-    """Programs of a test have another user's rights, so they make folders of their own."""
+    """For programs that run as another user and need their own folders."""
     for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def alone(tmp_path_factory, monkeypatch):
-    """A folder where no other program of this user builds or collects."""
+    """A private folder for named stores, which no other program of this user collects."""
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
 
 
@@ -89,7 +89,7 @@ def sent(monkeypatch):
 @pytest.fixture
 def anonymous_only():
     if BY_DIRECTORY:
-        pytest.skip("about anonymous memory; this run has RECSTORE_BACKING=dir")
+        pytest.skip("needs anonymous memory; this run has RECSTORE_BACKING=dir")
 
 
 def _left():
@@ -99,10 +99,10 @@ def _left():
 @pytest.fixture(autouse=True)
 def nothing_left(request):
     pins.clear()
-    gc.collect()  # garbage of earlier tests must not go away in between
+    gc.collect()  # garbage of earlier tests
     before = _left()
     yield
-    # Without the interpreter's lock a store of a fixture is mapped as long as pytest keeps the fixture's value.
+    # In a free-threaded interpreter, the store of a fixture stays mapped while pytest keeps the value of the fixture.
     request.node.funcargs.clear()
     pins.clear()
     gc.collect()
@@ -113,7 +113,7 @@ def nothing_left(request):
 
 @pytest.fixture
 def python(tmp_path_factory):
-    """Runs code in a fresh interpreter outside the checkout; returns what it printed, or the process itself."""
+    """Runs code in a fresh interpreter outside the checkout. Returns its output or, without `wait`, the process."""
     folder = tmp_path_factory.mktemp("python")
     started = []
 
@@ -144,11 +144,11 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def name():
-    """A name for segments that no other test uses; nothing of it may be left."""
+    """A unique name for segments. The test must not leave any."""
     name = f"test {os.getpid()} {next(_numbers)}"
     yield name
     gc.collect()
-    # A collector of another process that looks just when the last user leaves is the one that removes it, a moment later.
+    # If another process collects just when the last user leaves, that process removes the segment a moment later.
     until(lambda: sharers.left(name) == [])
 
 

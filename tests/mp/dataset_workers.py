@@ -1,4 +1,4 @@
-"""What the workers of test_share_dataset run: importable by name, and without torch."""
+"""Importable functions for the workers of test_share_dataset, without torch."""
 
 import mmap
 
@@ -10,7 +10,7 @@ N = 2000
 
 
 class Dataset:
-    """Of plain attributes; map-style for a DataLoader."""
+    """A map-style dataset with plain attributes."""
 
     def __init__(self):
         self.samples = [{"id": i, "name": f"record {i}"} for i in range(N)]
@@ -26,7 +26,7 @@ class Dataset:
 
 
 def is_mapped(array):
-    """Whether an array lies in a mapping; one with bytes of its own in the process does not."""
+    """Whether an array is memory-mapped, not private memory."""
     base = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -34,7 +34,7 @@ def is_mapped(array):
 
 
 def describe(dataset):
-    """What a worker got."""
+    """A description of the dataset that a worker got."""
     kinds = type(dataset.samples) is RecordView, type(dataset.by_name) is RecordDict
     return (kinds, [dataset[i] for i in (0, 7, N - 1)], (
         is_mapped(dataset.array), dataset.array[:3].tolist(), dataset.array.flags.writeable,
@@ -47,7 +47,7 @@ def send_description(connection, dataset):
 
 
 def send_assignment_errors(connection, dataset):
-    """The messages of errors that assigning to entries raises."""
+    """Sends the messages of the errors of item assignment."""
     messages = []
     for value, key in ((dataset.samples, 0), (dataset.by_name, "record 0")):
         try:
@@ -58,7 +58,7 @@ def send_assignment_errors(connection, dataset):
 
 
 def send_sum(connection, *arrays):
-    """What arrays or tensors hold, and whether the first is mapped."""
+    """Sends the sums of arrays or tensors, and whether the first is mapped."""
     connection.send(([float(array.sum()) for array in arrays], is_mapped(np.asarray(arrays[0]))))
 
 
@@ -68,6 +68,6 @@ def send_after_write(connection, tensor):
 
 
 def same(arguments):
-    """For pools: what came, by queue."""
+    """For pools: returns a description of the arguments."""
     dataset, array = arguments
     return describe(dataset)[:2], array.tolist()

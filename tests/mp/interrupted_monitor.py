@@ -1,6 +1,6 @@
-"""A program that is interrupted while a MemoryMonitor starts or stops, at every line that the main thread comes to:
-`python interrupted_monitor.py start|stop FOLDER [LOG]`. It prints what is left after each interrupt, and how many there
-were. The temporary files are in FOLDER."""
+"""Interrupts the start or stop of a MemoryMonitor at every line that the main thread executes:
+`python interrupted_monitor.py start|stop FOLDER [LOG]`. Checks after each interrupt that nothing is left, and prints
+the number of interrupts. FOLDER is for temporary files."""
 
 import gc
 import os
@@ -27,7 +27,7 @@ def left(folder):
 
 
 def interrupted(done, act):
-    """Whether `act` came to a line that is not in `done`, at which KeyboardInterrupt was raised."""
+    """Raises KeyboardInterrupt at the first line of `act` that is not in `done`. Returns whether there was one."""
 
     def trace(frame, event, _):
         if "importlib" in frame.f_code.co_filename:
@@ -51,7 +51,7 @@ def interrupted(done, act):
 
 def main(what, folder, log=None):
     tempfile.tempdir = folder
-    with recstore.MemoryMonitor(log=log, interval=3600):  # imports what is imported late
+    with recstore.MemoryMonitor(log=log, interval=3600):  # late imports
         pass
     if log is not None:
         os.unlink(log)
@@ -64,10 +64,10 @@ def main(what, folder, log=None):
             monitor.start()
         if not interrupted(done, monitor.start if what == "start" else monitor.stop):
             break
-        if what == "start":  # the object is kept: what is left does not wait for its end
+        if what == "start":  # cleanup must not depend on the end of the object
             assert "not watching" in repr(monitor), repr(monitor)
             assert left(folder) == before, (done, left(folder), before)
-        monitor.stop()  # what an interrupted call of it had left to do
+        monitor.stop()  # completes an interrupted stop
         del monitor
         gc.collect()
         if log is not None and what == "stop":
@@ -78,7 +78,7 @@ def main(what, folder, log=None):
 
 
 def by_signal(folder, log=None):
-    """The same, by real signals at times that differ."""
+    """The same with real signals at various times."""
     tempfile.tempdir = folder
     gc.collect()
     before = left(folder)

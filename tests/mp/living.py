@@ -1,5 +1,5 @@
-"""What the processes of test_lifetimes.py run, importable by name and without pytest: one store of each kind, and what
-happens to it."""
+"""Importable functions for the processes of test_lifetimes.py, without pytest: a store of each kind, and the events of
+its life."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ RECORDS = [{"i": i, "text": "x" * i} for i in range(100)]
 
 
 class Place:
-    """Where the store of a test is: its kind, its name, and the path of its file."""
+    """The place of a test's store: its kind, its name, and the path of its file."""
 
     def __init__(self, kind, name, path):
         self.kind, self.name, self.path = kind, name, path
@@ -28,7 +28,7 @@ class Place:
         return recstore.open(self.path)
 
     def spoil(self, event):
-        """Builds a store in the midst of which `event` happens; for a file, saves one where another one was."""
+        """Builds a store, and calls `event` during the build. For a file, it is saved over another store."""
         if self.kind != "file":
 
             def build():
@@ -44,7 +44,7 @@ class Place:
 
 
 class Loud:
-    """Does something when a save writes it."""
+    """Calls `event` when a save encodes it."""
 
     armed = False
 
@@ -66,7 +66,7 @@ recstore.register(Loud, encode=_encode, decode=lambda i: Loud(_events[i]))
 
 
 def here():
-    """The Place that the arguments of the program name."""
+    """The Place in the arguments of the program."""
     return Place(*sys.argv[1:4])
 
 
@@ -75,7 +75,7 @@ def say(*words):
 
 
 def tell(x):
-    """Which file a store is in, for the test to look for it."""
+    """Prints the identity of a store's file for the test."""
     say(*x.segment.identity)
 
 
@@ -96,9 +96,9 @@ def dies():
 
 
 def cycle(x):
-    """A cycle with the store in it, which only the collector can find."""
-    held = [x]
-    held.append(held)
+    """Makes a reference cycle that includes the store."""
+    cell = [x]
+    cell.append(cell)
 
 
 def collected():

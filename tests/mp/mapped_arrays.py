@@ -1,5 +1,5 @@
-"""Datasets of arrays and tensors in shared memory and over files, and the processes that read and write them: importable
-by name. torch is imported where a kind needs it."""
+"""Importable datasets of arrays and tensors in shared memory and over files, and the processes that read and write
+them. torch is imported only for the kinds that need it."""
 
 import mmap
 import multiprocessing
@@ -19,7 +19,7 @@ LEAST = 1000  # the threshold, in bytes
 
 
 class Holder:
-    """Attributes, as a DataLoader's dataset too."""
+    """An object with attributes, usable as a DataLoader's dataset."""
 
     def __init__(self, **attributes):
         self.__dict__.update(attributes)
@@ -28,13 +28,13 @@ class Holder:
         return 40
 
     def __getitem__(self, i):
-        """The value that the cache has of i, which the first reader fills in."""
+        """The cached value of i, then sets it."""
         before = float(self.cache[i])
         self.cache[i] = i + 1
         return before, float(self.tokens[i])
 
 
-# ---- Shared memory: each gives an array or tensor of zeros, and what must live as long ----
+# ---- Shared memory: each function returns an array or tensor of zeros, and an object to keep alive ----
 
 
 def raw_array(folder):
@@ -123,24 +123,24 @@ def release(keep):
 
 
 def send_after_write(connection, dataset):
-    """What came, before this process writes to all of it."""
-    seen = float(dataset.a[1]), float(dataset.inside["a"][2]), float(dataset.rows[-1][3])
+    """Sends values of the arrays as they were before this process writes to them."""
+    before = float(dataset.a[1]), float(dataset.inside["a"][2]), float(dataset.rows[-1][3])
     dataset.a[5], dataset.inside["a"][6], dataset.rows[-1][3] = 5, 6, 7
-    connection.send(seen)
+    connection.send(before)
 
 
 def send_after_write_late(connection, dataset):
     array = dataset.samples[3777]["array"]
-    seen = float(array[1])
+    before = float(array[1])
     array[5] = 5
-    connection.send(seen)
+    connection.send(before)
 
 
 # ---- Files ----
 
 
 def described(value):
-    """The class of an array or tensor, the path that it is mapped from, None for private memory, and its sum."""
+    """`(class name, path of the mapped file or None, sum)` of an array or tensor."""
     region = memory_kinds.Memory().region(value)
     return type(value).__name__, region and region.path, value.sum().item()
 
@@ -159,7 +159,7 @@ def send_from_child_of_child(connection, dataset, names):
 
 
 class Files:
-    """Maps a file, and holds a list that is large enough to be shared."""
+    """Maps a file, and has a list that is large enough to be shared."""
 
     def __init__(self, log, path):
         note(log, "made")
@@ -169,7 +169,7 @@ class Files:
 
 
 class Named:
-    """Holds memory with a name, in which processes write."""
+    """Has named shared memory that processes write to."""
 
     def __init__(self, log, path):
         note(log, "made")
@@ -179,7 +179,7 @@ class Named:
 
 
 class Anonymous:
-    """Holds memory without a name, in which its own workers write."""
+    """Has anonymous shared memory that its own workers write to."""
 
     def __init__(self, log, path):
         note(log, "made")
@@ -200,7 +200,7 @@ class Locked(Anonymous):
 
 
 class Small(Anonymous):
-    """Holds a counter of eight bytes."""
+    """Has a shared counter of eight bytes."""
 
     def __init__(self, log, path):
         super().__init__(log, path)
@@ -208,7 +208,7 @@ class Small(Anonymous):
 
 
 class LateArray(Anonymous):
-    """Holds such memory in one record of many too."""
+    """Also has anonymous shared memory in one record of many."""
 
     def __init__(self, log, path):
         super().__init__(log, path)
@@ -216,7 +216,7 @@ class LateArray(Anonymous):
 
 
 class LateLock(Anonymous):
-    """Holds what can be neither stored nor pickled in one record of many."""
+    """Has an object that can be neither stored nor pickled in one record of many."""
 
     def __init__(self, log, path):
         super().__init__(log, path)
@@ -233,15 +233,15 @@ class Changed(Files):
 
 
 def rank(connection, kind, name, log, path):
-    """Makes or attaches a dataset, and then does what it is told to: a name of a function below, and its arguments."""
+    """Makes or attaches a dataset, and then runs requests: the name of a function below, and its arguments."""
     try:
         dataset = recstore.share_dataset(lambda: kind(log, path), LEAST, shared=name, fingerprint="1")
     except Exception as error:
         connection.send((type(error).__name__, str(error)))
         return
     connection.send(type(dataset.samples).__name__)
-    while (told := connection.recv()) is not None:
-        function, *arguments = told
+    while (request := connection.recv()) is not None:
+        function, *arguments = request
         connection.send(getattr(sys.modules[__name__], function)(dataset, *arguments))
 
 

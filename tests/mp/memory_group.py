@@ -1,4 +1,4 @@
-"""A memory cgroup with a limit, for tests of processes that would pass it."""
+"""A memory cgroup with a limit, for tests of processes that would exceed it."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ def _own_group():
         limit = "memory.limit_in_bytes" if controller else "memory.max"
         if controller or "memory" in (folder / "cgroup.subtree_control").read_text().split():
             return folder, limit
-    pytest.skip("no memory cgroup is mounted in which this process could make another")
+    pytest.skip("this process cannot create a memory cgroup")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def group():
     try:
         group.mkdir()
     except OSError as e:
-        pytest.skip(f"no memory cgroup can be made: {e}")
+        pytest.skip(f"this process cannot create a memory cgroup: {e}")
     try:
         try:
             (group / limit).write_text(str(LIMIT))

@@ -1,5 +1,5 @@
-"""Programs whose memory the monitor watches: `python memory_programs.py NAME`. For each verdict there is one that has the
-trouble and others that look like it and have none. Each takes a few seconds and 100 to 250 MB."""
+"""Programs for the monitor to watch: `python memory_programs.py NAME`. For each verdict, one program has the problem and
+others only look like it. Each takes a few seconds and 100 to 250 MB."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ def records(count=RECORDS):
 
 
 def read_slowly(samples, number):
-    """Reads every record once in about SECONDS, and stays for half a second."""
+    """Reads every record once in about SECONDS, and then waits for half a second."""
     steps = 30
     for step in range(steps):
         for i in range(len(samples) * step // steps, len(samples) * (step + 1) // steps):
@@ -30,14 +30,14 @@ def read_slowly(samples, number):
 def workers(function, *arguments, count=2):
     context = multiprocessing.get_context("fork")
     crew = [context.Process(target=function, args=(*arguments, number)) for number in range(count)]
-    for one in crew:
-        one.start()
+    for process in crew:
+        process.start()
     return crew
 
 
 def join(crew):
-    for one in crew:
-        one.join()
+    for process in crew:
+        process.join()
 
 
 # ---- copy-on-read ----
@@ -56,7 +56,7 @@ def store_in_workers():
 
 
 def short_workers():
-    """Four epochs; the workers of each live for less than a second and read one of four parts of the list."""
+    """Four epochs. The workers of an epoch live for less than a second and read a quarter of the list."""
     samples = records()
     for epoch in range(4):
         join(workers(read_part, samples, epoch))
@@ -79,19 +79,19 @@ def read_part(samples, epoch, number):
 
 
 def parent_writes():
-    """The parent writes to what its worker has inherited: each page is copied, and by the parent."""
+    """The parent writes to pages that its worker has inherited, so the parent copies them."""
     data = [bytearray(1_000_000) for _ in range(80)]
-    for one in data:
-        one[::4096] = bytes(len(one[::4096]))
+    for block in data:
+        block[::4096] = bytes(len(block[::4096]))
     crew = workers(lambda number: time.sleep(SECONDS + 1), count=1)
-    for one in data:
+    for block in data:
         time.sleep(SECONDS / 80)
-        one[::4096] = b"1" * len(one[::4096])
+        block[::4096] = b"1" * len(block[::4096])
     join(crew)
 
 
 def parent_drops():
-    """The parent frees what its workers have: their pages become private, and none was copied."""
+    """The parent frees memory that its worker shares: the pages become private without a copy."""
     data = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
     crew = workers(lambda number: time.sleep(SECONDS + 1), count=1)
     for _ in range(80):
@@ -101,7 +101,7 @@ def parent_drops():
 
 
 def sister_ends():
-    """Of two workers that share what their parent has freed, one ends."""
+    """Two workers share memory that their parent has freed, and one of them ends."""
     data = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
     crew = workers(lambda number: time.sleep(SECONDS / 2 * (number + 1)), count=2)
     data.clear()
@@ -112,17 +112,17 @@ def sister_ends():
 
 
 def leaking():
-    """Keeps more memory at a steady speed by the clock, however busy the machine is."""
+    """Keeps more and more memory, at a steady speed even on a busy machine."""
     kept = []
     begin = time.monotonic()
-    while (gone := (time.monotonic() - begin) / SECONDS) < 1:
-        while len(kept) < 200 * gone:
+    while (elapsed := (time.monotonic() - begin) / SECONDS) < 1:
+        while len(kept) < 200 * elapsed:
             kept.append(bytes([len(kept) % 251 + 1]) * 1_000_000)
         time.sleep(SECONDS / 150)
 
 
 def comes_and_goes():
-    """Loads once, and then makes and drops batches."""
+    """Loads data once, and then makes and drops batches."""
     loaded = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
@@ -136,20 +136,20 @@ def comes_and_goes():
 
 
 def grows_by_itself():
-    """Loads what it then keeps, and has no worker."""
+    """Loads data and keeps it, without workers."""
     loaded = [bytes([i % 251 + 1]) * 1_000_000 for i in range(300)]
     time.sleep(SECONDS / 2)
     return loaded
 
 
 def short_subprocesses():
-    """Each takes 40 MB, one after another."""
+    """Starts subprocesses of 40 MB, one after another."""
     for _ in range(6):
         subprocess.run([sys.executable, "-S", "-c", "x = b'1' * 40_000_000; import time; time.sleep(0.2)"], check=True)
 
 
 def maps_a_file():
-    """The pages of a file that is read, which the kernel drops when it needs memory."""
+    """Reads the pages of a mapped file, which the kernel can drop."""
     import mmap
     import tempfile
 
@@ -166,15 +166,15 @@ def maps_a_file():
 
 
 def list_in_workers_until_killed():
-    """A list that four workers copy, for a memory cgroup of 256 MiB."""
+    """Four workers copy a list, in a memory cgroup of 256 MiB."""
     samples = records()
     crew = workers(read_slowly, samples, count=4)
-    while crew and all(one.exitcode is None for one in crew):
+    while crew and all(process.exitcode is None for process in crew):
         time.sleep(0.05)
-    for one in crew:
-        one.kill()
+    for process in crew:
+        process.kill()
     join(crew)
-    sys.exit(any(one.exitcode for one in crew))
+    sys.exit(any(process.exitcode for process in crew))
 
 
 # ---- address space ----
@@ -210,7 +210,7 @@ class Images:
 
 
 def load(batches, pause):
-    """A DataLoader of batches of 16 MB, of which eight are ahead."""
+    """A DataLoader with batches of 16 MB and a queue of eight."""
     import torch
 
     torch.set_num_threads(1)
@@ -223,7 +223,7 @@ def consumer_is_slow():
     for left in range(39, -1, -1):
         next(loader)
         time.sleep(0.1)
-        # On a busy machine the loader is slow too, so the consumer gives it a second to fill the queue.
+        # On a busy machine the loader is slow too: give it up to a second to fill the queue.
         end = time.monotonic() + 1.0
         while left > 8 and loader._worker_result_queue.qsize() < 6 and time.monotonic() < end:
             time.sleep(0.02)
@@ -238,7 +238,7 @@ def loader_is_slow():
 
 
 def shared_anonymous_memory():
-    """What page-locked memory looks like to /proc, but for the devices of a GPU."""
+    """Memory that looks like page-locked memory in /proc, but without the devices of a GPU."""
     import mmap
 
     shared = mmap.mmap(-1, 150_000_000)
@@ -254,7 +254,7 @@ def ranks(name):
     crew = [subprocess.Popen([sys.executable, __file__, name], env={
         **os.environ, "RANK": str(i), "LOCAL_RANK": str(i), "WORLD_SIZE": "2"
     }) for i in range(2)]  # fmt: skip
-    assert [one.wait() for one in crew] == [0, 0]
+    assert [process.wait() for process in crew] == [0, 0]
 
 
 def copy_in_each_rank():
@@ -290,12 +290,12 @@ def rank_with_torch():
 
 
 def list_in_spawned_workers():
-    """Each gets the list by pickle."""
+    """Each worker gets the list by pickle."""
     context = multiprocessing.get_context("spawn")
     samples = records(560_000)
     crew = [context.Process(target=keep, args=(samples,)) for _ in range(2)]
-    for one in crew:
-        one.start()
+    for process in crew:
+        process.start()
     join(crew)
 
 
@@ -305,8 +305,8 @@ def store_in_spawned_workers():
     context = multiprocessing.get_context("spawn")
     samples = RecordList(records())
     crew = [context.Process(target=read_slowly, args=(samples, number)) for number in range(2)]
-    for one in crew:
-        one.start()
+    for process in crew:
+        process.start()
     join(crew)
 
 

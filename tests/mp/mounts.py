@@ -1,4 +1,4 @@
-"""A file system of a test's own, which other programs do not see."""
+"""A private file system for a test."""
 
 import sys
 
@@ -6,12 +6,12 @@ import pytest
 import waiting
 
 
-def mounted(options, folder, *arguments, **how):
-    """The lines that Python prints where a tmpfs of these options is on `folder`."""
+def mounted(options, folder, *arguments, **run_options):
+    """Runs Python with a private tmpfs with these options at `folder`. Returns the printed lines."""
     mount = f"mount -t tmpfs -o {options} none {folder}"
     if waiting.run(["unshare", "-m", "sh", "-c", mount]).returncode != 0:
-        pytest.skip("no private mount namespace here")
+        pytest.skip("needs a private mount namespace")
     command = f'{mount} && exec "$0" "$@"'
-    done = waiting.run(["unshare", "-m", "sh", "-c", command, sys.executable, *arguments], **how)
+    done = waiting.run(["unshare", "-m", "sh", "-c", command, sys.executable, *arguments], **run_options)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""What the processes of test_remote_nodes.py run, importable by name and without pytest."""
+"""Importable functions for the processes of test_remote_nodes.py, without pytest."""
 
 import os
 import random
@@ -9,37 +9,37 @@ import recstore
 from recstore.remote import cache
 
 
-def opened(barrier, results, url, how, expected):
-    """All open one set at once; each tells how many records were wrong."""
+def opened(barrier, results, url, options, expected):
+    """Opens a set at the same time as the other processes, and reports the number of wrong records."""
     barrier.wait()
     try:
-        x = recstore.open(url, **how)
-        results.put(sum(got != wanted for got, wanted in zip(x, expected)) + abs(len(x) - len(expected)))
+        x = recstore.open(url, **options)
+        results.put(sum(a != b for a, b in zip(x, expected)) + abs(len(x) - len(expected)))
         x.close()
-    except Exception as error:  # the test shows it
+    except Exception as error:  # for the test to report
         results.put(f"{type(error).__name__}: {error}")
 
 
-def read_at_random(barrier, results, url, how, expected, seed):
-    """All read one lazy set at once, each in an order of its own."""
+def read_at_random(barrier, results, url, options, expected, seed):
+    """Reads a lazy set at the same time as the other processes, in a random order."""
     barrier.wait()
     order = list(range(len(expected)))
     random.Random(seed).shuffle(order)
     try:
-        x = recstore.open(url, **how)
+        x = recstore.open(url, **options)
         results.put(sum(x[i] != expected[i] for i in order))
         x.close()
     except Exception as error:
         results.put(f"{type(error).__name__}: {error}")
 
 
-def storm(url, how, expected, faults, done, seed):
-    """Opens, reads and closes without end: until it is killed, or the test itself is."""
+def storm(url, options, expected, faults, done, seed):
+    """Opens, reads and closes until it or the test is killed."""
     chance, parent = random.Random(seed), os.getppid()
     while os.getppid() == parent:
-        lazy = "limit" in how or chance.random() < 0.5  # with little room nothing else can be opened
+        lazy = "limit" in options or chance.random() < 0.5  # a limit below the size of the set needs lazy=True
         try:
-            x = recstore.open(url, lazy=lazy, **how)
+            x = recstore.open(url, lazy=lazy, **options)
             for i in chance.sample(range(len(expected)), 20):
                 if x[i] != expected[i]:
                     note(faults, f"record {i} is wrong")
@@ -48,13 +48,13 @@ def storm(url, how, expected, faults, done, seed):
             x.close()
             note(done, "x")
         except Exception as error:
-            # One whose fetching processes are killed again and again says so. Here the killer may be so unlucky.
-            if "3 times, at last with status -9" not in str(error):
+            # The test may happen to kill all three fetching processes of a request.
+            if "3 times, last with status -9" not in str(error):
                 note(faults, f"{type(error).__name__}: {error}")
 
 
 def worker(x, numbers, results):
-    """Reads records of a list or mapping that came by a handle."""
+    """Reads records of an unpickled list or mapping."""
     try:
         results.put([x[number] for number in numbers])
     except Exception as error:
@@ -62,7 +62,7 @@ def worker(x, numbers, results):
 
 
 def parts_and_locks(folder):
-    """What is half made in a cache."""
+    """The unfinished files and the locks in a cache."""
     inner = os.path.join(folder, "recstore")
-    found = [name for where in (inner, os.path.join(inner, "sets")) for name in os.listdir(where)]
-    return [name for name in found if name.endswith((cache.PART, cache.LOCK))]
+    names = os.listdir(inner) + os.listdir(os.path.join(inner, "sets"))
+    return [name for name in names if name.endswith((cache.PART, cache.LOCK))]

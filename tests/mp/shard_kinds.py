@@ -1,4 +1,4 @@
-"""Shards that the workers of a build read, for test_parallel_build.py: importable by name, as spawn and forkserver need it."""
+"""Importable shards for the workers of test_parallel_build.py."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ import recstore
 
 
 def cut(kind, n, parts):
-    """The records 0 to n - 1 of a kind in so many shards."""
+    """The records 0 to n - 1 of a kind, divided into `parts` shards."""
     ends = [n * i // parts for i in range(parts + 1)]
     return [kind(a, b) for a, b in zip(ends, ends[1:])]
 
@@ -26,7 +26,7 @@ class Point:
 
 
 class Plain:
-    """Not storable but for pickling."""
+    """Can only be stored as a pickle."""
 
     def __init__(self, n):
         self.n = n
@@ -49,7 +49,7 @@ recstore.register(Registered)
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key that only comparing finds."""
+    """A key without a canonical form, which must be compared."""
 
     n: int
 
@@ -70,11 +70,11 @@ class Rows:
 
 
 class Descriptors:
-    """What the descriptors of the process that reads it lead to."""
+    """The targets of the descriptors of the process that reads it."""
 
     def __iter__(self):
         for fd in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(FileNotFoundError):  # that of the listing
+            with contextlib.suppress(FileNotFoundError):  # the descriptor of listdir
                 yield os.readlink(f"/proc/self/fd/{fd}")
 
 
@@ -115,7 +115,7 @@ class Large(Rows):
 
 
 class LargePairs(Rows):
-    """Few values have arrays outside, and some keys have no canonical form."""
+    """Few values have external arrays, and some keys have no canonical form."""
 
     @staticmethod
     def one(i):
@@ -132,7 +132,7 @@ class Unpicklable:
 
 
 class OddPairs(Rows):
-    """Keys without a canonical form, of which some come again; one NaN object, and others."""
+    """Keys without a canonical form, some repeated; one repeated NaN object, and other NaNs."""
 
     def __iter__(self):
         nan = float("nan")
@@ -141,7 +141,7 @@ class OddPairs(Rows):
 
 
 class Failing(Rows):
-    """Raises, or yields what cannot be stored, in the place of the last record."""
+    """Fails at its last record, or yields one that cannot be stored."""
 
     def __init__(self, start, stop, how):
         super().__init__(start, stop)
@@ -170,14 +170,14 @@ class FailingPairs(Failing):
 
 
 class Odd(Exception):
-    """Can be pickled, and not made again."""
+    """Can be pickled, but not unpickled."""
 
     def __init__(self, one, two):
         super().__init__(one)
 
 
 class Local:
-    """Values of a class that only the worker has."""
+    """Values of a class that only exists in the worker."""
 
     def __iter__(self):
         made = dataclasses.make_dataclass("Made", ["x"])
@@ -186,7 +186,7 @@ class Local:
 
 
 def build(pipe, shards, workers):
-    """What a build says in a process of its own."""
+    """Sends the records of a build, or its error."""
     try:
         with recstore.RecordList(shards, workers=workers) as x:
             pipe.send(x.to_list())
@@ -196,7 +196,7 @@ def build(pipe, shards, workers):
 
 
 class Slow(Rows):
-    """Says in a file how far it is."""
+    """Records its progress in a file."""
 
     def __init__(self, start, stop, path, size):
         super().__init__(start, stop)
@@ -206,11 +206,11 @@ class Slow(Rows):
         with open(self.path, "w") as f:
             for i in range(self.start, self.stop):
                 print(i, file=f, flush=True)
-                yield random.Random(i).randbytes(self.size)  # which no compression makes smaller
+                yield random.Random(i).randbytes(self.size)  # incompressible
 
 
 class Waiting:
-    """Nothing comes of it until a file is there."""
+    """Yields nothing until a file exists."""
 
     def __init__(self, path, then=()):
         self.path, self.then = path, then

@@ -1,4 +1,4 @@
-"""Datasets that several processes share by name, and the programs of these processes: importable by name, without torch."""
+"""Importable datasets that several processes share by name, and the functions of these processes, without torch."""
 
 import collections
 import dataclasses
@@ -26,7 +26,7 @@ def groups():
 
 
 class Dataset:
-    """A dataset that notes each call of its constructor."""
+    """A dataset that logs each call of its constructor."""
 
     def __init__(self, log, scale=1, gate=None):
         note(log, f"made {os.getpid()}")
@@ -58,7 +58,7 @@ class Unpicklable(Dataset):
 
 
 class Holding(Dataset):
-    """Makes a store by itself."""
+    """Has its own store."""
 
     def __init__(self, log, scale=1):
         super().__init__(log, scale)
@@ -72,7 +72,7 @@ class Failing:
 
 
 class Late:
-    """Holds a list of which one record, no early one, cannot be stored."""
+    """Has a list with a late record that cannot be stored."""
 
     def __init__(self, log):
         note(log, "made")
@@ -86,7 +86,7 @@ def factory(kind, log, *arguments):
 
 
 def description(dataset):
-    """Values that tell whether the dataset is whole and shared."""
+    """Values that show whether the dataset is complete and shared."""
     kinds = [type(getattr(dataset, name)) for name in ("samples", "by_name", "groups", "objects")]
     return (
         kinds == [RecordView, RecordDict, RecordDict, RecordView],
@@ -110,7 +110,7 @@ def expected(scale=1):
 
 
 def rank(connection, kind, name, log, options, *arguments):
-    """One call, the dataset as its process sees it, and then holding on until told to end."""
+    """Shares a dataset, sends a description of it, and keeps it until the test ends it."""
     try:
         dataset = recstore.share_dataset(factory(kind, log, *arguments), LEAST, shared=name, **options)
         connection.send(description(dataset))

@@ -1,4 +1,4 @@
-"""What the processes of test_shared*.py run, importable by name and without pytest."""
+"""Importable functions for the processes of test_shared*.py, without pytest."""
 
 import functools
 import multiprocessing
@@ -24,9 +24,9 @@ def records(seed):
 
 
 class Build:
-    """Makes records, and writes a line for every time it is called. A fingerprint goes with it: it is no function.
+    """Makes records, and logs each call. It is not a function, so it needs a fingerprint.
 
-    With `gate`, a path, it goes on only when a file is there: until then a test may do what it wants to do meanwhile.
+    With `gate`, a path, it waits until that file exists.
     """
 
     def __init__(self, log, seed, pause=0.0, gate=None):
@@ -57,7 +57,7 @@ def notes(path):
 
 
 def rounds(name, log, n, barrier, results):
-    """Each round all call at once for one key; what is not equal is told."""
+    """In each round, all processes share the same key at once. Reports the number of wrong results."""
     wrong = 0
     for i in range(n):
         barrier.wait()
@@ -69,7 +69,7 @@ def rounds(name, log, n, barrier, results):
 
 
 def storm(names, log, faults, seed):
-    """Builds or attaches, reads and closes without end: until it is killed."""
+    """Builds or attaches, reads and closes until it is killed."""
     chance = random.Random(seed)
     while True:
         name, isolate = chance.choice(names), chance.random() < 0.1
@@ -81,13 +81,13 @@ def storm(names, log, faults, seed):
                 note(faults, "partial")
             x.close()
         except Exception as error:
-            # The child that was building was killed: its parent is told so.
+            # The building child was killed, which its parent reports.
             if "signal 9" not in str(error):
                 note(faults, f"{type(error).__name__}: {error}")
 
 
 def call(connection, name, log, options):
-    """One call, what it gave, and then holding on until told to end."""
+    """Shares a store, sends the result, and keeps the store until the test ends it."""
     options = dict(options)
     gate, waits = options.pop("gate", None), options.pop("waits", None)
     note_waiting(waits)
@@ -101,7 +101,7 @@ def call(connection, name, log, options):
 
 
 def note_waiting(path):
-    """From now on this process notes in the file `path`, if one is given, that it waits for another one's build."""
+    """Makes this process log its waits for other builds to the file `path`, if given."""
     waiting = sharing._Call.sleep
 
     def sleep(call, delay, lock):
@@ -122,8 +122,8 @@ def open_gate(gate):
 
 
 class Clock:
-    """Stands in for `time` in recstore.sharing: to sleep costs nothing and moves the clock. `at(seconds)` is called
-    after each sleep."""
+    """Replaces `time` in recstore.sharing: a sleep returns at once and moves the clock. Calls `at(seconds)` after each
+    sleep."""
 
     def __init__(self, at=lambda seconds: None):
         self.slept, self.at = [], at
@@ -154,7 +154,7 @@ def killed():
 
 
 def killed_with_a_child(note, filler=b"", fork=os.fork):
-    """Kills itself and leaves behind a child that has all its descriptors; `note` gets the child's number."""
+    """Kills itself and leaves a child with all its descriptors. Writes the child's pid to the file `note`."""
     pid = fork()
     if pid == 0:
         time.sleep(60)
@@ -172,7 +172,7 @@ def lock_is_free():
 
 
 def surroundings():
-    """What a build may depend on besides its arguments."""
+    """The state that a build may depend on besides its arguments."""
     return [os.getcwd(), os.environ["OF_THIS_TEST"], sys.argv, sys.path]
 
 
@@ -205,7 +205,7 @@ def read_all(connection, x):
 
 
 def as_another_user(connection, name, path):
-    """The same name as another user: a store of its own, and no way to the first one's."""
+    """Shares the same name as another user: gets a separate store, without access to the first user's."""
     from recstore.shm import handles, segment_list  # noqa: F401 - while this user can still read them
 
     os.setgid(12345)
@@ -213,35 +213,36 @@ def as_another_user(connection, name, path):
     with recstore.shared(name, lambda: [2], fingerprint="1", timeout=LIMIT_S) as x:
         try:
             named_segments.open_leased(path)
-            said = "opened"
+            outcome = "opened"
         except OSError as error:
-            said = type(error).__name__
+            outcome = type(error).__name__
         listed = [info.path for info in recstore.names.list()]
-        connection.send((os.geteuid(), x.to_list(), said, recstore.names.collect(), path not in listed))
+        connection.send((os.geteuid(), x.to_list(), outcome, recstore.names.collect(), path not in listed))
 
 
-# ---- What the tests themselves use ----
+# ---- Functions for the tests ----
 
 
 def left(name, dir=None):
-    """Every file that belongs to a name: segments, locks, temporary ones."""
-    return sorted(one for one in os.listdir(named_segments.folder(dir)) if one.startswith(named_segments.stem(name)))
+    """All files of a name: segments, locks and temporary files."""
+    stem = named_segments.stem(name)
+    return sorted(file for file in os.listdir(named_segments.folder(dir)) if file.startswith(stem))
 
 
 def collected(name, dir=None):
-    """How many files of a name a collection removes, at the least: a build of a test beside this one may be faster."""
+    """The number of a name's files that are gone after a collection. A concurrent test may also collect them."""
     before = len(left(name, dir))
     return before - len(left_after_collecting(name, dir))
 
 
 def left_after_collecting(name, dir=None):
-    """Every file of a name that a collection leaves."""
+    """All files of a name that remain after a collection."""
     recstore.names.collect()
     return left(name, dir)
 
 
 def start(target, *arguments):
-    """A forked process and our end of a pipe to it."""
+    """Forks a process. Returns it and our end of a pipe to it."""
     ours, theirs = FORK.Pipe()
     process = FORK.Process(target=target, args=(theirs, *arguments))
     process.start()

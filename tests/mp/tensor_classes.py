@@ -1,10 +1,10 @@
-"""Classes derived from torch.Tensor, and the processes that read such tensors."""
+"""Subclasses of torch.Tensor, and the processes that read such tensors."""
 
 import torch
 
 
 class Sub(torch.Tensor):
-    """As MONAI's MetaTensor: attributes beside the elements."""
+    """Has attributes, as MONAI's MetaTensor."""
 
 
 class Slotted(torch.Tensor):
@@ -12,7 +12,7 @@ class Slotted(torch.Tensor):
 
 
 class Refusing(torch.Tensor):
-    """Whose functions must not run."""
+    """Its functions must not run."""
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -20,7 +20,7 @@ class Refusing(torch.Tensor):
 
 
 class Wrapper(torch.Tensor):
-    """Has its elements in another tensor."""
+    """A wrapper whose elements are in another tensor."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -38,7 +38,7 @@ class Wrapper(torch.Tensor):
 
 
 def of(cls, n=3000, **state):
-    """A tensor of a class with attributes."""
+    """A tensor of a class, with attributes."""
     with torch._C.DisableTorchFunctionSubclass():
         out = torch.arange(float(n)).as_subclass(cls)
         for name, value in state.items():

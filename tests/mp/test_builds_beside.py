@@ -1,4 +1,4 @@
-"""Builds with workers beside what else the program does: other builds, children that it forks, signals that it ignores."""
+"""Builds with workers in programs with concurrent builds, forked children and ignored signals."""
 
 import multiprocessing
 import os
@@ -13,8 +13,8 @@ from recstore import RecordList
 from recstore.building import build_workers, parallel_build
 
 
-def test_builds_of_two_threads_at_once(forking):
-    """The workers of one do not hold the pipes of the other."""
+def test_concurrent_builds_of_two_threads(forking):
+    """The workers of one build do not keep the pipes of the other open."""
     out = []
 
     def build(k):
@@ -31,7 +31,7 @@ def test_builds_of_two_threads_at_once(forking):
 
 
 class Noted:
-    """A lock that says when somebody waits for it."""
+    """A lock that sets an event when a thread waits for it."""
 
     def __init__(self, waited):
         self.lock, self.waited = threading.Lock(), waited
@@ -45,12 +45,12 @@ class Noted:
         self.lock.release()
 
 
-def test_a_worker_has_no_pipe_of_a_build_beside_it(forking, monkeypatch):
-    """Also of a pipe that is made while another thread starts the worker: nobody would close that copy."""
+def test_a_worker_has_no_pipe_of_a_concurrent_build(forking, monkeypatch):
+    """Not even of a pipe created while another thread starts the worker: nobody would close that copy."""
     context, made, went_on, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
 
     class Waiting:
-        """Returns the first pipe once the other thread has built, or waits for this one."""
+        """Returns the first pipe when the other thread has built or is waiting for this one."""
 
         Process = context.Process
 
@@ -77,8 +77,8 @@ def test_a_worker_has_no_pipe_of_a_build_beside_it(forking, monkeypatch):
     assert len(pipes) == 3 and pipes[-1] == []
 
 
-def test_a_child_that_was_forked_beside_a_build_builds(forking):
-    """A thread that the child lacks held the lock of builds."""
+def test_a_child_forked_during_a_build_can_build(forking):
+    """A thread that does not exist in the child held the lock of builds."""
     held, leave = threading.Event(), threading.Event()
 
     def hold():
@@ -102,8 +102,8 @@ def test_a_child_that_was_forked_beside_a_build_builds(forking):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
 
 
-def test_a_program_that_ignores_the_end_of_children(python):
-    """The kernel then keeps no status of them."""
+def test_a_program_that_ignores_sigchld(python):
+    """The kernel then discards exit statuses."""
     code = """
 import signal
 from mp import shard_kinds as kinds

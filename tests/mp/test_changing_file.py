@@ -1,5 +1,4 @@
-"""A file that another process writes to while it is read gives other values or CorruptError, never a str object that contradicts
-itself."""
+"""Reading a file while another process writes to it gives other values or CorruptError, never an inconsistent str."""
 
 import multiprocessing
 import sys
@@ -18,8 +17,8 @@ def units(text, width):
     return text.encode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width])
 
 
-# The string, the bytes of a unit, which byte of its last unit changes, and the values that it takes in turn. The strings are as long
-# as the steps in which strings are copied tell apart.
+# The string, the bytes of a unit, the byte of its last unit that changes, and its values. The lengths cover all steps in
+# which strings are copied.
 CASES = [pytest.param("b" * n + "a", 1, 0, (0x61, 0xE9), id=f"latin1-{n + 1}") for n in (1, 2, 4, 6, 11, 19, 31, 39, 99, 999)] + [
     pytest.param("b" * 3 + "\u4e61", 2, 1, (0x4E, 0x00), id="ucs2-4"),
     pytest.param("b" * 50 + "\u4e61", 2, 1, (0x4E, 0x00), id="ucs2-51"),
@@ -29,13 +28,13 @@ CASES = [pytest.param("b" * n + "a", 1, 0, (0x61, 0xE9), id=f"latin1-{n + 1}") f
 ]  # fmt: skip
 
 
-def contradicts_itself(text):
-    """A str's size tells how wide it takes its widest character to be; one made of the same characters anew takes them as they are."""
+def is_inconsistent(text):
+    """Whether a str differs in size or kind from a new str of the same characters."""
     try:
-        anew = "".join([chr(ord(c)) for c in text])
+        copy = "".join([chr(ord(c)) for c in text])
     except ValueError:
         return True
-    return text.isascii() != anew.isascii() or sys.getsizeof(text) != sys.getsizeof(anew) or text != anew
+    return text.isascii() != copy.isascii() or sys.getsizeof(text) != sys.getsizeof(copy) or text != copy
 
 
 @pytest.mark.parametrize(("text", "width", "which", "values"), CASES)
@@ -58,7 +57,7 @@ def test_str_of_a_file_that_changes(text, width, which, values, tmp_path):
                     read = x[0]
                 except recstore.errors.CorruptError:
                     continue
-                if contradicts_itself(read):
+                if is_inconsistent(read):
                     wrong.append((sys.getsizeof(read), read.isascii()))
     finally:
         stop.set()

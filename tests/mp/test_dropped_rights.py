@@ -1,5 +1,5 @@
-"""A program that can import nothing more after `import recstore`: it gave up its rights, changed its root, removed its
-home or its folder, or cleared its path. It builds, reads and shares plain records."""
+"""A program that cannot import anything after `import recstore`, because it dropped its privileges, changed its root,
+removed its folder or cleared its path, can still build, read and share plain records."""
 
 import os
 import shutil
@@ -36,13 +36,13 @@ WORK = {
 
 @pytest.mark.parametrize("work", WORK)
 def test_without_imports(python, name, work):
-    """Beside a segment, of which a build removes what killed processes left."""
+    """With another segment in the folder, because a build collects the files of killed processes."""
     with recstore.RecordList([1], name=f"{name} other"):
         code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, shared\nname, part = sys.argv[1], 5\n"
         assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
 
 
-def test_other_values_after_one_store_of_them(python, name):
+def test_other_values_after_a_store_with_such_values(python, name):
     code = """
 import datetime, sys
 import numpy as np
@@ -52,22 +52,22 @@ RecordList([value])[0]
 name, part = sys.argv[1], 5
 """
     work = "with RecordList([value] * 5) as x, shared(name, lambda: [value], fingerprint='1') as y: print(x[4], y[0])"
-    said = "{'day': datetime.date(2020, 1, 2), 'set': {1}, 'array': array([0, 1, 2]), 'complex': 1j}"
-    assert python(code + BLOCKED + work, name) == f"{said} {said}\n"
+    record = "{'day': datetime.date(2020, 1, 2), 'set': {1}, 'array': array([0, 1, 2]), 'complex': 1j}"
+    assert python(code + BLOCKED + work, name) == f"{record} {record}\n"
 
 
-def test_after_the_package_is_gone(tmp_path, name):
-    """As when it is upgraded while a program runs, in a folder that is removed as well."""
+def test_after_the_package_was_removed(tmp_path, name):
+    """As in an upgrade while a program runs, in a folder that is also removed."""
     home = tmp_path / "home"
     source = os.path.dirname(recstore.__file__)
     shutil.copytree(source, home / "recstore", dirs_exist_ok=True)
-    # What is built lies elsewhere in an editable installation.
+    # An editable installation has the built files elsewhere.
     shutil.copy(native.__file__, home / "recstore/_core")
     shutil.copy(_version.__file__, home / "recstore")
     code = f"""
 import os, sys
 sys.path.insert(0, {str(home)!r})
-sys.meta_path[:] = [one for one in sys.meta_path if isinstance(one, type)]  # without that of an editable installation
+sys.meta_path[:] = [finder for finder in sys.meta_path if isinstance(finder, type)]  # not of an editable installation
 import recstore
 from recstore import RecordList, RecordDict, shared
 import shutil
@@ -81,8 +81,8 @@ with RecordList([{{"a": 1}}]) as x, RecordDict({{"a": 1}}) as d, shared({name!r}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_as_another_user_whose_home_is_closed(python, name):
-    """The stores of root are not of this user, and the packages below root's home are out of reach."""
+def test_after_becoming_another_user(python, name):
+    """Root's stores belong to another user, and the packages below root's home are inaccessible."""
     code = """
 import os, sys
 from recstore import RecordList, shared

@@ -1,7 +1,7 @@
-"""The training programs of docs/examples/, each before and after recstore: they run, they learn, and both see equal batches.
+"""The training programs of docs/examples/, before and after recstore: they run, they learn, and both see equal batches.
 
-They run here with fewer records than a user's run has. docs/training.md shows what differs between the two of a pair;
-tests/rules/test_documents.py compares it with the files.
+They run with few records. docs/training.md shows the differences between the programs, and
+tests/rules/test_documents.py compares them with the files.
 """
 
 import importlib
@@ -18,9 +18,9 @@ from torch.utils import data  # noqa: E402
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples"
 if not EXAMPLES.is_dir():
-    pytest.skip("the programs are not here", allow_module_level=True)
+    pytest.skip("docs/examples is missing", allow_module_level=True)
 
-# The options of a short run, and of one whose workers are spawned.
+# The options of a short run, and of a run with spawned workers.
 FEW = {
     "detection_before": "--images 300 --epochs 3 --workers 2 --start-method fork",
     "detection": "--images 300 --epochs 3",
@@ -33,7 +33,7 @@ SPAWNED = {
     "tokens": "--rows 30 --epochs 2 --workers 1 --start-method spawn",
     "speech": "--utterances 64 --epochs 3 --workers 1 --start-method spawn",
 }
-# A DataLoader ends workers that take long to exit, and multiprocessing's tracker then warns of their semaphores.
+# A DataLoader kills workers that take long to exit. The resource tracker then warns about their semaphores.
 TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"
 WARNINGS = ["-W", "error", "-W", "ignore::DeprecationWarning", "-W", TRACKER]
 RUNS = [(program, options) for runs in (FEW, SPAWNED) for program, options in runs.items()]
@@ -48,9 +48,9 @@ def program(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_every_program_is_run():
-    of_the_monitor = {"growing", "growing_picture"}  # tests/mp/test_growing.py
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*FEW, *of_the_monitor}
+def test_every_program_has_a_test():
+    monitor_programs = {"growing", "growing_picture"}  # tests/mp/test_growing.py
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*FEW, *monitor_programs}
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_it_runs_and_learns(name, options, tmp_path):
 
 
 def equal(a, b):
-    """Whether two batches are equal, dtypes and shapes too."""
+    """Whether two batches are equal, including dtypes and shapes."""
     if isinstance(a, torch.Tensor):
         return a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):
@@ -79,7 +79,7 @@ def equal(a, b):
 
 
 def batch_of(loader, indices):
-    """The batch of these indices as a DataLoader of PyTorch makes it."""
+    """The batch that a PyTorch DataLoader makes of these indices."""
     return loader.collate_fn([loader.dataset[index] for index in indices])
 
 
@@ -112,7 +112,7 @@ def test_speech_sees_equal_batches(program, tmp_path):
 
 
 def test_detection_with_workers(program):
-    """The page says that the same Fields serve a DataLoader."""
+    """The same Fields work with a DataLoader, as documented."""
     fields = program("detection").make_loader(32).dataset
     batches = data.DataLoader(
         fields, sampler=data.BatchSampler(range(32), 8, False), batch_size=None, num_workers=2,
@@ -132,12 +132,12 @@ def test_tokens_with_workers(program):
     assert sum(len(batch["input_ids"]) for batch in batches) == 32
 
 
-# ---- Going on from a checkpoint ----
+# ---- Checkpoints ----
 
 
 @pytest.mark.parametrize(("name", "workers"), [("speech_before", 2), ("speech", 0), ("speech", 2)])
-def test_speech_goes_on_where_it_stopped(name, workers, program, tmp_path, capsys):
-    """The model of an interrupted run is that of a run without a break, number by number: it saw the same batches."""
+def test_speech_resumes_from_a_checkpoint(name, workers, program, tmp_path, capsys):
+    """An interrupted run gives exactly the same model as a run without a break, so it saw the same batches."""
     speech = program(name)
     records = speech.make_utterances(str(tmp_path), 80)
     utterances = dict(records) if name == "speech_before" else speech.RecordDict(records)

@@ -1,4 +1,4 @@
-"""The directory backing: its files' lives. `nox -s files` runs the other tests over it."""
+"""The directory backing: the life of its files. `nox -s files` runs the other tests with this backing."""
 
 import gc
 import os
@@ -27,7 +27,7 @@ def names(folder):
     return sorted(os.listdir(folder))
 
 
-def test_file_is_private_and_read_only_and_gone_at_close(folder):
+def test_the_file_is_private_and_read_only_and_removed_at_close(folder):
     x = build(10)
     assert x.segment.backing == "directory"
     (name,) = names(folder)
@@ -37,25 +37,25 @@ def test_file_is_private_and_read_only_and_gone_at_close(folder):
     assert names(folder) == []
 
 
-def test_failed_build_leaves_no_file(folder):
+def test_a_failed_build_leaves_no_file(folder):
     pytest.raises(recstore.errors.EncodeError, lambda: recstore.RecordList([1, object()]))
     assert names(folder) == []
 
 
 @pytest.mark.parametrize("first", ["", "import multiprocessing.util;"])
-def test_file_is_gone_at_exit(folder, python, first):
+def test_the_file_is_removed_at_exit(folder, python, first):
     out = python(f"{first}from mp.workers import build; x = build(10); print(x.segment.path)")
     assert out.strip().startswith(str(folder))
     assert names(folder) == []
 
 
-def test_file_of_a_worker_is_gone_when_it_exits(folder, context):
+def test_the_file_of_a_worker_is_removed_when_it_exits(folder, context):
     x, path = run_worker(context, workers.build_and_exit, 10, str(folder))
     assert names(folder) == [] and not os.path.exists(path)
     assert len(x) == 10
 
 
-def test_child_that_starts_while_its_parent_ends(folder, python):
+def test_a_child_starts_while_its_parent_ends(folder, python):
     code = """
 import multiprocessing, sys
 from mp import workers
@@ -68,7 +68,7 @@ p.start()
         assert "10 records" in python(code, method) and names(folder) == []
 
 
-def test_reader_survives_its_owner_and_keeps_the_orphan(folder, python):
+def test_a_reader_survives_a_killed_owner_and_keeps_the_file(folder, python):
     owner = python(
         "import pickle; from mp.workers import build; x = build(10); print(pickle.dumps(x).hex(), flush=True); input()",
         wait=False,
@@ -87,7 +87,7 @@ def test_reader_survives_its_owner_and_keeps_the_orphan(folder, python):
     assert names(folder) == []
 
 
-def test_reader_survives_an_owner_that_exits(folder, python):
+def test_a_reader_survives_an_owner_that_exits(folder, python):
     owner = python(
         "import pickle; from mp.workers import build; x = build(10); print(pickle.dumps(x).hex(), flush=True); input()",
         wait=False,
@@ -101,7 +101,7 @@ def test_reader_survives_an_owner_that_exits(folder, python):
 
 
 def test_a_lease_protects_even_if_the_owner_looks_dead(folder, monkeypatch):
-    # Another PID namespace over the same folder: the owner's number means nothing to the collector.
+    # In another PID namespace, the owner's pid means nothing to the collector.
     x = build(10)
     with monkeypatch.context() as patch:
         patch.setattr(handles, "start_time", lambda pid: None)
@@ -125,7 +125,7 @@ def test_foreign_files_are_left_alone(folder):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o707, 0o777])
-def test_folder_that_others_can_enter_is_refused(folder, mode):
+def test_a_folder_that_others_can_enter_is_refused(folder, mode):
     folder.mkdir()
     folder.chmod(mode)
     (folder / "999999999-5-x.rec").write_text("mine")
@@ -133,7 +133,7 @@ def test_folder_that_others_can_enter_is_refused(folder, mode):
     assert names(folder) == ["999999999-5-x.rec"]
 
 
-def test_folder_that_is_a_link_or_a_file_is_refused(folder, tmp_path):
+def test_a_link_or_a_file_is_refused_as_folder(folder, tmp_path):
     (tmp_path / "real").mkdir(mode=0o700)
     folder.symlink_to(tmp_path / "real")
     pytest.raises(PermissionError, lambda: build(3))
@@ -142,7 +142,7 @@ def test_folder_that_is_a_link_or_a_file_is_refused(folder, tmp_path):
     pytest.raises(PermissionError, lambda: build(3))
 
 
-def test_relative_folder_is_found_after_a_chdir(folder, monkeypatch, tmp_path):
+def test_a_relative_folder_is_found_after_a_chdir(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RECSTORE_DIR", "stores")
     x = build(3)
@@ -151,7 +151,7 @@ def test_relative_folder_is_found_after_a_chdir(folder, monkeypatch, tmp_path):
     assert names(folder) == []
 
 
-def test_handle_of_a_replaced_file_is_detached(folder):
+def test_the_handle_of_a_replaced_file_is_detached(folder):
     x = build(10)
     text, path = pickle.dumps(x), x.segment.path
     x.close()
@@ -162,7 +162,7 @@ def test_handle_of_a_replaced_file_is_detached(folder):
     os.unlink(path)
 
 
-def test_file_is_gone_with_a_cycle_of_iterator_and_view(folder):
+def test_the_file_is_removed_with_a_cycle_of_iterator_and_view(folder):
     class Holder:
         pass
 

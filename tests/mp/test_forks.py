@@ -1,4 +1,4 @@
-"""Starts of children of its own: no signal is lost in them. Forks of any kind: no half a module in the child."""
+"""Starts of child processes lose no signals. Any fork leaves no half-imported module in the child."""
 
 import os
 import textwrap
@@ -6,8 +6,8 @@ import textwrap
 import pytest
 import waiting
 
-# A library whose hook has a lock, as that of logging, and a signal that comes while it is held. What a handler raises
-# there, CPython prints and forgets.
+# A signal arrives while a library's fork hook holds a lock, as the hook of logging does. There, CPython only prints the
+# exceptions of handlers.
 HOOKED = """if True:
     import multiprocessing, os, signal, sys, threading, time
     from mp import shard_kinds as kinds
@@ -30,7 +30,7 @@ HOOKED = """if True:
         else:
             come()
         for _ in range(1000):
-            pass  # here the handler would run, and the lock stay
+            pass  # if the handler ran here, the lock would remain locked
         lock.release()
     os.register_at_fork(before=before)
     try:
@@ -49,12 +49,12 @@ BUILDS = {
 @pytest.mark.parametrize(
     "number, raised, by", [("SIGINT", "KeyboardInterrupt", "main"), ("SIGALRM", "Alarm", "thread")]
 )
-def test_a_signal_while_a_worker_is_forked_is_raised_after_it(python, build, number, raised, by):
+def test_a_signal_during_the_fork_of_a_worker_is_raised_afterwards(python, build, number, raised, by):
     assert python(HOOKED.format(build=BUILDS[build]), number, by) == f"{raised} False []\n"
 
 
-def test_a_thread_leaves_the_handlers_alone(python):
-    """The main thread alone runs handlers, and may change them."""
+def test_a_thread_does_not_change_the_handlers(python):
+    """Only the main thread runs handlers and may change them."""
     code = """
 import signal, threading
 from recstore._core import forks
@@ -73,7 +73,7 @@ print(wrong, forks._holding)
     assert python(code) == "[False, False, False, False] []\n"
 
 
-def test_several_signals_are_handled_in_their_order(python):
+def test_several_signals_are_handled_in_order(python):
     code = """
 import os, signal
 from recstore._core import forks
@@ -99,7 +99,7 @@ print(all(signal.getsignal(number) is handler for number in (signal.SIGUSR1, sig
 
 
 def test_a_child_has_the_handlers_of_its_parent(python):
-    """Also one that another thread forks, which is the main thread of the child."""
+    """Also if another thread forks it, which becomes the main thread of the child."""
     code = """
 import os, signal, sys, threading
 from recstore._core import forks
@@ -161,8 +161,8 @@ WORK = {
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work):
-    """The child calls the same function, and would wait for that thread."""
+def test_a_fork_during_a_late_import_of_another_thread(python, tmp_path, work):
+    """The child calls the same function, and must not wait for that thread."""
     import numpy as np
 
     import recstore
@@ -179,7 +179,7 @@ def test_a_fork_while_another_thread_is_in_a_late_import(python, tmp_path, work)
     "recstore.containers.records"
 ])  # fmt: skip
 def test_a_fork_while_the_main_thread_imports_recstore(python, module):
-    """At the moment at which Python looks for the module. The child imports recstore too."""
+    """The fork happens while Python looks for the module. The child imports recstore too."""
     code = """if True:
         import os, signal, sys, threading, time
         found = threading.Event()
@@ -187,7 +187,7 @@ def test_a_fork_while_the_main_thread_imports_recstore(python, module):
             def find_spec(self, name, path, target=None):
                 if name == sys.argv[1] and not found.is_set():
                     found.set()
-                    time.sleep(0.2)  # for the other thread to come to its fork
+                    time.sleep(0.2)  # until the other thread forks
         sys.meta_path.insert(0, Finder())
         def fork():
             found.wait()
@@ -205,8 +205,8 @@ def test_a_fork_while_the_main_thread_imports_recstore(python, module):
     assert python(code, module) == "3\n"
 
 
-def test_a_fork_waits_for_imports_of_recstore_alone(tmp_path):
-    """A program that is itself a module forks while it is imported; so does a thread beside an import of another kind."""
+def test_a_fork_only_waits_for_imports_of_recstore(tmp_path):
+    """A module forks while it is imported, and while another thread imports another module."""
     (tmp_path / "program.py").write_text(
         textwrap.dedent("""
         import os, threading, time
@@ -236,8 +236,8 @@ def test_a_fork_waits_for_imports_of_recstore_alone(tmp_path):
     assert (done.stdout, done.stderr) == ("1 False\n" * 3, "")
 
 
-def test_the_wait_for_an_import_has_an_end(python):
-    """The forking thread may hold what the import waits for: here a lock that a hook of another library takes."""
+def test_the_wait_for_an_import_is_limited(python):
+    """The import may wait for the forking thread, here for a lock taken by another library's hook."""
     code = """if True:
         import importlib.machinery, os, sys, threading
         import recstore
@@ -276,8 +276,8 @@ def test_the_wait_for_an_import_has_an_end(python):
 
 @pytest.mark.parametrize("backing", ["shared", "dir", "index array"])
 @pytest.mark.parametrize("where", ["builtins", "sys"])
-def test_a_child_that_ends_says_nothing(python, tmp_path, name, where, backing):
-    """Its interpreter drops the modules before the store that its parent owns."""
+def test_an_ending_child_prints_nothing(python, tmp_path, name, where, backing):
+    """Its interpreter drops the modules before the store that the parent owns."""
     code = f"""
 import os, pickle, sys
 import {where}

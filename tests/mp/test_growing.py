@@ -1,4 +1,4 @@
-"""The program of the picture in docs/post-mortem.md, with few records: both runs under the monitor, and the picture."""
+"""The program for the picture in docs/post-mortem.md with few records: both runs under the monitor, and the picture."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import waiting
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples"
 
 if not EXAMPLES.is_dir():
-    pytest.skip("the examples are not here", allow_module_level=True)
+    pytest.skip("docs/examples is missing", allow_module_level=True)
 pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.slow,

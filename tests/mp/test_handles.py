@@ -1,4 +1,4 @@
-"""Handles: their size, what a forged or stale one leads to, pins, RECSTORE_PICKLE."""
+"""Handles: their size, forged and stale handles, pins, RECSTORE_PICKLE."""
 
 import gc
 import os
@@ -25,7 +25,7 @@ def allowed(monkeypatch):
 
 
 def forge(x, tail=b"", **changes):
-    """The bytes of x's handle with some fields changed; `tail` comes after them."""
+    """The bytes of x's handle with some fields changed, followed by `tail`."""
     function, (handle, *_) = x.__reduce__()
     assert function is handles.attach
     fields = handle_bytes.Handle.unpack(handle)
@@ -42,7 +42,7 @@ def forge(x, tail=b"", **changes):
 
 @pytest.fixture
 def forgotten(monkeypatch):
-    """attach as another process would run it: nothing is known to be mapped here."""
+    """handles.attach as in another process, which has no known mappings."""
 
     def attach(handle):
         monkeypatch.setattr(registry, "_attached", {})
@@ -97,15 +97,16 @@ def test_unaltered_handle_attaches(forgotten):
     ({"pid": 2**22 + 1}, "has ended"), ({"fd": 10**6}, "no longer"), ({"fd": 2**62}, "no longer"),
     ({"inode": 1}, "no longer"), ({"device": 987654321}, "no longer"), ({"id": b"y" * 16}, "no longer")
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")  # fmt: skip
-def test_handle_of_another_place_is_detached(anonymous_only, forgotten, changes, reason):
+def test_a_handle_from_elsewhere_is_detached(anonymous_only, forgotten, changes, reason):
     x = build(20)
     before = segment_fds()
     check_detached(forgotten(forge(x, **changes)), reason)
     assert segment_fds() == before
 
 
-def test_descriptor_that_became_another_file(anonymous_only, forgotten, tmp_path):
-    """A reused number: another store's, a file's, a directory's, a FIFO's without a writer, a device's. None blocks, none is read."""
+def test_a_reused_descriptor(anonymous_only, forgotten, tmp_path):
+    """The descriptor now leads to another store, a file, a directory, a FIFO without a writer, or a device. None of these
+    blocks or is read."""
     x, other = build(20), build(20)
     (tmp_path / "file").write_bytes(b"x" * 10000)
     os.mkfifo(tmp_path / "fifo")
@@ -129,7 +130,7 @@ def test_descriptor_that_became_another_file(anonymous_only, forgotten, tmp_path
             os.close(fd)
 
 
-def test_broken_handles_are_refused():
+def test_invalid_handles_are_refused():
     x = build(20)
     good = forge(x)
     for cut in range(len(good)):
@@ -141,8 +142,7 @@ def test_broken_handles_are_refused():
         pytest.raises(recstore.errors.CorruptError, lambda: handles.attach(bad))
 
 
-def test_holder_that_exited(python):
-    # os._exit: the holder leaves no time for anything, like a crash.
+def test_a_killed_holder(python):
     text = python(
         "import os, pickle; from mp.workers import build\n"
         "print(pickle.dumps(build(20)).hex(), flush=True); os.kill(os.getpid(), 9)",
@@ -152,7 +152,7 @@ def test_holder_that_exited(python):
     check_detached(pickle.loads(bytes.fromhex(text)), "has ended")
 
 
-def test_holder_that_is_a_zombie(python):
+def test_a_holder_that_is_a_zombie(python):
     holder = python(
         "import pickle; from mp.workers import build\nprint(pickle.dumps(build(20)).hex(), flush=True); input()",
         wait=False,
@@ -164,7 +164,7 @@ def test_holder_that_is_a_zombie(python):
     check_detached(pickle.loads(text), "has ended")
 
 
-def test_holder_that_closed():
+def test_a_holder_that_closed_the_store():
     x = build(20)
     text = pickle.dumps(x)
     x.close()
@@ -175,8 +175,8 @@ def test_holder_that_closed():
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time by the clock of pins, in a list. The callback after a collection has the clock from its beginning, and
-    the true one may be earlier: it counts from the start of the machine."""
+    """The time of the clock of pins, in a list. The callback after collections keeps its clock from the beginning, so it
+    is replaced too."""
     now = [1000.0]
     monkeypatch.setattr(pins, "monotonic", lambda: now[0])
     callback = native.SweepAfterCollection(pins._pins, lambda: now[0], pins.sweep_pins)
@@ -185,7 +185,7 @@ def now(monkeypatch):
     gc.callbacks.remove(callback)
 
 
-def test_pin_outlives_a_temporary_and_ends(now):
+def test_a_pin_outlives_a_temporary_and_ends(now):
     before = segment_fds()
     text = pickle.dumps(build(20)[3:6])
     gc.collect()
@@ -199,15 +199,15 @@ def test_pin_outlives_a_temporary_and_ends(now):
     assert "detached" in repr(pickle.loads(text))
 
 
-def test_pins_that_end_in_a_collection_hide_no_other_callback(monkeypatch):
-    """CPython walks gc.callbacks while it calls: a callback that leaves the list there makes it skip the next one."""
-    heard = []
+def test_pins_that_end_in_a_collection_do_not_hide_other_callbacks(monkeypatch):
+    """CPython iterates over gc.callbacks: if a callback removes itself, the next one is skipped."""
+    phases = []
 
     def other(phase, info):
-        heard.append(phase)
+        phases.append(phase)
 
     if pins._after_collection in gc.callbacks:
-        gc.callbacks.remove(pins._after_collection)  # so that it stands before the other one
+        gc.callbacks.remove(pins._after_collection)  # so that it comes before `other`
     gc.disable()
     try:
         monkeypatch.setattr(pins, "PIN_SECONDS", 0.0)
@@ -219,18 +219,10 @@ def test_pins_that_end_in_a_collection_hide_no_other_callback(monkeypatch):
         gc.collect()
     finally:
         gc.callbacks.remove(other)
-    assert not pins._pins and heard == ["start", "stop"]
+    assert not pins._pins and phases == ["start", "stop"]
 
 
-def test_pin_lasts_as_long_as_said(monkeypatch):
-    monkeypatch.setattr(pins, "PIN_SECONDS", 0.0)
-    before = segment_fds()
-    pickle.dumps(build(20))
-    gc.collect()
-    assert segment_fds() == before
-
-
-def test_building_sweeps_pins_too(monkeypatch):
+def test_building_sweeps_pins(monkeypatch):
     monkeypatch.setattr(pins, "PIN_SECONDS", 0.0)
     gc.disable()
     try:
@@ -251,8 +243,8 @@ def test_close_ends_a_pin():
     assert segment_fds() == before
 
 
-def test_a_sweep_looks_at_the_first_pin_that_has_not_ended_only(monkeypatch):
-    """The fault: each pickle looked at every pin, 3 ms with 5,000 pins."""
+def test_a_sweep_stops_at_the_first_pin_that_has_not_ended(monkeypatch):
+    """Looking at every pin took 3 ms in each pickle with 5,000 pins."""
     looks = []
 
     class Resource:
@@ -269,7 +261,7 @@ def test_a_sweep_looks_at_the_first_pin_that_has_not_ended_only(monkeypatch):
         for resource in resources:
             pins.pin(resource)
             now[0] += 0.1
-        pins.pin(resources[0])  # from now on, so it ends last
+        pins.pin(resources[0])  # again, so it ends last
         looks.clear()
         pins.sweep_pins()
         assert looks == [resources[1]]
@@ -293,14 +285,14 @@ def test_pinned_blobs_are_counted():
     pickle.dumps(view)
     pickle.dumps(view)
     pickle.dumps(x[2:4])
-    assert pins.pinned_blobs() == sum(type(one).__name__ == "Blob" for one, _ in pins._pins.values()) == 1
+    assert pins.pinned_blobs() == sum(type(resource).__name__ == "Blob" for resource, _ in pins._pins.values()) == 1
     x.close()
     pins.clear()
     assert pins.pinned_blobs() == 0
 
 
 @pytest.mark.parametrize("mode", ["error", "warn"])
-def test_multiprocessing_is_no_plain_pickle(monkeypatch, mode):
+def test_multiprocessing_is_not_a_plain_pickle(monkeypatch, mode):
     import multiprocessing
 
     monkeypatch.setenv("RECSTORE_PICKLE", mode)
@@ -317,7 +309,7 @@ def test_multiprocessing_is_no_plain_pickle(monkeypatch, mode):
         queue.close()
 
 
-def test_a_pickler_without_a_frame_above(monkeypatch):
+def test_a_pickler_without_a_calling_frame(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
     caught = []
     monkeypatch.setattr(threading, "excepthook", lambda hook: caught.append(hook.exc_type))
@@ -328,8 +320,8 @@ def test_a_pickler_without_a_frame_above(monkeypatch):
     assert caught == [recstore.Error]
 
 
-def test_a_collection_within_the_sweep_of_pins():
-    """Sweeping allocates, which may start a collection, which sweeps too."""
+def test_a_collection_during_the_sweep_of_pins():
+    """Sweeping allocates memory, which may start a collection, which sweeps too."""
     stores = [RecordList([i]) for i in range(50)]
     threshold = gc.get_threshold()
     try:
@@ -337,9 +329,9 @@ def test_a_collection_within_the_sweep_of_pins():
             for store in stores:
                 pickle.dumps(store)
             for key in list(pins._pins):
-                pins._pins[key] = pins._pins[key][0], 0.0  # their time is over
+                pins._pins[key] = pins._pins[key][0], 0.0  # expired
             gc.callbacks.remove(pins._after_collection)
-            gc.collect()  # nothing is counted from here on, and no tuples lie ready
+            gc.collect()  # resets the counters and frees cached tuples
             gc.callbacks.append(pins._after_collection)
             gc.set_threshold(most)
             pins.sweep_pins()
@@ -351,7 +343,7 @@ def test_a_collection_within_the_sweep_of_pins():
             store.close()
 
 
-def test_a_handle_read_while_another_thread_closes_gives_a_detached_store():
+def test_reading_a_handle_while_another_thread_closes_the_store():
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -1,5 +1,5 @@
-"""The warning about a pickled handle: it stays silent where a library sends the pickle to another process or hashes it,
-and comes where the pickle is a file to keep."""
+"""The warning about a pickled handle: not for libraries that send the pickle to another process, but for pickles that are
+kept in files."""
 
 import concurrent.futures
 import io
@@ -12,7 +12,7 @@ import pytest
 import recstore
 from recstore import RecordList
 
-# Raises for a plain pickle, in the workers too.
+# Plain pickles raise, also in the workers.
 ERROR = {"RECSTORE_PICKLE": "error"}
 
 
@@ -28,7 +28,7 @@ def x():
 
 
 class Holder:
-    """An object of a user's class, whose `__reduce__` pickles its parts by itself."""
+    """An object of a user's class whose `__reduce__` pickles its parts itself."""
 
     def __init__(self, store):
         self.store = store
@@ -42,7 +42,7 @@ def double(store):
 
 
 def is_refused(store):
-    """Whether a plain pickle is an error here."""
+    """Whether a plain pickle raises in this process."""
     try:
         pickle.dumps(store)
     except recstore.Error:
@@ -102,7 +102,7 @@ def test_cloudpickle(x):
 
 
 def test_ray(x):
-    """A stand-in for the two modules of Ray, which is too large for this test, with its names and calls."""
+    """A fake of Ray's serialization with the names and calls of its two modules, because Ray is too large for this test."""
     cloudpickle = pytest.importorskip("cloudpickle", reason="needs cloudpickle, which joblib brings")
     serialization = types.ModuleType("ray._private.serialization")
     serialization.cloudpickle = cloudpickle.cloudpickle
@@ -124,7 +124,7 @@ def test_files_are_not_transports(x, tmp_path):
     with open(tmp_path / "x.pickle", "wb") as file, pytest.raises(recstore.Error, match="writes a handle"):
         pickle.dump({"x": x}, file)
     with pytest.raises(recstore.Error, match="writes a handle"):
-        pickle._Pickler(io.BytesIO()).dump(x)  # the one written in Python
+        pickle._Pickler(io.BytesIO()).dump(x)  # the pickler written in Python
     joblib = pytest.importorskip("joblib", reason="needs joblib, which scikit-learn brings")
     pytest.raises(recstore.Error, lambda: joblib.dump(x, tmp_path / "x.joblib")).match("writes a handle")
     torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")

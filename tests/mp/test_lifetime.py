@@ -1,4 +1,4 @@
-"""What is left, and when: killed processes, sealed memory, descriptors, zombies."""
+"""Sealed memory, killed processes, descriptors and zombies."""
 
 import os
 import pickle
@@ -23,12 +23,12 @@ def test_nobody_can_write(anonymous_only, context):
     assert x.to_list() == [record(i) for i in range(100)]
 
 
-def test_what_is_opened_through_proc_is_read_only(anonymous_only, spawning, monkeypatch):
+def test_memory_opened_through_proc_is_read_only(anonymous_only, spawning, monkeypatch):
     monkeypatch.setattr(handles, "MAX_PASSED_FDS", 0)
     assert run_worker(spawning, workers.send_write_attempts, build(100)) == []
 
 
-def test_memory_is_gone_with_the_last_killed_process(anonymous_only, python):
+def test_memory_is_freed_with_the_last_killed_process(anonymous_only, python):
     holder = python(
         "import pickle; from mp.workers import build; x = build(1000)\n"
         "print(pickle.dumps(x).hex(), flush=True); input()",
@@ -48,14 +48,14 @@ def test_memory_is_gone_with_the_last_killed_process(anonymous_only, python):
     holder.wait()
     reader.stdin.write("\n")
     reader.stdin.flush()
-    assert reader.stdout.readline().strip() == "999"  # the last one keeps it
+    assert reader.stdout.readline().strip() == "999"  # the reader keeps it
     reader.send_signal(signal.SIGKILL)
     reader.wait()
     assert workers.holders(identity) == []
     assert "detached" in repr(pickle.loads(bytes.fromhex(text)))
 
 
-def test_descriptors_do_not_pile_up(python):
+def test_descriptors_are_closed(python):
     code = """
 import gc, os, pickle
 from mp.workers import build
@@ -82,7 +82,7 @@ print(before, count())
     assert before == after
 
 
-def test_iterable_that_raises_leaves_nothing():
+def test_an_iterable_that_raises_leaves_nothing():
     def broken():
         yield from range(10000)
         raise KeyError("mine")

@@ -1,5 +1,5 @@
-"""The rows of docs/lifetimes.md, one test each: what stays of a store after everything that can happen to who holds or
-builds it. The page is read too: its rows are those that are tested, and what a cell has in bold is what came of it."""
+"""One test for each row of docs/lifetimes.md: what remains of a store after every event in the life of its holder or
+builder. The tests also check that the page has exactly these rows, and that the bold words in a cell are the outcome."""
 
 import ast
 import os
@@ -24,7 +24,7 @@ import recstore
 from recstore.shm import named_segments
 
 PAGE = launching.TESTS.parent / "docs" / "lifetimes.md"
-# And the columns of the page.
+# The kinds of stores, and their columns on the page.
 KINDS = {"anonymous": 1, "named": 2, "kept": 3, "kept for 2h": 3, "directory": 4, "file": 5}
 HEAD = "import os, sys, signal, recstore\nfrom mp.living import *\nplace = here()\n"
 
@@ -36,14 +36,14 @@ def page_rows():
 
 def test_the_page_has_the_rows_that_are_tested():
     if not PAGE.exists():
-        pytest.skip("docs/ is not here")
+        pytest.skip("docs/ is missing")
     text = pathlib.Path(__file__).read_text(encoding="utf-8")
     tested = [ast.literal_eval(key) for key in re.findall(r"^@row\((.*)\)\n(?:@.*\n)*def test_", text, re.MULTILINE)]
     assert sorted(page_rows()) == sorted(tested)
 
 
 def has(pid, identity):
-    """Whether a process has a file open or mapped, whatever the system calls it."""
+    """Whether a process has a file open or mapped, under any name."""
     device, inode = identity
     mapped = f" {os.major(device):02x}:{os.minor(device):02x} {inode} "
     try:
@@ -64,7 +64,7 @@ def opened(link):
 
 
 class Life:
-    """One store of one kind, in a folder of its own, and what is found of it."""
+    """A store of one kind in a private folder, and the checks of what remains of it."""
 
     def __init__(self, kind, folder, python, row):
         self.kind, self.folder, self.python, self.row = kind, folder, python, row
@@ -73,11 +73,11 @@ class Life:
         self.identity = None
 
     def begin(self, code):
-        """Starts code."""
+        """Starts code in a process."""
         return self.python(HEAD + code, *self.arguments, wait=False)
 
     def start(self, code):
-        """Runs code on, and reads which file its store is in."""
+        """Starts code, and reads the identity of its store's file."""
         process = self.begin(code)
         self.identity = tuple(map(int, process.stdout.readline().split()))
         assert len(self.identity) == 2
@@ -100,13 +100,13 @@ class Life:
         return self.identity is not None and any(has(pid, self.identity) for pid in pids)
 
     def next_call(self):
-        """What any program of this user does sooner or later."""
+        """A later build of any program of this user, which collects."""
         recstore.RecordList([1], backing="anonymous").close()
         if self.kind == "directory":
             recstore.RecordList([1], backing="dir").close()
 
     def state(self):
-        """What there is of the store, and what the next call leaves: in the page's words."""
+        """What remains of the store now and after the next call, in the words of the page."""
         held, before = self.is_held(), self.files()
         self.next_call()
         if held:
@@ -137,18 +137,18 @@ class Life:
             self.next_call()
             assert os.path.exists(path) == there
 
-    def is_as_said(self, *states):
+    def is_as_documented(self, *states):
         if PAGE.exists():
-            said = re.findall(r"\*\*(.*?)\*\*", page_rows()[self.row][KINDS[self.kind]])
-            assert list(states) == said
+            documented = re.findall(r"\*\*(.*?)\*\*", page_rows()[self.row][KINDS[self.kind]])
+            assert list(states) == documented
 
-    def is_of_no_matter(self):
+    def is_not_applicable(self):
         assert not PAGE.exists() or page_rows()[self.row][KINDS[self.kind]].startswith("—")
 
 
 @pytest.fixture(params=KINDS)
 def life(request, tmp_path, python, monkeypatch):
-    # In memory, where the numbers of files do not come again at once.
+    # In memory, where inodes are not reused at once.
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else tmp_path
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"recstore-test-{os.getpid()}-", dir=memory))
     monkeypatch.setenv("RECSTORE_DIR", str(folder))
@@ -168,10 +168,10 @@ def life(request, tmp_path, python, monkeypatch):
 
 
 def check_alive(life, code):
-    """The process goes on, and its store is as the page says."""
+    """Runs code, and checks the store while the process goes on."""
     process = life.start(code + "\nsay('done')\nwait()")
     assert process.stdout.readline() == "done\n"
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
     process.communicate("\n")
     assert process.returncode == 0
 
@@ -203,7 +203,7 @@ ENDINGS = [("", 0), ("sys.exit(3)", 3), ("sys.stderr = None; 1/0", 1), ("cycle(x
 @pytest.mark.parametrize("ending, status", ENDINGS)
 def test_interpreter_exit(life, ending, status):
     life.run(f"x = place.make(); y = x[2:]; tell(x); {ending}", status)
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
 
 
 # ---- The process ends at once ----
@@ -212,7 +212,7 @@ def test_interpreter_exit(life, ending, status):
 @row("`os._exit()`")
 def test_os_exit(life):
     life.run("x = place.make(); tell(x); os._exit(0)")
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
 
 
 @row("`os.exec*()`: the process goes on as another program")
@@ -225,13 +225,13 @@ def test_exec(life):
     process.communicate()
     if life.kind == "directory":
         states.append(life.state())
-    life.is_as_said(*states)
+    life.is_as_documented(*states)
 
 
 @row("SIGKILL, the kernel's for lack of memory included")
 def test_killed(life):
     life.run("x = place.make(); tell(x); dies()", -signal.SIGKILL)
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
 
 
 # ---- fork ----
@@ -252,7 +252,7 @@ wait()
 say(read(x))
 """)
     assert process.stdout.readline() == "done\n"
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
     assert process.communicate("\n")[0] == "True\n"
 
 
@@ -273,7 +273,7 @@ def test_child_goes_on(life, child):
     assert process.stdout.readline() == "done\n"
     first = life.state()
     assert process.communicate("\n")[0] == "True\n"
-    life.is_as_said(first, life.state())
+    life.is_as_documented(first, life.state())
 
 
 @row("fork: the parent exits, the child goes on; then the child ends")
@@ -284,7 +284,7 @@ def test_parent_exits_first(life, child):
     first = life.state()
     assert process.communicate("\n")[0] == "True\n"
     until(lambda: not life.is_held())
-    life.is_as_said(first, life.state())
+    life.is_as_documented(first, life.state())
 
 
 # ---- Building ----
@@ -294,7 +294,7 @@ def test_parent_exits_first(life, child):
 def test_build_raises(life):
     process = life.begin("try: place.spoil(fails)\nexcept LookupError: say('done')\nwait()")
     assert process.stdout.readline() == "done\n" and workers.segment_fds(process.pid) == {}
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
     process.communicate("\n")
 
 
@@ -302,14 +302,14 @@ def test_build_raises(life):
 def test_interrupt_in_a_build(life):
     process = life.begin("try: place.spoil(interrupts)\nexcept KeyboardInterrupt: say('done')\nwait()")
     assert process.stdout.readline() == "done\n" and workers.segment_fds(process.pid) == {}
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
     process.communicate("\n")
 
 
 @row("SIGKILL in a build")
 def test_builder_killed(life):
     life.run("place.spoil(dies)", -signal.SIGKILL)
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
     if life.kind == "file":
         (temporary, _) = life.files()
         assert re.fullmatch(r"\.recstore-[0-9a-f]{16}\.tmp", temporary)
@@ -339,11 +339,11 @@ def test_full(life, tmp_path):
     assert reads == ["True", "True"]
     if life.kind == "anonymous":
         assert (outcome, there) == ("built 100", "")
-        life.is_of_no_matter()
+        life.is_not_applicable()
     else:
         assert outcome == "full True"
         assert there == ("x.recs" if life.kind == "file" else "")
-        life.is_as_said("stays" if there else "gone")
+        life.is_as_documented("stays" if there else "gone")
 
 
 @row("a notebook cell run again with a changed build")
@@ -362,14 +362,14 @@ wait()
     life.next_call()
     n = len(life.files())
     assert n == {"anonymous": 0, "kept": 2, "kept for 2h": 2}.get(life.kind, 1)
-    life.is_as_said("stays" if n == 2 else "gone")
+    life.is_as_documented("stays" if n == 2 else "gone")
     process.communicate("\n")
 
 
 @row("Ctrl-C in a wait for another process's build")
 def test_interrupt_in_a_wait(life):
     if life.kind not in living.KEEP:
-        life.is_of_no_matter()
+        life.is_not_applicable()
         return
     build = "lambda: say('building') or wait() or RECORDS"
     builder = life.begin(f"x = place.make({build}); say(read(x)); wait()")
@@ -382,7 +382,7 @@ def test_interrupt_in_a_wait(life):
     waiter.send_signal(signal.SIGINT)
     assert waiter.stdout.readline() == "done\n" and workers.segment_fds(waiter.pid) == {}
     assert life.files() == before and len(before) == 1  # the builder's lock
-    life.is_as_said("gone")
+    life.is_as_documented("gone")
     waiter.communicate("\n")
     builder.stdin.write("\n")
     builder.stdin.flush()
@@ -394,7 +394,7 @@ def test_interrupt_in_a_wait(life):
 @pytest.mark.parametrize("cut", [0, 1000, 5000])
 def test_half_written(life, cut):
     if life.kind == "anonymous":
-        life.is_of_no_matter()
+        life.is_not_applicable()
         return
     with recstore.RecordList(RECORDS * 10, backing="anonymous") as x:
         x.save(life.place.path)
@@ -411,10 +411,10 @@ def test_half_written(life, cut):
             pytest.raises(recstore.errors.CorruptError, lambda: call(path))
         life.next_call()
         assert life.files() == ["x.recs"]
-        life.is_as_said("stays")
+        life.is_as_documented("stays")
         os.unlink(path)
         return
-    life.is_as_said(life.state())
+    life.is_as_documented(life.state())
     if life.kind in living.KEEP:
         pathlib.Path(path).write_bytes(whole[:cut])
         os.chmod(path, 0o400)

@@ -11,7 +11,7 @@ import recstore
 
 
 def at_once(work, n=8):
-    """Calls work(number) in so many threads that begin together; raises what any of them raised."""
+    """Calls work(number) in n threads that start together. Raises the first error."""
     gate, errors = threading.Barrier(n), []
 
     def run(number):
@@ -28,7 +28,7 @@ def at_once(work, n=8):
 
 
 def test_threads_share_attach_and_close(name):
-    """Each with stores of its own, and all in the midst of the others' last closes."""
+    """Each thread has its own stores, and attaches while others close theirs."""
     builds, missed = [], []
 
     def build():
@@ -93,6 +93,6 @@ if __name__ == "__main__":
 """)
     done = waiting.python(str(script), name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    # It names the line of the script that builds.
+    # The warning has the line of the script that builds.
     warning = f"{script}:3: RuntimeWarning: a store is built while a spawned child imports its main module"
     assert done.stderr.count(warning) == done.stderr.count("RuntimeWarning") == (not guarded), done.stderr

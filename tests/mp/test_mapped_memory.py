@@ -1,4 +1,4 @@
-"""share_dataset over memory that is shared already or mapped from a file, in forked and spawned workers and in ranks."""
+"""share_dataset with shared and file-mapped memory, in forked and spawned workers and in ranks."""
 
 import logging
 import multiprocessing
@@ -18,7 +18,7 @@ FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("
 
 
 def made(kind, folder):
-    """A zeroed array of a kind, in a dataset three times."""
+    """A dataset that has a zeroed array of a kind three times, and an object to keep alive."""
     if "torch" in kind or "tensor" in kind:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     array, keep = arrays.SHARED[kind](str(folder))
@@ -27,13 +27,13 @@ def made(kind, folder):
 
 
 @pytest.fixture
-def said(caplog):
+def warned(caplog):
     with caplog.at_level(logging.WARNING, "recstore"):
         yield lambda: [record.getMessage() for record in caplog.records if record.name == "recstore"]
 
 
 @pytest.mark.parametrize("kind", arrays.SHARED)
-def test_shared_memory_stays_shared(kind, context, tmp_path, said):
+def test_shared_memory_stays_shared(kind, context, tmp_path, warned):
     dataset, keep = made(kind, tmp_path)
     array, rows = dataset.a, dataset.rows
     array[1], array[2] = 1, 2
@@ -42,7 +42,7 @@ def test_shared_memory_stays_shared(kind, context, tmp_path, said):
     assert dataset.a is array and dataset.inside["a"] is array and dataset.rows is rows and report.replaced == []
     assert run_worker(context, arrays.send_after_write, dataset) == (1, 2, 0)
     assert float(array[5]) == 5 and float(array[6]) == 6 and float(rows[-1][3]) == 7
-    assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and said() == []
+    assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and warned() == []
     arrays.release(keep)
 
 
@@ -50,13 +50,13 @@ LATE = ["named_memory", "file_map", "locked_array", "tensor_over_array", "tensor
 
 
 def late(array):
-    """A list of records one of which holds an array, and that no sample shows."""
+    """A list of records with an array in one of them, which sampling does not find."""
     return arrays.Holder(samples=[{"i": i, "array": array if i == 3777 else None} for i in range(5000)])
 
 
 @pytest.mark.parametrize("kind", LATE)
 @pytest.mark.parametrize("hold", [late, lambda array: arrays.Holder(samples=dict(enumerate(late(array).samples)))])
-def test_shared_memory_that_is_met_as_a_list_is_packed(kind, hold, spawning, tmp_path, said):
+def test_shared_memory_found_while_a_list_is_packed(kind, hold, spawning, tmp_path, warned):
     if "tensor" in kind:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     array, keep = arrays.SHARED[kind](str(tmp_path))
@@ -65,11 +65,11 @@ def test_shared_memory_that_is_met_as_a_list_is_packed(kind, hold, spawning, tmp
     report = share_dataset(dataset, arrays.LEAST, strict=True)
     assert report.replaced == [] and dataset.samples[3777]["array"] is array
     assert run_worker(spawning, arrays.send_after_write_late, dataset) == 1
-    assert float(array[5]) == 5 and said() == []
+    assert float(array[5]) == 5 and warned() == []
     arrays.release(keep)
 
 
-def test_memory_that_nothing_names_is_sent_as_a_copy_with_a_warning(spawning, said):
+def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, warned):
     import mmap
 
     memory = mmap.mmap(-1, 8 * arrays.N)
@@ -78,7 +78,7 @@ def test_memory_that_nothing_names_is_sent_as_a_copy_with_a_warning(spawning, sa
     report = share_dataset(dataset, arrays.LEAST)
     assert "SharedMemory" in report.skipped[0].reason
     assert run_worker(spawning, arrays.send_after_write, dataset) == (0, 0, 0)
-    assert float(array[5]) == 0 and len(said()) == 1
+    assert float(array[5]) == 0 and len(warned()) == 1
 
 
 def files(folder):
@@ -104,18 +104,18 @@ def with_tensors(folder):
 
 
 @pytest.mark.parametrize("make", [files, with_tensors])
-def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, said):
+def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, warned):
     path, dataset = make(str(tmp_path))
     names = list(vars(dataset))
     report = share_dataset(dataset, arrays.LEAST, strict=True)
     assert report.replaced == [] and {row.path for row in report.skipped} <= set(names)
     expected = [arrays.described(getattr(dataset, name)) for name in names]
-    assert {one[1] for one in expected} == {path}
+    assert {mapped_path for _, mapped_path, _ in expected} == {path}
     assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
-    assert max(sent) < 5000 and said() == []
+    assert max(sent) < 5000 and warned() == []
 
 
-def test_a_checkpoint_that_is_mapped(spawning, tmp_path):
+def test_a_mapped_checkpoint(spawning, tmp_path):
     torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     path = str(tmp_path / "weights.pt")
     torch.save({"a": torch.arange(3000.0), "b": torch.ones(2000)}, path)
@@ -139,17 +139,17 @@ def test_a_worker_of_a_worker_maps_the_file(tmp_path):
     assert got == [arrays.described(dataset.whole), arrays.described(dataset.part)]
 
 
-def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, said):
+def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, warned):
     path, dataset = files(str(tmp_path))
     dataset.again[3, 4] += 1000
     share_dataset(dataset, arrays.LEAST)
     got = run_worker(spawning, arrays.send_descriptions, dataset, ["again", "whole"])
     assert got[0][1:] == (None, dataset.again.sum()) and got[1][1:] == (path, dataset.whole.sum())
-    assert len(said()) == 1 and "numpy.save" in said()[0]
+    assert len(warned()) == 1 and "numpy.save" in warned()[0]
 
 
 @pytest.mark.parametrize("gone", [os.unlink, lambda path: os.rename(path, path + ".old")])
-def test_a_file_that_lost_its_name_is_the_same_in_a_worker(gone, spawning, tmp_path):
+def test_a_worker_reads_the_same_file_after_its_name_is_gone(gone, spawning, tmp_path):
     path, dataset = files(str(tmp_path))
     share_dataset(dataset, arrays.LEAST)
     expected = dataset.whole.sum()
@@ -159,7 +159,7 @@ def test_a_file_that_lost_its_name_is_the_same_in_a_worker(gone, spawning, tmp_p
     assert got[2] == expected
 
 
-def test_a_file_that_became_shorter_is_an_error(tmp_path):
+def test_a_truncated_file_is_an_error(tmp_path):
     path, dataset = files(str(tmp_path))
     dataset = arrays.Holder(whole=dataset.whole)
     share_dataset(dataset, arrays.LEAST)
@@ -169,7 +169,7 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path):
     assert "shorter" in share_dataset(dataset, arrays.LEAST, dry_run=True).skipped[0].reason
 
 
-def test_an_epoch_sees_what_the_one_before_filled_in(context, tmp_path):
+def test_an_epoch_sees_the_cache_of_the_previous_epoch(context, tmp_path):
     data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
     import torch
 
@@ -209,8 +209,8 @@ class Ranks:
         assert self.crew[number][1].poll(LIMIT_S)
         return self.crew[number][1].recv()
 
-    def ask(self, number, *told):
-        self.crew[number][1].send(told)
+    def ask(self, number, *request):
+        self.crew[number][1].send(request)
         return self.answer(number)
 
     def __exit__(self, *error):
@@ -248,7 +248,7 @@ def test_a_rank_does_not_map_another_file(change, name, log, tmp_path):
         assert kind == "Error" and path in message
 
 
-def test_ranks_share_memory_that_has_a_name(name, log):
+def test_ranks_share_named_memory(name, log):
     with Ranks(FORK, arrays.Named, name, log, "") as ranks:
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made"]
         ranks.ask(0, "write", 5, 55)
@@ -258,7 +258,7 @@ def test_ranks_share_memory_that_has_a_name(name, log):
 
 
 @pytest.mark.parametrize("kind", [arrays.Anonymous, arrays.OfTorch, arrays.Locked, arrays.Small])
-def test_ranks_make_memory_without_a_name_for_themselves(kind, name, log):
+def test_each_rank_makes_its_own_anonymous_memory(kind, name, log):
     if kind is arrays.OfTorch:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     with Ranks(FORK, kind, name, log, "") as ranks:
@@ -269,7 +269,7 @@ def test_ranks_make_memory_without_a_name_for_themselves(kind, name, log):
 
 
 @pytest.mark.parametrize("kind", [arrays.LateArray, arrays.LateLock])
-def test_ranks_make_what_turns_out_to_hold_what_cannot_be_sent(kind, name, log):
+def test_each_rank_makes_a_dataset_with_a_late_value_that_cannot_be_sent(kind, name, log):
     with Ranks(FORK, kind, name, log, "") as ranks:
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")

@@ -1,4 +1,4 @@
-"""A memory cgroup that a store would pass: OutOfSpaceError with the numbers, never the kernel's SIGKILL."""
+"""A store that would exceed its memory cgroup: OutOfSpaceError with the numbers, never SIGKILL."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ except recstore.errors.OutOfSpaceError as e:
     assert e.errno == 28, e.errno
     assert "memory cgroup" in str(e), e
     assert not segment_fds()
-    x = recstore.RecordList(os.urandom(1 << 20) for _ in range(32))  # the failed one gave everything back
+    x = recstore.RecordList(os.urandom(1 << 20) for _ in range(32))  # the failed build freed its memory
     print("refused", len(x))
 """
 
@@ -30,7 +30,7 @@ except recstore.errors.OutOfSpaceError as e:
 def test_store_larger_than_the_group_is_refused(group, backing, python):
     shm = pathlib.Path("/dev/shm")
     if backing == "dir" and not os.access(shm, os.W_OK):
-        pytest.skip("no /dev/shm to put a memory-backed directory in")
+        pytest.skip("needs a writable /dev/shm for a memory-backed directory")
     folder = shm / f"recstore-test-{os.getpid()}-{uuid.uuid4().hex}"
     try:
         out = python(CODE, str(group / "cgroup.procs"), RECSTORE_BACKING=backing, RECSTORE_DIR=str(folder))
@@ -68,7 +68,7 @@ except recstore.errors.OutOfSpaceError as e:
     assert e.errno == 28 and "ulimit -v" in str(e), e
     assert len(segment_fds()) <= 1
     held.clear()
-    x = recstore.RecordList(os.urandom(1 << 20) for _ in range(8))  # the failed one gave everything back
+    x = recstore.RecordList(os.urandom(1 << 20) for _ in range(8))  # the failed build freed its memory
     print("refused", len(x))
 """
 

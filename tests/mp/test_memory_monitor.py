@@ -1,4 +1,4 @@
-"""recstore.MemoryMonitor: the program that it watches, its workers, its end, and wrong arguments."""
+"""recstore.MemoryMonitor: its program, workers and end, and invalid arguments."""
 
 import gc
 import json
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="need
 
 
 def crew_of(sample):
-    """The processes of a sample by pid, without the helpers that earlier tests of this program have left running."""
+    """`{pid: label}` of a sample, without helper processes from earlier tests."""
     helpers = {"fork server", "resource tracker"}
-    return {one["pid"]: one["label"] for one in sample["processes"] if one["role"] not in helpers}
+    return {entry["pid"]: entry["label"] for entry in sample["processes"] if entry["role"] not in helpers}
 
 
 def _wait(path):
@@ -40,21 +40,21 @@ def test_a_program_and_its_workers(tmp_path):
     with recstore.MemoryMonitor(interval=0.05, log=path) as monitor:
         assert "watching, log" in repr(monitor)
         crew = [context.Process(target=_wait, args=(str(go),)) for _ in range(2)]
-        for one in crew:
-            one.start()
+        for process in crew:
+            process.start()
         monitor.epoch(3)
         try:
             until(lambda: any(len(crew_of(s)) == 3 for s in log.read(path).samples), "the workers were not seen")
         finally:
             go.touch()
-        for one in crew:
-            one.join()
+        for process in crew:
+            process.join()
         helper = monitor._process.pid
     run = monitor.run()
     assert run.bad_lines == 0 and run.end is not None and run.start["pid"] == os.getpid()
     seen = {pid: label for sample in run.samples for pid, label in crew_of(sample).items()}
     assert seen == {os.getpid(): "main", crew[0].pid: "worker 0", crew[1].pid: "worker 1"}
-    assert helper not in seen, "the monitor is not counted"
+    assert helper not in seen, "the monitor does not count itself"
     assert [e["text"] for e in run.events if e["what"] == "epoch"] == ["epoch 3"]
     report = monitor.report()
     assert all(list(row) == list(COLUMNS) for row in report.rows)
@@ -66,14 +66,14 @@ def test_a_program_and_its_workers(tmp_path):
     assert path.exists()
 
 
-def test_the_temporary_log_goes_with_the_monitor():
+def test_the_temporary_log_is_removed_with_the_monitor():
     monitor = recstore.MemoryMonitor(interval=0.1)
     assert monitor.log is None and "not watching" in repr(monitor)
     pytest.raises(recstore.Error, monitor.report).match("has not been started")
     pytest.raises(recstore.Error, monitor.note, "x").match("has not been started")
     with monitor:
         path = monitor.log
-        with pytest.raises(recstore.Error, match="watching already"):
+        with pytest.raises(recstore.Error, match="already watching"):
             monitor.start()
     monitor.stop()
     assert os.path.exists(path) and monitor.report().rows
@@ -85,7 +85,7 @@ def test_the_temporary_log_goes_with_the_monitor():
     assert not os.path.exists(path)
 
 
-def test_a_program_that_is_killed_has_a_log_of_its_end(tmp_path):
+def test_the_end_of_a_killed_program_is_logged(tmp_path):
     path = tmp_path / "l"
     code = f"import recstore, time; m = recstore.MemoryMonitor(interval=0.05, log={str(path)!r}).start(); print(1, flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -98,7 +98,7 @@ def test_a_program_that_is_killed_has_a_log_of_its_end(tmp_path):
     assert [(e["label"], e["signal"]) for e in ended] == [("main", "SIGKILL")]
 
 
-def test_a_program_that_forgets_to_stop(tmp_path):
+def test_a_program_that_does_not_stop_the_monitor(tmp_path):
     path = tmp_path / "l"
     code = f"import recstore; m = recstore.MemoryMonitor(log={str(path)!r}).start(); print(m._process.pid)"
     done = waiting.python("-c", code)
@@ -113,7 +113,7 @@ def open_files():
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """A folder of its own for temporary files."""
+    """A private folder for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -122,7 +122,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["temporary", "named"])
-def test_no_descriptor_is_left(temporary, tmp_path, named):
+def test_descriptors_are_closed(temporary, tmp_path, named):
     before = open_files()
     kept = []
     for _ in range(3):
@@ -147,7 +147,7 @@ def test_an_interrupt_leaves_nothing(what, named, temporary, tmp_path):
     assert int(done.stdout) >= 8 and os.listdir(temporary) == []
 
 
-def test_a_monitor_that_failed_to_start_can_be_used(temporary, monkeypatch, capfd):
+def test_a_monitor_can_be_used_after_a_failed_start(temporary, monkeypatch, capfd):
     monitor = recstore.MemoryMonitor()
     monitor.stop()
     before = open_files()
@@ -168,18 +168,18 @@ def test_a_monitor_that_failed_to_start_can_be_used(temporary, monkeypatch, capf
     assert monitor.report().rows
 
 
-def test_a_log_that_was_there_stays_after_a_failed_start(tmp_path, monkeypatch, capfd):
+def test_an_existing_log_remains_after_a_failed_start(tmp_path, monkeypatch, capfd):
     with recstore.MemoryMonitor(log=tmp_path / "l"):
         pass
     before = (tmp_path / "l").read_bytes()
     monkeypatch.setattr(sys, "path", ["/nowhere"])
     for path in ("l", "new"):
-        with pytest.raises(recstore.Error, match="ended at once"):
+        with pytest.raises(recstore.Error, match="failed to start"):
             recstore.MemoryMonitor(log=tmp_path / path).start()
     assert (tmp_path / "l").read_bytes() == before and not (tmp_path / "new").exists()
 
 
-def test_a_forked_child_does_not_own_the_watcher(temporary):
+def test_a_forked_child_does_not_own_the_watching_process(temporary):
     with recstore.MemoryMonitor(interval=0.05) as monitor:
         pid = os.fork()
         if pid == 0:
@@ -189,7 +189,7 @@ def test_a_forked_child_does_not_own_the_watcher(temporary):
                 monitor.note("from the child")
                 monitor.stop()
                 os.kill(monitor._process.pid, 0)
-                with monitor:  # one of its own
+                with monitor:  # its own watching process
                     assert len(os.listdir(temporary)) == 2
                 assert monitor.report().rows
                 status = 0
@@ -202,7 +202,7 @@ def test_a_forked_child_does_not_own_the_watcher(temporary):
     os.unlink(next(path for path in temporary.iterdir() if str(path) != monitor.log))  # the child ended by os._exit
 
 
-# Ways to end that leave a program no chance to tidy up.
+# Ends of a program without normal cleanup.
 ENDS = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "os._exit": "os._exit(0)",
@@ -214,7 +214,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_program_that_ends_leaves_nothing(end, temporary):
+def test_an_ended_program_leaves_nothing(end, temporary):
     code = f"import os, recstore, signal, sys; m = recstore.MemoryMonitor(interval=0.05).start(); print(m._process.pid, flush=True); {ENDS[end]}"
     done = waiting.python("-c", code)
     until(lambda: os.listdir(temporary) == [], "the log is left")
@@ -222,14 +222,14 @@ def test_a_program_that_ends_leaves_nothing(end, temporary):
     until(lambda: not os.path.exists(f"/proc/{int(done.stdout)}"), "the watching process is left")
 
 
-def test_a_log_that_was_removed_is_not_made_anew(tmp_path):
+def test_a_removed_log_is_not_created_again(tmp_path):
     with recstore.MemoryMonitor(log=tmp_path / "l", interval=0.05):
         (tmp_path / "l").unlink()
         time.sleep(0.2)
     assert not (tmp_path / "l").exists()
 
 
-def test_a_program_that_blocks_signals_and_ignores_them(temporary):
+def test_a_program_that_blocks_and_ignores_signals(temporary):
     """The watching process inherits both."""
     code = (
         "import signal, recstore\n"
@@ -248,13 +248,14 @@ def test_wrong_arguments(tmp_path):
         pytest.raises(ValueError, lambda: recstore.MemoryMonitor(**wrong))
     pytest.raises(IsADirectoryError, lambda: recstore.MemoryMonitor(log=tmp_path).start())
     (tmp_path / "x").write_text("precious")
-    pytest.raises(ValueError, lambda: recstore.MemoryMonitor(log=tmp_path / "x").start()).match("no log of the monitor")
+    with pytest.raises(ValueError, match="not a log of the monitor"):
+        recstore.MemoryMonitor(log=tmp_path / "x").start()
 
 
-def test_a_python_that_cannot_start_is_said(tmp_path, monkeypatch, capfd):
+def test_a_python_that_cannot_start(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "path", ["/nowhere"])
     monitor = recstore.MemoryMonitor(log=tmp_path / "l")
-    pytest.raises(recstore.Error, lambda: monitor.start()).match("ended at once, with exit code 1")
+    pytest.raises(recstore.Error, lambda: monitor.start()).match("failed to start, with exit code 1")
     assert "watching" in repr(monitor) and "not watching" in repr(monitor)
 
 
@@ -303,27 +304,27 @@ def test_a_report_without_samples_or_figures():
 
 
 def run_program(code, redirected="", **environ):
-    """A program in bash, with some of its standard streams closed or elsewhere."""
+    """Runs a program in bash, with some of its standard streams closed or redirected."""
     command = ["bash", "-c", f'exec "$@" {redirected}', "bash", sys.executable, "-c", code]
     return waiting.run(command, env={**os.environ, **environ})
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
 def test_a_program_without_standard_streams(closed, temporary, tmp_path):
-    """Their numbers go to the next files that are opened. The warning goes nowhere, and not to the program."""
+    """The next opened files get the descriptor numbers 0 to 2. The warning must not go to any of them."""
     code = (
         "import recstore, sys\n"
         "with recstore.MemoryMonitor(interval=0.05, warn='1 MB') as m: pass\n"
-        f"open({str(tmp_path / 'said')!r}, 'w').write(m.report().rows[0]['label'])"
+        f"open({str(tmp_path / 'label')!r}, 'w').write(m.report().rows[0]['label'])"
     )
     done = run_program(code, closed)
     assert (done.returncode, done.stdout) == (0, "") and "cannot be written" not in done.stderr
-    assert (tmp_path / "said").read_text() == "main" and os.listdir(temporary) == []
+    assert (tmp_path / "label").read_text() == "main" and os.listdir(temporary) == []
 
 
 @pytest.mark.parametrize("ends", ["returns", "is in a pool"])
 def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
-    """It ends without the finalizers of Python."""
+    """It ends without Python's finalizers."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing, recstore, sys\n"
@@ -352,22 +353,22 @@ def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
 
 
 def test_threads_share_a_monitor(temporary):
-    """One of them starts it, the others are told; none waits for another without end."""
+    """One thread starts it, the others get an error, and none hangs."""
     before = open_files()
     monitor = recstore.MemoryMonitor(interval=0.05)
-    told = []
+    errors = []
 
     def use():
         for _ in range(3):
             try:
                 monitor.start()
             except recstore.Error as error:
-                told.append(error)
+                errors.append(error)
             monitor.stop()
 
     threads = [threading.Thread(target=use) for _ in range(4)]
     together(threads)
-    assert len(told) < 12 and "not watching" in repr(monitor)
+    assert len(errors) < 12 and "not watching" in repr(monitor)
     assert open_files() == before and monitor.report().rows
 
 
@@ -383,8 +384,8 @@ def test_a_log_that_cannot_be_read_again(what, tmp_path):
     assert open_files() == before and os.path.exists(path)
 
 
-def test_a_program_of_many_arguments(monkeypatch):
-    """The system takes 128 KiB in one argument, and the arguments are not all text in a program that sets them."""
+def test_a_program_with_many_arguments(monkeypatch):
+    """The system limits an argument to 128 KiB, and a program may set arguments that are not text."""
     for arguments, first in (
         (["train.py"] + ["a/long/name.jpg"] * 20_000, ["train.py"]),
         (["x" * 300_000], ["and 1 more argument"]),
@@ -400,7 +401,7 @@ def test_a_program_of_many_arguments(monkeypatch):
 
 @pytest.mark.parametrize("limit", [5, 9])
 @pytest.mark.parametrize("executable", ["None", "''", "sys.executable"])
-def test_a_system_that_starts_no_process(limit, executable, temporary):
+def test_a_system_that_cannot_start_a_process(limit, executable, temporary):
     code = (
         "import recstore, resource, sys\n"
         f"sys.executable = {executable}\n"

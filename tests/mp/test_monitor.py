@@ -1,4 +1,4 @@
-"""`recstore monitor` around commands: exit statuses, signals, orphans, the log, and where the memory goes."""
+"""`recstore monitor` with commands: exit statuses, signals, orphans, the log, and the classes of memory."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ def monitor(*arguments, **how):
 
 
 def watching(path, *arguments, **how):
-    """The monitor, ten times a second, whose log goes to `path`."""
+    """Starts the monitor with ten samples a second and the log at `path`."""
     command = [*MONITOR, "--interval", "0.1", "--log", str(path), *map(str, arguments)]
     return subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **how})
 
@@ -42,7 +42,7 @@ def lines_of(path):
 @pytest.mark.parametrize("command, status", [
     (["true"], 0), (["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -TERM $$"], 143)
 ], ids=["true", "exit 7", "SIGKILL", "SIGTERM"])  # fmt: skip
-def test_the_exit_status_is_the_commands(command, status, tmp_path):
+def test_the_exit_status_of_the_command(command, status, tmp_path):
     done = monitor("--log", tmp_path / "l", "--", *command)
     assert done.returncode == status
     end = log.read(tmp_path / "l").end
@@ -60,13 +60,13 @@ def test_commands_that_cannot_run(tmp_path):
     for command, status, text in [
         ("no-such-command-at-all", 127, "cannot run no-such-command-at-all: no such command on the PATH"),
         (tmp_path / "gone", 127, f"cannot run {tmp_path}/gone: no such file"),
-        (bad, 127, f"cannot run {bad}: the interpreter that its first line names is missing"),
+        (bad, 127, f"cannot run {bad}: the interpreter in its first line is missing"),
         (plain, 126, f"cannot run {plain}: Permission denied"),
         (tmp_path, 126, f"cannot run {tmp_path}: Permission denied"),
     ]:
         done = monitor("--log", tmp_path / "l", "--", command)
         assert (done.returncode, done.stderr, done.stdout) == (status, f"recstore monitor: {text}\n", "")
-        assert not (tmp_path / "l").exists(), "no log stays of a command that did not run"
+        assert not (tmp_path / "l").exists(), "a command that did not run leaves no log"
 
 
 def test_a_command_that_removes_the_log(tmp_path):
@@ -87,18 +87,18 @@ def test_wrong_usage(tmp_path):
         assert "Traceback" not in done.stderr and "_seconds" not in done.stderr
     (tmp_path / "precious").write_text("weights")
     done = monitor("--log", tmp_path / "precious", "--", "true")
-    assert done.returncode == 1 and "no log of the monitor" in done.stderr
+    assert done.returncode == 1 and "not a log of the monitor" in done.stderr
     assert (tmp_path / "precious").read_text() == "weights"
 
 
-def test_standard_streams_are_the_commands():
+def test_the_command_has_the_standard_streams():
     done = monitor("--", "sh", "-c", "cat; echo err >&2; sleep 0.5", input="in\n")
     assert done.stdout == "in\n" and done.stderr.startswith("err\n") and "peak USS" in done.stderr
     assert "\x1b" not in done.stderr
     assert monitor("--quiet", "--", "true").stderr == ""
 
 
-def test_a_signal_to_the_monitor_is_passed_on(tmp_path):
+def test_a_signal_to_the_monitor_is_forwarded(tmp_path):
     code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(1, flush=True)\ntime.sleep(60)"
     one = watching(tmp_path / "l", "--", *python(code), stdout=subprocess.PIPE, text=True)
     assert one.stdout.readline() == "1\n"
@@ -108,7 +108,7 @@ def test_a_signal_to_the_monitor_is_passed_on(tmp_path):
     assert log.read(tmp_path / "l").end["exit"] == 5
 
 
-def test_ctrl_c_reaches_the_command_once_and_the_table_goes(tmp_path):
+def test_ctrl_c_reaches_the_command_once_and_the_table_is_removed(tmp_path):
     code = (
         "import signal, sys, time\ncount = 0\n"
         "def note(*_):\n    global count\n    count += 1\n"
@@ -154,7 +154,7 @@ if __name__ == "__main__":
     while not os.path.exists(sys.argv[2]):
         time.sleep(0.02)
     crew[1].kill()
-    while not os.path.exists(sys.argv[2] + "2"):  # its end is seen while it is a zombie
+    while not os.path.exists(sys.argv[2] + "2"):  # so that the monitor sees the zombie
         time.sleep(0.02)
     for one in crew:
         one.join()
@@ -162,7 +162,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_are_named_and_their_deaths_told(method, tmp_path):
+def test_labels_and_deaths_of_workers(method, tmp_path):
     program, go, path = tmp_path / "program.py", tmp_path / "go", tmp_path / "l"
     program.write_text(WORKERS)
     one = watching(path, "--", sys.executable, program, method, go)
@@ -187,11 +187,11 @@ def test_workers_are_named_and_their_deaths_told(method, tmp_path):
     run = log.read(path)
     assert run.bad_lines == 0 and run.start["command"][-2] == method and run.end["exit"] == 0
     ends = {event["label"]: event for event in run.events if event["what"] == "ended"}
-    if method != "forkserver":  # the fork server collects its children, and tells nobody
+    if method != "forkserver":  # the fork server collects its children itself
         assert ends["worker 1"]["signal"] == "SIGKILL"
     assert ends["main"]["exit"] == 0 and "worker 0" in ends
     assert os.getpid() not in {p["pid"] for s in run.samples for p in s["processes"]}
-    assert one.pid not in {p["pid"] for s in run.samples for p in s["processes"]}, "the monitor is not counted"
+    assert one.pid not in {p["pid"] for s in run.samples for p in s["processes"]}, "the monitor does not count itself"
 
 
 DAEMON = """
@@ -227,21 +227,21 @@ def test_a_daemon_stays_in_the_job(tmp_path):
     assert one.wait(LIMIT_S) == 4
 
 
-def test_processes_that_outlive_the_command_are_said(tmp_path):
+def test_processes_that_outlive_the_command_are_reported(tmp_path):
     (tmp_path / "go").touch()
-    with open(tmp_path / "said", "w") as said:  # a pipe would be open until the daemon ends
-        done = monitor("--", *python(DAEMON), tmp_path / "go", "600", stderr=said, capture_output=False)
+    with open(tmp_path / "errors", "w") as errors:  # the daemon would keep a pipe open
+        done = monitor("--", *python(DAEMON), tmp_path / "go", "600", stderr=errors, capture_output=False)
     pid = tmp_path / "go.pid"
     until(lambda: pid.exists() and pid.read_text(), "no daemon")
     os.kill(int(pid.read_text()), signal.SIGKILL)
-    assert done.returncode == 4 and "still running after the command has ended: " in (tmp_path / "said").read_text()
+    assert done.returncode == 4 and "still running after the command has ended: " in (tmp_path / "errors").read_text()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_said_once_and_changes_nothing():
+def test_a_full_disk_is_reported_once_and_changes_nothing():
     done = monitor("--interval", "0.05", "--log", "/dev/full", "--", "sh", "-c", "sleep 0.5; exit 6")
     assert done.returncode == 6
-    assert done.stderr.count("No space left on device") == 1 and "monitoring goes on" in done.stderr
+    assert done.stderr.count("No space left on device") == 1 and "monitoring continues" in done.stderr
     assert "peak USS" in done.stderr
 
 
@@ -252,10 +252,10 @@ def test_the_page_is_written_at_the_end(tmp_path):
     assert done.returncode == 3 and "<html" in page.read_text()[:200].lower() and "main" in page.read_text()
     done = monitor("--html", tmp_path / "none/out.html", "--", "touch", tmp_path / "ran")
     assert done.returncode == 1 and "no page can be written to" in done.stderr
-    assert not (tmp_path / "ran").exists(), "it is said before the command runs"
+    assert not (tmp_path / "ran").exists(), "the error comes before the command runs"
 
 
-def test_a_fault_of_the_monitor_leaves_the_command_alone(tmp_path):
+def test_a_bug_in_the_monitor_does_not_affect_the_command(tmp_path):
     (tmp_path / "faulty.py").write_text(
         "import sys\nfrom recstore.monitor import sampler\n"
         "def fail(self): raise KeyError('a fault')\nsampler.Sampler.sample = fail\n"
@@ -276,14 +276,14 @@ def test_a_running_process_is_watched_until_it_ends(tmp_path):
         until(lambda: lines_of(path) > 3, "no samples")
     finally:
         job.communicate(b"\n")
-    _, said = one.communicate(timeout=LIMIT_S)
-    assert one.returncode == 0 and f"process {job.pid} has ended" in said
+    _, errors = one.communicate(timeout=LIMIT_S)
+    assert one.returncode == 0 and f"process {job.pid} has ended" in errors
     run = log.read(path)
     assert run.start["pid"] == job.pid and run.start["command"] is None
     assert run.samples[0]["processes"][0]["label"] == "main"
 
 
-def test_watching_can_be_ended_and_the_job_goes_on(tmp_path):
+def test_the_job_goes_on_after_an_interrupted_monitor(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -314,7 +314,7 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-def test_the_sum_is_named_and_a_store_counts_once(tmp_path):
+def test_classes_of_memory_and_a_store_that_counts_once(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
     program = tmp_path / "program.py"
     program.write_text(STORE)

@@ -1,4 +1,4 @@
-"""Post-mortems of real deaths: by the kernel's OOM killer, by a signal from outside, by an exception."""
+"""Post-mortems of real deaths: by the kernel's OOM killer, by an external signal, by an exception."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from recstore.monitor import post_mortem
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs smaps_rollup")
 
-# Joins the cgroup of the first argument, and becomes the command of the others.
+# Joins the cgroup in the first argument, and executes the remaining arguments.
 JOIN = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
 GROW = """
 import time
@@ -27,7 +27,7 @@ KILLED = "import os, signal, time; time.sleep(1); os.kill(os.getpid(), signal.SI
 
 @pytest.fixture
 def died(tmp_path):
-    """What the log of a program says that ran under `recstore monitor`."""
+    """Runs a program under `recstore monitor` and examines its log."""
 
     def run(code, status, before=()):
         path = tmp_path / "run.jsonl"
@@ -51,21 +51,21 @@ def test_the_oom_killer(died, group):
 
 
 @pytest.mark.slow
-def test_a_list_whose_copies_pass_the_limit(tmp_path, group):
-    """What is said names the kill, the limit, the workers that copied, and the line to write."""
+def test_a_list_whose_copies_exceed_the_limit(tmp_path, group):
+    """The report has the kill, the limit, the workers that copied, and the line to write."""
     path, program = tmp_path / "run.jsonl", pathlib.Path(__file__).with_name("memory_programs.py")
     command = [sys.executable, str(program), "list_in_workers_until_killed"]
     monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--log", str(path), "--", *command]
     done = waiting.python("-c", JOIN, str(group / "cgroup.procs"), *monitor, stdin=subprocess.DEVNULL)
     assert done.returncode in (1, 137), done.stderr
     report = post_mortem.examine(post_mortem.read(path))
-    for said in (" ".join(done.stderr.split()), " ".join(post_mortem.text(report).split())):
-        assert "killed at the limit: The kernel's OOM killer ended" in said and "The limit is 268 MB" in said
-        assert "worker 0" in said and "copied" in said and "samples = RecordList(samples)" in said
-        assert "unclear" not in said and "Make it smaller" not in said
+    for text in (" ".join(done.stderr.split()), " ".join(post_mortem.text(report).split())):
+        assert "killed at the limit: The kernel's OOM killer ended" in text and "The limit is 268 MB" in text
+        assert "worker 0" in text and "copied" in text and "samples = RecordList(samples)" in text
+        assert "unclear" not in text and "Make it smaller" not in text
 
 
-def test_a_kill_from_outside(died):
+def test_an_external_kill(died):
     report = died(KILLED, 137)
     assert report["oom"]["evidence"] == "none" and report["died"][0]["signal"] == "SIGKILL"
     assert "comes from outside" in " ".join(report["next"])

@@ -1,4 +1,4 @@
-"""Each verdict on a real program that has the trouble, and on others that only look like it."""
+"""Each verdict on a real program with the problem, and on others that only look like it."""
 
 import importlib.util
 import os
@@ -32,8 +32,8 @@ def watched():
             run.add(sampled.start([program], 0.1))
             while process.poll() is None:
                 entry, events = sampled.sample()
-                for one in [*events, *([entry] if entry else [])]:
-                    run.add(one)
+                for item in [*events, *([entry] if entry else [])]:
+                    run.add(item)
                 time.sleep(0.1)
         finally:
             process.kill()
@@ -45,8 +45,8 @@ def watched():
     return watch
 
 
-def said(run):
-    return {one.kind for one in verdicts.judge(run)} - {"unclear"}
+def kinds(run):
+    return {verdict.kind for verdict in verdicts.judge(run)} - {"unclear"}
 
 
 def test_a_list_in_workers(watched):
@@ -66,7 +66,7 @@ def test_a_list_in_workers_that_live_for_a_second(watched):
     "program", ["store_in_workers", "short_workers_with_store", "parent_writes", "parent_drops", "sister_ends"]
 )
 def test_no_copies(watched, program):
-    assert said(watched(program)) == set()
+    assert kinds(watched(program)) == set()
 
 
 def test_a_leak(watched):
@@ -74,8 +74,8 @@ def test_a_leak(watched):
     assert [one.kind for one in found] == ["leak"] and found[0].evidence["bytes a second"] > 10_000_000
 
 
-def test_memory_that_comes_and_goes(watched):
-    assert said(watched("comes_and_goes")) == set()
+def test_temporary_memory(watched):
+    assert kinds(watched("comes_and_goes")) == set()
 
 
 def test_a_process_that_grows_by_itself(watched):
@@ -85,11 +85,11 @@ def test_a_process_that_grows_by_itself(watched):
 
 
 @pytest.mark.parametrize("program", ["short_subprocesses", "maps_a_file"])
-def test_nothing_that_is_worth_a_word(watched, program):
+def test_no_verdict(watched, program):
     assert verdicts.judge(watched(program)) == []
 
 
-def test_an_address_space_that_is_full(watched):
+def test_a_full_address_space(watched):
     found = verdicts.judge(watched("grows_beyond_its_address_space", status=1))
     assert [one.kind for one in found][:1] == ["address space"] and found[0].line == "ulimit -v unlimited"
     assert found[0].evidence["limit"] == 400_000_000
@@ -103,12 +103,12 @@ def test_a_backlog(watched):
 
 @torch_is_here
 def test_a_slow_loader(watched):
-    assert said(watched("loader_is_slow")) == set()
+    assert kinds(watched("loader_is_slow")) == set()
 
 
 def test_shared_anonymous_memory_is_not_pinned(watched):
     run = watched("shared_anonymous_memory")
-    assert said(run) == set()
+    assert kinds(run) == set()
     assert max(one["named"]["shared memory"] for one in run.samples) > 140_000_000
 
 
@@ -124,9 +124,9 @@ def test_copies_in_spawned_workers(watched):
 
 @torch_is_here
 def test_libraries_in_ranks(watched):
-    assert said(watched("torch_in_each_rank")) == set()
+    assert kinds(watched("torch_in_each_rank")) == set()
 
 
 @pytest.mark.parametrize("program", ["store_in_each_rank", "one_rank_has_more", "store_in_spawned_workers"])
 def test_no_copies_in_ranks(watched, program):
-    assert said(watched(program)) == set()
+    assert kinds(watched(program)) == set()

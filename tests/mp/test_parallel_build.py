@@ -1,4 +1,4 @@
-"""Building with workers: the bytes of one process, its errors, and nothing left of the others."""
+"""Builds with workers give the bytes and errors of a build in one process, and leave nothing behind."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ chained = itertools.chain.from_iterable
 
 @pytest.fixture(params=["fork", "spawn", "forkserver"])
 def method(request):
-    """The start method of the process, which builds take."""
+    """The start method of the process, which builds use."""
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method(request.param, force=True)
     yield request.param
@@ -44,13 +44,13 @@ def test_every_start_method_gives_the_same_bytes(method):
 
 @pytest.mark.parametrize("kind", [kinds.Rows, kinds.Arrays, kinds.Values])
 @pytest.mark.parametrize("options", [{}, {"compression": "none"}], ids=str)
-def test_whatever_the_number_of_workers(forking, kind, options):
+def test_any_number_of_workers_gives_the_same_bytes(forking, kind, options):
     parts = [*cut(kind, 2000, 7), [], [1, "two"], kinds.Rows(0, 1)]
     with RecordList(chained(parts), **options) as x:
-        wanted = content(x)
+        expected = content(x)
         for workers in (1, 2, 5, 50):
             with RecordList(iter(parts), workers=workers, **options) as y:
-                assert content(y) == wanted
+                assert content(y) == expected
 
 
 def test_records_larger_than_batches_and_pipes(forking):
@@ -72,8 +72,8 @@ def test_mappings(forking, monkeypatch):
     parts[-1].close()
 
 
-def test_keys_that_only_comparing_finds(forking):
-    """As a dict has them: of each shard its own NaN, of all shards one key that compares equal."""
+def test_keys_without_a_canonical_form(forking):
+    """As in a dict: equal keys of all shards are one, and each shard has its own NaN."""
     parts = cut(kinds.OddPairs, 300, 4)
     with RecordDict(parts, workers=2) as x:
         plain = dict(chained(parts))
@@ -89,22 +89,22 @@ def test_no_shards_and_empty_ones(forking):
                 assert len(x) == 0
 
 
-def test_shards_come_from_a_stream_and_each_is_asked_for_when_a_worker_is_free(forking, tmp_path):
-    asked = []
+def test_shards_are_streamed_to_free_workers(forking, tmp_path):
+    yielded = []
 
     def stream():
         for i in range(6):
-            asked.append(i)
+            yielded.append(i)
             if i == 5:
                 (tmp_path / "go").touch()
             yield kinds.Waiting(str(tmp_path / "go"), [0]) if i == 0 else range(i, i + 1)
 
     with RecordList(stream(), workers=2) as x:
         assert x == [0, 1, 2, 3, 4, 5]
-    assert asked == [0, 1, 2, 3, 4, 5]
+    assert yielded == [0, 1, 2, 3, 4, 5]
 
 
-def test_stores_are_shards(method):
+def test_stores_as_shards(method):
     with RecordList(kinds.Rows(0, 1000)) as x, RecordList([x[:500], x[500:]], workers=2) as y:
         assert y == x and content(y) == content(x)
 
@@ -113,8 +113,8 @@ def test_map(method, monkeypatch):
     monkeypatch.setattr(parallel_build, "_MAPPED", 300)
     with RecordList(kinds.Rows(0, 1000)) as x:
         for view in (x, x[::-3], x.shuffled(5), x.field("name"), x[:0]):
-            with view.map(repr) as wanted, view.map(repr, workers=2) as y:
-                assert content(y) == content(wanted) and len(y) == len(view)
+            with view.map(repr) as expected, view.map(repr, workers=2) as y:
+                assert content(y) == content(expected) and len(y) == len(view)
         with pytest.raises(TypeError, match="^map sends its function to 2 .*<lambda> cannot be pickled"):
             x.map(lambda record: 1, workers=2)
 
@@ -131,12 +131,12 @@ def test_workers_is_a_number_of_processes():
         assert x == ["x"]
 
 
-def test_no_workers_is_no_shards():
+def test_without_workers_there_are_no_shards():
     with RecordList([[1], [2]], workers=0) as x:
         assert x == [[1], [2]]
 
 
-def test_what_is_not_meant_as_shards_is_refused(forking):
+def test_invalid_shards_are_refused(forking):
     for wrong in ("ab", b"ab", {"a": 1}):
         pytest.raises(TypeError, lambda: RecordList(wrong, workers=1)).match("iterable of shards|iterable of records")
     for wrong in (["ab"], [[1], {"path": "a"}], [[1], 5], [b"ab"]):
@@ -149,7 +149,7 @@ def test_what_is_not_meant_as_shards_is_refused(forking):
         RecordList([[1], (i for i in range(3))], workers=2)
 
 
-def test_pickled_values_and_classes_are_read_as_if_built_here(method):
+def test_pickled_values_and_classes_are_trusted(method):
     with RecordList(cut(kinds.Pickled, 30, 3), workers=2, on_unsupported="pickle") as x:
         assert x == list(kinds.Pickled(0, 30))
     with RecordList(cut(kinds.Values, 30, 3), workers=2) as x:
@@ -166,7 +166,7 @@ def test_records_of_a_foreign_file_stay_foreign(forking, tmp_path):
             assert type(x[0]) is recstore.Record and not x.segment.reader.trusted
 
 
-def test_classes_that_only_the_worker_has(forking):
+def test_classes_that_only_exist_in_the_worker(forking):
     with pytest.raises(recstore.errors.EncodeError, match="only a worker knows.*Made.*top of a module"):
         RecordList([kinds.Local()], workers=1)
 
@@ -193,7 +193,7 @@ def test_progress(forking, capfd):
 @pytest.mark.parametrize(
     "error", [ValueError("bad line"), KeyError("k"), OSError(2, "gone"), KeyboardInterrupt("k"), SystemExit(5)]
 )
-def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
+def test_the_error_of_a_shard_is_raised_with_its_traceback(forking, error):
     caught = pytest.raises(type(error), lambda: RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2))
     assert caught.value.args == error.args
     assert isinstance(caught.value.__cause__, parallel_build.WorkerTraceback)
@@ -207,12 +207,12 @@ def test_the_first_error_in_the_order_of_shards_counts(forking, tmp_path):
     pytest.raises(ValueError, lambda: RecordList(parts, workers=3)).match("first")
 
 
-def test_an_exception_that_cannot_travel(forking):
+def test_an_exception_that_cannot_be_unpickled(forking):
     with pytest.raises(recstore.errors.BuildError, match="(?s)shard 0 failed in a worker.*Odd: one"):
         RecordList([kinds.Failing(0, 2, "odd")], workers=1)
 
 
-def test_a_record_that_cannot_be_stored_has_its_number_in_the_store(forking):
+def test_an_error_has_the_number_of_the_record_in_the_store(forking):
     with pytest.raises(recstore.errors.EncodeError, match=r"^record 1509: \$\.a\[1\]"):
         RecordList([*cut(kinds.Rows, 1500, 3), kinds.Failing(0, 10, "value"), [1]], workers=2)
     with pytest.raises(recstore.errors.EncodeError, match=r"^entry 109 \('last'\): value \$\.a\[1\]"):
@@ -221,23 +221,23 @@ def test_a_record_that_cannot_be_stored_has_its_number_in_the_store(forking):
     pytest.raises(ValueError, lambda: RecordDict([[(1, 1), (1, 2, 3)]], workers=1)).match("item 1 has length 3")
 
 
-def test_the_error_is_that_of_one_process(forking):
+def test_errors_are_the_same_as_without_workers(forking):
     deep = ()
     for _ in range(300):
         deep = (deep,)
     for records in ([1, deep], [[2], {"k": {len}}], [{deep: 2}], [{"a": 1, None: [{1, print}]}]):
-        one = pytest.raises(recstore.errors.EncodeError, lambda: RecordList(records))
-        two = pytest.raises(recstore.errors.EncodeError, lambda: RecordList([records], workers=1))
-        assert str(two.value) == str(one.value)
+        serial = pytest.raises(recstore.errors.EncodeError, lambda: RecordList(records))
+        parallel = pytest.raises(recstore.errors.EncodeError, lambda: RecordList([records], workers=1))
+        assert str(parallel.value) == str(serial.value)
 
 
-@pytest.mark.parametrize("how, said", [("kill", "was killed by signal 9"), ("exit", "ended with status 3")])
-def test_a_worker_that_dies(method, how, said):
-    with pytest.raises(recstore.errors.BuildError, match=f"reading shard 1 {said}"):
+@pytest.mark.parametrize("how, end", [("kill", "was killed by signal 9"), ("exit", "ended with status 3")])
+def test_a_worker_that_dies(method, how, end):
+    with pytest.raises(recstore.errors.BuildError, match=f"reading shard 1 {end}"):
         RecordList([kinds.Rows(0, 2000), kinds.Failing(0, 20_000, how), kinds.Rows(0, 10)], workers=2)
 
 
-def test_a_worker_that_dies_while_another_would_never_end(forking):
+def test_a_worker_dies_while_another_would_never_end(forking):
     with pytest.raises(recstore.errors.BuildError, match="reading shard 1"):
         RecordList([kinds.Failing(0, 2, "sleep"), kinds.Failing(0, 2, "kill")], workers=2)
 
@@ -284,21 +284,20 @@ def test_a_child_of_a_pool_may_have_no_workers(context):
     process.close()
 
 
-def test_a_child_that_is_no_daemon_may(context):
+def test_a_child_that_is_not_a_daemon_may_have_workers(context):
     assert run_worker(context, kinds.build, [[1], [2]], 2) == [1, 2]
 
 
-# ---- Bounds, and who is left ----
+# ---- Limits and cleanup ----
 
 
-def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypatch):
-    """What is read ahead of it is bounded."""
+def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch):
     monkeypatch.setattr(parallel_build, "RUN_AHEAD", 4 << 20)
     path, go = tmp_path / "far", tmp_path / "go"
     far = []
 
     def watch():
-        # The worker has stopped once its number stays: it waits for the first shard, which waits for the file.
+        # When its count stops, the worker waits for the first shard, which waits for the file.
         same = last = 0
         while same < 100:
             count = len(path.read_text().splitlines()) if path.exists() else 0
@@ -317,7 +316,7 @@ def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypa
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
-    """Killed, it closes the pipes; no worker stays, also not one that another has copies of the pipes of."""
+    """Its end closes the pipes and so ends all workers, even if other workers have copies of the pipes."""
     code = """
 import multiprocessing, sys
 from mp import shard_kinds as kinds
@@ -336,7 +335,7 @@ RecordList(map(watched, range(3)), workers=3)
     until(lambda: not any(map(process_identity.start_time, children)))
 
 
-# A file, which a process started by `-c` has no name for.
+# Runs a program from a file, because a program of `-c` has no file.
 RUN = """
 import subprocess, sys
 sys.exit(subprocess.run([sys.executable, *{}], stderr=subprocess.DEVNULL).returncode)
@@ -377,7 +376,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
 def test_classes_of_the_main_module(python, tmp_path, start):
-    """A spawned worker knows them under another name."""
+    """Spawned workers import the main module under another name."""
     program = tmp_path / "program.py"
     program.write_text(MAIN)
     assert python(RUN.format([str(program), start])) == "True\n"
@@ -385,8 +384,8 @@ def test_classes_of_the_main_module(python, tmp_path, start):
 
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
 def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
-    """Each spawned worker would build again: they cannot, and the error says what to write. From Python 3.14 on a forkserver
-    imports the main module before it starts any."""
+    """Each spawned worker would build again: they cannot, and the error has the line to write. Since Python 3.14 the
+    forkserver imports the main module before it starts any worker."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing\n"
@@ -398,5 +397,5 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
         "    if __name__ != '__main__': raise\n"
         "    print(type(e).__name__, str(e).partition(': ')[2])\n"
     )
-    said = python(RUN.format([str(program)]))
-    assert said == 'BuildError there, put the code that builds a store under if __name__ == "__main__":\n'
+    output = python(RUN.format([str(program)]))
+    assert output == 'BuildError there, put the code that builds a store under if __name__ == "__main__":\n'

@@ -1,4 +1,4 @@
-"""Systems and sandboxes that refuse memfd_create: what is anonymous elsewhere is a file of the private folder."""
+"""Systems and sandboxes that refuse memfd_create: anonymous stores become files in a private folder."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.machine() not in NUMBERS, reason="a filter of Linux's system calls"
 )
 
-# seccomp(2): load the number of the call; the errno for memfd_create, and every other call goes on.
+# A seccomp(2) filter: loads the number of the call, returns an errno for memfd_create, and allows all other calls.
 REFUSE = """
 import ctypes, errno, os, struct, sys
 def refuse(code):
@@ -45,7 +45,7 @@ WORK = {
     "named": "x = RecordList([1], name=sys.argv[2]); print(recstore.shared(sys.argv[2])[0])",
     "join": "print((RecordList([1]) + [2, 3]).to_list())",
 }
-SAID = {
+OUTPUT = {
     "list": "{'a': 1} directory 1", "dict": "1", "workers": "9000 True", "index array": "[5, 3, 80]",
     "open a copy": "[1, 2] anonymous", "a copy travels": "[1, 2]", "saved index": "{'id': 3}", "named": "1",
     "join": "[1, 2, 3]"
@@ -55,21 +55,21 @@ SAID = {
 @pytest.mark.parametrize(
     "work, code", [*((work, "EPERM") for work in WORK), ("list", "ENOSYS"), ("open a copy", "ENOSYS")]
 )
-def test_what_is_anonymous_elsewhere(python, tmp_path, name, work, code):
+def test_anonymous_stores_become_files(python, tmp_path, name, work, code):
     folder = tmp_path / "private"
     program = REFUSE.format(number=NUMBERS[platform.machine()]) + WORK[work]
     environ = {"RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "auto"}
-    assert python(program, code, name, **environ) == SAID[work] + "\n"
+    assert python(program, code, name, **environ) == OUTPUT[work] + "\n"
     assert not folder.exists() or os.listdir(folder) == []
 
 
-def test_who_asks_for_anonymous_memory_hears_why(python, tmp_path):
+def test_explicit_anonymous_memory_raises(python, tmp_path):
     program = REFUSE.format(number=NUMBERS[platform.machine()])
     program += "try: RecordList([1], backing='anonymous')\nexcept OSError as error: print(type(error).__name__, error.errno == errno.EPERM)"
     assert python(program, "EPERM", RECSTORE_DIR=str(tmp_path)) == "PermissionError True\n"
 
 
-def test_another_error_is_not_taken_for_a_refusal(python, tmp_path):
+def test_other_errors_are_not_a_refusal(python, tmp_path):
     program = REFUSE.format(number=NUMBERS[platform.machine()])
     program += "try: RecordList([1])\nexcept OSError as error: print(error.errno == errno.EMFILE)"
     assert python(program, "EMFILE", RECSTORE_DIR=str(tmp_path), RECSTORE_BACKING="auto") == "True\n"

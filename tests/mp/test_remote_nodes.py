@@ -1,5 +1,5 @@
-"""Several processes of a machine that open one set of shards: one fetches each object, a killed one blocks nobody, and
-nothing is left of it. A cache folder of its own makes a "node" of a group of processes."""
+"""Several processes of a machine open a set of shards: each object is fetched once, and a killed process blocks nobody
+and leaves nothing. A group of processes with its own cache folder acts as a node."""
 
 import multiprocessing
 import os
@@ -25,21 +25,21 @@ FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 
 def run(act, n, *arguments, seeded=False):
-    """What n processes tell that do `act` at once."""
+    """The results of n processes that do `act` at the same time."""
     barrier, results = FORK.Barrier(n), FORK.Queue()
     processes = [
         FORK.Process(target=act, args=(barrier, results, *arguments, *([seed] if seeded else []))) for seed in range(n)
     ]
     for process in processes:
         process.start()
-    told = [results.get(timeout=LIMIT_S) for _ in processes]
+    answers = [results.get(timeout=LIMIT_S) for _ in processes]
     for process in processes:
         process.join()
-    return told
+    return answers
 
 
 def sent_twice(made):
-    """Objects that were sent to more than one process, and the bytes of all over those of the set."""
+    """`(shard files that were sent more than once, sent bytes as a multiple of the set's)`."""
     until(lambda: sum(made.sent.values()) >= made.made.nbytes)
     gets = [path for (method, path), n in made.requests.items() if method == "GET" and path.endswith(".recs") and n > 1]
     return gets, sum(made.sent.values()) / made.made.nbytes
@@ -47,54 +47,54 @@ def sent_twice(made):
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_node_fetches_each_object_once(made, tmp_path, lazy):
-    how = {"cache": str(tmp_path), "options": made.options, "lazy": lazy}
+    options = {"cache": str(tmp_path), "options": made.options, "lazy": lazy}
     act = remote_nodes.read_at_random if lazy else remote_nodes.opened
-    assert run(act, 6, f"{made.at}@1", how, ALL, seeded=lazy) == [0] * 6
+    assert run(act, 6, f"{made.at}@1", options, ALL, seeded=lazy) == [0] * 6
     twice, ratio = sent_twice(made)
-    # Beside the shard files each process may ask for the manifest, of 1 KB where a shard file has 7 KB here.
+    # Each process may also request the manifest, of 1 KB, where a shard file has 7 KB.
     assert twice == [] and sum(n for path, n in made.sent.items() if path.endswith(".recs")) <= 1.02 * made.made.nbytes
     assert parts_and_locks(tmp_path) == []
 
 
 def test_bytes_of_a_larger_set(server, tmp_path):
-    """At most 1.02 of the data a node, all in all, with the manifests: here of two nodes."""
+    """Each of two nodes fetches at most 1.02 times the data, including manifests."""
     parts = [[os.urandom(3000) for _ in range(100)] for _ in range(8)]
     server.made = shard_sets.write(server.at, parts, server.options)
     expected = [record for part in parts for record in part]
     until(lambda: server.requests["PUT", f"/bucket/{server.prefix}/manifest-1.json"])
     for node in ("a", "b"):
         server.reset_counts()
-        how = {"cache": str(tmp_path / node), "options": server.options}
-        assert run(remote_nodes.opened, 4, server.at, how, expected) == [0] * 4
+        options = {"cache": str(tmp_path / node), "options": server.options}
+        assert run(remote_nodes.opened, 4, server.at, options, expected) == [0] * 4
         twice, ratio = sent_twice(server)
         assert twice == [] and ratio <= 1.02
 
 
 OPENS = """
 import pickle, sys, recstore
-url, how = pickle.loads(bytes.fromhex(sys.argv[1]))
-x = recstore.open(url, **how)
+url, options = pickle.loads(bytes.fromhex(sys.argv[1]))
+x = recstore.open(url, **options)
 print(len(x), flush=True)
 """
 
 
-def opening(made, folder, **how):
-    """A process of its own that opens the set."""
-    told = pickle.dumps((made.at, {"cache": str(folder), "options": made.options, **how})).hex()
-    return subprocess.Popen([sys.executable, "-c", OPENS, told], stdout=subprocess.PIPE, text=True)
+def opening(made, folder, **options):
+    """Starts a separate process that opens the set."""
+    argument = pickle.dumps((made.at, {"cache": str(folder), "options": made.options, **options})).hex()
+    return subprocess.Popen([sys.executable, "-c", OPENS, argument], stdout=subprocess.PIPE, text=True)
 
 
 def children(pid):
-    """The processes that a process has started."""
-    found = []
+    """The pids of the children of a process."""
+    pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/stat") as file:
                 if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
-                    found.append(int(name))
+                    pids.append(int(name))
         except (OSError, IndexError):
             continue
-    return found
+    return pids
 
 
 def is_fetching(folder):
@@ -111,9 +111,9 @@ def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
     (fetching,) = children(first.pid)
     os.kill(first.pid if victim == "the process that opens" else fetching, signal.SIGKILL)
     assert second.communicate(timeout=LIMIT_S)[0] == "360\n" and second.returncode == 0
-    told = first.communicate(timeout=LIMIT_S)[0]
-    assert told == ("" if victim == "the process that opens" else "360\n")
-    until(lambda: not os.path.exists(f"/proc/{fetching}"))  # it ends with its parent
+    output = first.communicate(timeout=LIMIT_S)[0]
+    assert output == ("" if victim == "the process that opens" else "360\n")
+    until(lambda: not os.path.exists(f"/proc/{fetching}"))  # the fetching process ends with its parent
     x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
     assert x.to_list() == ALL and parts_and_locks(tmp_path) == []
     x.close()
@@ -133,21 +133,21 @@ def test_a_killed_waiter_blocks_nobody(made, tmp_path):
     x.close()
 
 
-def test_those_who_wait_get_the_error_of_the_one_who_fetches(made, tmp_path):
-    """No process of the node tries again for itself what the elected one could not do."""
+def test_waiting_processes_get_the_error_of_the_fetching_process(made, tmp_path):
+    """They do not try again themselves."""
     made.delay(1.0, times=1, match=made.made.hashes[0])
     made.deny(10**6, match=r"\.recs")
-    how = {"cache": str(tmp_path), "options": made.options}
-    told = run(remote_nodes.opened, 5, made.at, how, ALL)
-    assert all(isinstance(one, str) and one.startswith("RemoteError") and made.at in one for one in told), told
+    options = {"cache": str(tmp_path), "options": made.options}
+    errors = run(remote_nodes.opened, 5, made.at, options, ALL)
+    assert all(isinstance(error, str) and error.startswith("RemoteError") and made.at in error for error in errors)
     made.heal()
-    assert run(remote_nodes.opened, 3, made.at, how, ALL) == [0] * 3
+    assert run(remote_nodes.opened, 3, made.at, options, ALL) == [0] * 3
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["list", "view", "mapping"])
-def test_workers_map_what_is_here(server, tmp_path, method, kind):
-    """A handle leads a worker to the manifest in the cache and to the credentials in memory."""
+def test_workers_map_cached_files(server, tmp_path, method, kind):
+    """With a handle, a worker finds the manifest in the cache and the credentials in memory."""
     context = multiprocessing.get_context(method)
     if kind == "mapping":
         parts = [{f"k{i}": i for i in range(k, 300, 6)} for k in range(6)]
@@ -161,14 +161,14 @@ def test_workers_map_what_is_here(server, tmp_path, method, kind):
         folder = tmp_path / str(lazy)
         x = recstore.open(server.at, cache=folder, lazy=lazy, options=server.options)
         results = context.Queue()
-        given = x[10:250] if kind == "view" else x
-        workers = [context.Process(target=remote_nodes.worker, args=(given, numbers, results)) for _ in range(2)]
-        for one in workers:
-            one.start()
-        told = [results.get(timeout=LIMIT_S) for _ in workers]
-        for one in workers:
-            one.join()
-        assert told == [expected] * 2
+        sent = x[10:250] if kind == "view" else x
+        workers = [context.Process(target=remote_nodes.worker, args=(sent, numbers, results)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        answers = [results.get(timeout=LIMIT_S) for _ in workers]
+        for worker in workers:
+            worker.join()
+        assert answers == [expected] * 2
         x.close()
         x.selection.shards.opener.client.close() if kind != "mapping" else x._finder.opener.client.close()
         results.close()
@@ -176,11 +176,11 @@ def test_workers_map_what_is_here(server, tmp_path, method, kind):
     assert parts_and_locks(tmp_path / "True") == []
 
 
-def test_nodes_with_little_room_read_everything(made, tmp_path):
-    """With room for two files of six, processes remove what others have just fetched; all read on."""
+def test_a_node_with_a_small_cache_reads_everything(made, tmp_path):
+    """With room for two of six files, processes evict what others have just fetched, and all read on."""
     limit = 2 * max(made.made.sizes) + 4000
-    how = {"cache": str(tmp_path), "options": made.options, "lazy": True, "limit": limit}
-    assert run(remote_nodes.read_at_random, 4, f"{made.at}@1", how, ALL, seeded=True) == [0] * 4
+    options = {"cache": str(tmp_path), "options": made.options, "lazy": True, "limit": limit}
+    assert run(remote_nodes.read_at_random, 4, f"{made.at}@1", options, ALL, seeded=True) == [0] * 4
     inner = tmp_path / "recstore"
     assert sum(path.stat().st_size for path in inner.rglob("*") if path.is_file()) <= limit
 
@@ -188,17 +188,17 @@ def test_nodes_with_little_room_read_everything(made, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [False, True])
 def test_killed_at_any_moment(made, tmp_path, room):
-    """Processes that open and those that fetch are killed at random: no hang, no wrong record, nothing left."""
+    """Opening and fetching processes are killed at random: no hang, no wrong record, nothing left."""
     kills, chance = 1000 if FULL else 60, random.Random(7)
     faults, done = str(tmp_path / "faults"), str(tmp_path / "done")
-    how = {"cache": str(tmp_path / "cache"), "options": made.options}
+    options = {"cache": str(tmp_path / "cache"), "options": made.options}
     if room:
-        # Less than the set: processes make room all the time, and those that are killed leave parts in it.
-        how["limit"] = 4 * max(made.made.sizes) + 4000
+        # Less than the set: processes evict files all the time, and killed processes leave unfinished files.
+        options["limit"] = 4 * max(made.made.sizes) + 4000
     living, seed = [], 0
 
     def clear():
-        """Makes the next ones fetch again."""
+        """Makes the next processes fetch again."""
         inner = tmp_path / "cache" / "recstore"
         for path in list(inner.glob("*.recs")) if inner.is_dir() else []:
             if chance.random() < 0.5:
@@ -208,7 +208,7 @@ def test_killed_at_any_moment(made, tmp_path, room):
         for _ in range(kills):
             while len(living) < 5:
                 seed += 1
-                arguments = (made.at, how, ALL, faults, done, seed)
+                arguments = (made.at, options, ALL, faults, done, seed)
                 living.append(FORK.Process(target=remote_nodes.storm, args=arguments))
                 living[-1].start()
             time.sleep(chance.random() * 0.6)
@@ -244,5 +244,5 @@ def test_a_process_with_a_warm_cache_needs_no_network(made, tmp_path):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     has_sent(made, 6)
     made.deny(10**6)
-    how = {"cache": str(tmp_path), "options": made.options}
-    assert run(remote_nodes.opened, 4, f"{made.at}@1", how, ALL) == [0] * 4
+    options = {"cache": str(tmp_path), "options": made.options}
+    assert run(remote_nodes.opened, 4, f"{made.at}@1", options, ALL) == [0] * 4

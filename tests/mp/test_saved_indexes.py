@@ -1,4 +1,4 @@
-"""Saved indexes in workers: the handle of what index_by and group_by give is small, and a worker builds nothing."""
+"""Saved indexes in workers: the results of index_by and group_by have small handles, and a worker builds nothing."""
 
 import os
 import pickle
@@ -37,9 +37,9 @@ def test_workers_build_nothing(x, context, monkeypatch, tmp_path):
         (x.lazy().group_by("label", default_factory=list), "none", []),
         (x, None, None),
     ]
-    # A handle of a file names its path.
+    # The handle of a file includes its path.
     path = max(len(str(tmp_path)), len(os.environ.get("RECSTORE_DIR", "")))
-    assert all(len(pickle.dumps(found)) <= 300 + path for found, _, _ in cases)
+    assert all(len(pickle.dumps(index)) <= 300 + path for index, _, _ in cases)
     worker = context.Process(target=look_up, args=(cases,))
     worker.start()
     worker.join()

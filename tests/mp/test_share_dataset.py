@@ -1,4 +1,4 @@
-"""Objects that share_dataset has changed, in workers under each start method: what they get, and what it costs to send it."""
+"""Objects changed by share_dataset in workers of each start method: their contents, and the bytes sent."""
 
 import multiprocessing
 import sys
@@ -43,7 +43,7 @@ def test_spawned_worker_is_sent_little(spawning, sent):
 
 
 def test_by_queue(spawning):
-    """There an array travels as its bytes: nobody need keep anything for it."""
+    """In a queue an array travels as bytes, so nobody needs to keep its memory."""
     dataset = shared()
     with spawning.Pool(1) as pool:
         got = pool.map(workers.same, [(dataset, dataset.part)] * 3)
@@ -60,13 +60,13 @@ def test_slices_of_an_array_travel(spawning):
     assert sums == [float(part.sum()) for part in parts] and mapped
 
 
-def test_other_arrays_travel_as_ever(spawning):
-    shared()  # from now on the pickler looks at arrays
+def test_other_arrays_travel_as_usual(spawning):
+    shared()  # from now on the pickler checks arrays
     array = np.arange(5000)
     assert run_worker(spawning, workers.send_sum, array) == ([float(array.sum())], False)
 
 
-def test_what_was_written_travels_as_bytes(spawning):
+def test_a_changed_array_travels_as_bytes(spawning):
     dataset = shared()
     array = dataset.array
     array.flags.writeable = True
@@ -94,7 +94,7 @@ def test_tensors(spawning):
     share_dataset(dataset, 2000)
     sums, mapped = run_worker(spawning, workers.send_sum, dataset.tensor, dataset.little, torch.ones(3000))
     assert sums == [4999 * 2500, 7, 3000]
-    assert not dataset.tensor.is_shared(), "torch has copied it"
+    assert not dataset.tensor.is_shared(), "torch copied it"
     assert run_worker(spawning, workers.send_after_write, dataset.tensor) == 4999 * 2500 + 5000
     assert dataset.tensor.sum() == 4999 * 2500
     dataset.tensor[3] = 1003
@@ -113,7 +113,7 @@ def test_loader(context):
 
 @interpreters.measures_memory
 def test_workers_do_not_copy_the_records(python):
-    """Whatever is read: the private memory of forked workers does not grow with the dataset."""
+    """Reading does not grow the private memory of forked workers with the dataset."""
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
     out = python(
@@ -144,4 +144,4 @@ print(ours.recv())
 process.join()
 """
     )
-    assert int(out) < 4_000_000  # as plain objects it is over 20 MB
+    assert int(out) < 4_000_000  # over 20 MB with plain objects

@@ -18,7 +18,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def ranks(context, n, kind, name, log, options=None, *arguments):
-    """Starts n ranks. Gives their processes and pipes."""
+    """Starts n ranks. Returns their processes and pipes."""
     crew = []
     for _ in range(n):
         ours, theirs = context.Pipe()
@@ -46,7 +46,7 @@ def test_one_rank_makes_the_dataset_and_the_others_attach_before_they_load(conte
     assert left(name) == []
 
 
-def test_others_wait_while_one_makes_it(name, log, tmp_path):
+def test_others_wait_while_one_rank_makes_the_dataset(name, log, tmp_path):
     gate = str(tmp_path / "gate")
     crew = ranks(FORK, 3, datasets.Dataset, name, log, {}, 1, gate)
     until(lambda: notes(log))
@@ -57,7 +57,7 @@ def test_others_wait_while_one_makes_it(name, log, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [datasets.Unpicklable, datasets.Holding])
-def test_a_dataset_that_cannot_be_sent_is_made_by_each_rank_and_then_shared(kind, name, log):
+def test_each_rank_makes_a_dataset_that_cannot_be_sent_and_then_shares_it(kind, name, log):
     crew = ranks(FORK, 3, kind, name, log)
     assert answers(crew) == [datasets.expected()] * 3
     assert len(notes(log)) == 3 and len(recstore.names.list(name)) == 1
@@ -65,18 +65,18 @@ def test_a_dataset_that_cannot_be_sent_is_made_by_each_rank_and_then_shared(kind
     assert left(name) == []
 
 
-def test_the_reason_is_said(name, log, messages):
+def test_the_reason_is_logged(name, log, messages):
     dataset = share_dataset(datasets.factory(datasets.Unpicklable, log), datasets.LEAST, shared=name)
-    (message,) = [one for one in messages() if "each process makes" in one]
+    (message,) = [message for message in messages() if "each process makes" in message]
     assert "cannot be pickled: " in message and "lambda" in message
     del dataset
 
 
-def test_a_loaded_dataset_attaches_to_equal_data_only(name, log):
+def test_a_loaded_dataset_only_attaches_to_equal_data(name, log):
     first, again, other = datasets.Dataset(log), datasets.Dataset(log), datasets.Dataset(log, 2)
     for dataset in (first, again, other):
         assert share_dataset(dataset, datasets.LEAST, shared=name) is dataset
-    assert [datasets.description(one) for one in (first, again, other)] == [datasets.expected(n) for n in (1, 1, 2)]
+    assert list(map(datasets.description, (first, again, other))) == [datasets.expected(n) for n in (1, 1, 2)]
     assert first.samples.segments[0].id == again.samples.segments[0].id != other.samples.segments[0].id
     assert len(recstore.names.list(name)) == 2
 
@@ -86,8 +86,7 @@ class Arrays:
         self.a, self.b, self.part_of_b = a, b, b[10:20]
 
 
-def test_arrays_are_packed_alike_wherever_they_lie_in_memory(name):
-    """The order of two arrays in memory is chance; equal datasets have one segment all the same."""
+def test_equal_arrays_have_one_segment_in_any_memory_order(name):
     segments = []
     for first, second in ((slice(0, 50_000), slice(50_000, None)), (slice(50_000, None), slice(0, 50_000))):
         memory = np.empty(100_000)
@@ -99,7 +98,7 @@ def test_arrays_are_packed_alike_wherever_they_lie_in_memory(name):
     assert len(segments) == 2 and len(held) == 1
 
 
-def test_workers_read_a_dataset_that_was_attached(context, name, log):
+def test_workers_read_an_attached_dataset(context, name, log):
     make = datasets.factory(datasets.Dataset, log)
     kept = share_dataset(make, datasets.LEAST, shared=name)
     dataset = share_dataset(make, datasets.LEAST, shared=name)
@@ -141,7 +140,7 @@ def test_an_exception_of_the_constructor_reaches_all_and_leaves_nothing(name, lo
         share_dataset(datasets.factory(lambda log: None, log), shared=name, fingerprint="1")
 
 
-def test_strict_says_what_cannot_be_stored(name, log):
+def test_strict_raises_for_a_value_that_cannot_be_stored(name, log):
     def make():
         dataset = datasets.Dataset(log)
         dataset.odd = [object() for _ in range(1000)]
@@ -152,12 +151,13 @@ def test_strict_says_what_cannot_be_stored(name, log):
     assert left(name) == []
 
 
-def test_a_value_that_fails_late_stays_with_the_rest(name, log):
+def test_a_value_that_fails_late_is_kept_unchanged(name, log):
     make = datasets.factory(datasets.Late, log)
     held = [share_dataset(make, datasets.LEAST, shared=name) for _ in range(2)]
     assert len(notes(log)) == 1
-    for one in held:
-        assert type(one.good) is recstore.RecordView and type(one.bad) is list and one.bad[777] == {"i": complex}
+    for dataset in held:
+        assert type(dataset.good) is recstore.RecordView
+        assert type(dataset.bad) is list and dataset.bad[777] == {"i": complex}
 
 
 def test_a_store_of_another_kind_is_refused(name):
@@ -173,14 +173,14 @@ def test_a_store_of_another_kind_is_refused(name):
     ({"colour": 1}, TypeError, "unexpected keyword argument 'colour'$"),
     ({"shared": "a", "keep": True}, ValueError, "files=")
 ])  # fmt: skip
-def test_options_that_do_not_belong_are_refused(options, error, text, log):
+def test_invalid_options_are_refused(options, error, text, log):
     pytest.raises(error, lambda: share_dataset(datasets.factory(datasets.Dataset, log), **options)).match(text)
     assert notes(log) == []
 
 
 @interpreters.measures_memory
-def test_the_ranks_hold_one_copy(name, log):
-    """The memory of four attached ranks is less than that of two ranks that hold the data themselves."""
+def test_the_ranks_share_one_copy(name, log):
+    """Four attached ranks take less memory than two ranks with their own data."""
     if process_memory.usage() is None:
         pytest.skip("needs smaps_rollup")
     plain = _held(None, log)

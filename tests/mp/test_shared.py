@@ -1,4 +1,4 @@
-"""Stores shared by name: who builds, who waits, and who hears of what went wrong."""
+"""Stores shared by name: builders, waiting processes, and errors."""
 
 import functools
 import gc
@@ -103,22 +103,22 @@ def test_two_names_and_two_fingerprints(name):
     assert left(other) == []
 
 
-@pytest.mark.parametrize("result, wanted", [
+@pytest.mark.parametrize("result, expected", [
     ({"a": 1, "b": [2]}, {"a": 1, "b": [2]}), ((i for i in range(5)), [0, 1, 2, 3, 4]), ([], []), (range(3), [0, 1, 2])
 ], ids=["mapping", "generator", "empty", "range"])  # fmt: skip
-def test_what_build_may_return(name, result, wanted):
+def test_build_returns_records_or_a_mapping(name, result, expected):
     with recstore.shared(name, lambda: result, fingerprint="1") as x, recstore.shared(name) as y:
         for store in (x, y):
-            assert (store.to_dict() if isinstance(wanted, dict) else store.to_list()) == wanted
+            assert (store.to_dict() if isinstance(expected, dict) else store.to_list()) == expected
 
 
 def test_build_returns_stores(name):
     with recstore.RecordList(records(1)) as x, recstore.RecordDict({"a": 1, "b": 2}) as d:
-        for result, wanted in [
+        for result, expected in [
             (x, records(1)), (x[::-2], records(1)[::-2]), (x.field("i"), list(range(sharers.N))), (d.keys(), ["a", "b"])
         ]:  # fmt: skip
             with recstore.shared(name, lambda: result, fingerprint="1") as y:
-                assert y.to_list() == wanted and y.segment.backing == "named"
+                assert y.to_list() == expected and y.segment.backing == "named"
         with recstore.shared(name, lambda: d, fingerprint="1") as y:
             assert y == {"a": 1, "b": 2}
         assert x[0] and d["a"] == 1
@@ -130,7 +130,7 @@ def test_what_build_may_not_return(name, result):
         recstore.shared(name, lambda: result, fingerprint="1")
 
 
-def test_mapping_with_keys_that_came_again(name):
+def test_a_mapping_with_repeated_keys(name):
     pairs = recstore.RecordDict((i % 10, i) for i in range(1000))
     with recstore.RecordDict(((i % 10, "x" * i) for i in range(1000)), name=name) as d, recstore.shared(name) as e:
         assert d == e and len(e) == 10
@@ -140,7 +140,7 @@ def test_mapping_with_keys_that_came_again(name):
 # ---- Errors ---------------------------------------------------------------------------------------------------------
 
 
-def test_build_that_raises(name, log):
+def test_a_build_that_raises(name, log):
     gate, waits = f"{log}.gate", f"{log}.waits"
     first = start(sharers.call_failing, name, log, gate, waits)
     until(lambda: notes(log) == ["called"])
@@ -154,11 +154,11 @@ def test_build_that_raises(name, log):
         assert "sharers.py" in text
     end(first, *waiting)
     assert notes(log) == ["called"] and left(name) == []
-    with recstore.shared(name, lambda: [1], fingerprint="1") as x:  # later callers try anew
+    with recstore.shared(name, lambda: [1], fingerprint="1") as x:  # later callers try again
         assert x[0] == 1
 
 
-def test_builder_that_is_killed(name, log, messages):
+def test_a_killed_builder(name, log, messages):
     waits = f"{log}.waits"
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
@@ -170,7 +170,7 @@ def test_builder_that_is_killed(name, log, messages):
     end(first, second)
 
 
-def test_builder_that_was_killed_with_nobody_waiting(name, log, messages):
+def test_a_killed_builder_with_nobody_waiting(name, log, messages):
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
     first[0].kill()
@@ -180,8 +180,8 @@ def test_builder_that_was_killed_with_nobody_waiting(name, log, messages):
     assert left(name) == []
 
 
-def test_lock_left_behind_tells_who_died(name, messages):
-    """Its content speaks of a process number that is somebody else's by now."""
+def test_the_lock_of_a_killed_builder_is_logged(name, messages):
+    """Its pid has been reused by another process."""
     target = named_segments.Target(name, "1")
     fd = os.open(target.lock_path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(fd, f"3\n{os.getpid()}\nprocess {os.getpid()} (train.py)\nbuilding\n".encode())
@@ -227,7 +227,7 @@ def test_waiting_is_logged(name, log, messages, monkeypatch):
 
 
 def test_waiting_costs_little(name, log, monkeypatch):
-    """A waiter looks soon, and then five times a second."""
+    """A waiting process polls soon, and then five times a second."""
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
     clock = sharers.Clock()
@@ -302,7 +302,7 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_interrupts_at_any_moment(name):
-    """SIGINT every few hundred microseconds: wherever it comes, nothing stays."""
+    """SIGINT every few hundred microseconds leaves nothing."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     done = hits = 0
     try:
@@ -334,7 +334,7 @@ def test_isolated_build(name, log):
     assert left(name) == []
 
 
-def test_child_ends_with_its_parent(name, log):
+def test_the_building_child_ends_with_its_parent(name, log):
     first = start(sharers.call, name, log, {"gate": f"{log}.gate", "isolate": True})
     until(lambda: notes(log))
     child = int(notes(log)[0].split()[1])
@@ -348,8 +348,7 @@ def test_child_ends_with_its_parent(name, log):
 @pytest.mark.parametrize(
     "option", [{"keep": "2h"}, {"keep": 0}, {"isolate": True}, {"index_by": "id"}, {"group_by": None}, {"workers": 0}]
 )
-def test_an_option_of_a_build_needs_one(name, option):
-    """Without a build it would be ignored."""
+def test_options_of_a_build_need_a_build(name, option):
     with recstore.RecordList([{"id": 1}], name=name):
         pytest.raises(TypeError, lambda: recstore.shared(name, **option)).match(
             f"{[*option][0]}= is an option of a build"

@@ -1,4 +1,4 @@
-"""Programs that share without giving a fingerprint: equal ones share, and those that read other data do not."""
+"""Programs without a fingerprint: equal programs share, programs that read other data do not."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ input()
 
 @pytest.fixture
 def train(tmp_path):
-    """Starts the program as a shell does."""
+    """Starts the program as from a shell."""
     script = tmp_path / "train.py"
     script.write_text(PROGRAM)
     started = []

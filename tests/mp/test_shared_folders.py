@@ -1,4 +1,4 @@
-"""Where stores shared by name are: names, folders, what others put there, handles, arguments, and too little space."""
+"""Stores shared by name: names, folders, foreign files, handles, arguments, and too little space."""
 
 import dataclasses
 import functools
@@ -35,7 +35,7 @@ def test_bad_names(bad, why, alone):
 
 
 @pytest.mark.parametrize("bad", [5, b"x", ["x"]], ids=repr)
-def test_names_that_are_no_str(bad):
+def test_names_that_are_not_str(bad):
     pytest.raises(TypeError, lambda: recstore.shared(bad, lambda: [1])).match("the name of a segment is a str")
 
 
@@ -48,7 +48,7 @@ def test_good_names():
             assert x == y
 
 
-def test_folder_of_ones_own(name, tmp_path):
+def test_a_private_folder(name, tmp_path):
     place = tmp_path / "shared"
     with recstore.shared(name, lambda: [1], fingerprint="1", dir=place) as x:
         assert os.path.dirname(x.segment.path) == str(place) and os.stat(place).st_mode & 0o777 == 0o700
@@ -99,7 +99,7 @@ def test_without_nameless_files(name, log, monkeypatch):
 
 
 def test_a_lock_with_a_second_name_is_not_written(tmp_path):
-    """Who may write the folder links a file of ours there after the lock was opened."""
+    """Another user links one of our files in the folder after the lock was opened."""
     lock = native.Lock(str(tmp_path / "x.lck"))
     assert lock.write(b"one") and lock.read() == b"one"
     os.link(tmp_path / "x.lck", tmp_path / "ours")
@@ -109,7 +109,7 @@ def test_a_lock_with_a_second_name_is_not_written(tmp_path):
     lock.close()
 
 
-# ---- What stands there and is not ours ------------------------------------------------------------------------------
+# ---- Foreign files --------------------------------------------------------------------------------------------------
 
 
 def plant(target, kind, tmp_path):
@@ -124,7 +124,7 @@ def plant(target, kind, tmp_path):
     else:
         if kind == "user" and os.geteuid() != 0:
             pytest.skip("only root can make files of another user")
-        # It gets its name last: a test beside this one may collect a file of ours that nobody holds.
+        # Renamed last, because a concurrent test may collect a file of ours without a user.
         made = path + ".theirs"
         with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as f:
             f.write(b"theirs" * 1000)
@@ -153,7 +153,7 @@ def test_planted(name, kind, tmp_path):
 
 def test_two_users_with_one_name(name):
     if os.geteuid() != 0 or named_segments.folder() != "/dev/shm":
-        pytest.skip("needs root, which can be another user, and a folder that is open to both")
+        pytest.skip("needs root, to become another user, and a folder that is open to both users")
     with recstore.shared(name, lambda: records(1), fingerprint="1") as x:
         process, connection = start(sharers.as_another_user, name, x.segment.path)
         assert connection.recv() == (12345, [2], "PermissionError", 0, True)
@@ -175,7 +175,7 @@ def test_planted_lock(name, kind, tmp_path):
 
 
 def damaged(kind, path, other):
-    """What a power cut, or a bug, can leave of a segment."""
+    """Writes a segment as a power cut or a bug may leave it."""
     with open(other, "rb") as f:
         whole = f.read()
     content = {
@@ -204,7 +204,7 @@ def test_half_written(name, kind, alone):
 
 
 def test_segment_of_another_key_under_our_name(name, alone):
-    """A collision of hashes, which never happens: the label tells."""
+    """After a collision of hashes, which never happens, the label differs."""
     target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: [1], fingerprint="2") as x:
         os.link(x.segment.path, target.path)
@@ -227,7 +227,7 @@ def test_file_of_records_under_our_name(name, alone, tmp_path):
 # ---- Trust, handles -------------------------------------------------------------------------------------------------
 
 
-def test_builder_reads_as_all_others_do(name):
+def test_the_builder_reads_as_other_processes_do(name):
     import fractions
 
     values = [fractions.Fraction(1, 3)]
@@ -247,7 +247,7 @@ def test_handles(name, context, monkeypatch):
     assert equal and backing == "named" and path == x.segment.path
     if context.get_start_method() != "fork":
         x.close()
-        assert len(left(name)) == 1  # the worker's by now
+        assert len(left(name)) == 1  # the worker uses it
     ours.send(None)
     process.join()
     assert process.exitcode == 0
@@ -274,15 +274,15 @@ def test_handle_size_and_identity(name, monkeypatch):
         z = pickle.loads(text)
         assert "another store" in repr(z) or "another file" in repr(z)
         assert recstore.shared(name, fingerprint="1")[0] == 9
-    for one in more:
-        one.close()
+    for store in more:
+        store.close()
     recstore.shm.pins.clear()
 
 
 # ---- Fingerprints, arguments ----------------------------------------------------------------------------------------
 
 
-def test_derived_fingerprints_tell_builds_apart(name):
+def test_derived_fingerprints_distinguish_builds(name):
     def of(n):
         return lambda: range(n)
 
@@ -292,7 +292,7 @@ def test_derived_fingerprints_tell_builds_apart(name):
         assert len(d) == 5
 
 
-def test_no_fingerprint_for_what_cannot_be_compared(name):
+def test_builds_without_a_fingerprint_and_invalid_arguments(name):
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"the variable lock, which <lambda>\(\) uses, is a _thread.lock"):
         recstore.shared(name, lambda: [lock])
@@ -324,7 +324,7 @@ with recstore.shared("small", lambda: range(1000)) as x:
 
 
 def test_small_dev_shm(tmp_path):
-    """A private mount namespace with 16 MB of it: errors, no SIGBUS, and anonymous memory is not bound by it."""
+    """With 16 MB in a private mount namespace: errors, no SIGBUS, and no limit for anonymous memory."""
     script = tmp_path / "script.py"
     script.write_text(SMALL)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
@@ -343,12 +343,12 @@ print(len(recstore.RecordList([1])))
 
 
 def test_read_only_dev_shm(tmp_path):
-    """A real one, in a private mount namespace."""
+    """In a private mount namespace."""
     script = tmp_path / "script.py"
     script.write_text(READ_ONLY)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
-    said = mounted("ro", "/dev/shm", str(script), cwd=tmp_path, env=environment)
-    assert said == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
+    output = mounted("ro", "/dev/shm", str(script), cwd=tmp_path, env=environment)
+    assert output == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
 
 def test_backing_shm(monkeypatch):

@@ -1,4 +1,4 @@
-"""isolate=True: the build runs in a fresh interpreter, wherever it is called from."""
+"""isolate=True: the build runs in a fresh interpreter."""
 
 import functools
 import os
@@ -54,22 +54,22 @@ def script(python, tmp_path):
     return run
 
 
-def test_no_lock_of_this_process_is_held_there(name):
-    """The fault: a forked child has the locks that other threads hold, and nobody to release them."""
+def test_the_child_holds_no_lock_of_this_process(name):
+    """A forked child would have locks of other threads that nobody releases."""
     with sharers.LOCK:
-        found = []
+        is_free = []
 
         def call():
             with recstore.shared(name, sharers.lock_is_free, fingerprint="1", isolate=True) as x:
-                found.extend(x)
+                is_free.extend(x)
 
         thread = threading.Thread(target=call)
         thread.start()
         thread.join()
-    assert found == [True]
+    assert is_free == [True]
 
 
-def test_what_is_the_same_there(name, monkeypatch, tmp_path):
+def test_the_child_has_the_surroundings_of_this_process(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OF_THIS_TEST", "1")
     monkeypatch.setattr("sys.argv", ["train.py", "--lr", "1"])
@@ -87,7 +87,7 @@ def test_arguments(name):
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_within_a_daemonic_child(name, method, tmp_path):
-    """As a DataLoader worker is one, which may start no children of multiprocessing's."""
+    """Such as a DataLoader worker, which may not start children of multiprocessing."""
     import multiprocessing
 
     context = multiprocessing.get_context(method)
@@ -112,7 +112,7 @@ def test_within_a_loader(name):
     assert sums == list(range(4))
 
 
-def test_through_a_folder(name, monkeypatch, tmp_path):
+def test_in_a_folder(name, monkeypatch, tmp_path):
     monkeypatch.setenv("RECSTORE_BACKING", "dir")
     build = functools.partial(records, 1)
     with recstore.shared(name, build, fingerprint="1", isolate=True, dir=tmp_path) as x:
@@ -120,8 +120,8 @@ def test_through_a_folder(name, monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_interrupt_of_the_child_alone(name, log):
-    """The parent says what becomes of the build."""
+def test_an_interrupt_of_the_child_alone_is_ignored(name, log):
+    """The parent decides about the build."""
     first = start(sharers.call, name, log, {"gate": f"{log}.gate", "isolate": True})
     until(lambda: notes(log))
     os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
@@ -130,7 +130,7 @@ def test_interrupt_of_the_child_alone(name, log):
     sharers.end(first)
 
 
-# ---- Where the function stands ----
+# ---- Where the function is defined ----
 
 
 @pytest.mark.parametrize("build", [lambda: [1], functools.partial(map, lambda i: i, [1])], ids=["lambda", "partial"])
@@ -146,7 +146,7 @@ def test_function_of_a_script(name, script):
 
 
 def test_script_without_a_guard(name, script):
-    """It is imported where it builds, and would build there again."""
+    """The child imports the script, which would build again."""
     text = SCRIPT + CALL.replace("    ", "")
     status, out, errors = script(text, name)
     assert status == 1 and out == "" and 'put the call under if __name__ == "__main__":' in errors
@@ -161,25 +161,25 @@ def test_script_without_a_guard_and_a_function_of_a_module(name, script, tmp_pat
     assert script(text + "print(x.to_list())\n", name) == (0, "top\n[1, 2, 3]\n", "")
 
 
-def test_function_of_no_file(name, python):
+def test_function_without_a_file(name, python):
     code = "import sys, recstore\ndef build(): return [1]\n"
     code += "try: recstore.shared(sys.argv[1], build, isolate=True)\nexcept TypeError as error: print(error)"
     assert "it is defined in a notebook, a shell or `python -c`" in python(code, name)
 
 
-@pytest.mark.parametrize("build, said", [
+@pytest.mark.parametrize("build, message", [
     (functools.partial(exit, 3), "(?s)failed in the child process .*SystemExit: 3"),
     (functools.partial(sharers.fails, os.devnull), "(?s)failed in the child process.*LookupError: no data today"),
     (sharers.killed, "killed by signal 9")
 ], ids=["exits", "raises", "killed"])  # fmt: skip
-def test_build_that_ends_badly(name, build, said):
-    with pytest.raises(recstore.errors.BuildError, match=said):
+def test_a_failed_build(name, build, message):
+    with pytest.raises(recstore.errors.BuildError, match=message):
         recstore.shared(name, build, fingerprint="1", isolate=True)
 
 
 @pytest.mark.parametrize("how", ["while it builds", "before it reads its job"])
 def test_a_killed_child_whose_own_child_lives_on(name, how, monkeypatch, tmp_path):
-    """The fault: the process that it left behind holds the ends of its pipes, and the caller waited for them to close."""
+    """The process that it leaves keeps its pipes open. The caller must not wait for them to close."""
     note = tmp_path / "left behind"
     build = functools.partial(sharers.killed_with_a_child, str(note), bytes(1 << 20))  # more than a pipe holds
     if how == "before it reads its job":
@@ -190,18 +190,18 @@ def test_a_killed_child_whose_own_child_lives_on(name, how, monkeypatch, tmp_pat
     try:
         with pytest.raises(recstore.errors.BuildError, match="was killed by signal 9"):
             recstore.shared(name, build, fingerprint="1", isolate=True)
-        os.kill(int(note.read_text()), 0)  # the process that was left behind still holds the pipes
+        os.kill(int(note.read_text()), 0)  # the process that it left still has the pipes
     finally:
         if note.exists():
             os.kill(int(note.read_text()), signal.SIGKILL)
 
 
 class ChildDied(Exception):
-    """A class of a program, named as the private class of recstore is."""
+    """A class of a program with the name of recstore's private class."""
 
 
 class _Notes:
-    """Stands in for the lock of a build: keeps the texts that are written to the lock file."""
+    """Replaces the lock of a build, and keeps the texts written to the lock file."""
 
     def __init__(self):
         self.texts = []
@@ -217,8 +217,8 @@ class _Notes:
 @pytest.mark.parametrize("error, failed", [
     (ChildDied("of the program"), True), (errors._ChildDied("of recstore"), False), (ValueError("why"), True)
 ])  # fmt: skip
-def test_only_a_killed_child_is_no_failed_build(name, error, failed):
-    """The lock file says that a build failed, whatever the name of the class of its error."""
+def test_only_a_killed_child_is_not_a_failed_build(name, error, failed):
+    """The lock file records a failed build for any class of error, whatever its name."""
 
     def build():
         raise error

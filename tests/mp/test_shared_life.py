@@ -1,4 +1,4 @@
-"""How long stores shared by name stay: after every way in which a process can end, and when they are kept."""
+"""The life of stores shared by name: ends of processes, and keep=."""
 
 import os
 import time
@@ -13,7 +13,7 @@ import recstore
 # ---- Life -----------------------------------------------------------------------------------------------------------
 
 
-def test_last_user_removes_it(name, log):
+def test_the_last_user_removes_the_store(name, log):
     first, second = start(sharers.call, name, log, {}), start(sharers.call, name, log, {})
     assert first[1].recv() == second[1].recv() == (sharers.N, True)
     end(first)
@@ -41,14 +41,14 @@ def test_forked_child_reads_and_removes_nothing(name):
     x.close()
 
 
-def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
+def test_a_forked_child_that_shares_is_another_user(name, log):
     x = recstore.shared(name, Build(log, 1), fingerprint="1")
     child = start(sharers.call, name, log, {})
     assert child[1].recv() == (sharers.N, True) and len(notes(log)) == 1
     x.close()
     assert len(left(name)) == 1
     end(child)
-    # It had inherited the lease of x as well, which ended with the process only.
+    # The child also inherited the lease of x, which only ended with the process.
     assert left_after_collecting(name) == []
 
 
@@ -58,7 +58,7 @@ def test_unlinked_while_in_use(name):
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: recstore.names.remove(name))
     y = recstore.shared(name, lambda: [2], fingerprint="1")
     assert (x[0], y[0]) == (1, 2)
-    x.close()  # must not remove the new one
+    x.close()  # must not remove the new store
     assert len(left(name)) == 1 and recstore.shared(name)[0] == 2
     y.close()
 
@@ -79,17 +79,17 @@ def test_own_name(name):
 
 
 def test_own_name_race(name, monkeypatch):
-    """Another process takes the name while this one builds."""
-    taken = []
+    """Another process uses the name while this process builds."""
+    others = []
 
     def stream():
-        taken.append(recstore.RecordList([2], name=name))
+        others.append(recstore.RecordList([2], name=name))
         yield 1
 
     with pytest.raises(recstore.errors.SegmentExistsError, match="is taken by a store of process"):
         recstore.RecordList(stream(), name=name)
     assert recstore.shared(name)[0] == 2
-    taken[0].close()
+    others[0].close()
 
 
 # ---- keep -----------------------------------------------------------------------------------------------------------
@@ -143,6 +143,6 @@ def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
 
 
 @pytest.mark.parametrize("keep", ["2 hours", "h", "", "-1h", "0s", "nan", -5, 0.0, "1e99d", [], float("nan")], ids=repr)
-def test_keep_that_is_none(name, keep):
+def test_invalid_values_of_keep(name, keep):
     with pytest.raises(ValueError, match='keep is True, False, a number of seconds or a duration such as "2h"'):
         recstore.shared(name, lambda: [1], fingerprint="1", keep=keep)

@@ -1,4 +1,4 @@
-"""Races of stores shared by name, each brought about by hand: what the storms would meet once in a million rounds."""
+"""Races of stores shared by name, reproduced one by one. The storms would meet them once in a million rounds."""
 
 import ctypes
 import fcntl
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("alone")
 
 
 def orphan(name, **options):
-    """A store whose only user was killed."""
+    """Makes a store whose only user is killed. Returns its path."""
     process = FORK.Process(target=_abandon, args=(name, options))
     process.start()
     process.join()
@@ -38,9 +38,9 @@ def _abandon(name, options):
     x.close()
 
 
-def meanwhile(monkeypatch, what):
-    """What happens once between the look whether a segment may go and its removal."""
-    real, todo = named_segments.expired, [what]
+def before_removal(monkeypatch, act):
+    """Calls `act` once between the check of a segment and its removal."""
+    real, todo = named_segments.expired, [act]
 
     def expired(label, used):
         may_go = real(label, used)
@@ -51,22 +51,22 @@ def meanwhile(monkeypatch, what):
     monkeypatch.setattr(named_segments, "expired", expired)
 
 
-def test_collector_judges_what_it_removes(name, monkeypatch):
-    """An orphan is judged, and a kept store has its name before it is removed: that was not judged."""
+def test_the_collector_only_removes_the_file_that_it_checked(name, monkeypatch):
+    """Between the check of an orphan and its removal, a kept store gets its name."""
     path = orphan(name)
 
     def replace():
         os.unlink(path)
         recstore.shared(name, lambda: [2], fingerprint="1", keep=True).close()
 
-    meanwhile(monkeypatch, replace)
+    before_removal(monkeypatch, replace)
     assert collected(name) == 0
     with recstore.shared(name) as x:
         assert x[0] == 2
     assert recstore.names.remove(name) == 1
 
 
-def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
+def test_the_collector_keeps_a_store_used_since_the_check(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep="1h").close()
     (path,) = named_segments.found(name)
     os.utime(path, (time.time() - 7200,) * 2)
@@ -75,7 +75,7 @@ def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
         segment, _ = named_segments.open_leased(path)
         segment.close()
 
-    meanwhile(monkeypatch, use)
+    before_removal(monkeypatch, use)
     assert collected(name) == 0 and len(left(name)) == 1
     os.utime(path, (time.time() - 7200,) * 2)
     assert left_after_collecting(name) == []
@@ -97,7 +97,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
 
 @pytest.mark.parametrize("timeout", [0, 0.3])
 def test_a_file_that_stays_locked(name, monkeypatch, timeout):
-    """By who was stopped while looking whether it is used."""
+    """By a process that was stopped while it checked the file."""
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
     (path,) = named_segments.found(name)
     monkeypatch.setattr(named_segments, "_LOOK", 0.1)
@@ -112,8 +112,9 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
     assert recstore.names.remove(name) == 1
 
 
-def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
-    """Who noted it was killed before removing the lock file; the next one has it and has not said so yet."""
+def test_an_old_failure_in_the_lock_file_is_ignored(name, monkeypatch):
+    """A process recorded its failure and was killed before it removed the lock file. The next holder has not written its
+    own state yet."""
     target = named_segments.Target(name, "1")
     call = sharing._Call(target, lambda: [1], False, 20)
     for note, fails in ((b"1\n99\nprocess 99\nfailed\nwhy", False), (b"1\n99\nprocess 99\nbuilding\n", True)):
@@ -141,7 +142,8 @@ def _sleep(connection):
 
 @pytest.mark.parametrize("waiting", [True, False])
 def test_forked_child_holds_no_lock(tmp_path, waiting):
-    """Forked by another thread while this one waits for a lock, or has just got it: who builds here and is killed keeps nobody waiting."""
+    """Another thread forks while this thread waits for a lock, or has just got it. If this process is killed, the child must
+    not keep the lock."""
     path = str(tmp_path / "lock")
     first = native.Lock(path) if waiting else None
     second = native.Lock(path)
@@ -161,7 +163,7 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
 
 @pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["of Python", "of C"])
 def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
-    """The fault: no hook of Python runs in a child that C code forks, so it kept its parent's lock."""
+    """No Python hook runs in a child forked by C code. It must not keep its parent's lock."""
     note = tmp_path / "left behind"
     build = functools.partial(sharers.killed_with_a_child, str(note), fork=fork)
     builder = FORK.Process(target=recstore.shared, args=(name, build), kwargs={"fingerprint": "1"})
@@ -171,13 +173,13 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
         assert builder.exitcode == -signal.SIGKILL
         with recstore.shared(name, lambda: [1], fingerprint="1", timeout=LIMIT_S) as x:
             assert x.to_list() == [1]
-        os.kill(int(note.read_text()), 0)  # it still lives
+        os.kill(int(note.read_text()), 0)  # the child still lives
     finally:
         os.kill(int(note.read_text()), signal.SIGKILL)
 
 
-def test_published_behind_the_builders_back(name):
-    """By the child of a builder that was killed, say, in its last moment."""
+def test_another_process_publishes_during_a_build(name):
+    """Such as the child of a killed builder, in its last moment."""
     from recstore import sharing
 
     early = []
@@ -195,7 +197,7 @@ def test_published_behind_the_builders_back(name):
 
 @pytest.mark.parametrize("both", [False, True] * 4, ids=range(8))
 def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
-    """The child has published and waits for its parent, which attaches no more."""
+    """The child has published and waits for its parent, which no longer attaches."""
     from recstore import sharing
 
     real, calls = sharing._Call.attach, []
@@ -203,7 +205,7 @@ def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
     def attach(self):
         calls.append(os.getpid())
         if len(calls) == 3:
-            if both:  # as a terminal does it, to both at once
+            if both:  # as from a terminal
                 os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
             raise KeyboardInterrupt
         return real(self)
@@ -213,8 +215,8 @@ def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
     assert len(calls) == 3 and left(name) == []
 
 
-def test_reused_process_number(name, monkeypatch):
-    """The label of an orphan names a process that lives, but is another one: who uses a store is known by leases, not by numbers."""
+def test_a_reused_pid(name, monkeypatch):
+    """The pid in the label of an orphan belongs to another living process. Leases decide, not pids."""
     me = str(os.getpid())
     with monkeypatch.context() as patched:
         patched.setattr(named_segments, "maker", lambda: {"pid": me, "started": "0", "command": "train.py"})

@@ -1,4 +1,4 @@
-"""Storms: many processes at once, and processes killed at any moment. Short unless RECSTORE_STORM=full."""
+"""Storms: many processes at once, and kills at any moment. Short unless RECSTORE_STORM=full."""
 
 import multiprocessing
 import os
@@ -21,13 +21,12 @@ FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 
 def left(names, dir=None):
-    return sorted(
-        one for one in os.listdir(named_segments.folder(dir)) if one.startswith(tuple(map(named_segments.stem, names)))
-    )
+    stems = tuple(map(named_segments.stem, names))
+    return sorted(file for file in os.listdir(named_segments.folder(dir)) if file.startswith(stems))
 
 
 def test_64_processes_at_once(tmp_path):
-    """Each round one build, all data equal, and nothing left."""
+    """Each round has one build and equal data, and leaves nothing."""
     name, log, rounds = f"storm {os.getpid()}", str(tmp_path / "log"), 200 if FULL else 4
     barrier, results = FORK.Barrier(64), FORK.Queue()
     processes = [FORK.Process(target=sharers.rounds, args=(name, log, rounds, barrier, results)) for _ in range(64)]
@@ -43,7 +42,7 @@ def test_64_processes_at_once(tmp_path):
 
 @pytest.mark.parametrize("backing", ["named", "temporary"])
 def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
-    """Nobody sees a part of a store, nobody waits for ever, and the next call that collects finds everything."""
+    """No process sees a partial store or hangs, and the next collection removes everything."""
     monkeypatch.setattr(named_segments, "_BACKING", backing)
     kills, chance = 1000 if FULL else 60, random.Random(5)
     names = [f"storm {os.getpid()} {backing} {i}" for i in range(2)]
@@ -63,7 +62,7 @@ def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
             victim.close()
     finally:
         sharers.kill(living)
-    # Children that were building for the killed ones end as soon as they notice.
+    # Building children of killed processes end as soon as they notice.
     deadline = time.monotonic() + 20
     while left(names) and time.monotonic() < deadline:
         recstore.names.collect()

@@ -1,7 +1,7 @@
-"""The example that motivates all this, word for word as docs/tour.md has it: a speech Dataset that holds a dict and the list of its keys.
+"""The speech Dataset of docs/tour.md, with a dict and the list of its keys.
 
-With the two lines changed, a DataLoader's workers give the batches that they gave before, and take hardly any memory. The version with dict
-and list is made from it by changing the two lines back. Real utterances where the data folder is there.
+With two changed lines, a DataLoader's workers give the same batches and take hardly any memory. The tests derive the
+version with dict and list from the page's code. They use real utterances if the data folder exists.
 """
 
 import importlib
@@ -24,7 +24,7 @@ LIBRIMIX = FOLDER / "speech" / "LibriMix" / "libri2mix_train-clean-100.csv.xz"
 
 
 def wav_scp(count):
-    """`count` lines "utterance path": LibriMix's sources, then the same numbered on; made up where it is not there."""
+    """`count` lines "utterance path": LibriMix's sources, repeated with numbers, or artificial ones."""
     if LIBRIMIX.exists():
         with lzma.open(LIBRIMIX, "rt", encoding="utf-8") as file:
             next(file)
@@ -39,12 +39,12 @@ def wav_scp(count):
 
 @pytest.fixture
 def versions(tmp_path, monkeypatch):
-    """The Dataset of the page, and the same as it was: modules that a spawned worker can import."""
+    """The page's Dataset and its version before recstore, in modules that a spawned worker can import."""
     page = ROOT / "docs/tour.md"
     if not page.exists():
-        pytest.skip("docs/tour.md is not here")
+        pytest.skip("docs/tour.md is missing")
     text = page.read_text(encoding="utf-8")
-    block = next(found for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "utt2fpath" in found)
+    block = next(code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "utt2fpath" in code)
     before, changed = re.subn(r"= Record(Dict|List)\(", lambda match: f"= {match[1].lower()}(", block)
     assert changed == 2
     (tmp_path / "speech_stored.py").write_text(block)
@@ -58,7 +58,7 @@ def test_the_same_batches(versions, method):
     stored, plain = (version(wav_scp(30_000)) for version in versions)
     assert type(plain.utt2fpath) is dict and type(plain.utts) is list
     assert type(stored.utt2fpath) is recstore.RecordDict and len(stored.utts.segments) == 1
-    assert stored.utts.segments == stored.utt2fpath.segments, "the list of keys is no store of its own"
+    assert stored.utts.segments == stored.utt2fpath.segments, "the list of keys is not a separate store"
     options = {"batch_size": 500, "num_workers": 2, "multiprocessing_context": method}
     batches = list(data.DataLoader(stored, **options))
     assert batches == list(data.DataLoader(plain, batch_size=500))
@@ -66,7 +66,7 @@ def test_the_same_batches(versions, method):
 
 
 def own_memory(dataset):
-    """USS of the hungrier of two forked workers, after they have read everything between them, while both are alive."""
+    """The larger USS of two living forked workers that have together read everything."""
     loader = data.DataLoader(
         dataset, 1000, num_workers=2, persistent_workers=True, collate_fn=len, multiprocessing_context="fork"
     )
@@ -78,9 +78,9 @@ def own_memory(dataset):
 @interpreters.measures_memory
 def test_memory_of_the_workers(versions):
     if process_memory.usage() is None:
-        pytest.skip("this system does not tell USS")
+        pytest.skip("this system does not report USS")
     stored, plain = (version(wav_scp(300_000)) for version in versions)
-    nothing = own_memory(versions[1](wav_scp(2000)))
-    was, now = own_memory(plain) - nothing, own_memory(stored) - nothing
-    assert was > 10_000_000, "each worker reads half of the records; touching them copies their pages"
-    assert now < was / 4, f"a worker grew by {now:,} bytes over the store, by {was:,} over dict and list"
+    baseline = own_memory(versions[1](wav_scp(2000)))
+    before, after = own_memory(plain) - baseline, own_memory(stored) - baseline
+    assert before > 10_000_000, "each worker reads half of the records and so copies their pages"
+    assert after < before / 4, f"a worker grew by {after:,} bytes with the store, by {before:,} with dict and list"

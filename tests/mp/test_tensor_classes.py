@@ -1,4 +1,4 @@
-"""Tensors of subclasses of torch.Tensor: share_dataset keeps their class and attributes, in workers and ranks too."""
+"""Subclasses of torch.Tensor: share_dataset keeps their class and attributes, also in workers and ranks."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def made():
     )
 
 
-def test_they_are_replaced_with_their_class(context):
+def test_replaced_tensors_keep_their_class(context):
     dataset = made()
     names = ["sub", "slotted", "refusing", "plain"]
     expected = [classes.described(getattr(dataset, name)) for name in names]
@@ -40,8 +40,8 @@ def test_they_are_replaced_with_their_class(context):
     assert type(dataset.many) is list and classes.described(dataset.many[7]) == last[2]
 
 
-def test_attributes_stay_and_are_named():
-    """The tensor that takes the place of another has the same attributes, so their memory does not go."""
+def test_attributes_are_kept_and_reported():
+    """The replacing tensor has the same attributes, so their memory is not freed."""
     x = Plain(sub=classes.of(classes.Sub, note=torch.rand(5000), more={"affine": torch.rand(3000), "s": 1}))
     x.plain = classes.of(torch.Tensor, note=[{"i": i} for i in range(300)])
     shared = x.shared = classes.of(classes.Sub, seen=torch.zeros(3000).share_memory_())
@@ -89,7 +89,7 @@ def test_large_ones_are_counted(cls):
     assert 6_000_000 < report.before < 6_100_000 and report.skipped == []
 
 
-def test_one_that_cannot_be_replaced_is_named_with_its_size():
+def test_a_tensor_that_cannot_be_replaced_is_reported_with_its_size():
     grad = classes.of(classes.Sub, 500_000)
     grad.requires_grad_()
     x = Plain(grad=grad, wrapped=classes.Wrapper(torch.zeros(500_000, requires_grad=True)))
@@ -99,7 +99,7 @@ def test_one_that_cannot_be_replaced_is_named_with_its_size():
 
 
 class TestRecords:
-    def test_they_are_stored_with_their_attributes(self, tmp_path):
+    def test_attributes_are_stored(self, tmp_path):
         value = classes.of(classes.Sub, meta={"a": 1})
         with RecordList([{"image": value}, classes.of(classes.Slotted, extra=(1, 2)), value[:3]]) as x:
             assert classes.described(x[0]["image"]) == classes.described(value)
@@ -117,7 +117,7 @@ class TestRecords:
             recstore.register(Own)
             assert type(x[0]) is Own and x[0].note == 1 and x[0].tolist() == [0, 1, 2, 3, 4]
 
-    def test_a_registration_counts(self):
+    def test_a_registered_class(self):
         class Own(torch.Tensor):
             pass
 
@@ -125,7 +125,7 @@ class TestRecords:
         with RecordList([classes.of(Own, 5)]) as x:
             assert x[0] == "sum 10.0"
 
-    def test_what_cannot_be_stored_is_named(self):
+    def test_tensors_that_cannot_be_stored(self):
         with pytest.raises(EncodeError, match=r"function"):
             RecordList([classes.of(classes.Sub, 5, transform=lambda x: x)])
         pytest.raises(EncodeError, lambda: RecordList([classes.Wrapper(torch.zeros(3))])).match("register its class")

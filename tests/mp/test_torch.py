@@ -1,4 +1,4 @@
-"""A DataLoader's workers over a store, under each start method. Skips where PyTorch is missing."""
+"""DataLoader workers over a store with each start method. Skipped without PyTorch."""
 
 import pytest
 from mp.workers import Item, build

@@ -1,5 +1,5 @@
-"""Batches of Fields from workers: every start method and sharing strategy, persistent workers, pinned memory, a worker
-that is killed."""
+"""Batches of Fields from workers: every start method and sharing strategy, persistent workers, pinned memory, a killed
+worker."""
 
 import os
 import pickle
@@ -40,7 +40,7 @@ def loaders(f, context, **options):
     yield DataLoader(f, batch_size=32, collate_fn=f.collate, num_workers=2, multiprocessing_context=context, **options)
 
 
-def test_workers_give_what_the_parent_gives(f, context):
+def test_workers_give_the_same_batches_as_the_parent(f, context):
     for loader in loaders(f, context):
         got = list(loader)
         assert [type(batch) for batch in got] == [Batch] * len(got)
@@ -97,16 +97,16 @@ def test_an_error_in_a_worker_names_the_record(f):
     pytest.raises(IndexError, lambda: list(loader)).match(f"{N} records")
 
 
-def test_a_store_that_is_gone(python):
-    """A checkpoint that holds a Fields loads, and says why it cannot be read."""
+def test_the_fields_of_a_missing_store(python):
+    """A checkpoint with a Fields loads. Reading raises the reason."""
     code = "import pickle\nfrom mp import torch_workers as w\nprint(pickle.dumps(w.fields(w.build(3))).hex())"
     f = pickle.loads(bytes.fromhex(python(code, RECSTORE_PICKLE="allow").split()[-1]))
     assert repr(f).startswith("<Fields of a store that is not here>\n  id ")
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: f[[0, 1]])
 
 
-def test_a_worker_that_is_killed_leaves_nothing():
-    """It dies in the middle of a batch, with shared memory in its hands."""
+def test_a_killed_worker_leaves_nothing():
+    """It dies in the middle of a batch that uses shared memory."""
     before = shm.names()
     x = torch_workers.build(N)
     f = torch_workers.large_fields(x, transform=torch_workers.Killed(os.getpid()))

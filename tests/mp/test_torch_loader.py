@@ -1,5 +1,5 @@
-"""A DataLoader's workers over recstore.torch: each start method, with workers that persist, that prefetch and that pin.
-Skips where PyTorch is missing."""
+"""DataLoader workers over recstore.torch: each start method, persistent workers, prefetching and pinned memory. Skipped
+without PyTorch."""
 
 import itertools
 import multiprocessing
@@ -29,13 +29,13 @@ def loader(dataset, context, **options):
 
 def samples(batches):
     with warnings.catch_warnings():
-        # Without a device there is nothing to pin for.
+        # Without a device, pinning has no effect.
         warnings.filterwarnings("ignore", "'pin_memory' argument is set as true")
         return [sample for batch in batches for sample in batch]
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_all_samples_once_and_as_in_the_list(context, options):
+def test_all_samples_once_in_order(context, options):
     dataset = RecordDataset(build(N), torch_samples.pair)
     batches = loader(dataset, context, **options)
     for _ in range(2):
@@ -44,23 +44,23 @@ def test_all_samples_once_and_as_in_the_list(context, options):
 
 
 def test_records_as_dicts(context):
-    """Nothing but records: the batches are what a list would give, and the reader's own."""
+    """The batches are the same as with a list, and belong to the reader."""
     batches = loader(RecordDataset(build(N), fields=("id", "box")), context, shuffle=True)
-    found = samples(batches)
-    assert all(type(one) is dict for one in found)
-    assert sorted(found, key=lambda one: one["id"]) == [{"id": i, "box": [i, i + 0.5]} for i in range(N)]
-    found[0]["id"] = "changed"
+    records = samples(batches)
+    assert all(type(record) is dict for record in records)
+    assert sorted(records, key=lambda record: record["id"]) == [{"id": i, "box": [i, i + 0.5]} for i in range(N)]
+    records[0]["id"] = "changed"
 
 
 @pytest.mark.parametrize("kind", torch_samples.KINDS, ids=lambda kind: kind.__name__)
 def test_wrapped_datasets(kind):
-    """Of each: `[i]` and the samples that workers give agree."""
+    """Workers give the same samples as `[i]`."""
     dataset = kind(RecordDataset(build(N), torch_samples.pair))
     expected = [dataset[i] for i in range(len(dataset))]
     assert samples(loader(dataset, multiprocessing.get_context("fork"))) == expected
 
 
-def test_wrapped_datasets_that_were_pickled(spawning):
+def test_pickled_wrapped_datasets(spawning):
     dataset = torch_samples.all_of(RecordDataset(build(N), torch_samples.pair))
     expected = [dataset[i] for i in range(len(dataset))]
     assert samples(loader(dataset, spawning)) == expected
@@ -71,19 +71,19 @@ def test_two_epochs_at_once_over_views():
     x = build(N)
     first, second = x.shuffled(5).split([50, 51])
     a, b = loader(RecordDataset(first), context), loader(RecordDataset(second), context)
-    found = [one["id"] for pair in itertools.zip_longest(a, b, fillvalue=[]) for batch in pair for one in batch]
-    assert sorted(found) == list(range(N))
+    ids = [item["id"] for pair in itertools.zip_longest(a, b, fillvalue=[]) for batch in pair for item in batch]
+    assert sorted(ids) == list(range(N))
 
 
-def test_an_error_of_the_transform_names_the_record_in_the_loop(context):
+def test_an_error_of_the_transform_names_the_record(context):
     batches = iter(loader(RecordDataset(build(N), torch_samples.fail_at_nine), context))
     next(batches)
     pytest.raises(ZeroDivisionError, lambda: next(batches)).match("in the transform of record 9 of a RecordDataset")
     assert samples(batches)[0] == -(16 - 9)
 
 
-def test_a_worker_that_is_killed_in_the_middle_of_a_batch(context):
-    """The loop gets an error and does not wait for ever; the store stays whole."""
+def test_a_worker_killed_in_the_middle_of_a_batch(context):
+    """The loop gets an error and does not hang; the store can still be read."""
     dataset = RecordDataset(build(N), torch_samples.killed_at_forty)
     pytest.raises(RuntimeError, lambda: samples(loader(dataset, context))).match("DataLoader worker .* (exited|killed)")
     assert dataset.records.get_many([0, 40, N - 1]) == [record(0), record(40), record(N - 1)]

@@ -1,4 +1,4 @@
-"""Samplers in DataLoaders whose workers fork, spawn or come from a forkserver, and stay from epoch to epoch."""
+"""Samplers in DataLoaders with each start method and persistent workers."""
 
 import itertools
 
@@ -22,14 +22,14 @@ def records():
 
 
 def loader_of(records, batches, form, method, **options):
-    how = {
+    forms = {
         "batch_sampler": {"batch_sampler": batches},
         "sampler": {"sampler": batches, "batch_size": None},
         "indices": {"sampler": getattr(batches, "sampler", None), "batch_size": BATCH},
     }
     data = samplers.RecordDataset(records)
     return torch.utils.data.DataLoader(
-        data, num_workers=2, multiprocessing_context=method, collate_fn=list, **how[form], **options
+        data, num_workers=2, multiprocessing_context=method, collate_fn=list, **forms[form], **options
     )
 
 
@@ -38,7 +38,7 @@ def flat(batches):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_epochs_with_workers_that_stay(records, method):
+def test_epochs_with_persistent_workers(records, method):
     batches = samplers.BatchSampler(samplers.ShuffleSampler(records, seed=3), BATCH)
     loader = loader_of(records, batches, "sampler", method, persistent_workers=True, prefetch_factor=4)
     for epoch in range(3):
@@ -47,23 +47,23 @@ def test_epochs_with_workers_that_stay(records, method):
 
 
 @pytest.mark.parametrize("form", ["batch_sampler", "sampler", "indices"])
-def test_a_loop_that_stops_in_an_epoch_goes_on(records, form):
-    """The workers are batches ahead of the loop, so the loop says how many it has had."""
+def test_an_interrupted_epoch_resumes(records, form):
+    """Workers run ahead of the loop, so the loop counts the batches that it has consumed."""
     whole = permute.order(N, 3)
     for consumed in (0, 1, 5, 15, 16):
         batches = samplers.BatchSampler(samplers.ShuffleSampler(records, seed=3), BATCH)
         iterator = iter(loader_of(records, batches, form, "fork"))
-        taken = flat(itertools.islice(iterator, consumed))
+        samples = flat(itertools.islice(iterator, consumed))
         if form == "indices":
-            state = batches.sampler.state_dict(samples=len(taken))
+            state = batches.sampler.state_dict(samples=len(samples))
         else:
             state = batches.state_dict(batches=consumed)
         del iterator
-        assert taken == whole[: consumed * BATCH] and state["consumed"] == len(taken)
+        assert samples == whole[: consumed * BATCH] and state["consumed"] == len(samples)
         later = samplers.BatchSampler(samplers.ShuffleSampler(records, seed=3), 7)
         later.load_state_dict(state)
         later.set_epoch(0)
-        assert taken + flat(loader_of(records, later, "batch_sampler", "fork")) == whole
+        assert samples + flat(loader_of(records, later, "batch_sampler", "fork")) == whole
 
 
 def test_weights_and_lengths_and_groups_with_workers():
@@ -75,5 +75,5 @@ def test_weights_and_lengths_and_groups_with_workers():
             samplers.GroupSampler(x.field("g"), 8),
             samplers.BatchSampler(samplers.ShardSampler(x, boundaries=range(10, 101, 10), window=3, nodes=2), 8),
         ):
-            wanted = [x[index] for batch in batches for index in batch.tolist()]
-            assert flat(loader_of(x, batches, "batch_sampler", "fork")) == wanted
+            expected = [x[index] for batch in batches for index in batch.tolist()]
+            assert flat(loader_of(x, batches, "batch_sampler", "fork")) == expected

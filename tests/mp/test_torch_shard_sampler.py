@@ -1,5 +1,5 @@
-"""ShardSampler over a set that is fetched while it is read: the process of the loop tells which shards come next, and the
-workers of a DataLoader find them in the cache of the node."""
+"""ShardSampler over a lazy set: the process of the loop fetches the next shards in advance, and DataLoader workers find
+them in the cache of the node."""
 
 import pytest
 import shard_sets
@@ -14,12 +14,12 @@ samplers = pytest.importorskip("recstore.torch")
 from sampler_ranks import no_ranks  # noqa: E402, F401
 
 
-def test_the_next_window_comes_before_anything_is_read(server, tmp_path):
+def test_the_next_window_is_fetched_in_advance(server, tmp_path):
     shard_sets.write(server.at, [list(range(i * 3000, i * 3000 + 3000)) for i in range(6)], server.options)
     settled(server)
     with recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options) as x:
         batches = iter(samplers.BatchSampler(samplers.ShardSampler(x, window=1, nodes=2), 512))
-        # The batches of one rank are of both parts: a shard of each, and the one after it.
+        # A rank reads both parts: the current and the next shard of each.
         next(batches)
         has_sent(server, 4)
         until(lambda: len(names(tmp_path, ".recs")) == 4)
@@ -30,7 +30,7 @@ def test_the_next_window_comes_before_anything_is_read(server, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_read_what_this_process_asked_for(made, tmp_path, method):
+def test_workers_read_shards_that_this_process_requested(made, tmp_path, method):
     with recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options) as x:
         batches = samplers.BatchSampler(samplers.ShardSampler(x, window=2, seed=1), 32)
         loader = torch.utils.data.DataLoader(
@@ -43,7 +43,7 @@ def test_workers_read_what_this_process_asked_for(made, tmp_path, method):
             if number == 4:
                 state = batches.state_dict(batches=5)
         assert got == [ALL[index] for index in samplers.ShardSampler(x, window=2, seed=1)]
-        assert x.selection.shards.n_mapped == 0, "the workers read, and this process asked"
+        assert x.selection.shards.n_mapped == 0, "only the workers read"
         gets = [n for (verb, path), n in made.requests.items() if verb == "GET" and path.endswith(".recs")]
         assert gets == [1] * 6
         later = samplers.BatchSampler(samplers.ShardSampler(x, window=2, seed=1), 50)

@@ -1,5 +1,5 @@
-"""Ranks that torchrun starts, with workers: one of them builds, and at no moment do they take more than one build and
-one store together."""
+"""Ranks of torchrun with workers: one of them builds, and together they never take more memory than one build and one
+store."""
 
 import re
 import time
@@ -21,13 +21,13 @@ DEADLINE = 150
 
 
 def torchrun(ranks, program, *arguments, folder, **variables):
-    """The launcher, running; it and all it started are gone afterwards."""
+    """Runs the launcher. Afterwards it and all processes that it started have ended."""
     command = [*launching.TORCHRUN, f"--nproc-per-node={ranks}", program, *arguments]
     return launching.launched(folder, *command, PYTHONPATH=launching.PYTHONPATH, **variables)
 
 
 class Watch:
-    """The peak of the summed PSS of a process and all below it, seen every 50 ms."""
+    """The peak of the total PSS of a process and its descendants, sampled every 50 ms."""
 
     def __init__(self, process, folder):
         self.process, self.folder, self.peak = process, folder, 0
@@ -40,12 +40,12 @@ class Watch:
         return [line.split()[2:] for line in log.splitlines() if line.startswith(start)]
 
     def until(self, start, count):
-        """The log's lines that begin with `start`, once there are so many."""
+        """Waits for `count` lines of the log that begin with `start`, and returns them."""
         self.peak, end = 0, time.monotonic() + DEADLINE
         while len(self.lines(start)) < count:
-            said = (self.folder / "output").read_text
-            assert self.process.poll() is None, said()
-            assert time.monotonic() < end, said()
+            output = (self.folder / "output").read_text
+            assert self.process.poll() is None, output()
+            assert time.monotonic() < end, output()
             self.peak = max(self.peak, process_memory.total(process_memory.family(self.process.pid)) or 0)
             time.sleep(0.05)
         return self.lines(start)
@@ -54,7 +54,7 @@ class Watch:
 @interpreters.measures_memory
 def test_one_build_and_one_store(name, tmp_path):
     if process_memory.usage() is None:
-        pytest.skip("the system does not tell PSS")
+        pytest.skip("the system does not report PSS")
     peaks = {}
     with torchrun(
         RANKS, launching.TESTS / "mp" / "torchrun_program.py", name, str(tmp_path), folder=tmp_path
@@ -74,8 +74,8 @@ def test_one_build_and_one_store(name, tmp_path):
         assert process.wait(LIMIT_S) == 0, (tmp_path / "output").read_text()
     built, store = int(watch.lines("built large ")[0][1]), int(read[0][1])
     assert built > 2 * store > 60e6
-    # A second build at the same time would be above it: what the ranks do besides differs by little. The baseline reads
-    # as much: a worker's own pages of torch, which its garbage collector writes to, are in both.
+    # A second concurrent build would exceed the limit. The baseline reads as much, so it includes the pages of torch that
+    # the workers' garbage collectors copy.
     for stage in ("building", "reading"):
         base, peak = peaks["tiny", stage], peaks["large", stage]
         print(f"{stage}: {peak} bytes, {base} over a tiny store; one build {built}, one store {store}")
@@ -84,13 +84,13 @@ def test_one_build_and_one_store(name, tmp_path):
 
 def test_script_of_the_documentation(tmp_path):
     if not PAGE.exists():
-        pytest.skip("the documents are not here")
+        pytest.skip("docs/ is missing")
     page = PAGE.read_text(encoding="utf-8")
     (script,) = re.findall(r"^```python\n(# train\.py\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "train.py").write_text(script)
     stores = str(tmp_path / "named")
     with torchrun(2, tmp_path / "train.py", folder=tmp_path, RECSTORE_DIR=stores) as process:
         assert process.wait(DEADLINE) == 0, (tmp_path / "output").read_text()
-    said = (tmp_path / "output").read_text()
-    assert said.count("building") == 1
-    assert sorted(re.findall(r"rank (\d) read (\d+)", said)) == [("0", "10000"), ("1", "10000")]
+    output = (tmp_path / "output").read_text()
+    assert output.count("building") == 1
+    assert sorted(re.findall(r"rank (\d) read (\d+)", output)) == [("0", "10000"), ("1", "10000")]

@@ -1,4 +1,4 @@
-"""Stores on their way to other processes: every means that multiprocessing has, and a plain pickle."""
+"""Stores sent to other processes by every means of multiprocessing, and by a plain pickle."""
 
 import concurrent.futures
 import gc
@@ -23,18 +23,18 @@ def test_store_and_view_reach_a_process(context):
     assert run_worker(context, workers.send_summary, x[10:20][::-1]) == (10, record(19), record(10))
 
 
-def test_argument_that_dies_with_the_start_of_the_process(context):
-    # Process.start() deletes its arguments: from then on nobody here refers to the store.
+def test_an_argument_that_is_freed_at_the_start_of_the_process(context):
+    # Process.start() deletes its arguments, so nothing here refers to the store afterwards.
     assert run_worker(context, workers.send_summary, build(N)) == WHOLE
 
 
-def test_argument_that_dies_and_has_no_descriptor_of_its_own(spawning, monkeypatch):
+def test_a_freed_argument_without_a_passed_descriptor(spawning, monkeypatch):
     monkeypatch.setattr(handles, "MAX_PASSED_FDS", 0)
     assert run_worker(spawning, workers.send_summary, build(N)) == WHOLE
-    assert not pins._pins  # the process itself kept it
+    assert not pins._pins  # the Process object kept the store
 
 
-def test_store_that_exists_only_while_it_is_pickled(spawning):
+def test_a_store_that_only_exists_while_it_is_pickled(spawning):
     length, first, _ = run_worker(spawning, workers.send_summary, workers.BuiltWhenPickled(N))
     assert (length, first) == (N, record(0))
 
@@ -56,7 +56,7 @@ def test_pool(context):
         assert summary(built) == WHOLE
         pool.close()
         pool.join()
-    # The builder has ended; what is mapped stays.
+    # The builder has ended, and the mapping is still valid.
     assert built.to_list() == [record(i) for i in range(N)]
 
 
@@ -118,7 +118,7 @@ def test_saved_store_travels_by_its_path(context, tmp_path):
         assert run_worker(context, workers.send_summary, y[:7]) == (7, record(0), record(6))
 
 
-def test_handle_to_what_is_mapped_here_reuses_the_mapping(monkeypatch):
+def test_a_handle_of_a_mapped_store_reuses_the_mapping(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     x = build(N)
     before = workers.mappings(), workers.segment_fds()
@@ -130,7 +130,7 @@ def test_handle_to_what_is_mapped_here_reuses_the_mapping(monkeypatch):
 
 
 def test_a_saved_copy_does_not_hide_the_store(tmp_path, monkeypatch):
-    # The file has the store's own id; pins and known mappings must not mix the two up.
+    # The file has the id of the store; pins and known mappings must not confuse them.
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     x = build(N)
     x.save(tmp_path / "x.rec")
@@ -159,13 +159,13 @@ if __name__ == "__main__":
     assert python(code).split() == ["300", "300"] * 2
 
 
-def test_spawning_passes_no_more_than_its_share(spawning, monkeypatch):
+def test_spawning_passes_a_limited_number_of_descriptors(spawning, monkeypatch):
     monkeypatch.setattr(handles, "MAX_PASSED_FDS", 2)
     assert run_worker(spawning, workers.send_all, [build(3) for _ in range(5)]) == (5, 5)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_forked_child_reads_and_its_end_takes_nothing_away():
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_end_of_a_forked_child_does_not_affect_the_store():
     x = build(N)
     pid = os.fork()
     if pid == 0:

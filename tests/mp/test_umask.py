@@ -1,4 +1,4 @@
-"""A umask that takes rights from the user itself: the files and folders by which processes find each other have them."""
+"""A umask that removes permissions of the user itself does not affect the files and folders that processes share."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ from recstore._core import native
 from recstore.shm import file_backing, folders
 
 pytestmark = pytest.mark.usefixtures("own_folders")
-# Root may do everything with a file of any mode.
+# Not as root, who can access files of any mode.
 AS_ANOTHER = """
 import os, sys
 import recstore
@@ -42,7 +42,7 @@ with shared(sys.argv[1], lambda: [7], fingerprint="1") as x, shared(sys.argv[1])
 @pytest.mark.parametrize("umask", ["777", "277"])
 @pytest.mark.parametrize("work", WORK)
 def test_stores_under_any_umask(python, name, work, umask):
-    with tempfile.TemporaryDirectory() as place:  # pytest's folders are closed to the other user
+    with tempfile.TemporaryDirectory() as place:  # the other user cannot enter pytest's folders
         os.chmod(place, 0o777)
         assert python(AS_ANOTHER + WORK[work], name, umask, os.path.join(place, "stores")) == "7 7\n"
 
@@ -67,7 +67,7 @@ def test_modes(tmp_path, no_rights):
     assert mode(tmp_path / "private") == 0o700
 
 
-def test_a_lock_whose_maker_was_killed_before_it_had_its_mode(tmp_path):
+def test_a_lock_whose_creator_was_killed_before_it_set_the_mode(tmp_path):
     path = str(tmp_path / "lock")
     for left in (0o000, 0o200, 0o400):
         os.close(os.open(path, os.O_CREAT, 0o600))
@@ -76,7 +76,7 @@ def test_a_lock_whose_maker_was_killed_before_it_had_its_mode(tmp_path):
         assert (lock.state, mode(path)) == (native.HELD, 0o600)
         lock.close()
     os.close(os.open(path, os.O_CREAT, 0o600))
-    os.chmod(path, 0o644)  # no umask makes this of 0600
+    os.chmod(path, 0o644)  # not a result of 0600 and any umask
     pytest.raises(PermissionError, lambda: native.Lock(path))
 
 

@@ -1,4 +1,4 @@
-"""Views on their way to other processes: every kind of them, and the index arrays that they look at."""
+"""Views of every kind sent to other processes, and their index arrays."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ def allowed(monkeypatch):
 
 
 def stores():
-    # No fixture: pytest would hold them until after the check that nothing is left.
+    # Not a fixture, because pytest would keep the stores until after the check that nothing is left.
     return build(N), build(7)
 
 
@@ -79,14 +79,15 @@ def test_a_view_outlives_the_creators_list_and_process(context):
     done = context.Event()
     process = context.Process(target=view_workers.build_views, args=(theirs, N, done))
     process.start()
-    theirs.close()  # so that the end of a child that fails is told
+    theirs.close()  # so that recv raises if the child fails
     view = ours.recv()
     done.set()
     process.join()
     ours.close()
     gc.collect()
     assert view == [record(i) for i in (5, 3, 5, 1)] * 2
-    # An owner unlinks its files as it ends, and what is mapped stays. (A fork server may have the environment of an earlier test.)
+    # An owner unlinks its files at its end, and mappings remain. (A fork server may have the environment of an earlier
+    # test.)
     if view.segment.backing == "anonymous":
         assert run_worker(context, view_workers.send_lists, [view[::2]])[0][1] == view[::2]
 
@@ -105,9 +106,9 @@ def test_an_index_array_becomes_one_segment(spawning):
 
 
 @interpreters.unmaps_at_close
-def test_publishing_lets_go_of_private_memory():
+def test_publishing_frees_private_memory():
     x = build(N)
-    pickle.dumps(x)  # what the first pickle imports is not at issue
+    pickle.dumps(x)  # imports of the first pickle
     tracemalloc.start()
     view = x[list(range(N)) * 10_000]
     held = tracemalloc.get_traced_memory()[0]
@@ -118,7 +119,7 @@ def test_publishing_lets_go_of_private_memory():
     assert view[-1] == record(N - 1) and view[-N] == record(0)
 
 
-def test_an_index_array_is_gone_with_its_last_view():
+def test_an_index_array_is_freed_with_its_last_view():
     x, _ = stores()
     fds, maps = workers.segment_fds(), workers.mappings()
     view = x[[3, 1, 2]]
@@ -179,7 +180,7 @@ def reader(python, text):
     return python(READER, text.hex(), wait=False)
 
 
-def test_index_memory_is_gone_with_the_last_killed_process(anonymous_only, python):
+def test_index_memory_is_freed_with_the_last_killed_process(anonymous_only, python):
     holder = python(
         "import pickle; from mp.workers import build; x = build(10)[[3, 1, 2]]\n"
         "print(*x.selection.blobs()[0].identity if pickle.dumps(x) else (), flush=True)\n"
@@ -229,8 +230,8 @@ def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone
     arrived.close()
 
 
-def test_a_number_that_is_another_index_array_by_now(anonymous_only, monkeypatch):
-    """The descriptor was closed and reused: by another index array, with the same size."""
+def test_the_reused_descriptor_of_an_index_array(anonymous_only, monkeypatch):
+    """Another index array of the same size reuses the descriptor."""
     x, _ = stores()
     view, other = x[[3, 1]], x[[5, 6]]
     text = pickle.dumps(view)
@@ -241,7 +242,7 @@ def test_a_number_that_is_another_index_array_by_now(anonymous_only, monkeypatch
     assert "detached" in repr(pickle.loads(text))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forked_children_share_and_unlink_nothing():
     x, _ = stores()
     private, published = x[[3, 1]], x[[5, 6]]
@@ -267,7 +268,7 @@ def test_forked_children_share_and_unlink_nothing():
     assert blob.path is None or os.path.exists(blob.path)
 
 
-# ---- over files ------------------------------------------------------------------------------------------------------
+# ---- Files ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -277,7 +278,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "stores"
 
 
-def test_an_index_array_is_a_file_where_stores_are(folder):
+def test_an_index_array_is_a_file_in_the_folder_of_stores(folder):
     x = build(N)
     view = x[[3, 1, 2]]
     assert len(os.listdir(folder)) == 1
@@ -294,7 +295,7 @@ def test_an_index_array_is_a_file_where_stores_are(folder):
     assert len(os.listdir(folder)) == 1
 
 
-def test_index_files_are_gone_at_exit_and_collected_after_a_kill(folder, python):
+def test_index_files_are_removed_at_exit_and_collected_after_a_kill(folder, python):
     code = "import os, pickle; from mp.workers import build; x = build(9); y = x[[1]]; pickle.dumps(y); z = x[[2]]\n"
     python(code + "pickle.dumps(z)")
     assert os.listdir(folder) == []

@@ -1,4 +1,4 @@
-"""Builds whose workers compress: the blocks of a shard are placed as they are, and checked before."""
+"""Builds whose workers compress: the blocks of a shard are checked and then copied unchanged."""
 
 import hashlib
 import itertools
@@ -20,12 +20,12 @@ chained = itertools.chain.from_iterable
 
 
 def digest(x):
-    """In place of megabytes, whose differences pytest would look for."""
+    """A hash of the content, because pytest would compare megabytes."""
     return hashlib.sha256(content(x)).hexdigest()
 
 
 def same(a, b):
-    """Whether two records are equal, arrays included, whose repr takes long."""
+    """Whether two records with arrays are equal."""
     if isinstance(a, kinds.np.ndarray):
         return a.dtype == b.dtype and kinds.np.array_equal(a, b)
     if isinstance(a, dict):
@@ -46,8 +46,8 @@ def verify(segment):
 
 
 def test_many_blocks(forking):
-    """Batches, blocks and shards end in different places. A shard that fills a block has its own blocks, so the bytes
-    depend on the shards, but on nothing else."""
+    """Batches, blocks and shards have different limits. A shard that fills a block has its own blocks, so the bytes only
+    depend on the shards."""
     parts = [*cut(kinds.Large, 10_000, 2), *cut(kinds.Arrays, 9000, 2), range(70_000), ["a list"], kinds.Rows(5, 90)]
     with RecordList(chained(parts)) as x, RecordList(parts, workers=3) as y:
         assert len(x.segment.blocks()) > 4
@@ -86,7 +86,7 @@ def test_errors_and_deaths_behind_the_first_block(forking):
 
 
 def test_lists_are_stored_by_this_process(forking, monkeypatch):
-    """Pickling them would take longer. So what they hold need not be picklable, and no process is started."""
+    """Pickling them would take longer. So their records need not be picklable, and no process is started."""
     started = []
     monkeypatch.setattr(parallel_build, "_Worker", lambda *arguments: started.append(arguments))
     with RecordList([[kinds.Unpicklable(5)], (1, 2), [], list(range(3000))], workers=3) as x:
@@ -96,8 +96,8 @@ def test_lists_are_stored_by_this_process(forking, monkeypatch):
         RecordList([list(range(2000)), [1, {"a": len}]], workers=2)
 
 
-def test_a_broken_parcel_of_blocks_is_refused():
-    """The building process checks of a worker's blocks all that opening a segment checks."""
+def test_damaged_blocks_of_a_worker_are_refused():
+    """The building process checks a worker's blocks as opening a segment would."""
     builder = native.Builder("anonymous", threads=0)
     encoder = native.ListEncoder(builder.settings, lambda kind: kind("anonymous", threads=0))
     encoder.extend(kinds.Large(0, 3000), lambda: None)

@@ -1,4 +1,4 @@
-"""Transforms and datasets that workers of a DataLoader import by name."""
+"""Importable transforms and datasets for DataLoader workers."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ except ImportError:  # the tests skip
 else:
 
     class Delegating:
-        """A wrapper that forwards attributes that it has not."""
+        """A wrapper that forwards unknown attributes."""
 
         def __init__(self, dataset):
             self.inner = dataset
@@ -28,7 +28,7 @@ else:
 
         def __getattr__(self, name):
             if name == "inner":
-                raise AttributeError(name)  # while it is unpickled
+                raise AttributeError(name)  # during unpickling
             return getattr(self.inner, name)
 
     def subset(dataset):

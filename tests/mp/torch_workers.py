@@ -1,4 +1,4 @@
-"""What the workers of tests/mp/test_torch_fields.py read: importable by name, as spawn and forkserver need it."""
+"""Importable stores and fields for the workers of tests/mp/test_torch_fields.py."""
 
 import os
 import signal
@@ -32,12 +32,12 @@ def fields(x, **more):
 
 
 def large_fields(x, **more):
-    """Batches of 100 records that are too large for a message."""
+    """Fields whose batches of 100 records are too large for a message."""
     return Fields(x, "id", tokens=Field("padded", length=2000), **more)
 
 
 def shifted(batch):
-    """Replaces an entry, adds some, and looks at a jagged tensor."""
+    """Replaces an entry, adds entries, and reads a jagged tensor."""
     batch["box"] = batch["box"] + 1
     batch["sum"] = batch["tokens"].values().sum()
     batch["row"] = torch.arange(1000)[3:5]
@@ -45,7 +45,7 @@ def shifted(batch):
 
 
 class Strategy:
-    """The worker_init_fn that sets how tensors are shared."""
+    """A worker_init_fn that sets the sharing strategy."""
 
     def __init__(self, strategy):
         self.strategy = strategy
@@ -55,7 +55,7 @@ class Strategy:
 
 
 class Killed:
-    """A transform that kills the worker; in the process that made it, it gives the batch."""
+    """A transform that kills a worker, and returns the batch in the parent."""
 
     def __init__(self, parent):
         self.parent = parent

@@ -1,5 +1,5 @@
-"""What torchrun runs for test_torchrun: a rank with a Dataset over a shared store and a DataLoader with workers, first
-over a tiny store and then over a large one."""
+"""The program of test_torchrun: a rank with a Dataset over a shared store and a DataLoader with workers, first with a
+tiny store and then with a large one."""
 
 import os
 import random
@@ -13,7 +13,7 @@ import recstore
 from recstore.shm import process_memory
 
 CHUNK = 1000
-CHUNKS = 100  # read in every phase, so that all that reading costs is in both
+CHUNKS = 100  # read in both phases, so that the cost of reading is the same
 RECORDS = {"tiny": CHUNK, "large": CHUNKS * CHUNK}
 DEADLINE = 120
 
@@ -33,11 +33,11 @@ class Samples(torch.utils.data.Dataset):
         before = process_memory.usage().rss
         process_memory.reset_peak_rss()
         count = RECORDS[self.phase]
-        # Noise, so that the store is large beside what ranks differ by.
+        # Noise, so that the store is large compared with the differences between ranks.
         noise = random.Random(1)
         made = [{"id": i, "text": f"{i:6} " * 30, "noise": noise.randbytes(200), "values": [noise.random() for _ in range(20)]}
                 for i in range(count)]  # fmt: skip
-        # What is held at once while a store is built of a list: the list; the store is counted by itself.
+        # Only the memory of the list; the store is counted separately.
         note(self.folder, f"built {self.phase} {os.getpid()} {process_memory.usage().rss - before}")
         return made
 
@@ -57,9 +57,9 @@ def main(name, folder):
         note(folder, f"has {phase} {rank}")
         wait(os.path.join(folder, f"has {phase}"))
         loader = torch.utils.data.DataLoader(dataset, batch_size=1, num_workers=2)
-        sums = [int(one) for one in loader]
+        sums = list(map(int, loader))
         note(folder, f"read {phase} {rank} {dataset.samples.nbytes} {zlib.crc32(repr(sums).encode())}")
-        wait(os.path.join(folder, f"read {phase}"))  # nobody leaves before all have come
+        wait(os.path.join(folder, f"read {phase}"))  # until all ranks have read
         dataset.samples.close()
         del dataset, loader
 

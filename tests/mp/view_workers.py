@@ -1,4 +1,4 @@
-"""What the workers of test_views_travel.py run, importable by name."""
+"""Importable functions for the workers of test_views_travel.py."""
 
 from mp.workers import build, segment_fds
 
@@ -23,7 +23,7 @@ def kinds(x, y):
 
 
 def make(name, n):
-    """Only the view that is returned holds the stores, and only while it is pickled."""
+    """Returns a view of temporary stores, which only the view keeps alive."""
     return kinds(build(n), build(7))[name]
 
 
@@ -32,7 +32,7 @@ def send_lists(connection, views):
 
 
 def send_blobs(connection, views):
-    """Descriptors of segments here, distinct index arrays, and what the views hold."""
+    """Sends the number of segment descriptors, the number of distinct index arrays, and the records of the views."""
     blobs = {id(blob) for view in views for blob in view.selection.blobs()}
     connection.send((len(segment_fds()), len(blobs), [view.to_list() for view in views]))
 
@@ -43,7 +43,7 @@ def put_temporary(queue, n, done):
 
 
 def build_views(connection, n, done):
-    """The list dies before the view is sent, this process right after it has arrived."""
+    """The list is freed before the view is sent, and this process ends after its arrival."""
     x = build(n)
     view = x[[5, 3, 5, 1]] * 2
     del x

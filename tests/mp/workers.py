@@ -1,4 +1,4 @@
-"""What the workers of these tests run: importable by name, as spawn and forkserver need it, and without pytest."""
+"""Importable functions for the workers of these tests, without pytest."""
 
 import fcntl
 import mmap
@@ -17,12 +17,12 @@ def build(n):
 
 
 def summary(x):
-    """What a worker saw of a store: length, first and last record."""
+    """The length, first and last record of a store."""
     return len(x), x[0], x[-1]
 
 
 def run_worker(context, target, *arguments):
-    """Starts a process with a pipe, returns what it sent, and sees it end well."""
+    """Runs a function in a process with a pipe. Returns the object that it sends."""
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=target, args=(theirs, *arguments))
     process.start()
@@ -38,7 +38,7 @@ def run_worker(context, target, *arguments):
 
 
 class BuiltWhenPickled:
-    """Arrives as a store that nobody refers to once the pickle is written."""
+    """Unpickles as a store that is freed in the sender after pickling."""
 
     def __init__(self, n):
         self.n = n
@@ -56,7 +56,7 @@ def send_summary(connection, x):
 
 
 def send_all(connection, stores):
-    """How many stores arrived whole, and how many descriptors of segments that took."""
+    """Sends the number of complete stores, and the number of segment descriptors."""
     connection.send((sum(x[-1] == record(len(x) - 1) for x in stores), len(segment_fds())))
 
 
@@ -65,7 +65,7 @@ def send_same(connection, *stores):
 
 
 def put_temporary(queue, n, done):
-    """Nothing here refers to the store once it is in the queue."""
+    """Puts a view of a temporary store into a queue."""
     queue.put(build(n)[2:7])
     done.wait()
 
@@ -86,7 +86,7 @@ def send_write_attempts(connection, x):
 
 
 def write_attempts(x):
-    """The ways in which this process could write into the segment; empty when there is none."""
+    """The ways in which this process could write to the segment; empty if all fail."""
     fd = x.segment.fileno()
     worked = [] if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY else ["descriptor"]
     for name, attempt in {
@@ -125,7 +125,7 @@ def _map_reopened(fd):
 
 
 def segment_fds(pid="self"):
-    """(device, inode) by descriptor number, for those of a process that are segments."""
+    """`{descriptor: (device, inode)}` of the segments that a process has open."""
     out = {}
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):
@@ -146,18 +146,18 @@ def open_files(pid):
         try:
             out.add(os.path.basename(os.readlink(f"/proc/{pid}/fd/{name}")))
         except OSError:
-            continue  # closed meanwhile
+            continue  # closed since
     return out
 
 
 def mappings():
-    """How many mappings of segments this process has."""
+    """The number of segment mappings of this process."""
     with open("/proc/self/maps") as f:
         return sum("/memfd:recstore" in line or ".rec" in line or "/recs1-" in line for line in f)
 
 
 def holders(identity):
-    """The processes that have a descriptor of the file with this (device, inode)."""
+    """The pids of processes with a descriptor of the file with this (device, inode)."""
     out = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -170,7 +170,7 @@ def holders(identity):
 
 
 class Item:
-    """A torch-like map dataset over a store; no torch here, so that the other tests need none."""
+    """A map-style dataset over a store, without torch."""
 
     def __init__(self, store):
         self.store = store
@@ -183,19 +183,19 @@ class Item:
 
 
 def look_up(cases):
-    """Looks keys up, `(mapping, key, value)` each, in a process that can build no index. A list stands for its index by
-    id."""
+    """Checks `(mapping, key, value)` triples in a process that cannot build an index. For a list and None, checks its
+    index by id."""
     from recstore._core import native
 
     native.KeyGroups = native.hash_keys = None
-    for found, key, value in cases:
+    for mapping, key, value in cases:
         if key is None:
-            found, key, value = found.index_by("id"), "Q7", found[7]
-        assert found[key] == value, (key, found[key])
+            mapping, key, value = mapping.index_by("id"), "Q7", mapping[7]
+        assert mapping[key] == value, (key, mapping[key])
 
 
 def waits_or_fails(begun, record):
-    """The first process to come here stays; the others raise, once it is here."""
+    """The first process to arrive stays; the others raise once it is here."""
     try:
         os.close(os.open(begun, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

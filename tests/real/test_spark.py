@@ -99,7 +99,7 @@ def test_round_trip(spark, tmp_path):
     same = spark.read.schema(frame.select("counts", "small", "id").schema).format("recstore")
     narrow = spark.read.schema("small int, id long, other string").format("recstore").load(str(tmp_path / "set"))
     assert [tuple(row) for row in narrow.collect()] == [(2, 1, None), (None, 2, None)]
-    with pytest.raises(Exception, match="the field 'counts' of .* is wanted"):
+    with pytest.raises(Exception, match="the field 'counts' of .* is .*, not "):
         same.load(str(tmp_path / "set")).collect()
 
 
@@ -129,7 +129,7 @@ def test_values_and_mappings(spark, tmp_path):
 
 def test_a_field_that_only_a_later_file_has(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}], [{"a": 2, "b": "x"}]])
-    with pytest.raises(Exception, match="has the field 'b', which the first shard file has not: give all fields with"):
+    with pytest.raises(Exception, match="has the field 'b', which the first shard file lacks: give all fields with"):
         loaded(spark, tmp_path / "set").collect()
     frame = spark.read.schema("a long, b string").format("recstore").load(str(tmp_path / "set"))
     assert [tuple(row) for row in frame.collect()] == [(1, None), (2, "x")]
@@ -139,7 +139,7 @@ def test_errors(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}]])
     for why, read in (
         (
-            "reading the format recstore has no option 'shard_size': it has path, cache and storage.NAME",
+            "reading the format recstore has no option 'shard_size': the options are path, cache and storage.NAME",
             {"shard_size": "1"},
         ),
         ("options are for object stores", {"storage.endpoint": "http://127.0.0.1:1"}),
@@ -148,7 +148,7 @@ def test_errors(spark, tmp_path):
             loaded(spark, tmp_path / "set", **read)
     with pytest.raises(Exception, match="no set of shards"):
         loaded(spark, tmp_path / "elsewhere")
-    with pytest.raises(Exception, match="needs one URL or folder: give it to"):
+    with pytest.raises(Exception, match="needs a URL or folder: give it to"):
         spark.read.format("recstore").load()
     with pytest.raises(Exception, match="writing the format recstore has no option 'cache'"):
         save(spark.range(1), tmp_path / "new", cache="x")

@@ -1,4 +1,4 @@
-"""The rules about copies at their thresholds: copy-on-read, and ranks and workers that hold the same."""
+"""The rules about copies at their thresholds: copy-on-read, and copies per rank."""
 
 import made_runs
 import pytest
@@ -16,28 +16,27 @@ def test_copy_on_read():
     assert "worker 0 and worker 1 copied 200 MB" in verdict.text
 
 
-@pytest.mark.parametrize(("copied", "found"), [(31, False), (33, True)])
-def test_a_small_copy_is_the_interpreter(copied, found):
-    assert ("copy-on-read" in kinds(*copying(copied))) is found
+@pytest.mark.parametrize(
+    ("copied", "options", "found"),
+    [
+        (31, {}, False),  # the interpreter
+        (33, {}, True),
+        (100, {"lost": 65}, False),  # shared memory must shrink
+        (100, {"lost": 75}, True),
+        (100, {"lost": 100}, True),
+        (100, {"rss": 25}, True),  # the RSS must stay flat
+        (100, {"rss": 35}, False),
+        (100, {"rss": -35}, False),
+        (100, {"freed": 45}, True),
+        (100, {"freed": 55}, False),  # another process freed the memory
+    ],
+)
+def test_thresholds_of_copy_on_read(copied, options, found):
+    assert ("copy-on-read" in kinds(*copying(copied, **options))) is found
 
 
-@pytest.mark.parametrize(("lost", "found"), [(65, False), (75, True), (100, True)])
-def test_what_is_not_taken_from_shared_is_no_copy(lost, found):
-    assert ("copy-on-read" in kinds(*copying(100, lost=lost))) is found
-
-
-@pytest.mark.parametrize(("rss", "found"), [(25, True), (35, False), (-35, False)])
-def test_rss_stays_flat(rss, found):
-    assert ("copy-on-read" in kinds(*copying(100, rss=rss))) is found
-
-
-@pytest.mark.parametrize(("freed", "found"), [(45, True), (55, False)])
-def test_what_another_process_frees_is_no_copy(freed, found):
-    assert ("copy-on-read" in kinds(*copying(100, freed=freed))) is found
-
-
-def test_pages_that_only_change_their_owner_are_no_copies():
-    """A parent that drops what its workers have: their USS grows by what Shared loses, and no page was copied."""
+def test_pages_that_only_change_their_owner_are_not_copies():
+    """The parent drops memory that its workers share: their USS grows as Shared falls, without a copy."""
     entries = []
     for i in range(11):
         dropped = 10 * i
@@ -47,22 +46,22 @@ def test_pages_that_only_change_their_owner_are_no_copies():
     assert kinds(*entries) == []
 
 
-def test_pages_of_a_process_that_ended_are_no_copies():
-    """The last reader of shared pages has them for itself when its sister ends."""
+def test_pages_of_an_ended_process_are_not_copies():
+    """When its sibling ends, the last reader of shared pages owns them."""
     entries = []
     for i in range(12):
-        gone = i >= 6
+        ended = i >= 6
         crew = [
             process("main", 10, uss=20),
-            process("worker 0", 11, uss=120 if gone else 20, shared=0 if gone else 100, pss=120),
+            process("worker 0", 11, uss=120 if ended else 20, shared=0 if ended else 100, pss=120),
         ]
-        crew += [] if gone else [process("worker 1", 12, uss=20, shared=100, pss=20)]
+        crew += [] if ended else [process("worker 1", 12, uss=20, shared=100, pss=20)]
         entries.append(sample(i, crew))
     assert kinds(*entries) == []
 
 
-def test_figures_that_are_repeated_are_not_compared():
-    """Every second sample repeats USS and Shared of the one before beside a new RSS."""
+def test_estimates_are_not_compared():
+    """Every second sample has a new RSS with the USS and Shared of the previous sample."""
     assert "copy-on-read" in kinds(*copying(100, exact=False))
 
 
@@ -70,22 +69,22 @@ def test_a_worker_that_ends_in_the_middle():
     assert "copy-on-read" in kinds(*copying(150, ends_at=5))
 
 
-def test_workers_that_live_for_one_sample_copy_too():
+def test_workers_with_one_sample():
     verdict = judged("copy-on-read", *generations(100))
-    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB), "those of one epoch are gone in the next"
+    assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB), "the workers of an epoch end with it"
     assert len(verdict.evidence["processes"]) == 8
     assert verdict.text.startswith("worker 0 and worker 1 (8 processes had these names in turn) copied 200 MB")
-    assert kinds(*generations(100, count=1)) == ["copy-on-read"], "one sample of it is enough"
+    assert kinds(*generations(100, count=1)) == ["copy-on-read"], "one sample is enough"
 
 
 @pytest.mark.parametrize(
-    ("found", "how"),
+    ("found", "options"),
     [
         (False, {"copied": 31}),
         (True, {"copied": 33}),
-        (False, {"copied": 70, "files": 100}),  # the heap of libraries, which garbage collection copies
+        (False, {"copied": 70, "files": 100}),  # garbage collection copies the heap of libraries
         (True, {"copied": 80, "files": 100}),
-        (True, {"copied": 130, "files": 2000}),  # a store is a file too
+        (True, {"copied": 130, "files": 2000}),  # mapped stores are not libraries
         (False, {"copied": 0, "own": 100}),
         (False, {"copied": 100, "own": 60}),
         (True, {"copied": 100, "own": 20}),
@@ -98,9 +97,9 @@ def test_workers_that_live_for_one_sample_copy_too():
     ],
     ids=str,
 )
-def test_what_a_worker_did_since_its_start(found, how):
-    current = how.pop("current", None)
-    entries = generations(**{"first": 6, **how})
+def test_copies_since_the_start_of_a_worker(found, options):
+    current = options.pop("current", None)
+    entries = generations(**{"first": 6, **options})
     for entry in entries:
         if entry["kind"] == "sample" and current is not None:
             entry["cgroup"] = {
@@ -109,7 +108,7 @@ def test_what_a_worker_did_since_its_start(found, how):
     assert ("copy-on-read" in kinds(*entries)) is found
 
 
-def test_a_parent_that_grew_a_little_after_the_fork():
+def test_a_parent_that_grew_slightly_after_the_fork():
     for grown, found in ((15, True), (40, False)):
         entries = generations(60)
         for entry in entries:
@@ -117,7 +116,7 @@ def test_a_parent_that_grew_a_little_after_the_fork():
         assert ("copy-on-read" in kinds(*entries)) is found
 
 
-def test_sisters_of_a_worker_that_copies_are_named():
+def test_siblings_of_a_worker_that_copies_are_reported():
     entries = generations(100, count=1)
     entries[0]["processes"][2] |= {"uss": 26 * made_runs.MB, "shared": 174 * made_runs.MB}
     assert "worker 0 and worker 1 copied 126 MB" in judged("copy-on-read", *entries).text
@@ -140,7 +139,7 @@ def test_copies_per_rank_are_large_and_alike(sizes, found):
     assert ("copies per rank" in kinds(*ranks(sizes))) is found
 
 
-def test_a_file_that_a_rank_maps_alone_is_no_copy():
+def test_a_file_mapped_by_one_rank_is_not_a_copy():
     assert kinds(*ranks([500, 500], anonymous=40)) == []
 
 
@@ -157,8 +156,8 @@ def spawned(sizes, label="worker {}"):
 def test_copies_in_spawned_workers():
     verdict = judged("copies per rank", *spawned([300, 310, 305]))
     assert verdict.line == "samples = RecordList(samples)" and verdict.evidence["bytes"] == 900 * made_runs.MB
-    assert "Each of 3 workers holds" in verdict.text
-    assert "workers of rank 2 holds" in judged("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
+    assert "Each of 3 workers has" in verdict.text
+    assert "workers of rank 2 has" in judged("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
 
 
 @pytest.mark.parametrize("sizes", [[300], [127, 127], [300, 200], [300, 40]])
@@ -166,5 +165,5 @@ def test_workers_without_copies(sizes):
     assert kinds(*spawned(sizes)) == []
 
 
-def test_workers_that_copy_on_read_are_said_once():
+def test_copy_on_read_is_not_also_copies_per_rank():
     assert kinds(*copying(180)) == ["copy-on-read"]

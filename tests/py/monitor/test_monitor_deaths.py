@@ -1,4 +1,4 @@
-"""The verdicts about what ended a process: the kernel's OOM killer, and the limit of its address space."""
+"""The verdicts about ended processes: the kernel's OOM killer, and the limit of the address space."""
 
 import made_runs
 import pytest
@@ -17,19 +17,19 @@ def test_killed_at_the_limit():
 @pytest.mark.parametrize(
     ("how", "found"),
     [
-        ({"counted": 0}, False),  # by a supervisor, though near the limit
+        ({"counted": 0}, False),  # killed by a supervisor near the limit
         ({"counted": None}, True),
         ({"counted": None, "used": 800}, False),
         ({"counted": None, "signal": "SIGTERM"}, False),
         ({"used": 500}, True),
-        ({"signal": None}, True),  # its parent does not tell
+        ({"signal": None}, True),  # its status is unknown
     ],
 )
-def test_a_kill_has_a_counter_or_a_limit_that_is_near(how, found):
+def test_a_kill_needs_a_counter_or_a_near_limit(how, found):
     assert ("killed at the limit" in kinds(*killed(**how))) is found
 
 
-def test_what_grew_comes_after_the_kill():
+def test_growth_is_reported_after_the_kill():
     entries = killed()
     for i, entry in enumerate(entries[1:7]):
         entry["processes"][0]["anonymous"] = (30 + 100 * i) * made_runs.MB

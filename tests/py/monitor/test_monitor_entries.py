@@ -1,4 +1,4 @@
-"""recstore.monitor.entries: whatever stands in a log, the readers of the log get entries that they can compute with."""
+"""recstore.monitor.entries: any log gives its readers valid entries."""
 
 import json
 
@@ -7,7 +7,7 @@ from made_runs import BEGIN, MB, end, event, process, sample, start
 
 from recstore.monitor import entries, log, memory_monitor, page, plots, post_mortem, terminal
 
-# Values as they stand in a line of JSON: numbers that no size can be, other types, text that is markup or no text.
+# Values in JSON: invalid sizes, other types, markup and invalid text.
 HOSTILE = [
     "-1", "0.5", "1e400", "NaN", "-Infinity", f"1{'0' * 400}", f"1{'0' * 5000}", str(2**63), "true", '"x"', "[]", "[1]",
     '{"a": {}}', '"\\ud800<script>\\u001b[2J"', "null", "[" * 300 + "]" * 300,
@@ -15,7 +15,7 @@ HOSTILE = [
 
 
 def whole():
-    """The entries of a short run in which every kind and every key occurs."""
+    """The entries of a short run with every kind and every key."""
     named = {"private": 9, "stores": {"train": 5}, "batches": 1, "files": 2, "interpreter": 3, "other": 0}
     crew = [process("main", 10, uss=50, shared=50), process("rank 0 worker 0", 11, uss=10, shared=90)]
     samples = [sample(t, crew, named=named, current=500 + t) for t in range(6)]
@@ -46,13 +46,13 @@ def changed(entry, path, text):
 
 
 def read_by_all(lines):
-    """What each reader makes of a log; it must raise nothing."""
+    """The outputs of all readers of a log. None may raise."""
     run = log.Run.of(lines)
     report = post_mortem.examine(run)
     json.dumps(report, allow_nan=False)
-    found = [post_mortem.text(report), page.html_text(run), terminal.summary(run, 60)]
-    assert "\x1b" not in found[0] and "<script>\x1b" not in found[1]
-    return [*found, str(memory_monitor.MemoryReport(run)), memory_monitor.MemoryReport(run)._repr_html_()]
+    outputs = [post_mortem.text(report), page.html_text(run), terminal.summary(run, 60)]
+    assert "\x1b" not in outputs[0] and "<script>\x1b" not in outputs[1]
+    return [*outputs, str(memory_monitor.MemoryReport(run)), memory_monitor.MemoryReport(run)._repr_html_()]
 
 
 @pytest.mark.parametrize("number", [0, 3, 7, 8, 9], ids=["start", "sample", "epoch", "ended", "end"])
@@ -75,13 +75,13 @@ def test_no_value_of_a_log_stops_a_reader(monkeypatch, number):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_sample_with_a_value_that_no_monitor_writes_is_counted(path, text):
+def test_a_sample_with_an_invalid_value_is_counted(path, text):
     good = whole()[3]
     run = log.Run.of([log.line_of(good), changed(good, path, text)])
     assert (run.samples, run.bad_lines) == ([good | {"cgroup": {**good["cgroup"], "used": None}}], 1)
 
 
-def test_what_a_sample_lacks_is_not_known():
+def test_missing_figures_of_a_sample_are_none():
     line = b'{"kind":"sample","t":5,"processes":[{"pid":7}],"sum":{}}\n'
     (found,) = log.Run.of([line]).samples
     assert (found["named"], found["cgroup"]) == (None, None)
@@ -90,12 +90,12 @@ def test_what_a_sample_lacks_is_not_known():
     assert (one["label"], one["exact"], one["rss"], one["worker"]) == ("process 7", True, None, None)
 
 
-def test_keys_of_later_versions_are_let_through():
+def test_keys_of_later_versions_are_kept():
     later = whole()[3] | {"pressure": [0.5]}
     assert log.Run.of([log.line_of(later)]).samples[0]["pressure"] == [0.5]
 
 
-def test_samples_are_in_the_order_of_their_times():
+def test_samples_are_sorted_by_time():
     """The clock was set back by three seconds."""
     good = whole()
     run = log.Run.of([log.line_of(good[number]) for number in (0, 1, 5, 6, 2, 3, 4)])

@@ -1,4 +1,4 @@
-"""recstore.monitor.limits: thresholds, and one warning each time one is passed."""
+"""recstore.monitor.limits: thresholds, and one warning for each crossing."""
 
 import pytest
 from made_proc import MadeProc
@@ -8,7 +8,7 @@ from recstore.monitor.sampler import Sampler
 
 
 @pytest.mark.parametrize("text", ["x%", "0%", "101%", "nan%", "-5%", 2.0, "many", "%"])
-def test_thresholds_that_are_none(text):
+def test_invalid_thresholds(text):
     pytest.raises((ValueError, TypeError), lambda: threshold(text))
 
 
@@ -26,11 +26,11 @@ def test_a_share_of_the_machine_without_a_cgroup(tmp_path):
     assert check(200_000) is None
     text = check(100_000)
     assert text.startswith("922 MB of 1.02 GB are in use, 90 % of the memory of the machine, 102 MB are left;")
-    assert "the largest process is main (10) with 1.02 MB of its own" in text
-    assert check(90_000) is None, "it is said once"
-    assert check(160_000) is None, "a little below the threshold does not arm it"
+    assert "the largest process is main (10) with 1.02 MB of private memory" in text
+    assert check(90_000) is None, "one warning"
+    assert check(160_000) is None, "slightly below the threshold does not reset it"
     assert check(300_000) is None
-    assert check(100_000) is not None, "passed again"
+    assert check(100_000) is not None, "the next crossing"
 
 
 def test_a_share_of_the_cgroups_limit_and_a_size(tmp_path):
@@ -46,7 +46,7 @@ def test_a_share_of_the_cgroups_limit_and_a_size(tmp_path):
     sampler = Sampler(10, proc=made.folder, root_folder=str(made.root))
     share, size = Warnings(0.85, sampler), Warnings(threshold("2 MB"), sampler)
     entry, _ = sampler.sample()
-    assert share.check(entry) is None, "what the kernel can drop does not count"
+    assert share.check(entry) is None, "inactive page cache does not count"
     assert "3.07 MB of 2 MB are in use, 154 % of the threshold of the job" in size.check(entry)["text"]
     (folder / "memory.stat").write_text("inactive_file 10000\n")
     entry, _ = sampler.sample()

@@ -1,4 +1,4 @@
-"""The HTML page of a run. tests/real looks at it in a browser."""
+"""The HTML page of a run. tests/real opens it in a browser."""
 
 import os
 import re
@@ -12,10 +12,10 @@ from recstore.monitor import page, plots
 
 @pytest.fixture(autouse=True)
 def short_script(monkeypatch):
-    """A short script in the place of plotly's four megabytes; returns what plots.script was."""
-    whole = plots.script
+    """Replaces plotly's four megabytes by a short script. Returns the original plots.script."""
+    original = plots.script
     monkeypatch.setattr(plots, "script", lambda: "/* plotly */")
-    return whole
+    return original
 
 
 def job(*others, count=20, **starting):
@@ -46,12 +46,12 @@ def test_parts_of_the_page():
     assert text.index("private of each process") < text.index("· worker 0, pid 11") < text.index("store coco</td>")
 
 
-def test_nothing_leads_outside():
+def test_the_page_has_no_links():
     text = page.html_text(job())
     assert re.findall(r"https?://|\b(?:src|href)=", text) == []
 
 
-def test_what_others_wrote_is_escaped():
+def test_texts_of_the_log_are_escaped():
     bad = "</script><script>alert(1)</script><!--"
     entry = process("main", 10, uss=5) | {"label": bad}
     samples = [sample(t, [entry], named={"private": 5, "stores": {bad: 9}}) for t in range(9)]
@@ -69,13 +69,13 @@ def test_an_empty_run_has_a_page():
 
 def test_a_healthy_run():
     text = page.html_text(run(*(sample(t, [process("main", 10, uss=50)]) for t in range(9)), end(9)))
-    assert "No verdict" in text and "exit code 0" in text and "does not say what the memory consists of" in text
+    assert "No verdict" in text and "exit code 0" in text and "does not have the classes of memory" in text
 
 
-def test_bad_lines_are_said():
+def test_bad_lines_are_reported():
     made = job()
     made.bad_lines = 2
-    assert "2 lines that could not be read" in page.html_text(made)
+    assert "2 lines of the log could not be read" in page.html_text(made)
 
 
 def test_five_hundred_processes():
@@ -108,7 +108,7 @@ def test_the_whole_script(monkeypatch, short_script):
     pytest.importorskip("plotly")
     monkeypatch.setattr(plots, "script", short_script)
     text = page.html_text(job())
-    assert len(text) > 1_000_000 and text.count("</script>") == 2  # the script itself has no end of it inside
+    assert len(text) > 1_000_000 and text.count("</script>") == 2  # the script itself does not contain it
 
 
 def test_without_plotly_nothing_is_written(tmp_path, monkeypatch, short_script):

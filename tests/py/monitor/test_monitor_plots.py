@@ -1,4 +1,4 @@
-"""Plots of runs: the lines, the limit, the marks, and how long runs are thinned."""
+"""Plots of runs: lines, limits, marks, and the thinning of long runs."""
 
 import sys
 
@@ -43,7 +43,7 @@ def test_each_figure_has_a_plot(what):
     assert trace_of(plots.memory(small(), what), "all processes")["y"]
 
 
-def test_a_figure_that_is_not_known_leaves_no_line():
+def test_an_unknown_value_has_no_line():
     entries = [sample(t, [process("main", 10, uss=None, pss=None, rss=5)]) for t in range(9)]
     assert plots.memory(run(*entries), "uss")["data"] == []
     assert names(plots.memory(run(*entries), "rss")) == ["main, pid 10"]
@@ -80,14 +80,14 @@ def test_events_are_marks():
     assert [shape["x0"] for shape in plot["layout"]["shapes"]] == [5, 8]  # the epoch and the death
 
 
-def test_words_of_a_log_are_no_markup():
-    """plotly reads a part of HTML in its texts, links too."""
+def test_markup_in_a_log_is_escaped():
+    """plotly interprets some HTML in its texts, including links."""
     marks = [event(3, "note", '<a href="http://example.com">x</a>')]
     plot = plots.memory(run(sample(0, [process("main", 10) | {"label": "<b>x"}]), sample(3, crew_of(1)), *marks))
     assert "<" not in "".join(names(plot)) + trace_of(plot, "events")["text"][0]
 
 
-def test_words_of_a_log_are_no_template():
+def test_templates_in_a_log_are_escaped():
     one = process("main", 10) | {"label": "%{y}.py"}
     made = run(*(sample(t, [one], named={"private": 5, "stores": {"%{x}": 7}}) for t in (0, 3)))
     for plot in (plots.memory(made), plots.where(made)):
@@ -120,7 +120,7 @@ def test_thinned():
     assert plots.thinned([1], [2], 10) == ([1], [2])
 
 
-def test_many_deaths_stay():
+def test_deaths_are_not_thinned():
     deaths = [event(t / 10, "ended", "worker", t, signal="SIGKILL") for t in range(20)]
     notes = [event(t / 10, "note", text="n") for t in range(3000)]
     plot = plots.memory(small(*notes, *deaths))

@@ -1,4 +1,4 @@
-"""Post-mortems of runs that the tests make up, and of logs that are cut, empty or without an end."""
+"""Post-mortems of artificial runs, and of logs that are truncated, empty or without an end."""
 
 import json
 import platform
@@ -14,7 +14,7 @@ LIMIT = 1000 * MB
 
 
 def job(count=700, grown=400, limit=LIMIT, kills=0, current=None):
-    """A worker grows by `grown` MB to its end, by its private memory; the cgroup with it."""
+    """The private memory of a worker grows by `grown` MB, and so does the cgroup."""
     entries = [start(limit=limit, limit_from="/sys/fs/cgroup/job/memory.max")]
     for t in range(count):
         part = grown * t / count
@@ -33,7 +33,7 @@ def killed(t, label="worker 1", pid=12):
     return event(t, "ended", label, pid, signal="SIGKILL")
 
 
-def test_a_kill_that_was_counted():
+def test_a_counted_kill():
     report = examined(*job(kills=1), killed(700), end(701, exit=1))
     assert report["oom"]["evidence"] == "certain" and report["oom"]["rise"] == {"oom": 1, "oom_kill": 1}
     assert [one["label"] for one in report["died"]] == ["worker 1", "main"]
@@ -45,24 +45,16 @@ def test_a_kill_that_was_counted():
     assert "private of each process" in text and "raise the limit" in text
 
 
-def test_its_last_ten_minutes():
-    """The rows are of the process that died first with a signal... the last one that is known with samples."""
+def test_the_last_ten_minutes():
+    """The rows belong to the first process that ended by a signal."""
     report = examined(*job(), killed(700))
     rows = report["minutes"]["rows"]
     assert report["minutes"]["label"] == "worker 1"
     assert [round(row["seconds before"]) for row in rows] == [600, 300, 120, 60, 30, 10, 5, 0]
     assert rows[0]["uss"] < rows[-1]["uss"] == pytest.approx(500 * MB, rel=0.01)
     assert "600 s" in post_mortem.text(report, 100)
-
-
-def test_a_short_life():
-    report = examined(*job(count=8), killed(8))
-    assert [round(row["seconds before"]) for row in report["minutes"]["rows"]] == [7, 5, 0]
-
-
-def test_a_kill_near_the_limit_without_a_counter_is_likely():
-    report = examined(*job(), killed(700))
-    assert report["oom"]["evidence"] == "likely" and "99 % of 1 GB" in report["oom"]["text"]
+    rows = examined(*job(count=8), killed(8))["minutes"]["rows"]
+    assert [round(row["seconds before"]) for row in rows] == [7, 5, 0]
 
 
 def test_no_evidence():
@@ -74,8 +66,9 @@ def test_no_evidence():
 
 
 @pytest.mark.parametrize(("current", "evidence"), [(899, "none"), (901, "likely")])
-def test_near_begins_at_nine_tenths(current, evidence):
-    assert examined(*job(current=current), killed(700))["oom"]["evidence"] == evidence
+def test_near_the_limit_means_nine_tenths(current, evidence):
+    oom = examined(*job(current=current), killed(700))["oom"]
+    assert oom["evidence"] == evidence and "90 % of 1 GB" in oom["text"]
 
 
 def test_without_a_limit_the_machine_counts():
@@ -102,7 +95,7 @@ def test_the_limit_of_the_address_space():
     assert "ulimit -v unlimited" in text and "MemoryError" in text
 
 
-def test_a_cgroup_that_is_full_of_files_is_no_evidence():
+def test_page_cache_in_the_cgroup_is_not_evidence():
     entries = job(grown=0, current=990)
     for entry in entries[1:]:
         entry["cgroup"]["used"] = 400 * MB
@@ -110,7 +103,7 @@ def test_a_cgroup_that_is_full_of_files_is_no_evidence():
     assert report["oom"]["evidence"] == "none" and "40 % of 1 GB" in report["oom"]["text"]
 
 
-def test_a_kill_that_the_end_of_the_log_counts():
+def test_a_kill_counted_at_the_end_of_the_log():
     last = end(701, signal="SIGKILL") | {"cgroup": {"current": 5, "oom": 1, "oom_kill": 1}}
     assert examined(*job(grown=0), killed(700), last)["oom"]["evidence"] == "certain"
 
@@ -134,13 +127,13 @@ def test_an_exception():
     assert "traceback" in " ".join(report["next"])
 
 
-def test_a_run_that_ended_well():
+def test_a_successful_run():
     report = examined(*job(grown=0), event(699, "ended", "worker 1", 12, exit=0), end(700))
-    assert report["died"] == [] and report["next"] == ["Nothing died of memory in this log."]
-    assert "No process is known to have died." in post_mortem.text(report)
+    assert report["died"] == [] and report["next"] == ["No process died for lack of memory in this log."]
+    assert "No process died." in post_mortem.text(report)
 
 
-def test_verdicts_say_the_line():
+def test_the_next_step_has_the_line_of_the_verdict():
     report = examined(*job(), killed(700))
     assert [one["kind"] for one in report["verdicts"]] == ["leak"]
     assert report["next"][0].startswith("leak: write `")
@@ -152,13 +145,13 @@ def test_a_log_without_an_end():
     assert examined(*job(grown=0))["oom"]["evidence"] == "none"
 
 
-def test_figures_that_are_not_known():
+def test_unknown_figures():
     entries = [sample(t, [process("main", 10, uss=None, shared=None, pss=None, rss=90)]) for t in range(9)]
     report = examined(*entries, killed(9, "main", 10))
     assert report["minutes"]["rows"][0]["uss"] is None and "n/a" in post_mortem.text(report)
 
 
-def test_a_process_that_no_sample_saw():
+def test_a_process_without_samples():
     report = examined(*job(grown=0), killed(700, "worker 9", 99))
     assert report["died"][0]["last rss"] is None and report["minutes"]["label"] == "main"
 
@@ -167,7 +160,7 @@ def test_a_process_that_no_sample_saw():
     "folder, evidence",
     [("/sys/fs/cgroup/job", "likely"), ("/gone", "none"), ("/elsewhere", "none"), ("/sys/fs/cgroup/../../../elsewhere", "none"), ("/sys/fs/cgroup/\0", "none")],
 )  # fmt: skip
-def test_counters_are_read_again_in_cgroups_only(tmp_path, capsys, folder, evidence):
+def test_current_counters_are_only_read_in_cgroups(tmp_path, capsys, folder, evidence):
     for place in ("sys/fs/cgroup/job", "elsewhere", "proc/self"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "memory.events").write_text("oom 1\noom_kill 1\n")
@@ -192,12 +185,9 @@ def doctor(capsys):
 
 
 def test_the_command(doctor, tmp_path):
-    status, out, errors = doctor(write(tmp_path / "run.jsonl", *job(kills=1), killed(700), end(701, exit=1)))
+    path = write(tmp_path / "run.jsonl", *job(kills=1), killed(700), end(701, exit=1))
+    status, out, errors = doctor(path)
     assert status == 0 and errors == "" and "OOM killer ended a process" in out and "Next:" in out
-
-
-def test_json(doctor, tmp_path):
-    path = write(tmp_path / "run.jsonl", *job(kills=1), killed(700))
     status, out, _ = doctor(path, "--json")
     report = json.loads(out)
     assert status == 0 and report["oom"]["evidence"] == "certain" and report["died"][0]["pid"] == 12
@@ -208,7 +198,7 @@ def test_a_log_cut_in_the_middle_of_a_line(doctor, tmp_path, cut):
     path = write(tmp_path / "run.jsonl", *job(), killed(700))
     path.write_bytes(path.read_bytes()[:-cut])
     status, out, errors = doctor(path)
-    assert status == 0 and errors == "" and "Left out of the log: 1 line that could not be read." in out
+    assert status == 0 and errors == "" and "1 line of the log could not be read." in out
 
 
 def test_every_cut_of_a_short_log(tmp_path):
@@ -226,7 +216,7 @@ def test_an_empty_log(doctor, tmp_path):
 
 
 def test_a_long_log_is_thinned(tmp_path, monkeypatch):
-    """The last ten minutes stay whole, and so do the first sample and the highest."""
+    """The last ten minutes, the first sample and the highest sample remain."""
     entries = job(count=3000)
     entries[1 + 777]["sum"]["pss"] = 5000 * MB
     path = write(tmp_path / "run.jsonl", *entries, killed(3000))
@@ -251,13 +241,13 @@ def test_no_log(doctor, tmp_path):
     assert status == 1 and len(errors.splitlines()) == 1 and "missing" in errors
 
 
-def test_lines_that_are_no_log(doctor, tmp_path):
-    """A log with binary data and lines of another program in it."""
+def test_foreign_lines_in_a_log(doctor, tmp_path):
+    """Binary data and lines of another program."""
     path = tmp_path / "run.jsonl"
     wrong = [b"\xff\xfe\n", b"[]\n", b'{"kind":"sample"}\n', b"null\n", b'{"kind":"event","t":"x"}\n']
     path.write_bytes(b"".join([*lines(*job(count=20)), *wrong]))
     status, out, _ = doctor(path)
-    assert status == 0 and "5 lines that could not" in out
+    assert status == 0 and "5 lines of the log could not" in out
 
 
 def test_the_text_is_safe_and_narrow():

@@ -1,4 +1,4 @@
-"""recstore.monitor.sampler on machines that the tests describe, and on processes of this one."""
+"""recstore.monitor.sampler on artificial machines, and on processes of this machine."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def test_the_figures_of_a_process(made):
     assert [one["what"] for one in events] == ["started"]
 
 
-def test_workers_fork_servers_and_trackers_are_named(made):
+def test_labels_of_workers_fork_servers_and_trackers(made):
     made.process(10)
     made.process(11, 10, TRACKER)
     made.process(12, 10)
@@ -63,7 +63,7 @@ def test_workers_fork_servers_and_trackers_are_named(made):
     }  # fmt: skip
 
 
-def test_ranks_and_their_workers_are_named(made):
+def test_labels_of_ranks_and_their_workers(made):
     made.process(10, command=("python", "/usr/bin/torchrun", "train.py"))
     for rank in range(2):
         environ = (f"RANK={rank + 4}", f"LOCAL_RANK={rank}")
@@ -91,17 +91,17 @@ def test_the_workers_of_the_next_epoch_have_the_same_numbers(made):
     assert labels(entry) == {10: "main", 12: "worker 1", 13: "worker 0"}
 
 
-def test_the_script_that_started_the_job_is_not_of_it(made):
+def test_the_script_that_started_the_job_is_not_part_of_it(made):
     made.process(8, 1, ("sh", "run.sh"))
     made.process(9, 8, ("sleep", "60"))
     made.process(10, 8)
     made.process(11, 1)
     made.process(12, 9)
     entry, _ = sampler(made).sample()
-    assert labels(entry) == {10: "main", 11: "worker 0"}, "an orphan of its process group is"
+    assert labels(entry) == {10: "main", 11: "worker 0"}, "an orphan of its process group is part of it"
 
 
-def test_a_process_that_execs_after_it_was_seen_is_named_anew(made):
+def test_a_process_gets_a_new_label_after_exec(made):
     made.process(10)
     made.process(11, 10)
     one = sampler(made)
@@ -110,26 +110,26 @@ def test_a_process_that_execs_after_it_was_seen_is_named_anew(made):
     assert labels(one.sample()[0])[11] == "git"
 
 
-def test_a_process_that_is_about_to_end_keeps_its_name(made):
+def test_a_process_that_is_about_to_end_keeps_its_label(made):
     made.process(10)
     made.process(11, 10)
     one = sampler(made)
     one.sample()
-    made.process(11, 10, ())  # its memory is gone, so its command is empty
+    made.process(11, 10, ())  # its memory is free, so its command is empty
     one.sample()
     made.end(11)
     _, events = one.sample()
     assert [event["label"] for event in events if event["what"] == "ended"] == ["worker 0"]
 
 
-def test_orphans_stay_and_new_ones_are_found(made):
+def test_known_and_new_orphans_are_members(made):
     made.process(10)
     made.process(11, 10)
     made.process(12, 11)
     one = sampler(made)
     one.sample()
     made.end(11)
-    made.process(12, 1)  # process 1 took it over
+    made.process(12, 1)  # adopted by process 1
     made.process(13, 1)  # its parent ended before any sample; its process group is the job's
     made.process(14, 1, group=3)
     entry, _ = one.sample()
@@ -153,7 +153,7 @@ def test_the_monitor_is_not_counted(made):
     assert set(labels(sampler(made, without=(11,)).sample()[0])) == {10}
 
 
-def test_a_number_that_another_process_has_got(made):
+def test_a_reused_pid(made):
     made.process(10)
     made.process(11, 10, start=5)
     one = sampler(made)
@@ -164,7 +164,7 @@ def test_a_number_that_another_process_has_got(made):
 
 
 @pytest.mark.parametrize("name", ["stat", "statm", "cmdline", "environ", "smaps_rollup", "smaps", "fd"])
-def test_a_process_that_ends_between_two_files(made, name, monkeypatch):
+def test_a_process_ends_between_two_readings(made, name, monkeypatch):
     made.process(10)
     made.process(11, 10)
     one = sampler(made)
@@ -188,7 +188,7 @@ def test_a_process_that_ends_between_two_files(made, name, monkeypatch):
     assert set(labels(one.sample()[0])) == {10}
 
 
-def test_the_status_of_a_zombie_is_told(made):
+def test_the_status_of_a_zombie_is_reported(made):
     made.process(10)
     made.process(11, 10)
     one = sampler(made)
@@ -238,7 +238,7 @@ def test_without_smaps_rollup_the_sums_come_from_smaps(made):
     ) == (1000 * KB, 700 * KB, 600 * KB, 600 * KB)  # fmt: skip
 
 
-def test_a_fork_says_what_it_faulted_in_and_a_limit_what_is_mapped(made):
+def test_figures_of_forked_and_limited_processes(made):
     made.process(10)
     made.process(11, parent=10)
     made.process(12, parent=10, command=("tool",))
@@ -251,7 +251,7 @@ def test_a_fork_says_what_it_faulted_in_and_a_limit_what_is_mapped(made):
         assert not {"forked", "faults", "address_limit", "address_space"} & one.keys()
 
 
-def test_memory_that_nears_its_limit_quickly_is_looked_at_sooner(made):
+def test_early_samples_when_memory_quickly_approaches_its_limit(made):
     def cgroup(current):
         made.write("../cg/memory.max", "1000000\n")
         made.write("../cg/memory.current", f"{current}\n")
@@ -265,10 +265,10 @@ def test_memory_that_nears_its_limit_quickly_is_looked_at_sooner(made):
     for _ in range(4):
         entry = one.sample()[0]
     assert not one.hurries() and entry["processes"][0]["exact"] is False
-    for current, hurries in ((299_000, False), (301_000, True)):  # an eighth of what was left
+    for current, hurries in ((299_000, False), (301_000, True)):  # an eighth of the remaining memory
         cgroup(current)
         assert one.hurries() is hurries
-    assert one.sample()[0]["processes"][0]["exact"], "what takes the memory is read exactly"
+    assert one.sample()[0]["processes"][0]["exact"], "an early sample is exact"
     assert not one.hurries()
     cgroup(100_000)
     assert not one.hurries()
@@ -278,14 +278,14 @@ def test_without_smaps_only_the_rss_is_known(made):
     made.process(10, rollup=False)
     (made.folder / "10/smaps").unlink()
     one = sampler(made)
-    assert "only RSS" in one.start(None, 1.0)["missing"][0]
+    assert "PSS, USS and swap are unknown" in one.start(None, 1.0)["missing"][0]
     entry, _ = one.sample()
     (process,) = entry["processes"]
     assert (process["rss"], process["pss"], process["uss"], process["swap"]) == (1200 * KB, None, None, None)
     assert entry["sum"]["pss"] is None and entry["sum"]["unmapped"] is None
 
 
-def test_figures_between_exact_readings_follow_the_private_pages(made):
+def test_estimates_follow_the_private_pages(made):
     made.process(10, anon=1000, file=200, uss=800)
     one = sampler(made, share=0.0)
     for _ in range(3):  # the first readings are free
@@ -314,7 +314,7 @@ def test_the_limit_of_the_cgroup(made):
     assert one.sample()[0]["cgroup"] == {"current": 500, "used": 400, "oom": 3, "oom_kill": 2}
 
 
-def test_what_is_mapped_is_named(made):
+def test_classes_of_mapped_files(made):
     smaps = mapping("/memfd:recstore (deleted)", 70, rss=400, pss=100, device="00:01")
     smaps += mapping("/dev/shm/torch_10_1_2 (deleted)", 71, rss=300, pss=300)
     smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
@@ -328,11 +328,11 @@ def test_what_is_mapped_is_named(made):
     assert attribution.share_named(entry["named"]) == 1.0
 
 
-def test_a_store_of_which_no_page_is_in_memory(made):
+def test_a_store_without_pages_in_memory(made):
     smaps = mapping("/data/x.recs", 70, rss=0, pss=0, device="08:01")
     smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
     smaps += mapping("/data/train.bin", 73, rss=50, pss=50, device="08:01")
-    made.process(10, anon=1000, file=401, shmem=0, smaps=smaps)  # divided by four with a rest
+    made.process(10, anon=1000, file=401, shmem=0, smaps=smaps)  # not divisible by four
     named = sampler(made).sample()[0]["named"]
     assert (named["stores"], named["files"] + named["interpreter"]) == ({}, 401 * KB)
 
@@ -381,18 +381,18 @@ class Entries(list):
     write = list.append
 
 
-def test_ends_after_the_last_sample_are_told(made):
+def test_ends_after_the_last_sample_are_reported(made):
     made.process(10)
     made.process(11, 10)
-    found = Entries()
-    watch = Watch(sampler(made), [found])
+    entries = Entries()
+    watch = Watch(sampler(made), [entries])
     watch.sample()
     made.process(12, 10)
     made.process(11, 10, state="Z", status=9)
     made.process(10, state="Z")
     watch.finish(0)
-    ended = {one["label"]: one["signal"] for one in found if one.get("what") == "ended"}
+    ended = {entry["label"]: entry["signal"] for entry in entries if entry.get("what") == "ended"}
     assert ended == {"worker 0": "SIGKILL", "main": None}
-    assert found[-1]["kind"] == "end"
+    assert entries[-1]["kind"] == "end"
     (left,) = watch.sampler.tree.members.values()
-    assert (left.pid, left.label) == (12, "worker 0"), "who is left has a name"
+    assert (left.pid, left.label) == (12, "worker 0"), "the new process has a label"

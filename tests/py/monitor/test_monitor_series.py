@@ -1,29 +1,29 @@
-"""Series of the figures of processes, made of samples."""
+"""recstore.monitor.series: processes and figures from samples."""
 
 from made_runs import BEGIN, MB, process, sample
 
 from recstore.monitor import series
 
 
-def test_a_pid_that_is_used_again_is_another_process():
+def test_a_reused_pid_is_another_process():
     first, second = process("worker 0", 11, uss=1), process("worker 3", 11, uss=2) | {"start": 9999}
     crew = series.processes([sample(0, [first]), sample(1, [first]), sample(2, [second])])
     assert [(one.label, one.times) for one in crew] == [("worker 0", [BEGIN, BEGIN + 1]), ("worker 3", [BEGIN + 2])]
 
 
-def test_a_process_that_has_given_its_memory_back_is_gone():
+def test_a_process_without_memory_is_omitted():
     (one,) = series.processes([sample(0, [process("main", 10, uss=5)]), sample(1, [process("main", 10)])])
     assert one.times == [BEGIN]
 
 
-def test_the_last_entry_names_a_process():
+def test_a_process_has_the_labels_of_its_last_entry():
     crew = series.processes(
         [sample(0, [process("process", 11, uss=1)]), sample(1, [process("rank 1 worker 2", 11, uss=1)])]
     )
     assert [(one.label, one.role, one.rank, one.worker) for one in crew] == [("rank 1 worker 2", "worker", 1, 2)]
 
 
-def test_a_series_leaves_out_what_is_unknown_or_repeated():
+def test_a_series_omits_unknown_and_estimated_values():
     entries = [process("main", 10, uss=5, rss=9), process("main", 10, uss=5, rss=10) | {"exact": False}]
     entries += [process("main", 10, uss=None, rss=11), process("main", 10, uss=7, rss=12)]
     (one,) = series.processes(sample(t, [entry]) for t, entry in enumerate(entries))

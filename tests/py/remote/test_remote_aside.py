@@ -1,4 +1,4 @@
-"""recstore.remote.fetching.aside: what a forked process does, which may use no network client of its parent."""
+"""recstore.remote.fetching.fork_safe: network operations of a forked process."""
 
 import errno
 import gc
@@ -24,13 +24,13 @@ s3 = pytest.importorskip("s3")
 BIG = os.urandom(2_000_000)
 
 
-def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):
+def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path):
     bucket.write("big", BIG)  # the parent has clients
 
     def work():
-        (tmp_path / "given").write_bytes(b"of a file")
+        (tmp_path / "local").write_bytes(b"of a file")
         bucket.write("a", b"of the child")
-        bucket.write("b", tmp_path / "given")
+        bucket.write("b", tmp_path / "local")
         with open(tmp_path / "copy", "wb") as file:
             bucket.read_into("big", file)
         created = bucket.create("m", b"1"), bucket.create("m", b"2")
@@ -41,17 +41,17 @@ def test_a_forked_process_asks_one_of_its_own(server, bucket, tmp_path):
         except recstore.errors.SegmentNotFoundError as error:
             missing = error.filename
         names = sorted(name for name, _, _ in bucket.list())
-        return created, sizes, missing, names, bucket.read("b"), fetching.of_forked() is fetching.of_forked()
+        return created, sizes, missing, names, bucket.read("b"), fetching.forked_helper() is fetching.forked_helper()
 
     created, sizes, missing, names, read, same = in_child(work)
     assert created == (True, False) and sizes == (len(BIG), None) and missing == bucket.of("none")
     assert names == ["b", "big", "m"] and read == b"of a file" and same
     assert (tmp_path / "copy").read_bytes() == BIG
-    assert bucket.read("m") == b"1" and fetching.of_forked() is None
+    assert bucket.read("m") == b"1" and fetching.forked_helper() is None
 
 
 def test_a_forked_process_releases_no_client_of_its_parent():
-    """The fault: it waited for ever for a lock that a thread of the parent had held."""
+    """Releasing one hung on a lock that a thread of the parent had held."""
 
     class Client:
         def __del__(self):
@@ -74,7 +74,7 @@ def test_a_forked_process_releases_no_client_of_its_parent():
 def test_errors_reach_a_forked_process(server, bucket):
     bucket.write("big", BIG)
     server.deny(10)
-    with pytest.raises(recstore.errors.RemoteError, match="give no right") as caught:
+    with pytest.raises(recstore.errors.RemoteError, match="do not allow this") as caught:
         in_child(lambda: bucket.read("big"))
     assert caught.value.url == bucket.of("big")
     server.heal()
@@ -83,31 +83,31 @@ def test_errors_reach_a_forked_process(server, bucket):
         try:
             bucket.read_into("big", FullDisk(errno.ENOSPC))
         except recstore.errors.OutOfSpaceError:
-            return bucket.size("big")  # the pieces that were on their way are no answer to this
+            return bucket.size("big")  # the remaining pieces must not be taken for this answer
 
     assert in_child(full) == len(BIG)
 
 
-def test_the_process_of_a_forked_one_is_killed(server, bucket):
+def test_the_fetching_process_of_a_forked_process_is_killed(server, bucket):
     bucket.write("big", BIG)
 
     def work():
-        first = fetching.of_forked()
+        first = fetching.forked_helper()
         bucket.size("big")
         pid = first._process.pid
         first._process.kill()
         try:
             bucket.size("big")
         except recstore.errors.RemoteError as error:
-            return str(error), bucket.size("big"), fetching.of_forked()._process.pid != pid
+            return str(error), bucket.size("big"), fetching.forked_helper()._process.pid != pid
 
-    said, size, another = in_child(work)
-    assert "has ended" in said and size == len(BIG) and another
+    message, size, restarted = in_child(work)
+    assert "ended" in message and size == len(BIG) and restarted
 
 
-def test_it_ends_with_the_one_that_it_works_for(server, bucket):
+def test_the_fetching_process_ends_with_its_parent(server, bucket):
     bucket.write("big", BIG)
-    pid = in_child(lambda: (bucket.size("big"), fetching.of_forked()._process.pid)[1])
+    pid = in_child(lambda: (bucket.size("big"), fetching.forked_helper()._process.pid)[1])
     assert ends(pid)
 
 
@@ -117,7 +117,7 @@ def ends(pid):
             state = pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2]
         except (FileNotFoundError, ProcessLookupError):
             return True
-        if state == "Z":  # it has ended, and nobody has asked for its status
+        if state == "Z":  # it has ended, and its parent has not collected it
             return True
         time.sleep(0.1)
     return False
@@ -128,7 +128,7 @@ class Interrupted(Exception):
 
 
 @pytest.mark.parametrize("use", ["call", "read_into"])
-def test_no_request_gets_the_answer_of_one_that_was_interrupted(server, bucket, use):
+def test_no_request_gets_the_answer_of_an_interrupted_request(server, bucket, use):
     bucket.write("big", BIG)
     bucket.write("small", b"x")
 
@@ -137,13 +137,13 @@ def test_no_request_gets_the_answer_of_one_that_was_interrupted(server, bucket, 
 
     def work():
         signal.signal(signal.SIGUSR1, raises)
-        found = [bucket.size("small")]
+        results = [bucket.size("small")]
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         try:
             bucket.size("big") if use == "call" else bucket.read("big")
         except Interrupted:
-            found.append("interrupted")
-        return [*found, bucket.size("small"), bucket.read("small")]
+            results.append("interrupted")
+        return [*results, bucket.size("small"), bucket.read("small")]
 
     server.delay(2, method="HEAD" if use == "call" else "GET", match="big")
     assert in_child(work) == [1, "interrupted", 1, b"x"]
@@ -166,18 +166,18 @@ def test_an_answer_that_cannot_be_decoded(server, bucket):
     assert in_child(work) == len(BIG)
 
 
-def test_a_child_of_a_forked_process_has_its_own(server, bucket):
+def test_a_child_of_a_forked_process_has_its_own_fetching_process(server, bucket):
     bucket.write("big", BIG)
 
     def work():
         bucket.size("big")
-        helper = fetching.of_forked()
+        helper = fetching.forked_helper()
         pid, pipes = helper._process.pid, [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
         places = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
 
         def inner():
             held = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
-            return held.isdisjoint(places), bucket.size("big"), fetching.of_forked()._process.pid
+            return held.isdisjoint(places), bucket.size("big"), fetching.forked_helper()._process.pid
 
         apart, size, other = in_child(inner)
         return apart, size, other != pid, bucket.size("big"), helper._process.pid == pid
@@ -189,17 +189,17 @@ def is_open(fd):
     return os.path.lexists(f"/proc/self/fd/{fd}")
 
 
-def test_it_ends_with_a_killed_process_whose_children_live_on(server, bucket):
-    """As workers of a loader do that are killed for lack of memory: their own children hold the pipes."""
+def test_the_fetching_process_ends_with_a_killed_parent_whose_children_live(server, bucket):
+    """Children of a killed worker keep the pipes open."""
     bucket.write("big", BIG)
     reading, writing = os.pipe()
     stay, stop = os.pipe()
     middle = os.fork()
     if middle == 0:
         bucket.size("big")
-        pid = fetching.of_forked()._process.pid
-        # No function of ours runs in a process of another program.
-        fds = [fetching.of_forked()._process.stdin.fileno(), fetching.of_forked()._process.stdout.fileno()]
+        pid = fetching.forked_helper()._process.pid
+        # Another program does not run our at-fork function.
+        fds = [fetching.forked_helper()._process.stdin.fileno(), fetching.forked_helper()._process.stdout.fileno()]
         subprocess.Popen([sys.executable, "-c", f"import os; os.read({stay}, 1)"], pass_fds=[*fds, stay])
         os.write(writing, str(pid).encode())
         signal.pause()

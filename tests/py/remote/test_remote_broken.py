@@ -1,4 +1,4 @@
-"""What breakers and newcomers found in sets of shards: each test failed before its mend."""
+"""Regression tests of sets of shards: each of these failed before a fix."""
 
 import os
 import pickle
@@ -23,28 +23,28 @@ CANNOT = "<?xml version='1.0'?><Error><Code>NotImplemented</Code><Message>No.</M
 
 
 def test_a_process_with_many_descriptors_fetches(made, tmp_path):
-    """select(2) takes none beyond 1,023."""
+    """select(2) accepts no descriptor beyond 1,023."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2000:
         pytest.skip("too few descriptors are allowed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (2000, hard))
-    taken = []
+    opened = []
     try:
-        while not taken or taken[-1] < 1100:
-            taken.append(os.open(os.devnull, os.O_RDONLY))
+        while not opened or opened[-1] < 1100:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
         x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
         assert x.to_list() == ALL
         x.close()
     finally:
-        for descriptor in taken:
+        for descriptor in opened:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
-    """Neither the process that fetches nor that of a forked writer takes modules from where it was started."""
+    """Fetching processes, also of forked writers, import no modules from their current folder."""
     program = tmp_path / "program.py"
     program.write_text(
         textwrap.dedent(
@@ -77,7 +77,7 @@ def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_timeout_of_the_program_arrives(made, tmp_path):
+def test_a_timeout_error_of_a_signal_handler_is_raised(made, tmp_path):
     def over(*_):
         raise TimeoutError("of the program")
 
@@ -99,8 +99,8 @@ def test_a_timeout_of_the_program_arrives(made, tmp_path):
 # ---- Object stores ----
 
 
-def test_another_request_for_the_name_is_under_way(server):
-    """S3 answers 409 then, and says to send the request again."""
+def test_another_request_for_the_name_is_in_progress(server):
+    """S3 then answers 409 and asks to repeat the request."""
     w = ShardWriter(server.at, options=server.options, mapping=True)
     for match in ("recs", "keys"):
         server.refuse(2, status=409, body=CONFLICT, method="PUT", match=match)
@@ -110,18 +110,18 @@ def test_another_request_for_the_name_is_under_way(server):
     assert {key.rpartition(".")[2] for key in server.objects() if server.prefix in key} == {"json", "keys", "recs"}
     server.refuse(10_000, status=409, body=CONFLICT, method="PUT")
     for act in (lambda: w.write({2: 3}), lambda: w.commit(entry, append=True, base=1) and w.commit([])):
-        pytest.raises(recstore.errors.RemoteError, act).match("says each time that another request is writing it")
+        pytest.raises(recstore.errors.RemoteError, act).match("keeps saying that another request is writing it")
     server.heal()
 
 
-def test_a_commit_misses_the_filter_of_a_shard_file(server):
+def test_a_commit_without_the_filter_of_a_shard_file(server):
     w = ShardWriter(server.at, options=server.options, mapping=True)
     entry = w.write({"a": 1})
     w.storage.delete([f"{entry.hashes[0]}.keys"])
-    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: w.commit(entry)).match(r"is not there.*\.keys")
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: w.commit(entry)).match(r"is missing.*\.keys")
 
 
-def test_a_lost_filter_is_asked_of_its_shard_file(server, tmp_path):
+def test_a_lookup_without_a_filter_reads_the_shard_file(server, tmp_path):
     w = ShardWriter(server.at, options=server.options, mapping=True)
     entry = w.write({("a", 1): 1})
     w.commit(entry)
@@ -131,12 +131,12 @@ def test_a_lost_filter_is_asked_of_its_shard_file(server, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
-    [(501, CANNOT, "the store cannot do this"), (500, "<Error/>", "the store fails itself"), (502, "", "fails itself")],
+    ("status", "body", "message"),
+    [(501, CANNOT, "the store cannot do this"), (500, "<Error/>", "internal error"), (502, "", "internal error")],
 )
-def test_a_store_that_fails_is_not_a_network_that_fails(server, bucket, status, body, said):
+def test_an_error_of_the_store_is_not_repeated_like_one_of_the_network(server, bucket, status, body, message):
     server.refuse(10_000, status=status, body=body)
-    pytest.raises(recstore.errors.RemoteError, lambda: bucket.create("a", b"x")).match(said)
+    pytest.raises(recstore.errors.RemoteError, lambda: bucket.create("a", b"x")).match(message)
     assert len(server.log) < 10
     server.heal()
 
@@ -144,20 +144,20 @@ def test_a_store_that_fails_is_not_a_network_that_fails(server, bucket, status, 
 # ---- Places ----
 
 
-def test_a_manifest_is_no_place_of_a_set(tmp_path):
+def test_writers_refuse_the_url_of_a_manifest(tmp_path):
     w = ShardWriter(tmp_path / "train")
     w.commit(w.write([1]))
     for act in (ShardWriter, collecting.gc):
         pytest.raises(ValueError, lambda: act(tmp_path / "train@1")).match("leave out @ and the number")
         pytest.raises(ValueError, lambda: act("s3://bucket/train@1/")).match("leave out @ and the number")
-        pytest.raises(ValueError, lambda: act("")).match("an empty text is not the URL")
-    (tmp_path / "a@2").mkdir()  # a folder that its owner has named so
+        pytest.raises(ValueError, lambda: act("")).match("the URL of a set of shards is empty")
+    (tmp_path / "a@2").mkdir()  # an existing folder of this name
     w = ShardWriter(tmp_path / "a@2")
     w.commit(w.write([5]))
     assert recstore.open(tmp_path / "a@2").to_list() == [5]
 
 
-def test_a_folder_whose_name_is_no_text(tmp_path):
+def test_a_folder_whose_name_is_not_text(tmp_path):
     folder = os.fsencode(tmp_path) + b"/x\xff"
     w = ShardWriter(folder)
     w.commit(w.write([1, 2]))
@@ -172,17 +172,17 @@ def test_a_place_that_cannot_be_written(tmp_path):
         assert caught.value.url == str(url)
 
 
-def test_a_pipe_is_no_manifest(tmp_path):
+def test_a_pipe_with_the_name_of_a_manifest(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit(w.write([1]))
     os.mkfifo(tmp_path / "manifest-2.json")
     pytest.raises(recstore.errors.RemoteError, lambda: recstore.open(f"{tmp_path}@2")).match("it is a pipe")
 
 
-# ---- Manifests and shard files that do not fit ----
+# ---- Invalid manifests and shard files ----
 
 
-def test_numbers_of_manifests_end(tmp_path):
+def test_the_highest_number_of_a_manifest(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit(w.write([1]))
     last = manifest.load(w.storage, 1)
@@ -192,23 +192,17 @@ def test_numbers_of_manifests_end(tmp_path):
         w.commit(w.write([2]))
 
 
-def test_a_number_that_no_float_has():
-    text = manifest.Manifest("list", (), {"a": 0}).dump().replace(b'"a":0', b'"a":1e999')
-    with pytest.raises(recstore.errors.CorruptError, match="a number beyond those of floats"):
-        manifest.Manifest.parse(text, "there")
-
-
 def commit_as(kind, folder):
-    """Writes a second manifest, which says that the shard files of the first are of this kind."""
-    found = manifest.load(storage_of(folder), 1)
-    found.kind, found.number = kind, 2
-    found.bounds = None
-    found._settle()
-    storage_of(folder).write(manifest.name_of(2), found.dump())
+    """Writes a second manifest that claims this kind for the shard files of the first."""
+    forged = manifest.load(storage_of(folder), 1)
+    forged.kind, forged.number = kind, 2
+    forged.bounds = None
+    forged._settle()
+    storage_of(folder).write(manifest.name_of(2), forged.dump())
 
 
 @pytest.mark.parametrize("kind", ["list", "mapping"])
-def test_a_shard_file_of_the_other_kind(tmp_path, kind):
+def test_a_shard_file_of_the_wrong_kind(tmp_path, kind):
     shard_sets.write(tmp_path, [{"a": 1}] if kind == "mapping" else [[1]])
     commit_as("list" if kind == "mapping" else "mapping", tmp_path)
     x = recstore.open(tmp_path)
@@ -217,12 +211,12 @@ def test_a_shard_file_of_the_other_kind(tmp_path, kind):
     pytest.raises(recstore.errors.CorruptError, lambda: list(part.tables())).match(r"or is of another kind.*recs")
 
 
-def test_a_shard_file_of_another_length_for_an_engine(tmp_path):
+def test_an_engine_reads_a_shard_file_of_the_wrong_length(tmp_path):
     shard_sets.write(tmp_path, PARTS)
     (first, second, *_) = parts(tmp_path)
     first.hash = second.hash
     first.records += 1
-    pytest.raises(recstore.errors.CorruptError, lambda: list(first.tables())).match("and its set names")
+    pytest.raises(recstore.errors.CorruptError, lambda: list(first.tables())).match("and its manifest says")
 
 
 # ---- Keys ----
@@ -245,10 +239,10 @@ def test_keys_from_a_generator(tmp_path):
     pytest.raises(KeyError, lambda: d.get_many(key for key in ["a", "zz"])).match("zz")
 
 
-# ---- The rest ----
+# ---- Writers ----
 
 
-def test_attributes_of_what_is_appended_to_nothing(tmp_path):
+def test_attributes_of_entries_appended_to_an_empty_set(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit([])
     entry = w.write([1])
@@ -257,7 +251,7 @@ def test_attributes_of_what_is_appended_to_nothing(tmp_path):
     assert recstore.open(tmp_path).attributes == {"names": ["cat"]}
 
 
-def test_what_is_removed_is_named(tmp_path):
+def test_arguments_of_remove(tmp_path):
     w = ShardWriter(tmp_path)
     entries = [w.write([i]) for i in range(3)]
     w.commit(entries)
@@ -271,7 +265,7 @@ def test_what_is_removed_is_named(tmp_path):
         w.remove(f"{entries[2].hashes[0]}.recs")
 
 
-def test_a_sampler_of_another_set_of_shards_of_the_same_sizes(tmp_path):
+def test_a_sampler_refuses_the_state_of_another_set_of_the_same_size(tmp_path):
     pytest.importorskip("torch")
     from recstore.torch import ShardSampler
 
@@ -287,48 +281,48 @@ def test_a_sampler_of_another_set_of_shards_of_the_same_sizes(tmp_path):
         ShardSampler(sets[1], rank=0, world_size=1).load_state_dict(sampler.state_dict())
 
 
-# ---- What newcomers met ----
+# ---- Options ----
 
 
-@pytest.mark.parametrize("how", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "options", "client"])
-def test_a_store_without_tls(server, tmp_path, monkeypatch, how):
+@pytest.mark.parametrize("source", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "options", "client"])
+def test_a_store_without_tls(server, tmp_path, monkeypatch, source):
     options = {"region": "us-east-1", "access_key_id": "test", "secret_access_key": "test"}
-    if how == "client":
+    if source == "client":
         options |= {"aws_endpoint": server.endpoint, "allow_http": True, "timeout": "20 seconds"}
-    elif how == "options":
+    elif source == "options":
         options |= {"endpoint_url": server.endpoint}
     else:
-        monkeypatch.setenv(how, server.endpoint)
+        monkeypatch.setenv(source, server.endpoint)
     w = ShardWriter(server.at, options=options)
     w.commit(w.write(ALL))
     assert recstore.open(server.at, cache=tmp_path, options=options).to_list() == ALL
 
 
-def test_options_that_obstore_does_not_know(server):
+def test_unknown_options_of_obstore(server):
     with pytest.raises(recstore.errors.RemoteError, match="correct the names in options="):
         ShardWriter(server.at, options=server.options | {"endpont": "x"}).write([1])
 
 
-def test_no_credentials_are_not_wrong_ones():
+def test_missing_credentials_are_not_called_wrong():
     from recstore.remote.object_store import _explained
 
     text = "Generic S3 error: Error performing GET http://169.254.169.254/latest: status code: 403 Forbidden"
     assert "there are no credentials" in str(_explained(OSError(text), "read", "s3://bucket/x", None))
 
 
-def test_a_set_is_of_one_kind(tmp_path):
+def test_a_set_has_one_kind(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit(w.write([1]))
     mapping = ShardWriter(tmp_path, mapping=True)
     entry = mapping.write({"a": 1})
     for append in (False, True):
-        with pytest.raises(ValueError, match="is a set of a list, and this writer is of a mapping"):
+        with pytest.raises(ValueError, match="is a list, and this writer writes a mapping"):
             mapping.commit(entry, append=append)
-    w.commit([])  # an empty set may become any
+    w.commit([])  # an empty set can get another kind
     assert mapping.commit(entry) == 3
 
 
-def test_info_names_the_manifest_and_is_short(tmp_path):
+def test_info_has_the_manifest_and_is_short(tmp_path):
     w = ShardWriter(tmp_path, shard_records=10)
     w.commit(w.write({"id": i} for i in range(100)))
     x = recstore.open(tmp_path)
@@ -339,7 +333,7 @@ def test_info_names_the_manifest_and_is_short(tmp_path):
     assert x[5:7].info().sets == x.info().sets
 
 
-def test_commands_take_sets(tmp_path, monkeypatch, capsys):
+def test_commands_read_sets(tmp_path, monkeypatch, capsys):
     from recstore.cli.main import main
 
     monkeypatch.chdir(tmp_path)
@@ -347,14 +341,14 @@ def test_commands_take_sets(tmp_path, monkeypatch, capsys):
     w = ShardWriter("train")
     w.commit(w.write([{"id": 1}]))
     w.commit(w.write([{"id": 2}]), append=True)
-    for command, said in (
+    for command, output in (
         (["info", "train"], "manifest 2 of"),
         (["info", "train@1"], "manifest 1 of"),
         (["head", "train"], "2"),
         (["cat", "train@1"], '{"id": 1}'),
     ):
         assert main(command) == 0
-        assert said in capsys.readouterr().out
+        assert output in capsys.readouterr().out
     for command in ("info", "head", "cat", "verify"):
         assert main([command, "s3://bucket/train"]) == 1
         assert "RECSTORE_CACHE" in capsys.readouterr().err
@@ -364,20 +358,20 @@ def test_commands_take_sets(tmp_path, monkeypatch, capsys):
 # ---- verify="full" ----
 
 
-@pytest.mark.parametrize("harm", ["flip", "replace", "remove"])
-def test_all_shard_files_are_checked_first(tmp_path, harm, capsys):
+@pytest.mark.parametrize("damage", ["flip", "replace", "remove"])
+def test_all_shard_files_are_checked_first(tmp_path, damage, capsys):
     from recstore.cli import main
 
-    found, at = shard_sets.write(tmp_path / "set", PARTS), str(tmp_path / "set")
+    written, at = shard_sets.write(tmp_path / "set", PARTS), str(tmp_path / "set")
     assert main.main(["verify", at]) == 0 and "good" in capsys.readouterr().out
     recstore.open(at, verify="full").close()
-    path = tmp_path / "set" / (found.hashes[-1] + ".recs")
-    if harm == "flip":
+    path = tmp_path / "set" / (written.hashes[-1] + ".recs")
+    if damage == "flip":
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
     path.unlink()
-    if harm != "remove":
-        path.write_bytes(data if harm == "flip" else b"garbage")
+    if damage != "remove":
+        path.write_bytes(data if damage == "flip" else b"garbage")
     recstore.open(at).close()
     with pytest.raises((recstore.errors.CorruptError, recstore.errors.SegmentNotFoundError)) as raised:
         recstore.open(at, verify="full")

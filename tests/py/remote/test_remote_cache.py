@@ -25,13 +25,13 @@ from recstore.remote.storage import storage_of
 
 
 @pytest.mark.parametrize("fault", ["cut", "flip", "refuse", "reset"])
-def test_a_passing_fault_is_no_error(made, tmp_path, fault):
-    getattr(made, fault)(fetch.TRIES - 1, match=r"\.recs")  # one object may meet them all
+def test_a_temporary_fault_is_not_an_error(made, tmp_path, fault):
+    getattr(made, fault)(fetch.TRIES - 1, match=r"\.recs")  # one object may get all of them
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     assert made.left() == 0 and nothing_half_made(tmp_path)
 
 
-def test_a_lasting_fault_names_the_object(made, tmp_path):
+def test_the_error_of_a_permanent_fault_names_the_object(made, tmp_path):
     name = made.made.hashes[3] + ".recs"
     made.flip(100, match=name)
     with pytest.raises(recstore.errors.CorruptError, match=f"in 3 tries.*{name}"):
@@ -43,15 +43,15 @@ def test_a_lasting_fault_names_the_object(made, tmp_path):
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-9], lambda data: data + b"more", lambda data: b""])
-def test_an_object_of_another_size(made, tmp_path, change):
+def test_an_object_of_the_wrong_size(made, tmp_path, change):
     key = f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs"
     made.put(key, change(made.objects()[key]))
-    with pytest.raises(recstore.errors.CorruptError, match="in place of"):
+    with pytest.raises(recstore.errors.CorruptError, match="instead of"):
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert nothing_half_made(tmp_path)
 
 
-def test_an_object_that_is_gone(made, tmp_path):
+def test_a_removed_object(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     made.delete(f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs")
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: x[130]).match(f"newest manifest.*{made.made.hashes[2]}")
@@ -62,18 +62,13 @@ def test_an_object_that_is_gone(made, tmp_path):
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: y[130]).match(f"newest manifest.*{hashes[2]}")
 
 
-def test_no_right_to_read(made, tmp_path):
-    made.deny(1000)
-    with pytest.raises(recstore.errors.RemoteError) as caught:
-        recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert caught.value.url.startswith(made.at) and nothing_half_made(tmp_path)
-
-
-def test_credentials_that_expire_in_the_middle(made, tmp_path):
-    made.expire(1000, match=made.made.hashes[4])
+@pytest.mark.parametrize(("fault", "number"), [("deny", None), ("expire", 4)])
+def test_access_is_refused(made, tmp_path, fault, number):
+    match = made.at if number is None else made.made.hashes[number]
+    getattr(made, fault)(1000, **({} if number is None else {"match": match}))
     with pytest.raises(recstore.errors.RemoteError, match="expired") as caught:
         recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert made.made.hashes[4] in caught.value.url and nothing_half_made(tmp_path)
+    assert match in caught.value.url and nothing_half_made(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +115,8 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
 
 
 @pytest.mark.parametrize("way", ["write", "replace", "flip a byte"])
-def test_a_copy_with_another_content_is_fetched_again(tmp_path, monkeypatch, way):
-    """The content of another shard file, of the same size and with as many records or more, and one wrong byte."""
+def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch, way):
+    """The content of another shard file of the same size, or one wrong byte."""
     monkeypatch.setattr(opening, "_ALWAYS_CACHED", True)
     parts = [["a" * 100] * 64, ["b" * 100] * 64, ["c" * 100, "d" * 100] * 32]
     made = shard_sets.write(tmp_path / "set", parts)
@@ -146,7 +141,7 @@ def test_a_copy_with_another_content_is_fetched_again(tmp_path, monkeypatch, way
 def test_a_checked_copy_is_not_hashed_again(made, tmp_path, monkeypatch):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
-    os.utime(path)  # as an earlier version of the library noted a use
+    os.utime(path)  # an earlier version recorded a use this way
     hashed = []
     monkeypatch.setattr(names_of_files, "hash_of", lambda file: hashed.append(file.name) or path.stem)
     for _ in range(2):
@@ -165,23 +160,23 @@ def used(folder):
     return sum(path.stat().st_size for path in pathlib.Path(folder, "recstore").rglob("*") if path.is_file())
 
 
-def test_a_limit_removes_what_was_used_longest_ago(made, tmp_path):
+def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
     limit = 3 * sizes(made)[-1] + 3000
     x = recstore.open(made.at, cache=tmp_path, limit=limit, lazy=True, options=made.options)
     assert x.to_list() == ALL
     assert used(tmp_path) <= limit and names(tmp_path, ".recs") == sorted(f"{h}.recs" for h in made.made.hashes[3:])
-    assert x.to_list() == ALL  # what was unmapped comes again
+    assert x.to_list() == ALL  # evicted files are fetched again
     settled(made)
     y = recstore.open(f"{made.at}@1", cache=tmp_path, limit=limit, lazy=True, options=made.options)
     assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
     assert y[0] == ALL[0]
     has_sent(made, 1)
-    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # it was used last
+    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # the most recently used
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
 @unmaps_at_close
-def test_what_the_cache_has_removed_is_unmapped(made, tmp_path):
+def test_evicted_files_are_unmapped(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes // 2 + 1000, lazy=True, options=made.options)
     for _ in range(2):
         assert [x[i] for i in range(len(x))] == ALL
@@ -191,8 +186,8 @@ def test_what_the_cache_has_removed_is_unmapped(made, tmp_path):
     x.close()
 
 
-def test_a_wrong_clock_keeps_nothing(made, tmp_path):
-    """Files with a time in the future go first: they would otherwise stay until the clock is there."""
+def test_files_with_a_future_time_are_evicted_first(made, tmp_path):
+    """Otherwise they would stay until that time."""
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     ahead = tmp_path / "recstore" / f"{made.made.hashes[4]}.recs"
     os.utime(ahead, (time.time() + 10**8,) * 2)
@@ -204,13 +199,13 @@ def test_a_wrong_clock_keeps_nothing(made, tmp_path):
     assert not ahead.exists() and len(names(tmp_path, ".recs")) == 6
 
 
-def test_a_limit_beyond_any_disk(made, tmp_path):
+def test_a_huge_limit(made, tmp_path):
     for limit in (2**64 - 1, 2**70):
         x = recstore.open(made.at, cache=tmp_path, lazy=True, limit=limit, options=made.options)
         assert x.to_list() == pickle.loads(pickle.dumps(x)).to_list() == ALL
 
 
-def test_a_limit_that_is_too_low(made, tmp_path):
+def test_a_limit_below_the_size_of_a_file(made, tmp_path):
     with pytest.raises(recstore.errors.OutOfSpaceError, match="lazy=True"):
         recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes - 1, options=made.options)
     x = recstore.open(made.at, cache=tmp_path, limit=sizes(made)[0] - 1, lazy=True, options=made.options)
@@ -221,8 +216,7 @@ def test_a_limit_that_is_too_low(made, tmp_path):
         recstore.open(made.at, cache=tmp_path, limit="much", options=made.options)
 
 
-def test_a_file_of_another_process_in_the_making_counts(made, tmp_path):
-    """A part is not removed while its writer lives, and its bytes count."""
+def test_an_unfinished_file_of_a_living_process_counts(tmp_path):
     into = cache.Cache(tmp_path, limit=20_000)
     with cache.Part(into, "a" * 40 + ".recs", 15_000):
         assert into._make_room(10_000)[1] is True and len(into.sweep()) == 2
@@ -238,17 +232,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_part_of_a_killed_process_gives_its_room_back(tmp_path):
-    """At once, to the one who needs it: the process that was killed removes nothing."""
+def test_the_unfinished_file_of_a_killed_process_is_removed_when_room_is_needed(tmp_path):
     assert waiting.python("-c", WRITES, str(tmp_path)).returncode == -signal.SIGKILL
     into = cache.Cache(tmp_path, limit=20_000)
     assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
-    lacking, waits, _ = into._make_room(10_000)
-    assert lacking <= 0 and not waits and used(tmp_path) == 0
+    lacking, may_change, _ = into._make_room(10_000)
+    assert lacking <= 0 and not may_change and used(tmp_path) == 0
 
 
 class Clock:
-    """Stands for time: a sleep takes 20 s, in which `act` happens."""
+    """Replaces the module time: a sleep calls `act` and takes 20 s."""
 
     def __init__(self, act):
         self.now, self.act, self.sleeps = 0.0, act, 0
@@ -268,14 +261,14 @@ class Clock:
         self.act(self.sleeps)
 
 
-def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch, caplog):
-    """A large file on a slow line takes longer than the patience with one of which nothing comes. The log says it."""
+def test_waiting_for_room_while_another_file_grows(tmp_path, monkeypatch, caplog):
+    """A slow download may take longer than the timeout without progress. The wait is logged."""
     into = cache.Cache(tmp_path, limit=20_000)
     part = cache.Part(into, "a" * 40 + ".recs", 15_000)
 
     def act(n):
         part.write(b"x" * 100)
-        os.utime(part.fd, ns=(n, n))  # what the write sets to now, and sleeping here does not take a moment
+        os.utime(part.fd, ns=(n, n))  # a different time for each write, because this sleep takes no time
         if n == 10:
             part.close()
 
@@ -290,18 +283,18 @@ def test_room_is_waited_for_while_a_part_grows(tmp_path, monkeypatch, caplog):
     stuck.close()
 
 
-def test_manifests_that_two_processes_remove_at_once(tmp_path, monkeypatch):
+def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
     into = cache.Cache(tmp_path, limit=20_000)
     path = os.path.join(into.sets, "0" * 40 + ".json")
     pathlib.Path(path).write_bytes(bytes(15_000))
     used = into._used
 
-    def and_another_process_is_faster():
-        found = used()
+    def unlinked_by_another_process():
+        result = used()
         os.unlink(path)
-        return found
+        return result
 
-    monkeypatch.setattr(into, "_used", and_another_process_is_faster)
+    monkeypatch.setattr(into, "_used", unlinked_by_another_process)
     assert into._make_room(10_000)[0] <= 0
 
 
@@ -324,10 +317,10 @@ def test_waiting_for_one_object_is_logged(tmp_path, monkeypatch, caplog):
     assert f"waiting for {storage.of(name)}" in caplog.text
 
 
-def test_an_object_without_an_end(tmp_path):
-    """What is larger than it can be is not read on, and the disk does not fill."""
+def test_an_endless_object(tmp_path):
+    """A download stops at the maximum size, so the disk does not fill."""
     found = shard_sets.write(tmp_path / "set", [{f"k{i}": i for i in range(100)}])
-    into, taken = cache.Cache(tmp_path / "cache"), []
+    into, written = cache.Cache(tmp_path / "cache"), []
 
     class Endless:
         def of(self, name):
@@ -336,16 +329,16 @@ def test_an_object_without_an_end(tmp_path):
         def read_into(self, name, file):
             for _ in range(100):
                 file.write(bytes(1 << 20))
-                taken.append(name)
+                written.append(name)
             return 100 << 20
 
     most = key_filters.most_bytes(100)
     assert (tmp_path / "set" / f"{found.hashes[0]}.keys").stat().st_size <= most < 1000
     keys, recs = (found.hashes[0] + ending for ending in (".keys", ".recs"))
     for arguments in ((keys, None, most), (recs, found.sizes[0])):
-        with pytest.raises(recstore.errors.CorruptError, match=f"in place of .*in 3 tries.*{arguments[0]}"):
+        with pytest.raises(recstore.errors.CorruptError, match=f"instead of .*in 3 tries.*{arguments[0]}"):
             fetch.Fetching(Endless(), into).fetch(*arguments)
-    assert taken == [] and nothing_half_made(tmp_path / "cache")
+    assert written == [] and nothing_half_made(tmp_path / "cache")
     (tmp_path / "cache" / "recstore" / keys).write_bytes(bytes(most + 1))
     assert into.read(keys, most) is None and keys not in names(tmp_path / "cache", ".keys")
 
@@ -361,14 +354,14 @@ except recstore.errors.OutOfSpaceError as error:
 
 
 def test_a_full_disk(made, tmp_path):
-    """The limit of a file's size stands for it: the kernel refuses the reservation in the same way."""
+    """Simulated by a limit on file sizes, for which the kernel refuses the reservation in the same way."""
     command = [sys.executable, "-B", "-c", FULL, made.at, str(tmp_path), repr(made.options)]
-    said = waiting.run(command)
-    assert said.stdout.startswith("full:") and str(tmp_path) in said.stdout and "limit=" in said.stdout, said.stderr
+    done = waiting.run(command)
+    assert done.stdout.startswith("full:") and str(tmp_path) in done.stdout and "limit=" in done.stdout, done.stderr
     assert nothing_half_made(tmp_path) and names(tmp_path, ".recs") == [] and fetched(made) == (0, 0)
 
 
-def test_a_disk_that_fills_while_an_object_comes(tmp_path, monkeypatch):
+def test_the_disk_fills_during_a_download(tmp_path, monkeypatch):
     found = shard_sets.write(tmp_path / "set", PARTS[:1])
     into = cache.Cache(tmp_path / "cache")
 
@@ -384,13 +377,13 @@ def test_a_disk_that_fills_while_an_object_comes(tmp_path, monkeypatch):
 # ---- The folder ----
 
 
-def test_folders_that_are_refused(made, tmp_path, monkeypatch):
+def test_refused_folders(made, tmp_path, monkeypatch):
     def refused(path, error, match):
         pytest.raises(error, lambda: recstore.open(made.at, cache=path, options=made.options)).match(match)
 
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    refused(tmp_path / "open", PermissionError, "every user may write")
+    refused(tmp_path / "open", PermissionError, "every user can write")
     (tmp_path / "a" / "recstore").mkdir(parents=True, mode=0o755)
     refused(tmp_path / "a", PermissionError, "mode 0700")
     (tmp_path / "b").mkdir()
@@ -404,7 +397,7 @@ def test_folders_that_are_refused(made, tmp_path, monkeypatch):
     if os.geteuid() == 0:
         (tmp_path / "e" / "recstore").mkdir(parents=True, mode=0o700)
         os.chown(tmp_path / "e" / "recstore", 12345, -1)
-        refused(tmp_path / "e", PermissionError, "must be yours")
+        refused(tmp_path / "e", PermissionError, "must belong to you")
     for kind in ("nfs4", "lustre", "cifs", "fuse.sshfs", "ceph"):
         monkeypatch.setattr(folders, "file_system", lambda folder, kind=kind: kind)
         refused(tmp_path / "f", ValueError, f"is on {kind}")

@@ -13,10 +13,8 @@ from s3_sets import PARTS, fetched, has_sent, names, settled
 import recstore
 from recstore.remote import openers
 
-# ---- Mappings ----
-
 ENTRIES = [{f"utt-{i:04d}": {"i": i} for i in range(50 * k, 50 * k + 50)} for k in range(6)]
-MIXED = [{f"k{i}": i for i in range(k, 300, 6)} for k in range(6)]  # the ranges of all files meet
+MIXED = [{f"k{i}": i for i in range(k, 300, 6)} for k in range(6)]  # the key ranges of all files overlap
 
 
 def whole(parts):
@@ -25,7 +23,7 @@ def whole(parts):
 
 @pytest.mark.parametrize("parts", [ENTRIES, MIXED], ids=["ranges", "mixed"])
 @pytest.mark.parametrize("lazy", [False, True])
-def test_a_mapping_is_as_a_dict(server, tmp_path, parts, lazy):
+def test_a_mapping_acts_as_a_dict(server, tmp_path, parts, lazy):
     shard_sets.write(server.at, parts, server.options)
     expected = whole(parts)
     with recstore.open(server.at, cache=tmp_path, lazy=lazy, options=server.options) as d:
@@ -52,14 +50,14 @@ def test_a_mapping_is_as_a_dict(server, tmp_path, parts, lazy):
     assert "closed" in repr(d)
 
 
-def test_the_parts_of_values_travel(tmp_path):
+def test_fields_of_values_can_be_pickled(tmp_path):
     shard_sets.write(tmp_path, ENTRIES)
     d = recstore.open(tmp_path).field("i")
     assert d["utt-0123"] == 123 and pickle.loads(pickle.dumps(d))["utt-0123"] == 123
     assert recstore.open(tmp_path).lazy()["utt-0007"]["i"] == 7
 
 
-def test_a_lookup_fetches_the_file_that_has_the_key(server, tmp_path):
+def test_a_lookup_only_fetches_the_file_with_the_key(server, tmp_path):
     shard_sets.write(server.at, ENTRIES, server.options)
     settled(server)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
@@ -67,17 +65,17 @@ def test_a_lookup_fetches_the_file_that_has_the_key(server, tmp_path):
     has_sent(server, 1)
     has_sent(server, 1, ".keys")
     assert "utt-9999" not in d and "a" not in d and 7 not in d and (1, 2) not in d
-    has_sent(server, 1)  # the ranges say so
+    has_sent(server, 1)  # the key ranges exclude these keys
     has_sent(server, 1, ".keys")
 
 
-def test_filters_tell_where_ranges_meet(server, tmp_path):
+def test_filters_decide_where_ranges_overlap(server, tmp_path):
     shard_sets.write(server.at, MIXED, server.options)
     settled(server)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     assert [key for key in ("k1x", "k2x", "k3x") if key in d] == []
     assert fetched(server) == (0, 0)
-    assert len(names(tmp_path, ".keys")) >= 4  # a range or two may be without the keys
+    assert len(names(tmp_path, ".keys")) >= 4  # the ranges of one or two files may exclude the keys
     assert d["k7"] == 7
     has_sent(server, 1)
     settled(server)
@@ -90,21 +88,21 @@ def test_a_damaged_filter_is_fetched_again(server, tmp_path):
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     server.flip(1, match=r"\.keys")
     assert "k1x" not in d
-    for one in names(tmp_path, ".keys"):
-        path = tmp_path / "recstore" / one
+    for name in names(tmp_path, ".keys"):
+        path = tmp_path / "recstore" / name
         path.chmod(0o600)
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     again = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     assert "k1x" not in again and names(tmp_path, ".recs") == []
     server.flip(100, match=found.hashes[5] + r"\.keys")
-    for one in names(tmp_path, ".keys"):
-        (tmp_path / "recstore" / one).unlink()
+    for name in names(tmp_path, ".keys"):
+        (tmp_path / "recstore" / name).unlink()
     last = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     pytest.raises(recstore.errors.CorruptError, lambda: last.get("k1x")).match(found.hashes[5] + r"\.keys")
 
 
-def test_a_filter_of_another_shard_file_is_no_filter(server, tmp_path):
-    """With it, keys that are there would not be found, and nothing would tell."""
+def test_a_filter_of_another_shard_file_is_refused(server, tmp_path):
+    """It would silently hide existing keys."""
     found = shard_sets.write(server.at, MIXED, server.options)
     of_first, of_other = (f"{server.prefix}/{found.hashes[i]}.keys" for i in (0, 1))
     server.put(of_first, server.objects()[of_other])
@@ -114,10 +112,10 @@ def test_a_filter_of_another_shard_file_is_no_filter(server, tmp_path):
 
 
 def descriptors(folder):
-    """How many descriptors of files below a folder this process has. It also has those of the server's sockets."""
+    """The number of descriptors that this process has for files below a folder."""
     links = []
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # closed since
             links.append(os.readlink(f"/proc/self/fd/{name}"))
     return sum(link.startswith(f"{folder}/") for link in links)
 
@@ -126,7 +124,7 @@ def descriptors(folder):
 def test_filters_take_no_descriptors_and_bounded_memory(server, tmp_path, monkeypatch):
     shard_sets.write(server.at, MIXED, server.options)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    assert "k1x" not in d  # the first lookup starts the process that fetches
+    assert "k1x" not in d  # the first lookup starts the fetching process
     opener = d._finder.opener
     size = os.path.getsize(tmp_path / "recstore" / names(tmp_path, ".keys")[0])
     monkeypatch.setattr(openers, "FILTER_BYTES", 2 * size)
@@ -144,8 +142,8 @@ def mapped(folder):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
 @unmaps_at_close
-def test_a_lazy_mapping_keeps_few_files(server, tmp_path):
-    """Keys, values and lookups have one mapping of a file, and let go of it together."""
+def test_a_lazy_mapping_keeps_few_files_mapped(server, tmp_path):
+    """Keys, values and lookups share one mapping of a file, and release it together."""
     parts = [{f"k{i}": {"i": i, "text": f"record {i}"} for i in range(k, 600, 12)} for k in range(12)]
     found = shard_sets.write(server.at, parts, server.options)
     expected, limit = whole(parts), 3 * max(found.sizes) + (4 << 10)
@@ -163,16 +161,16 @@ def test_a_lazy_mapping_keeps_few_files(server, tmp_path):
     assert mapped(tmp_path) == 0
 
 
-def test_a_set_that_is_dropped_unmaps_its_files(server, tmp_path):
+def test_a_freed_set_unmaps_its_files(server, tmp_path):
     found = shard_sets.write(server.at, MIXED, server.options)
     d = recstore.open(server.at, cache=tmp_path, options=server.options)
     assert all(d[f"k{i}"] == i for i in range(300)) and len(d._finder.mappings) == len(found.hashes)
-    gone = weakref.ref(d._finder.shards.mapped)
+    mapped_shards = weakref.ref(d._finder.shards.mapped)
     del d
-    assert gone() is None
+    assert mapped_shards() is None
 
 
-def test_a_mapping_is_closed_whole(tmp_path):
+def test_closing_a_mapping_closes_its_copies(tmp_path):
     shard_sets.write(tmp_path, MIXED)
     d = recstore.open(tmp_path)
     assert d["k1"] == 1
@@ -184,26 +182,26 @@ def test_a_mapping_is_closed_whole(tmp_path):
     assert pickle.loads(pickle.dumps(recstore.open(tmp_path)))["k3"] == 3
 
 
-def test_a_filter_that_has_no_end_is_not_taken(server, tmp_path):
+def test_a_filter_that_is_too_large(server, tmp_path):
     found = shard_sets.write(server.at, MIXED, server.options)
     key = f"{server.prefix}/{found.hashes[5]}.keys"
     server.put(key, server.objects()[key] + bytes(5000))
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    pytest.raises(recstore.errors.CorruptError, lambda: d.get("k1x")).match(f"in place of.*{found.hashes[5]}")
+    pytest.raises(recstore.errors.CorruptError, lambda: d.get("k1x")).match(f"instead of.*{found.hashes[5]}")
 
 
-def test_the_filters_of_a_lookup_come_at_once(server, tmp_path, monkeypatch):
+def test_a_lookup_fetches_its_filters_in_one_request(server, tmp_path, monkeypatch):
     shard_sets.write(server.at, MIXED, server.options)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    asked, client = [], d._finder.opener.client
+    requests, client = [], d._finder.opener.client
 
-    def ask(what, argument=None, ask=client.ask):
-        asked.append((what, len(argument)))
-        return ask(what, argument)
+    def ask(method, argument=None, ask=client.ask):
+        requests.append((method, len(argument)))
+        return ask(method, argument)
 
     monkeypatch.setattr(client, "ask", ask)
     assert "k1x" not in d
-    assert asked == [("fetch", len(names(tmp_path, ".keys")))] and asked[0][1] >= 4
+    assert requests == [("fetch", len(names(tmp_path, ".keys")))] and requests[0][1] >= 4
 
 
 def test_a_repeated_key_has_the_value_of_the_last_file(tmp_path):
@@ -220,7 +218,7 @@ def test_keys_of_other_kinds(tmp_path):
     assert d[1.0] == d[True] == "a" and 20 not in d and 31 not in d and b"x" not in d and float("nan") not in d
 
 
-def test_a_detached_mapping_says_why(tmp_path):
+def test_a_detached_mapping_has_the_reason(tmp_path):
     shard_sets.write(tmp_path / "set", ENTRIES)
     handle = pickle.dumps(recstore.open(tmp_path / "set"))
     listed = shard_sets.write(tmp_path / "list", PARTS)

@@ -1,5 +1,4 @@
-"""Writers of sets of shards that race, are killed, meet a store that fails or a full disk: recstore.remote.writer and
-shard_files."""
+"""Writers of sets of shards: races, kills, failing stores and full disks. recstore.remote.writer and shard_files."""
 
 import errno
 import multiprocessing
@@ -35,11 +34,11 @@ def writes(url, options, which, parts, barrier):
         w.commit(entry, append=True)
 
 
-def every_record_once(storage, writers, parts):
-    found = manifest.load(storage, manifest.newest(storage))
-    assert found.number == writers * parts and found.length == 10 * writers * parts
+def check_every_record_once(storage, writers, parts):
+    contents = manifest.load(storage, manifest.newest(storage))
+    assert contents.number == writers * parts and contents.length == 10 * writers * parts
     records = []
-    for name in found.hashes:
+    for name in contents.hashes:
         storage_file = os.path.join(os.getcwd(), f"{name}.recs")
         with open(storage_file, "wb") as file:
             storage.read_into(f"{name}.recs", file)
@@ -49,20 +48,20 @@ def every_record_once(storage, writers, parts):
 
 
 @pytest.mark.parametrize("kind", ["folder", "s3"])
-@pytest.mark.parametrize("how", ["threads", "forked"])
-def test_writers_at_once(server, tmp_path, monkeypatch, kind, how):
+@pytest.mark.parametrize("workers_are", ["threads", "forked"])
+def test_concurrent_writers(server, tmp_path, monkeypatch, kind, workers_are):
     monkeypatch.chdir(tmp_path)
     url, options = (str(tmp_path / "set"), None) if kind == "folder" else (server.at, server.options)
-    storage_of(url, options).size("a")  # this process has clients, which the forked ones may not use
-    if how == "threads":
+    storage_of(url, options).size("a")  # makes clients, which forked processes must not use
+    if workers_are == "threads":
         barrier, make = threading.Barrier(3), threading.Thread
     else:
         context = multiprocessing.get_context("fork")
         barrier, make = context.Barrier(3), context.Process
     workers = [make(target=writes, args=(url, options, i, 3, barrier)) for i in range(3)]
     together(workers)
-    assert how == "threads" or [worker.exitcode for worker in workers] == [0] * 3
-    every_record_once(storage_of(url, options), 3, 3)
+    assert workers_are == "threads" or [worker.exitcode for worker in workers] == [0] * 3
+    check_every_record_once(storage_of(url, options), 3, 3)
 
 
 KILLED = """
@@ -75,7 +74,7 @@ w.write(itertools.count())
 
 
 @pytest.mark.parametrize("kind", ["folder", "s3"])
-def test_a_killed_writer_leaves_only_what_gc_removes(server, tmp_path, kind):
+def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
     url, options = (str(tmp_path / "set"), None) if kind == "folder" else (server.at, server.options)
     w = ShardWriter(url, options=options)
     w.commit(w.write([1, 2, 3]))
@@ -89,7 +88,7 @@ def test_a_killed_writer_leaves_only_what_gc_removes(server, tmp_path, kind):
         before = len(list(w.storage.list()))
         while len(list(w.storage.list())) < before + 3:
             assert process.poll() is None
-        time.sleep(pause)  # so that it is killed at another point each time
+        time.sleep(pause)  # for a different moment each time
         process.kill()
         process.wait()
         process.stdout.close()
@@ -101,7 +100,7 @@ def test_a_killed_writer_leaves_only_what_gc_removes(server, tmp_path, kind):
     assert list(w.storage.leftovers()) == [] and w.commit(w.write([4]), append=True) == 2
 
 
-# ---- What fails ----
+# ---- Failures ----
 
 
 @pytest.mark.parametrize("fault", ["expire", "refuse", "reset", "deny"])
@@ -125,7 +124,7 @@ def test_a_store_that_fails_in_the_middle(server, fault):
 
 
 @pytest.mark.parametrize("fault", ["refuse", "reset", "expire"])
-def test_what_passes_does_no_harm(server, fault):
+def test_temporary_faults(server, fault):
     w = ShardWriter(server.at, options=server.options, shard_records=10)
 
     def records():
@@ -150,13 +149,8 @@ def test_a_commit_whose_answer_is_lost(server, after):
     assert manifest.load(w.storage, 2).hashes == first.hashes + second.hashes
 
 
-def test_without_rights(server):
+def test_a_refused_commit(server):
     w = ShardWriter(server.at, options=server.options)
-    server.deny(10_000)
-    with pytest.raises(recstore.errors.RemoteError, match="give no right") as caught:
-        w.write([1])
-    assert caught.value.url.startswith(server.at)
-    server.heal()
     entry = w.write([1])
     server.deny(10_000, method="PUT")
     pytest.raises(recstore.errors.RemoteError, lambda: w.commit(entry)).match(r"cannot write .*manifest-1\.json")
@@ -165,7 +159,7 @@ def test_without_rights(server):
 
 
 def test_a_full_local_disk(server, tmp_path):
-    """A limit on the size of files stands for the end of the disk."""
+    """Simulated by a limit on file sizes."""
     w = ShardWriter(server.at, options=server.options, dir=tmp_path, compression="none")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -179,7 +173,7 @@ def test_a_full_local_disk(server, tmp_path):
     assert os.listdir(tmp_path) == [] and list(w.storage.list()) == []
 
 
-def test_no_room_is_told_with_the_folder(server, tmp_path, monkeypatch):
+def test_the_error_of_a_full_disk_has_the_folder(server, tmp_path, monkeypatch):
     def full(*_, **__):
         raise recstore.errors.OutOfSpaceError(errno.ENOSPC, "no room on the file system", None)
 
@@ -189,7 +183,7 @@ def test_no_room_is_told_with_the_folder(server, tmp_path, monkeypatch):
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_folder_for_temporary_files_that_is_not_there(server, tmp_path):
+def test_a_missing_folder_for_temporary_files(server, tmp_path):
     with pytest.raises(FileNotFoundError):
         ShardWriter(server.at, options=server.options, dir=tmp_path / "none").write([1])
 

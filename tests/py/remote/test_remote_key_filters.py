@@ -1,4 +1,4 @@
-"""recstore.remote.key_filters: the filters and ranges of the keys of a shard."""
+"""recstore.remote.key_filters: the key filter and key range of a shard."""
 
 import hashlib
 import random
@@ -15,11 +15,11 @@ NAN = float("nan")
 
 
 class Name(str):
-    """Equals a str, and is stored as an object of its class."""
+    """Equals a str, and is stored as a custom object."""
 
 
 class Equal:
-    """Equals what it is told to equal."""
+    """Equals the given object."""
 
     def __init__(self, other):
         self.other = other
@@ -48,12 +48,12 @@ def filter_of(entries):
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 65, 5000])
-def test_no_key_is_missed_and_few_others_pass(n):
+def test_no_key_is_missed_with_few_false_positives(n):
     keys = [f"key {i}" if i % 3 else i for i in range(n)]
     made = filter_of(dict.fromkeys(keys, 0))
     assert all(made.may_have(key_filters.hash_of(key)) for key in keys)
     others = sum(made.may_have(key_filters.hash_of(f"other {i}")) for i in range(20_000))
-    assert others <= 60  # some 10 are expected: 32 fingerprints of 65,536 in a bucket
+    assert others <= 60  # about 10 are expected: 32 of 65,536 fingerprints in a bucket
 
 
 def test_more_keys_than_are_read_at_once(monkeypatch):
@@ -69,7 +69,7 @@ def test_equal_keys_of_other_types_are_found():
         assert made.may_have(key_filters.hash_of(key)), key
 
 
-def test_opaque_keys_exclude_nothing_and_nan_does_not_count():
+def test_opaque_keys_disable_the_filter_except_nan():
     made = filter_of({NAN: 1, "a": 2})
     assert made.opaque == 0 and made._n == 1
     assert not any(made.may_have(key_filters.hash_of(f"b{i}")) for i in range(20))
@@ -112,7 +112,7 @@ def test_within():
     assert may_be_within(1, None, None)
 
 
-def test_damage_is_found():
+def test_damage_is_detected():
     good = bytes_of({i: i for i in range(200)})
     chance = random.Random(3)
     for _ in range(200):
@@ -132,7 +132,7 @@ def test_a_filter_is_bound_to_its_shard():
         key_filters.KeyFilter(bytes_of({1: 1}), "here.keys", "00" * 20)
 
 
-def test_forged_numbers_lead_to_no_crash():
+def test_forged_numbers_do_not_crash():
     good = bytearray(bytes_of({i: i for i in range(200)}))
     good[60:68] = (2**40).to_bytes(8, "little")
     good[8:24] = hashlib.blake2b(good[24:], digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""recstore.remote.object_store: an S3 server that fails on purpose, credentials that expire, answers that are lost."""
+"""recstore.remote.object_store: a failing S3 server, expired credentials, lost answers."""
 
 import io
 import os
@@ -27,27 +27,27 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("fault", ["refuse", "reset"])
-def test_what_passes_is_tried_again(server, bucket, use, fault):
+def test_temporary_faults_are_retried(server, bucket, use, fault):
     bucket.write("big", BIG)
     getattr(server, fault)(2)
-    found = USES[use](bucket)
+    result = USES[use](bucket)
     assert server.left() == 0
-    assert found == {"read": BIG, "read_into": len(BIG), "create": True, "size": len(BIG)}.get(use, found)
+    assert result == {"read": BIG, "read_into": len(BIG), "create": True, "size": len(BIG)}.get(use, result)
     if use == "create":
         assert bucket.read("new") == b"x"
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize(("fault", "said"), [
+@pytest.mark.parametrize(("fault", "message"), [
     ("refuse", "the store asks to slow down"), ("reset", "there is no connection"),
-    ("expire", "the credentials .*have expired"), ("deny", "the credentials give no right")
+    ("expire", "the credentials .*have expired"), ("deny", "the credentials do not allow this")
 ])  # fmt: skip
-def test_what_stays_is_an_error_that_names_the_object(server, bucket, use, fault, said):
+def test_the_error_of_a_permanent_fault_names_the_object(server, bucket, use, fault, message):
     bucket.write("big", BIG)
     getattr(server, fault)(10_000)
-    with pytest.raises(recstore.errors.RemoteError, match=said) as caught:
+    with pytest.raises(recstore.errors.RemoteError, match=message) as caught:
         USES[use](bucket)
-    assert len(server.log) < 60, "tries are bounded"
+    assert len(server.log) < 60, "retries are limited"
     server.heal()
     name = {"list": "", "delete": "", "create": "/new"}.get(use, "/big")
     assert caught.value.url == bucket.url + name and caught.value.url in str(caught.value)
@@ -65,29 +65,29 @@ PAGES = {
     "signature": (
         "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>{secret}</AWSAccessKeyId>"
         "<StringToSign>{secret}</StringToSign></Error>",
-        r"not those of the store.*: SignatureDoesNotMatch\)$",
+        r"does not accept the credentials.*: SignatureDoesNotMatch\)$",
     ),
-    "html": ("<html>{secret}</html>", "give no right"),
+    "html": ("<html>{secret}</html>", "do not allow this"),
     "text": ("denied to {secret}, key {other}!", r"denied to \.\.\., key \.\.\.!\)$"),
 }
 
 
 @pytest.mark.parametrize("use", [use for use in USES if use != "size"])
 @pytest.mark.parametrize("page", PAGES)
-def test_no_message_has_what_is_secret(server, bucket, monkeypatch, use, page):
-    """S3 sends back the token that it refuses, and the text that was signed."""
+def test_messages_have_no_secrets(server, bucket, monkeypatch, use, page):
+    """S3 returns a refused token and the signed text."""
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of+the/environment==")
     secret, other = "session/token+secret==", "of+the/environment=="
     place = storage_of(bucket.url, {**server.options, "session_token": secret})
-    text, said = PAGES[page]
+    text, message = PAGES[page]
     server.refuse(10, status=403, body=text.format(secret=secret, other=other))
-    with pytest.raises(recstore.errors.RemoteError, match=said) as caught:
+    with pytest.raises(recstore.errors.RemoteError, match=message) as caught:
         USES[use](place)
     assert secret not in str(caught.value) and other not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
-def test_credentials_that_are_renewed_meanwhile(server, bucket):
+def test_renewed_credentials(server, bucket):
     bucket.write("big", BIG)
     for use in USES.values():
         server.expire(1)
@@ -97,7 +97,7 @@ def test_credentials_that_are_renewed_meanwhile(server, bucket):
         bucket.delete(["new"])
 
 
-def test_a_bucket_that_is_not_there(server):
+def test_a_missing_bucket(server):
     place = storage_of("s3://nonesuch/x", server.options)
     for use in ("write", "create", "list"):
         pytest.raises(recstore.errors.RemoteError, lambda: USES[use](place)).match("there is no such bucket")
@@ -111,15 +111,15 @@ def test_no_server(server):
 
 
 @pytest.mark.parametrize("at", [0.0, 0.1, 0.9])
-def test_a_body_that_ends_early_goes_on_where_it_was(server, bucket, at):
+def test_a_truncated_response_is_resumed(server, bucket, at):
     bucket.write("big", BIG)
     server.reset_counts()
     server.cut(3, at=at)
     assert bucket.read("big") == BIG and server.left() == 0
-    assert sum(server.sent.values()) < 1.2 * len(BIG), "what has come is not fetched again"
+    assert sum(server.sent.values()) < 1.2 * len(BIG), "received bytes are not fetched again"
 
 
-def test_a_body_that_always_ends_early(server, bucket):
+def test_a_response_that_is_always_truncated(server, bucket):
     bucket.write("big", BIG)
     server.cut(10_000, at=0)
     pytest.raises(recstore.errors.RemoteError, lambda: bucket.read("big")).match("cannot read")
@@ -135,7 +135,7 @@ def test_a_create_whose_answer_is_lost(server, bucket):
 
 
 def test_manifests_are_found_without_a_listing_of_all(server, bucket):
-    """A set may have 100,000 shard files, which sort before them."""
+    """A set may have 100,000 shard files, which sort before the manifests."""
     for i in range(30):
         bucket.write(f"{i:040x}.recs", b"x")
     bucket.write("manifest-3.json", b"x")
@@ -144,8 +144,8 @@ def test_manifests_are_found_without_a_listing_of_all(server, bucket):
     assert names == ["manifest-3.json"] and len(queries) == 1
 
 
-def test_the_newest_manifest_is_found_among_what_is_not_ours(server, bucket):
-    """Foreign objects and folders have names that sort between those of manifests."""
+def test_the_newest_manifest_is_found_among_foreign_objects(server, bucket):
+    """Names of foreign objects and folders sort between the manifests."""
     folder = bucket.url.removeprefix("s3://bucket/")
     for number in (1, 2, 10):
         bucket.write(f"manifest-{number}.json", b"x")
@@ -154,7 +154,7 @@ def test_the_newest_manifest_is_found_among_what_is_not_ours(server, bucket):
     assert manifest.newest(bucket) == 10
 
 
-def test_an_object_of_a_folder_below_is_none(server, bucket):
+def test_objects_in_a_subfolder_are_not_listed(server, bucket):
     bucket.write("a", b"x")
     server.put(f"{bucket.url.removeprefix('s3://bucket/')}/b/c", b"x")
     assert [name for name, _, _ in bucket.list()] == ["a"]

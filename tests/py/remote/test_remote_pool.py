@@ -1,4 +1,4 @@
-"""recstore.remote.pool: processes of this machine that write the files of a reader as shard files."""
+"""recstore.remote.pool: local processes that write a source as shard files."""
 
 import csv
 import functools
@@ -47,7 +47,7 @@ def test_without_processes(tmp_path, workers):
     assert len(entries) == 1 and w.commit(entries) == 1 and len(read(w)) == 2000
 
 
-def test_an_error_in_a_process_of_the_pool(tmp_path):
+def test_an_error_in_a_worker(tmp_path):
     pq = pytest.importorskip("pyarrow.parquet")
     for i in range(3):
         pq.write_table(pa.table({"id": range(100)}), tmp_path / f"{i}.parquet", row_group_size=20)
@@ -58,14 +58,12 @@ def test_an_error_in_a_process_of_the_pool(tmp_path):
     assert multiprocessing.active_children() == []
 
 
-def test_a_process_of_the_pool_is_killed(tmp_path, monkeypatch):
+def test_a_killed_worker(tmp_path, monkeypatch):
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"id": range(1000)}), tmp_path / "x.parquet", row_group_size=100)
     w = ShardWriter(tmp_path / "set")
-    monkeypatch.setattr(pool, "_written", kill_self)
-    with pytest.raises(
-        recstore.errors.BuildError, match="was killed, for lack of memory perhaps: nothing is committed"
-    ):
+    monkeypatch.setattr(pool, "_write", kill_self)
+    with pytest.raises(recstore.errors.BuildError, match="was killed.*nothing was committed"):
         pool.write(w, recstore.sources.parquet(str(tmp_path / "x.parquet")), 2)
     assert manifest.newest(w.storage) == 0 and multiprocessing.active_children() == []
 
@@ -75,7 +73,7 @@ def kill_self(*_):
 
 
 @pytest.mark.parametrize("option", ["nonesuch", "compression", "save"])
-def test_an_option_that_a_source_does_not_take_is_refused(tmp_path, option):
+def test_unknown_options_of_a_source(tmp_path, option):
     with pytest.raises(TypeError, match=rf"jsonl\(\) got an unexpected keyword argument '{option}'"):
         recstore.sources.jsonl(jsonl(tmp_path), **{option: "none"})
 

@@ -1,5 +1,5 @@
-"""recstore.remote.storage and the places behind it: folders, an S3 server, fsspec. Failures of the server stand in
-test_remote_object_store.py."""
+"""recstore.remote.storage with folders, an S3 server and fsspec. test_remote_object_store.py tests failures of the
+server."""
 
 import errno
 import io
@@ -36,12 +36,12 @@ def place(request, tmp_path):
     return request.getfixturevalue("bucket")
 
 
-# ---- The operations, in each place ----
+# ---- Operations in each place ----
 
 
 @pytest.mark.parametrize("forked", [False, True])
 def test_an_object_is_read_up_to_a_limit(place, forked):
-    """A manifest that was replaced by a file of any size does not fill the memory."""
+    """A huge file in the place of a manifest does not fill the memory."""
     place.write("a", b"x" * 300_000)
 
     def work():
@@ -63,7 +63,7 @@ def test_an_empty_place(place):
 
 
 def test_objects_are_written_and_read(place, tmp_path):
-    path = tmp_path / "given"
+    path = tmp_path / "local"
     path.write_bytes(os.urandom(3_000_000))
     place.write("a", b"one")
     place.write("b.recs", path)
@@ -75,27 +75,24 @@ def test_objects_are_written_and_read(place, tmp_path):
         assert place.read_into("b.recs", file) == 3_000_000
     assert copy.read_bytes() == path.read_bytes()
     assert place.size("b.recs") == 3_000_000 and place.size("empty") == 0
-    found = {name: size for name, size, _ in place.list()}
-    assert found == {"a": 3, "b.recs": 3_000_000, "empty": 0, "seen": 4}
-    place.write("a", b"one")  # the same once more
+    sizes = {name: size for name, size, _ in place.list()}
+    assert sizes == {"a": 3, "b.recs": 3_000_000, "empty": 0, "seen": 4}
+    place.write("a", b"one")  # again
     place.delete(["a", "never", "empty"])
     assert sorted(name for name, _, _ in place.list()) == ["b.recs", "seen"]
     assert path.exists()
 
 
-def test_of_several_that_create_one_object_one_succeeds(place):
-    done, barrier = [], threading.Barrier(6)
+def test_only_one_of_several_creates_succeeds(place):
+    n = 1 if place.url.startswith("memory") else 6
+    created, barrier = [], threading.Barrier(n)
 
     def create(i):
         barrier.wait()
-        done.append(place.create("m", b"%d" % i))
+        created.append(place.create("m", b"%d" % i))
 
-    threads = [
-        threading.Thread(target=create, args=(i,)) for i in range(6 if not place.url.startswith("memory") else 1)
-    ]
-    barrier = threading.Barrier(len(threads))
-    together(threads)
-    assert sorted(done) == [False] * (len(threads) - 1) + [True]
+    together([threading.Thread(target=create, args=(i,)) for i in range(n)])
+    assert sorted(created) == [False] * (n - 1) + [True]
     content = place.read("m")
     assert place.create("m", b"another") is False and place.read("m") == content
     assert list(place.leftovers()) == []
@@ -115,7 +112,7 @@ def test_a_place_can_be_pickled(place):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "a b", "x" * 201, "\u00fc", "a\n"])
-def test_names_that_no_object_has(place, name):
+def test_invalid_object_names(place, name):
     for use in (
         place.read,
         place.size,
@@ -123,7 +120,7 @@ def test_names_that_no_object_has(place, name):
         lambda name: place.write(name, b""),
         lambda name: place.delete([name]),
     ):
-        with pytest.raises(ValueError, match="is not the name of an object"):
+        with pytest.raises(ValueError, match="is not a valid object name"):
             use(name)
 
 
@@ -131,21 +128,21 @@ def test_names_that_no_object_has(place, name):
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
-        ("s3://key:secret@bucket/x", "has credentials in it"),
-        ("s3://key@bucket/x", "has credentials in it"),
-        ("sftp://me:secret@host/x", "has credentials in it"),
-        ("https://host/x?sig=secret", "has parameters in it"),
-        ("s3://bucket/x#secret", "has parameters in it"),
+        ("s3://key:secret@bucket/x", "has credentials"),
+        ("s3://key@bucket/x", "has credentials"),
+        ("sftp://me:secret@host/x", "has credentials"),
+        ("https://host/x?sig=secret", "has parameters"),
+        ("s3://bucket/x#secret", "has parameters"),
         ("s3://", "is not the URL of a set"),
         ("s3:///x", "is not the URL of a set"),
         ("s3://bucket/../x", "is not the URL of a set"),
         ("file://host/x", "names another machine"),
     ],
 )
-def test_urls_that_are_refused(url, said):
-    with pytest.raises(ValueError, match=said) as caught:
+def test_refused_urls(url, message):
+    with pytest.raises(ValueError, match=message) as caught:
         storage_of(url)
     assert "secret" not in str(caught.value)
 
@@ -155,16 +152,16 @@ def test_urls():
     assert storage_of("abfss://container@account.dfs.core.windows.net/x").url.endswith("/x")
     assert storage_of("file:///a%20b/").url == "/a b" and storage_of("file:///a").local
     assert storage_of(b"data/x/").url == storage_of(pathlib.Path("data/x")).url == os.path.abspath("data/x")
-    found = storage_of("s3://bucket/x")
-    assert storage_of(found) is found
+    place = storage_of("s3://bucket/x")
+    assert storage_of(place) is place
     assert [storage.is_url(text) for text in ("s3://b", "a/b", "C:\\x", "://x")] == [True, False, False, False]
     pytest.raises(TypeError, lambda: storage_of(5)).match("not an int")
-    pytest.raises(TypeError, lambda: storage_of("s3://b/x", "region")).match("options is a dict")
+    pytest.raises(TypeError, lambda: storage_of("s3://b/x", "region")).match("options must be a dict")
     pytest.raises(ValueError, lambda: storage_of("/x", {"region": "a"})).match("options are for object stores")
     pytest.raises(ValueError, lambda: storage_of("nonesuch://b/x").read("a")).match("fsspec cannot open it")
 
 
-def test_no_network_library_is_imported_before_it_is_used():
+def test_network_libraries_are_imported_at_first_use():
     program = (
         "import sys, recstore.remote; w = recstore.remote.ShardWriter('s3://bucket/x'); recstore.remote.gc\n"
         "print([name for name in ('obstore', 'fsspec', 'boto3', 'ray', 'pyspark') if name in sys.modules])"
@@ -188,7 +185,7 @@ def test_modes_follow_the_umask(tmp_path):
     assert place.path("a") == f"{place.url}/a" and place.local
 
 
-def test_writing_again_makes_an_object_new(tmp_path):
+def test_writing_again_renews_the_time_of_an_object(tmp_path):
     place = storage_of(tmp_path)
     place.write("a", b"x")
     os.utime(tmp_path / "a", (1e9, 1e9))
@@ -196,13 +193,13 @@ def test_writing_again_makes_an_object_new(tmp_path):
     assert next(place.list())[2] > 1e9 + 1
 
 
-def test_temporary_files_are_no_objects(tmp_path):
+def test_temporary_files_are_not_objects(tmp_path):
     place = storage_of(tmp_path)
     left = saving.temporary_beside(str(tmp_path / "x"))
     pathlib.Path(left).write_bytes(b"123")
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("nowhere")
-    assert list(place.list()) == [] and [one[:2] for one in place.leftovers()] == [(os.path.basename(left), 3)]
+    assert list(place.list()) == [] and [listed[:2] for listed in place.leftovers()] == [(os.path.basename(left), 3)]
     place.delete([os.path.basename(left)])
     assert not os.path.exists(left)
 
@@ -219,23 +216,23 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, method):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_without_rights(tmp_path):
+def test_a_file_in_the_place_of_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     place = storage_of(tmp_path / "file" / "set")
     for use in (
         lambda: place.write("a", b""), lambda: place.read("a"), lambda: list(place.list()), lambda: place.size("a")
     ):  # fmt: skip
-        with pytest.raises(recstore.errors.RemoteError, match="look at the folder") as caught:
+        with pytest.raises(recstore.errors.RemoteError, match="check the folder") as caught:
             use()
         assert caught.value.url.startswith(place.url) and isinstance(caught.value, OSError)
 
 
-def test_a_file_system_that_forbids(tmp_path, monkeypatch):
+def test_permission_denied(tmp_path, monkeypatch):
     def forbidden(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "replace", forbidden)
-    with pytest.raises(recstore.errors.RemoteError, match="cannot write .*: Permission denied; ask for the right"):
+    with pytest.raises(recstore.errors.RemoteError, match="cannot write .*: Permission denied; ask for permission"):
         storage_of(tmp_path).write("a", b"x")
     assert os.listdir(tmp_path) == []
 
@@ -245,13 +242,13 @@ def test_a_file_system_without_links(tmp_path, monkeypatch):
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(os, "link", no_links)
-    with pytest.raises(recstore.errors.RemoteError, match="this file system makes none"):
+    with pytest.raises(recstore.errors.RemoteError, match="this file system does not support them"):
         storage_of(tmp_path).create("a", b"x")
     assert os.listdir(tmp_path) == []
 
 
-def test_the_answer_of_an_nfs_server_that_was_lost(tmp_path, monkeypatch):
-    """link(2) made the name, and was sent again, which found it taken."""
+def test_a_lost_answer_of_an_nfs_server(tmp_path, monkeypatch):
+    """link(2) created the name, and the repeated request found that it exists."""
     real = os.link
 
     def twice(*arguments):
@@ -263,19 +260,19 @@ def test_the_answer_of_an_nfs_server_that_was_lost(tmp_path, monkeypatch):
     assert storage_of(tmp_path).read("a") == b"x" and os.listdir(tmp_path) == ["a"]
 
 
-def test_a_full_disk_while_an_object_is_read(place):
+def test_the_disk_fills_while_an_object_is_read(place):
     place.write("big", b"x" * 100)
     with pytest.raises(recstore.errors.OutOfSpaceError, match="no room for the copy") as caught:
         place.read_into("big", FullDisk(errno.ENOSPC))
     assert caught.value.filename == "copy"
-    with pytest.raises(recstore.errors.RemoteError, match="look at the disk"):
+    with pytest.raises(recstore.errors.RemoteError, match="check the disk"):
         place.read_into("big", FullDisk(errno.EIO))
 
 
 # ---- fsspec ----
 
 
-def test_a_file_system_without_exclusive_files(monkeypatch):
+def test_a_file_system_without_exclusive_creation(monkeypatch):
     place = storage_of("memory://exclusive/set")
     system = fsspec.filesystem("memory")
 
@@ -283,7 +280,7 @@ def test_a_file_system_without_exclusive_files(monkeypatch):
         raise ValueError(f"unsupported mode {mode}")
 
     monkeypatch.setattr(type(system), "open", opened)
-    with pytest.raises(recstore.errors.RemoteError, match="two writers could not be told apart"):
+    with pytest.raises(recstore.errors.RemoteError, match="two writers could overwrite each other"):
         place.create("m", b"x")
 
 

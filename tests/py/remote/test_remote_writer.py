@@ -1,5 +1,4 @@
-"""recstore.remote.writer, shard_files and pool: what a ShardWriter writes, commits and removes, and what is left when it
-fails or is killed."""
+"""recstore.remote.writer and shard_files: writing, committing and removing records with ShardWriter."""
 
 import hashlib
 import os
@@ -23,17 +22,17 @@ def rows(n, first=0):
 
 
 def read(w, number=None):
-    """All records of a set in a folder, or the pairs of a mapping, from the shard files themselves."""
+    """All records of a set in a folder, or the pairs of a mapping, directly from the shard files."""
     storage = w.storage
-    found = manifest.load(storage, number or manifest.newest(storage))
+    contents = manifest.load(storage, number or manifest.newest(storage))
     out = []
-    for shard in found.shards():
+    for shard in contents.shards():
         name = shard.hash + ".recs"
         assert hashlib.blake2b(storage.read(name), digest_size=20).hexdigest() == shard.hash
         assert storage.size(name) == shard.nbytes
         with recstore.open(storage.path(name), verify="full") as part:
             assert len(part) == shard.records
-            out += part.items() if found.kind == "mapping" else part.to_list()
+            out += part.items() if contents.kind == "mapping" else part.to_list()
     return out
 
 
@@ -41,11 +40,11 @@ def only_objects(folder):
     return [name for name in os.listdir(folder) if name.startswith(".")] == []
 
 
-# ---- What is written ----
+# ---- Writing ----
 
 
 @pytest.mark.parametrize(
-    "given",
+    "make",
     [
         lambda: rows(2500),
         lambda: iter(rows(2500)),
@@ -62,28 +61,27 @@ def only_objects(folder):
     ],
     ids="list iterator table batches reader tables store view pandas polars".split(),
 )
-def test_every_kind_of_records(tmp_path, given):
+def test_every_kind_of_records(tmp_path, make):
     w = ShardWriter(tmp_path / "set", shard_records=1000)
-    entry = w.write(given())
+    entry = w.write(make())
     assert [shard.records for shard in entry.shards] == [1000, 1000, 500] and entry.records == 2500
     assert w.commit(entry) == 1 and read(w) == rows(2500) and only_objects(w.url)
     assert entry.nbytes == sum(shard.nbytes for shard in entry.shards) > 3 * 4096
 
 
-def test_rows_of_a_table_never_are_objects(tmp_path, monkeypatch):
+def test_rows_of_a_table_never_become_objects(tmp_path, monkeypatch):
     def refused(*_, **__):
         raise AssertionError("a row became an object")
 
     table = pa.Table.from_pylist(rows(2500))
-    for kind, name in ((recstore.remote.shard_files.ShardFiles, "extend"),):
-        monkeypatch.setattr(kind, name, refused)
+    monkeypatch.setattr(recstore.remote.shard_files.ShardFiles, "extend", refused)
     entry = ShardWriter(tmp_path, shard_records=999).write(table)
     assert [shard.records for shard in entry.shards] == [999, 999, 502]
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 64, 65])
 @pytest.mark.parametrize("table", [False, True])
-def test_no_record_is_lost_at_a_cut(tmp_path, n, table):
+def test_no_record_is_lost_between_files(tmp_path, n, table):
     w = ShardWriter(tmp_path, shard_records=7)
     entry = w.write(pa.table({"a": range(n)}) if table else range(n))
     assert [shard.records for shard in entry.shards] == [7] * (n // 7) + [n % 7] * (n % 7 > 0)
@@ -91,7 +89,7 @@ def test_no_record_is_lost_at_a_cut(tmp_path, n, table):
     assert read(w) == ([{"a": i} for i in range(n)] if table else list(range(n)))
 
 
-def test_files_end_at_about_so_many_bytes(tmp_path):
+def test_files_end_at_about_shard_bytes(tmp_path):
     w = ShardWriter(tmp_path, shard_bytes="4MiB", compression="none", threads=0)
     entry = w.write(os.urandom(1000) for _ in range(30_000))
     sizes = [shard.nbytes for shard in entry.shards]
@@ -115,7 +113,7 @@ def test_a_mapping(tmp_path):
     assert {f"{shard.hash}.keys" for entry in entries for shard in entry.shards} <= names
 
 
-def test_a_key_that_comes_again_within_a_file_counts_once(tmp_path):
+def test_a_repeated_key_within_a_file_counts_once(tmp_path):
     w = ShardWriter(tmp_path, mapping=True)
     entry = w.write([("a", 1), ("b", 2), ("a", 3)])
     assert entry.records == 2 and w.commit(entry) == 1 and read(w) == [("a", 3), ("b", 2)]
@@ -131,7 +129,7 @@ def test_saved_indexes_and_options(tmp_path):
         assert x.index_by("id")[7]["id"] == 7 and len(x.group_by("text")["a"]) == 10
 
 
-def test_attributes_of_a_reader_are_those_of_the_set(tmp_path):
+def test_the_set_has_the_attributes_of_its_source(tmp_path):
     for name in ("a/1.jpg", "b/2.jpg"):
         (tmp_path / "images" / name).parent.mkdir(parents=True)
         (tmp_path / "images" / name).write_bytes(b"")
@@ -141,16 +139,16 @@ def test_attributes_of_a_reader_are_those_of_the_set(tmp_path):
     w.commit([entry, w.write([])])
     assert manifest.load(w.storage, 1).attributes == entry.attributes
     w.commit(w.write([1]), append=True)
-    assert manifest.load(w.storage, 2).attributes == {}, "not all records have them"
+    assert manifest.load(w.storage, 2).attributes == {}, "some records do not have them"
 
 
-def test_a_writer_is_small_and_does_nothing_when_it_is_made(server):
+def test_a_new_writer_is_small_and_does_no_io(server):
     w = ShardWriter(server.at, options=server.options)
     assert len(pickle.dumps(w)) < 1000 and server.log == []
     assert pickle.loads(pickle.dumps(w)).url == w.url == server.at and "ShardWriter of a list" in repr(w)
 
 
-def test_an_entry_is_small_and_can_be_sent(tmp_path):
+def test_an_entry_is_small_and_picklable(tmp_path):
     entry = ShardWriter(tmp_path).write(rows(10))
     again = pickle.loads(pickle.dumps(entry))
     assert again == entry and hash(again) == hash(entry) and again.shards == entry.shards
@@ -159,27 +157,26 @@ def test_an_entry_is_small_and_can_be_sent(tmp_path):
     assert repr(entry) == "<Entry: 10 records in 1 shard file>"
 
 
-@pytest.mark.parametrize(("how", "error", "said"), [
-    ({"shard_bytes": "1kB"}, ValueError, "at least 1 MiB"),
-    ({"shard_bytes": 1.5}, TypeError, "a size is an int or a text"),
-    ({"shard_records": 0}, ValueError, "1 or more, or None"),
-    ({"shard_records": "5"}, ValueError, "1 or more, or None"), ({"compression": "zip"}, ValueError, "compression is"),
-    ({"threads": -1}, ValueError, "threads"), ({"mapping": True, "index_by": "a"}, TypeError, "for lists of records")
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"shard_bytes": "1kB"}, ValueError, "shard_bytes"), ({"shard_bytes": 1.5}, TypeError, "a size is"),
+    ({"shard_records": 0}, ValueError, "shard_records"), ({"shard_records": "5"}, ValueError, "shard_records"),
+    ({"compression": "zip"}, ValueError, "compression"), ({"threads": -1}, ValueError, "threads"),
+    ({"mapping": True, "index_by": "a"}, TypeError, "index_by")
 ])  # fmt: skip
-def test_arguments_that_do_not_fit(tmp_path, how, error, said):
-    pytest.raises(error, lambda: ShardWriter(tmp_path, **how)).match(said)
+def test_invalid_arguments(tmp_path, options, error, message):
+    pytest.raises(error, lambda: ShardWriter(tmp_path, **options)).match(message)
 
 
 @pytest.mark.parametrize(("mapping", "records", "error"), [
     (False, {"a": 1}, TypeError), (False, "text", TypeError), (True, [1, 2], TypeError),
     (False, [1, object()], recstore.errors.EncodeError), (False, (1 // (3 - i) for i in range(9)), ZeroDivisionError)
 ])  # fmt: skip
-def test_records_that_cannot_be_written(tmp_path, mapping, records, error):
+def test_invalid_records(tmp_path, mapping, records, error):
     pytest.raises(error, lambda: ShardWriter(tmp_path / "set", mapping=mapping, shard_records=2).write(records))
     assert not (tmp_path / "set").exists() or only_objects(tmp_path / "set")
 
 
-def test_an_error_names_the_record_of_the_stream(tmp_path):
+def test_an_error_has_the_number_of_the_record_in_the_stream(tmp_path):
     with pytest.raises(recstore.errors.EncodeError, match=r"^record 25: "):
         ShardWriter(tmp_path, shard_records=10).write([*range(25), object()])
     with pytest.raises(recstore.errors.EncodeError, match=r"^entry 25 \('k25'\): "):
@@ -200,15 +197,10 @@ def test_commit_append_and_remove(tmp_path):
     assert w.remove([*a.hashes, "0" * 40]) == 3
     assert w.remove(b.hashes[0]) == 4 and read(w) == rows(10, 20)
     assert w.commit([a]) == 5 and read(w) == rows(10)
-    assert read(w, 1) == rows(10, 10) + rows(10), "readers stay on theirs"
+    assert read(w, 1) == rows(10, 10) + rows(10), "readers keep their manifest"
 
 
-def test_the_first_commit_may_append(tmp_path):
-    w = ShardWriter(tmp_path)
-    assert w.commit(w.write([1]), append=True) == 1 and read(w) == [1]
-
-
-def test_a_commit_that_is_repeated_changes_nothing(tmp_path):
+def test_a_repeated_commit_changes_nothing(tmp_path):
     w = ShardWriter(tmp_path)
     a, b = w.write([1]), w.write([2])
     assert w.commit([a]) == w.commit([a]) == 1
@@ -216,56 +208,56 @@ def test_a_commit_that_is_repeated_changes_nothing(tmp_path):
     assert w.commit(w.write([3]), append=True) == 3
     assert w.commit([b], append=True) == 3 and read(w) == [1, 2, 3]
     w.remove(b)
-    assert w.commit([b], append=True) == 5 and read(w) == [1, 3, 2], "after a removal it is meant"
+    assert w.commit([b], append=True) == 5 and read(w) == [1, 3, 2], "after a removal"
 
 
-def test_entries_that_are_there_are_not_appended_again(tmp_path):
-    """Who repeats a commit need not know how the entries were put together, or what others have committed since."""
+def test_existing_entries_are_not_appended_again(tmp_path):
+    """In any grouping, and after commits of other writers."""
     w = ShardWriter(tmp_path)
     a, b, c = w.write([1]), w.write([2]), w.write([3])
     w.commit([a, b], append=True)
     assert w.commit([b, a], append=True) == 1 and w.commit([a], append=True) == 1
     assert w.commit([b, c], append=True) == 2 and read(w) == [1, 2, 3]
     assert w.remove(b) == 3 and w.commit([c], append=True) == 3 and read(w) == [1, 3]
-    assert w.commit(Entry("list", a.shards), append=True) == 3, "another entry of the same files"
+    assert w.commit(Entry("list", a.shards), append=True) == 3, "a new entry with the same files"
     for i in range(150):
         w.commit(w.write([i + 10]), append=True)
     assert w.commit([a, c], append=True) == 153 and read(w)[:3] == [1, 3, 10]
 
 
-def test_equal_records_that_are_written_twice_are_in_the_set_twice(tmp_path):
+def test_equal_records_of_several_writes_are_kept(tmp_path):
     w = ShardWriter(tmp_path)
     w.commit([w.write([1]), w.write([1])])
     w.commit(w.write([1]), append=True)
     assert read(w) == [1, 1, 1]
 
 
-def test_an_entry_that_is_given_twice_counts_once(tmp_path):
+def test_a_duplicate_entry_counts_once(tmp_path):
     w = ShardWriter(tmp_path)
     a = w.write([1])
     w.commit([a, pickle.loads(pickle.dumps(a))])
     assert read(w) == [1]
 
 
-def test_nothing_to_commit(tmp_path):
+def test_empty_commits(tmp_path):
     w = ShardWriter(tmp_path)
     assert w.commit([]) == 1 and manifest.load(w.storage, 1).length == 0
     w.commit(w.write([1]))
     assert w.commit([w.write([])], append=True) == 2 and read(w) == [1]
 
 
-def test_commits_that_are_refused(tmp_path):
+def test_refused_commits(tmp_path):
     w = ShardWriter(tmp_path)
     a = w.write([1])
-    pytest.raises(TypeError, lambda: w.commit([a.hashes[0]])).match("what write.. returned")
-    with pytest.raises(ValueError, match="an entry is of a list, and this writer is of a mapping"):
+    pytest.raises(TypeError, lambda: w.commit([a.hashes[0]])).match("entries that write.. returns")
+    with pytest.raises(ValueError, match="an entry belongs to a list, and this writer writes a mapping"):
         ShardWriter(tmp_path, mapping=True).commit([a])
     pytest.raises(recstore.errors.ConflictError, lambda: w.commit([a], base=1))
-    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: w.remove(a)).match("it has no manifest")
+    pytest.raises(recstore.errors.SegmentNotFoundError, lambda: w.remove(a)).match("no set of shards")
     assert w.commit([a], base=0) == 1
     other = ShardWriter(tmp_path / "other")
     for entry in (other.write([1, 2]), Entry("list", [a.shards[0]._replace(nbytes=1)])):
-        with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"is not there.*write it again.*\.recs"):
+        with pytest.raises(recstore.errors.SegmentNotFoundError, match=r"is missing.*write it again.*\.recs"):
             w.commit(entry, append=True)
     assert manifest.newest(w.storage) == 1
 
