@@ -171,7 +171,7 @@ def to_pandas(x, records, shape):
     try:
         got = x.to_pandas()
     except TypeError as error:
-        assert "columns by str" in str(error) and any(type(r) is dict and 1 in r for r in records), error
+        assert "column names are strings" in str(error) and any(type(r) is dict and 1 in r for r in records), error
         return
     assert len(got) == len(records)
     cells = [got[name].tolist() for name in got.columns]

@@ -91,7 +91,7 @@ def test_columns_come_in_the_order_that_is_given():
         RecordList(recstore.sources.table(TABLE["id"], columns=["id"]))
     with pytest.raises(TypeError, match=r"write columns=\['id'\]"):
         RecordList(recstore.sources.table(TABLE, columns="id"))
-    with pytest.raises(TypeError, match="names of columns, not 3"):
+    with pytest.raises(TypeError, match="must be names, not 3"):
         RecordList(recstore.sources.table(TABLE, columns=[3]))
 
 
@@ -204,7 +204,7 @@ def test_times_in_nanoseconds_are_rounded_down():
 
 @pytest.mark.parametrize("wrong", [3, "text", b"bytes", {"a": 1}, None, object()], ids=lambda v: type(v).__name__)
 def test_an_object_without_arrow(wrong):
-    with pytest.raises(TypeError, match=r"table\(\) reads an object with __arrow_c_stream__ or __arrow_c_array__"):
+    with pytest.raises(TypeError, match="__arrow_c_stream__ or __arrow_c_array__"):
         RecordList(recstore.sources.table(wrong))
 
 
@@ -232,7 +232,7 @@ def test_a_stream_is_read_once():
         source = recstore.sources.table(once)
         with RecordList(source) as x:
             assert x.to_list() == TABLE.to_pylist()
-        with pytest.raises(InputError, match="was read before, and .* gives its rows once: make another"):
+        with pytest.raises(InputError, match="was read before"):
             RecordList(source)
 
 

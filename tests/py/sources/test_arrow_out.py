@@ -131,7 +131,7 @@ def test_ints_from_two_to_the_63_on():
     for values in ([2**63, -1], [2**64], [-(2**63) - 1]):
         with RecordList([{"a": value} for value in values]) as x:
             for export in (x.to_arrow, x.__arrow_c_stream__):
-                with pytest.raises(TypeError, match="'a' holds ints that neither 64 bits"):
+                with pytest.raises(TypeError, match="'a' holds ints"):
                     export()
 
 
@@ -316,7 +316,7 @@ def test_depth(compression):
     with RecordList([nested(50)] * 3, compression=compression) as x:
         assert pa.table(x).to_pylist() == [nested(50)] * 3
     with RecordList([nested(150)] * 3, compression=compression) as x:
-        with pytest.raises(TypeError, match="deeper than the 60 levels"):
+        with pytest.raises(TypeError, match="60 levels"):
             x.__arrow_c_stream__()
 
 

@@ -118,7 +118,7 @@ def test_given_classes_number_the_files_and_others_are_refused(tmp_path):
         root, ".jpg", class_from="first", classes=["none", "dog", "cat", "cat-2"], as_tuples=True
     )
     assert (classes, [label for _, label in records]) == (["none", "dog", "cat", "cat-2"], [2, 2, 3, 1, 1])
-    with pytest.raises(recstore.errors.InputError, match="cat-2.*none of the 2 classes: dog, cat"):
+    with pytest.raises(recstore.errors.InputError, match="cat-2.*not among the 2 classes: dog, cat"):
         recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from="first", classes=["dog", "cat"]))
 
 
@@ -126,7 +126,7 @@ def test_a_path_without_a_class_says_so(tmp_path):
     root = planted(tmp_path)
     with pytest.raises(recstore.errors.InputError, match="note.jpg.*finds no class"):
         recstore.RecordList(recstore.sources.folder(root, class_from="^(.*)/"))
-    with pytest.raises(TypeError, match="returned an int"):
+    with pytest.raises(TypeError, match="class_from must return .* not an int"):
         recstore.RecordList(recstore.sources.folder(root, class_from=len))
 
 
@@ -253,10 +253,10 @@ def test_links_in_a_ring_end(tmp_path):
 def test_unreadable_entries_raise_or_are_skipped(tmp_path, caplog):
     root = planted(tmp_path, ["a/1", "b/2"])
     os.symlink("nowhere", f"{root}/a/broken")
-    with pytest.raises(FileNotFoundError, match="leads to no file.*skip"):
+    with pytest.raises(FileNotFoundError, match="broken.*skip"):
         recstore.RecordList(recstore.sources.folder(root))
     assert [r["path"] for r in scanned(root, errors="skip", paths="relative")[0]] == ["a/1", "b/2"]
-    assert "left out 1 files or folders" in caplog.text
+    assert "skipped unreadable files and folders (1)" in caplog.text
     for missing in (f"{root}/none", f"{root}/a/1"):
         for errors in ("raise", "skip"):
             with pytest.raises(OSError):
@@ -318,11 +318,11 @@ def test_wrong_arguments_are_refused(tmp_path, options, error):
 
 def test_arguments_of_another_type_are_named():
     for root in (None, 3, ["a", "b"]):
-        with pytest.raises(TypeError, match=rf"sources.folder\(\) .* root is a.* {type(root).__name__}: give a path"):
+        with pytest.raises(TypeError, match=f"root must be a path, not an? {type(root).__name__}"):
             recstore.sources.folder(root)
-    with pytest.raises(TypeError, match="a pattern is a str .* not NoneType"):
+    with pytest.raises(TypeError, match="not NoneType"):
         recstore.sources.folder(".", None)
-    with pytest.raises(TypeError, match="classes is a list of names, not an int"):
+    with pytest.raises(TypeError, match="not an int"):
         recstore.sources.folder(".", class_from="first", classes=3)
 
 

@@ -103,7 +103,7 @@ def test_arguments_of_pandas(given, said):
 def test_lines_and_orient():
     with pytest.raises(TypeError, match=r"'lines'; write recstore.read_jsonl\(path\)"):
         recstore.read_json(io.BytesIO(b"[]"), lines=True)
-    with pytest.raises(TypeError, match="'lines'; leave it out"):
+    with pytest.raises(TypeError, match="'lines'; omit it"):
         recstore.read_jsonl(io.BytesIO(b""), lines=True)
     with pytest.raises(TypeError, match="'orient'; write entries=True"):
         recstore.read_json(io.BytesIO(b"[]"), orient="index")
@@ -118,7 +118,7 @@ def test_a_header_that_is_no_list(header):
 
 def test_another_delimiter_is_advised_where_there_is_one_column():
     pytest.importorskip("pyarrow")
-    with pytest.raises(recstore.errors.InputError, match="divided by ',': give another delimiter="):
+    with pytest.raises(recstore.errors.InputError, match="',' here: give another delimiter="):
         recstore.read_csv(io.BytesIO(b"path;score\na;0,5\n"))
     with pytest.raises(recstore.errors.InputError, match="2 expected; quote the cell"):
         recstore.read_csv(io.BytesIO(b"path,score\na,0,5\n"))
@@ -128,12 +128,12 @@ def test_a_document_in_the_reader_of_lines():
     for text in (b'[\n {"id": 1}\n]', b'{\n "id": 1\n}'):
         with pytest.raises(recstore.errors.InputError, match="read_json reads a document of several lines"):
             recstore.read_jsonl(io.BytesIO(text))
-    with pytest.raises(recstore.errors.InputError, match='errors="skip" leaves bad lines out'):
+    with pytest.raises(recstore.errors.InputError, match='errors="skip"'):
         recstore.read_jsonl(io.BytesIO(b'{"id": 1}\n[\n'))
 
 
 def test_a_list_of_several_arrays():
-    with pytest.raises(TypeError, match="several arrays are several calls"):
+    with pytest.raises(TypeError, match="several arrays"):
         recstore.read_json(io.BytesIO(b"{}"), records=["images", "annotations"])
 
 

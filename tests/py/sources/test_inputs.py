@@ -50,7 +50,7 @@ def test_packed_files_may_be_joined(tmp_path, suffix):
 def test_a_cut_packed_file_is_an_error_that_names_it(tmp_path, suffix):
     path = packed(tmp_path, suffix)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(recstore.errors.InputError, match=f"list.txt{suffix}.*cannot be unpacked"):
+    with pytest.raises(recstore.errors.InputError, match=f"list.txt{suffix}.*cannot be decompressed"):
         recstore.read_lines(path)
 
 
@@ -349,7 +349,7 @@ def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
 def test_wrong_arguments_are_refused_by_each_reader(tmp_path):
     for reader, data in of_each_reader(tmp_path):
         for options, kind, match in (
-            ({"n_rows": -1}, ValueError, "n_rows is -1"),
+            ({"n_rows": -1}, ValueError, "not -1"),
             ({"n_rows": 1.5}, TypeError, "n_rows is a float"),
             ({"where": "id > 3"}, TypeError, "where is a str"),
             ({"columns": "id"}, TypeError, "write columns="),

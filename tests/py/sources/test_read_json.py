@@ -322,7 +322,7 @@ def test_progress(tmp_path, capfd):
         (" \n", {}, "the file is empty"),
         ("\ufeff", {}, "the file is empty"),
         ("5", {}, "the document is a number or word, not an array"),
-        ("null", {"records": "a"}, "there is no 'a'; give a document"),
+        ("null", {"records": "a"}, "lacks 'a'; give a document"),
         (
             '{"a": [1, 2]}',
             {},
@@ -330,8 +330,8 @@ def test_progress(tmp_path, capfd):
         ),
         ('{"a": [1], "b": {"c": [], "d": {"e": [5]}}}', {"records": "x"}, r"'a' \(1\), 'b.c' \(0\); choose"),
         ('{"a": {"b": {"c": 1}}}', {"records": "a.b"}, "'a.b' is an object, not an array; entries=True reads"),
-        ("[1]", {"entries": True}, "is an array, not an object; leave entries=True out"),
-        ("[1] [2]", {}, r"something follows the document; read_jsonl reads one value a line \(byte 4\)"),
+        ("[1]", {"entries": True}, "is an array, not an object; omit entries=True"),
+        ("[1] [2]", {}, r"follows the document; read_jsonl reads one value per line \(byte 4\)"),
         ('{"a": [1]}\n{"a": [2]}', {"records": "a"}, "read_jsonl"),
         ("[1, 2}", {}, r"} closes a \[ \(byte 5\)"),
         ('{"x": [1, 2}, "a": [1]}', {"records": "a"}, "} closes"),
@@ -396,7 +396,7 @@ def test_of_a_repeated_key_the_last_one_counts(tmp_path, block):
         with pytest.raises(recstore.errors.InputError, match="the key 'a' is repeated"):
             read(text, records="a")
     path.write_text('{"a": {"c": [1]}, "a": {"d": [2]}}')
-    with pytest.raises(recstore.errors.InputError, match="there is no 'a.c'"):
+    with pytest.raises(recstore.errors.InputError, match="lacks 'a.c'"):
         recstore.read_json(path, records="a.c")
     path.write_text('{"a": [1], "a": 5}')
     with pytest.raises(recstore.errors.InputError, match="'a' is a number"):

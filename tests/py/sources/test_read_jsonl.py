@@ -101,11 +101,11 @@ def test_a_bad_line_is_named(tmp_path, decoder, line, said):
 
 
 def test_a_last_line_that_is_cut_is_said_to_be():
-    with pytest.raises(recstore.errors.InputError, match='line 2: .*may be cut off; errors="skip"'):
+    with pytest.raises(recstore.errors.InputError, match='line 2: .*may be truncated; errors="skip"'):
         read(b'{"a": 1}\n{"a":')
     with pytest.raises(recstore.errors.InputError) as caught:
         read(b'{"a": 1}\n{"a":\n')
-    assert "cut off" not in str(caught.value)
+    assert "truncated" not in str(caught.value)
 
 
 def test_a_value_over_two_lines_is_two_bad_lines():
@@ -142,7 +142,7 @@ def test_bad_lines_between_blank_ones_have_their_numbers(blank, size, monkeypatc
     with pytest.raises(recstore.errors.InputError, match=f"line {line}:"):
         read(text)
     assert read(text, errors="skip") == [1, 2]
-    assert f"left 2 bad lines out: 2 of <BytesIO> (the first is line {line})" in caplog.text
+    assert f"skipped 2 bad lines: 2 of <BytesIO> (the first is line {line})" in caplog.text
 
 
 def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):
@@ -154,7 +154,7 @@ def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):
             with recstore.read_jsonl(tmp_path / "*.jsonl", errors="skip", workers=workers) as x:
                 assert x.to_list() == [1, 2, 3, 4]
         (message,) = [record.getMessage() for record in caplog.records if record.name == "recstore"]
-        assert "left 4 bad lines out" in message
+        assert "skipped 4 bad lines" in message
         assert f"2 of {tmp_path}/a.jsonl (the first is line 2)" in message
         assert f"2 of {tmp_path}/c.jsonl (the first is line 1)" in message
         assert "b.jsonl" not in message

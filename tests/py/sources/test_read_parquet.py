@@ -101,13 +101,13 @@ def test_types_that_are_given(path):
 
 def test_row_groups_that_cannot_match_are_not_read(path, monkeypatch):
     groups = []
-    found = parquet_files.ParquetSource.wanted
+    original = parquet_files.ParquetSource.selected
 
-    def wanted(self, file, given):
-        groups.append(found(self, file, given))
+    def selected(self, file, all_groups):
+        groups.append(original(self, file, all_groups))
         return groups[-1]
 
-    monkeypatch.setattr(parquet_files.ParquetSource, "wanted", wanted)
+    monkeypatch.setattr(parquet_files.ParquetSource, "selected", selected)
     assert read(path, where=pa.compute.field("a") >= 850) == ROWS[850:]
     assert groups == [[8, 9]]
 
@@ -139,7 +139,7 @@ def test_a_folder_without_files_says_where_they_may_be(tmp_path):
     with pytest.raises(FileNotFoundError, match="no Parquet files: "):
         read(tmp_path)
     (tmp_path / "year=2020").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no Parquet files; for those in year=2020 give a pattern, .*\*\*"):
+    with pytest.raises(FileNotFoundError, match=r"no Parquet files; for files in year=2020 give a pattern, .*\*\*"):
         read(tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_bad_files(path, tmp_path):
     bad = tmp_path / "bad.parquet"
     for content in (b"", b"PAR1", data[:2000], data[:-5], b"hello, world" * 9):
         bad.write_bytes(content)
-        with pytest.raises(recstore.errors.InputError, match=r"bad\.parquet: not a Parquet file"):
+        with pytest.raises(recstore.errors.InputError, match=r"bad\.parquet: not a complete Parquet file"):
             read(bad)
     bad.write_bytes(data[:600] + b"\xff" * 200 + data[800:])
     with pytest.raises(recstore.errors.InputError, match=r"bad\.parquet: damaged"):
