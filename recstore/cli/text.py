@@ -29,7 +29,7 @@ _COMMANDS = (
     (r"\bdir= chooses", "--dir chooses"),
     (r"give its folder, such as cache='([^']*)', or set RECSTORE_CACHE", r"export RECSTORE_CACHE=\1 names its folder"),
     (r"open with allow_pickle=True if you trust who wrote the file", "the command loads none"),
-    (r"\bkeep is True, False, a number of seconds or a duration", "--keep takes a duration"),
+    (r"\bkeep must be True, False, a number of seconds or a duration", "--keep must be a duration"),
 )  # fmt: skip
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
