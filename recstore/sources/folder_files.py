@@ -63,8 +63,7 @@ def folder(
             function of that path that returns the name, or None to skip the file. None: records have no label.
         classes: the names of the classes in the order of their numbers, such as ``train.classes``. With None the names
             are numbered in sorted order; except for "first", this walks over the folders twice.
-        paths: "joined": paths begin with `root` as given. "relative": paths are relative to `root`, with ``/``.
-            "absolute": paths are absolute.
+        paths: "joined": paths begin with `root` as given. "relative": to `root`, with ``/``. "absolute".
         stat: add "size" in bytes and "mtime" in seconds since 1970, which takes a system call per file.
         as_tuples: records are tuples ``(path, label)``, as in ``ImageFolder.samples``; `stat` appends size and mtime.
         hidden: also read files and folders whose names begin with a dot.
@@ -77,13 +76,12 @@ def folder(
         n_rows: the most files to store.
 
     The list, its views and its file keep ``x.classes`` and ``x.class_to_idx``. Names that are not UTF-8 have lone
-    surrogates, as from ``os.fsdecode``. With ``workers=N`` a worker reads some of the folders in `root` at a time.
-    Every process that calls :func:`recstore.shared` walks over the folders. The fingerprint has their inodes and times,
-    so it changes when a file is added, removed or renamed; with `stat` also when a file is rewritten.
+    surrogates, as from ``os.fsdecode``. With ``workers=N`` a worker reads some folders in `root` at a time. Each process
+    of :func:`recstore.shared` walks over the folders; their inodes and times are the fingerprint, so it changes when a
+    file is added, removed or renamed; with `stat` also when a file is rewritten.
 
-    Raises ValueError and TypeError. A build raises OSError; FileNotFoundError if a class folder has no file; InputError
-    if `classes` lacks the class of a file, or the folders change while they are read. Safe from several threads at
-    once.
+    Raises ValueError and TypeError. A build raises OSError; FileNotFoundError for a class folder without a file;
+    InputError for a file of another class than `classes`, and if the folders change. Safe from several threads.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
