@@ -224,8 +224,7 @@ def system_package(session: nox.Session, program: str, package: str) -> None:
 
 
 def test_packages(session: nox.Session) -> None:
-    """Install the packages of the extra `test`. Leaves out packages without a wheel for this Python, whose tests are then
-    skipped."""
+    """Install the packages of the extra `test`, except those without a wheel for this Python; their tests skip."""
     for package in PROJECT["project"]["optional-dependencies"]["test"]:
         try:
             session.install("--only-binary", ":all:", package)
@@ -247,7 +246,7 @@ def tests(session: nox.Session) -> None:
 def wheel(session: nox.Session) -> None:
     """Build the sdist and a wheel in build/wheels, and check the wheel.
 
-    The wheel has at most WHEEL_BYTES, exports only its init function, has the same bytes if it is built again in another
+    The wheel has at most WHEEL_BYTES, exports only its init function, has the same bytes if built again in another
     folder, and runs the demo without a compiler.
     """
     out = BUILD / "wheels"
@@ -358,7 +357,7 @@ TARGETS = (*OF_SEGMENTS, *OF_CHOICES)
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Fuzz with the targets of tests/fuzz, libFuzzer and sanitizers: `nox -s fuzz -- all 60`, `nox -s fuzz -- decode 600`.
+    """Fuzz the C core with libFuzzer and sanitizers: `nox -s fuzz -- all 60`, `nox -s fuzz -- decode 600`.
 
     Inputs that reach new code extend a corpus below build/fuzz, from which the next run continues. A finding is written
     below build/fuzz/found and ends the run.
@@ -397,8 +396,8 @@ THREADED = ("test_block_parcel", "test_builder", "test_column_read", "test_os", 
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """Run tests under further sanitizers. `nox -s sanitize -- thread`: C tests with threads under gcc's thread sanitizer;
-    `-- clang`: all C tests under clang's sanitizers; `-- python [ARGS]`: the Python tests, with the module under clang's
+    """Run tests under further sanitizers. `nox -s sanitize -- thread`: C tests with threads, gcc's thread sanitizer;
+    `-- clang`: all C tests, clang's sanitizers; `-- python [ARGS]`: the Python tests with a module built with clang's
     sanitizers; `-- threads [ARGS]`: tests/py/core/test_threads.py in a free-threaded CPython built with clang's thread
     sanitizer."""
     kind, *arguments = session.posargs or ("thread",)
@@ -459,8 +458,8 @@ SOURCES = {
 
 @nox.session(python=False)
 def interpreter(session: nox.Session) -> None:
-    """Build a CPython from source in build/interpreters, for machines without it: `nox -s interpreter -- 3.14t` (3.13t and
-    3.14t have no GIL; 3.13d and 3.14d are debug builds, which count all references)."""
+    """Build a CPython from source in build/interpreters: `nox -s interpreter -- 3.14t` (3.13t and 3.14t have no GIL;
+    3.13d and 3.14d are debug builds, which count all references)."""
     for name in session.posargs or ("3.14t",):
         session.log(f"PATH={built_interpreter(session, name)}/bin")
 

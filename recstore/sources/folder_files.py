@@ -76,9 +76,9 @@ def folder(
         n_rows: the most files to store.
 
     The list, its views and its file keep ``x.classes`` and ``x.class_to_idx``. Names that are not UTF-8 have lone
-    surrogates, as from ``os.fsdecode``. With ``workers=N`` a worker reads some folders in `root` at a time. Each process
-    of :func:`recstore.shared` walks over the folders; their inodes and times are the fingerprint, so it changes when a
-    file is added, removed or renamed; with `stat` also when a file is rewritten.
+    surrogates, as from ``os.fsdecode``. With ``workers=N`` a worker reads some folders in `root` at a time. A process
+    that calls :func:`recstore.shared` walks over the folders; their inodes and times are the fingerprint, so it changes
+    when a file is added, removed or renamed; with `stat` also when a file is rewritten.
 
     Raises ValueError and TypeError. A build raises OSError; FileNotFoundError for a class folder without a file;
     InputError for a file of another class than `classes`, and if the folders change. Safe from several threads.
