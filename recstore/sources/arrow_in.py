@@ -56,8 +56,8 @@ def table(
     >>> with recstore.RecordList(table(rows, missing="absent")) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg'}]
     """
-    how = checked(columns, missing, nanoseconds)
-    return source_of(table, **how) or ArrowRows(_batches(table), **how)
+    options = checked(columns, missing, nanoseconds)
+    return source_of(table, **options) or ArrowRows(_batches(table), **options)
 
 
 def source_of(source: Any, **how: Unpack[How]) -> TableRows | None:

@@ -77,12 +77,13 @@ class Choice:
         nanoseconds: Nanoseconds = "exact",
         dtypes: Mapping[str, Any] | None = None,
     ) -> None:
-        how = table_rows.checked(columns, missing, nanoseconds)
-        if how["columns"] == []:
+        options = table_rows.checked(columns, missing, nanoseconds)
+        if options["columns"] == []:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
-        self.columns, self.missing, self.nanoseconds = how["columns"], how["missing"], how["nanoseconds"]
+        self.columns = options["columns"]
+        self.missing, self.nanoseconds = options["missing"], options["nanoseconds"]
         self.where = where
         self.n_rows = reading.n_rows_of(n_rows)
         self.dtypes = {name: arrow_type(dtype) for name, dtype in (dtypes or {}).items()}

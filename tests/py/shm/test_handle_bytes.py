@@ -159,11 +159,12 @@ def test_a_view_too_long_goes_into_a_blob_once():
     assert pickle.loads(texts.pop()) == view
 
 
-# ---- selections ------------------------------------------------------------------------------------------------------
+# ---- Selections ----
 
 
 def roundtrip(selection, resources):
-    text = view_bytes.write_selection(selection, lambda wanted: [one is wanted for one in resources].index(True))
+    numbers = {id(resource): number for number, resource in enumerate(resources)}
+    text = view_bytes.write_selection(selection, lambda resource: numbers[id(resource)])
     reader = Reader(text)
     again = view_bytes.read_selection(reader, resources)
     reader.end()
@@ -204,10 +205,10 @@ def test_an_index_array_read_with_a_step():
 @pytest.mark.parametrize(
     "text",
     [
-        b"\x09" + b"\x02\x01" * 9 + b"\x00\x00\x00",  # more stages than there can be
-        b"\x00\x00\x05\x00",  # no such segment or blob
+        b"\x09" + b"\x02\x01" * 9 + b"\x00\x00\x00",  # too many stages
+        b"\x00\x00\x05\x00",  # an unknown segment or blob
         b"\x00\x00\x01\x00",  # an index array as a store
-        b"\x00\x00\x00\x01",  # no such store
+        b"\x00\x00\x00\x01",  # an unknown store
         b"\x00\x05\x00",  # four parts, and no bytes
         b"\x00\x03" * 30 + b"\x00\x00\x00\x00",  # nested too deep
         b"\x01\x01" + signed(0) + signed(1) + varint(11) + b"\x00\x00\x00",

@@ -16,44 +16,25 @@ I64, PTR = ctypes.c_int64, ctypes.c_void_p
 RELEASE = ctypes.CFUNCTYPE(None, PTR)
 
 
-class Schema(ctypes.Structure):
-    _fields_ = [
-        ("format", ctypes.c_char_p),
-        ("name", ctypes.c_char_p),
-        ("metadata", ctypes.c_char_p),
-        ("flags", I64),
-        ("n_children", I64),
-        ("children", PTR),
-        ("dictionary", PTR),
-        ("release", PTR),
-        ("private_data", PTR),
-    ]
+def struct(name, **groups):
+    """A ctypes.Structure; each argument is the name of a type and its fields, in order."""
+    types = {"text": ctypes.c_char_p, "int64": I64, "pointer": PTR}
+    fields = [(field, types[kind]) for kind, fields in groups.items() for field in fields.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-class Array(ctypes.Structure):
-    _fields_ = [
-        ("length", I64),
-        ("null_count", I64),
-        ("offset", I64),
-        ("n_buffers", I64),
-        ("n_children", I64),
-        ("buffers", PTR),
-        ("children", PTR),
-        ("dictionary", PTR),
-        ("release", PTR),
-        ("private_data", PTR),
-    ]
-
-
-class Stream(ctypes.Structure):
-    _fields_ = [
-        ("get_schema", PTR),
-        ("get_next", PTR),
-        ("get_last_error", PTR),
-        ("release", PTR),
-        ("private_data", PTR),
-    ]
-
+Schema = struct(
+    "Schema",
+    text="format name metadata",
+    int64="flags n_children",
+    pointer="children dictionary release private_data",
+)
+Array = struct(
+    "Array",
+    int64="length null_count offset n_buffers n_children",
+    pointer="buffers children dictionary release private_data",
+)
+Stream = struct("Stream", pointer="get_schema get_next get_last_error release private_data")
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [PTR, ctypes.c_char_p, PTR]

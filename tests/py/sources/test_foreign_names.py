@@ -84,29 +84,23 @@ def test_a_name_in_another_module_names_the_module():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("reader", "arguments", "message"),
     [
-        ({"sep": ";"}, "'sep'; write delimiter="),
-        ({"usecols": ["id"]}, "'usecols'; write columns="),
-        ({"nrows": 1}, "'nrows'; 'n_rows' is meant"),
-        ({"limit": 1}, "'limit'; write n_rows="),
-        ({"names": ["id"]}, "'names'; write header="),
-        ({"dtype": str}, "'dtype'; 'dtypes' is meant"),
+        (recstore.read_csv, {"sep": ";"}, "'sep'; write delimiter="),
+        (recstore.read_csv, {"usecols": ["id"]}, "'usecols'; write columns="),
+        (recstore.read_csv, {"nrows": 1}, "'nrows'; 'n_rows' is meant"),
+        (recstore.read_csv, {"limit": 1}, "'limit'; write n_rows="),
+        (recstore.read_csv, {"names": ["id"]}, "'names'; write header="),
+        (recstore.read_csv, {"dtype": str}, "'dtype'; 'dtypes' is meant"),
+        (recstore.read_json, {"lines": True}, r"'lines'; write recstore.read_jsonl\(path\)"),
+        (recstore.read_json, {"orient": "index"}, "'orient'; write entries=True"),
+        (recstore.read_jsonl, {"lines": True}, "'lines'; omit it"),
     ],
 )
-def test_arguments_of_pandas(arguments, message):
+def test_arguments_of_pandas(reader, arguments, message):
     pytest.importorskip("pyarrow")
     with pytest.raises(TypeError, match=message):
-        recstore.read_csv(io.BytesIO(b"id\n1\n"), **arguments)
-
-
-def test_lines_and_orient():
-    with pytest.raises(TypeError, match=r"'lines'; write recstore.read_jsonl\(path\)"):
-        recstore.read_json(io.BytesIO(b"[]"), lines=True)
-    with pytest.raises(TypeError, match="'lines'; omit it"):
-        recstore.read_jsonl(io.BytesIO(b""), lines=True)
-    with pytest.raises(TypeError, match="'orient'; write entries=True"):
-        recstore.read_json(io.BytesIO(b"[]"), orient="index")
+        reader(io.BytesIO(b"1\n"), **arguments)
 
 
 @pytest.mark.parametrize("header", [None, 0, "infer"])
