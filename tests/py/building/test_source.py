@@ -93,7 +93,7 @@ def test_attributes_that_cannot_be_stored(monkeypatch):
     for given, error, said in (
         ({"classes": {"cat"}}, TypeError, "Object of type set .*; JSON has dict, list"),
         ({"classes": float("nan")}, ValueError, "not JSON compliant"),
-        ({"classes": "x" * (1 << 20)}, ValueError, "keep a long list in a store of its own"),
+        ({"classes": "x" * (1 << 20)}, ValueError, "keep a long list in its own store"),
         (["cat"], TypeError, "give a dict"),
     ):
         monkeypatch.setattr(Squares, "attributes", given)
