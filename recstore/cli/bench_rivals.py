@@ -1,7 +1,7 @@
-"""The rivals of `recstore bench`: other containers of records, each as a careful user of its library would write it.
+"""The containers that `recstore bench` compares, each as a careful user of its library would write it.
 
 A rival is built from a list of records. It has `x[i]`, `nbytes` and, if its library offers one, `get_many(indices)`.
-bench/rivals.py has more of them.
+bench/rivals.py has more rivals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Absent(Exception):
-    """A rival that cannot run here, or not on these records; the message is the reason."""
+    """A rival cannot run here or cannot hold these records; the message gives the reason."""
 
 
 def need(*names: str) -> None:
@@ -35,22 +35,22 @@ class Rival:
 
     name = ""
     needs: tuple[str, ...] = ()  # the modules that must be installed
-    reads = True  # whether it gives records back; otherwise it is measured by its bytes alone
-    note = ""  # the change that its users make to records that it cannot hold as they are
+    reads = True  # whether it returns records; if not, only its size is measured
+    note = ""  # how its users change records that it cannot hold as they are
 
     @classmethod
     def build(cls, records: list[Any]) -> Any:
         need(*cls.needs)
-        return cls(records)  # type: ignore[call-arg]  # each subclass with this method takes them
+        return cls(records)  # type: ignore[call-arg]  # each subclass that inherits this has such an __init__
 
     @staticmethod
     def same(ours: object, theirs: object) -> bool:
-        """Whether a record came back. By repr, as 1 == 1.0 == True: a record that changes its types is a wrong one."""
+        """Whether the rival returned the record, types included: compares by repr, because 1 == 1.0 == True."""
         return repr(ours) == repr(theirs)
 
 
 class Resident(Rival):
-    """A plain list: no decoding at all, and every process that reads it gets its own copy."""
+    """A plain list: nothing to decode, and every process that reads it gets its own copy."""
 
     name = "list"
 
@@ -102,7 +102,7 @@ class TorchPickle(NumpyPickle):
 
 
 class Msgspec(Rival):
-    """msgspec's MessagePack, untyped, in the leanest buffer known: one uint8 array, and offsets in an array('q')."""
+    """msgspec's MessagePack, untyped, in one uint8 array with offsets in an array('q')."""
 
     name, needs = "msgspec", ("msgspec", "numpy")
 
@@ -118,7 +118,7 @@ class Msgspec(Rival):
         encode, self._decode = self.codec()
         parts = list(map(encode, records))
         self._ends = array("q", itertools.accumulate(map(len, parts), initial=0))
-        # An array of numpy's own, as mmengine makes it: numpy asks for huge pages, a bytes object gets none.
+        # A numpy array, as in mmengine: numpy asks for huge pages, and a bytes object would get none.
         whole: Any = numpy.concatenate([numpy.frombuffer(part, dtype=numpy.uint8) for part in parts])
         self._view = memoryview(whole)
         self.nbytes = self._view.nbytes + 8 * len(self._ends)
@@ -141,5 +141,5 @@ class Recstore(Rival):
         return recstore.RecordList(records)
 
 
-# In the order of their turns: those whose ratios count are neighbours, alike in noise.
+# In the order in which they take turns: rivals that are compared by ratio are neighbors, so that noise hits both alike.
 EVERY: tuple[type[Rival], ...] = (Resident, NumpyPickle, Msgspec, TorchPickle, Recstore)

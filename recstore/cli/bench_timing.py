@@ -1,7 +1,7 @@
-"""Times reads and measures sizes by the protocol of bench/README.md, for `recstore bench` and bench/.
+"""Times reads and measures sizes for `recstore bench` and bench/, by the protocol of bench/README.md.
 
-Answers are checked first. Then all containers take turns. Results are dropped in the loop, and the time of the empty
-loop is subtracted. A ratio is the median of the ratios of the rounds. Rows are dicts for a table or a file.
+Answers are checked first. Then all containers take turns. The loop drops each result, and the time of the empty loop is
+subtracted. A ratio is the median of the rounds' ratios. Rows are dicts for a table or a file.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SEED, HOT, BATCH = 2017, 1000, 256
 KINDS = ("random", "hot", "batch")
 FLOOR, DECODE = "floor", "msgspec decode"
-_NEAR = 16  # records that the floor copies in turn
-_PASS_NS = 250_000_000  # the time that one pass over a rival may take; a slow rival makes fewer reads
+_NEAR = 16  # the records that the floor copies in rotation
+_PASS_NS = 250_000_000  # the most time for one pass over a rival; a slow rival makes fewer reads
 
 
 class WrongAnswer(AssertionError):
@@ -66,32 +66,34 @@ def spin_empty(order: Iterable[Any]) -> None:
 
 
 def clock(call: Callable[..., object], *arguments: Any) -> int:
-    """Nanoseconds that a call takes."""
+    """Time a call, in nanoseconds."""
     begin = time.perf_counter_ns()
     call(*arguments)
     return time.perf_counter_ns() - begin
 
 
 def orders(count: int, reads: int) -> dict[str, array[int]]:
-    """Two orders of equal length: random distinct indices over the whole store, and repeated reads of a thousand
-    records, which stay in the cache."""
-    apart = random.Random(SEED).sample(range(count), min(reads, count))
-    return {"random": array("q", apart), "hot": array("q", itertools.islice(itertools.cycle(apart[:HOT]), len(apart)))}
+    """Two orders of equal length: distinct random indices over the whole store, and repeated reads of a thousand
+    records that stay in the cache."""
+    sample = random.Random(SEED).sample(range(count), min(reads, count))
+    hot = itertools.islice(itertools.cycle(sample[:HOT]), len(sample))
+    return {"random": array("q", sample), "hot": array("q", hot)}
 
 
 def _check_answers(container: Any, records: Sequence[Any], rival: type[rivals.Rival], checks: int) -> None:
-    """Raise WrongAnswer unless a sample of records, those at both ends included, are the same."""
-    draw = random.Random(SEED + 1)
-    sample = sorted({0, len(records) - 1, *draw.sample(range(len(records)), min(checks, len(records)))})
+    """Raise WrongAnswer unless a sample of records, the first and the last included, is the same."""
+    rng = random.Random(SEED + 1)
+    sample = sorted({0, len(records) - 1, *rng.sample(range(len(records)), min(checks, len(records)))})
     each = [container[index] for index in sample]
     many = container.get_many(sample) if hasattr(container, "get_many") else each
-    for index, one, other in zip(sample, each, many, strict=True):
-        if not (rival.same(one, records[index]) and rival.same(other, records[index])):
-            raise WrongAnswer(f"{rival.name} gives another record at {index}")
+    for index, single, batched in zip(sample, each, many, strict=True):
+        if not (rival.same(single, records[index]) and rival.same(batched, records[index])):
+            raise WrongAnswer(f"{rival.name} returns a different record at {index}")
 
 
 def build(rival: type[rivals.Rival], records: list[Any], checks: int = 2000) -> tuple[Any, float]:
-    """`(container, seconds)`, answers checked. Absent where a rival cannot hold the records; this package must."""
+    """Build a rival and check its answers: `(container, seconds)`. Raises Absent if the rival cannot hold the records,
+    unless the rival is this package."""
     if rival is rivals.Resident:
         return records, 0.0
     try:
@@ -112,7 +114,7 @@ def build(rival: type[rivals.Rival], records: list[Any], checks: int = 2000) -> 
 
 
 def size_row(name: str, container: Any, seconds: float, count: int) -> _Row:
-    """Bytes a record and the time to build."""
+    """The row with bytes per record and the time to build."""
     nbytes = container.nbytes
     row = {"rival": name, "nbytes": nbytes, "bytes_per_record": nbytes / count}
     row |= {"build_s": seconds, "build_ns_per_record": 1e9 * seconds / count}
@@ -122,55 +124,55 @@ def size_row(name: str, container: Any, seconds: float, count: int) -> _Row:
 def time_reads(
     built: dict[str, Any], records: Sequence[Any], kind: str, order: array[int], repeats: int
 ) -> dict[str, list[float]]:
-    """{name: [ns a record]}, one for each round; floor and bare decode among them where they can be had."""
+    """{name: [ns per record in each round]}; includes the floor and the bare decoder if they can hold the records."""
     turns = _turns(built, records, kind, order)
-    taken: dict[str, list[int]] = {name: [] for name in turns}
+    elapsed: dict[str, list[int]] = {name: [] for name in turns}
     idle = dict.fromkeys(turns, float("inf"))
     gc.collect()
-    gc.freeze()  # the collector must not walk over the list that answers are checked with in the rivals' time
+    gc.freeze()  # while a rival is timed, the collector must not walk the list of expected records
     try:
         for _ in range(repeats):
             for name, (call, subject, reads, _) in turns.items():
-                taken[name].append(clock(call, subject, reads))
-                # The least: an interrupted empty loop would make a quick rival look like none.
+                elapsed[name].append(clock(call, subject, reads))
+                # The minimum: an interrupted empty loop would hide the time of a quick rival.
                 idle[name] = min(idle[name], clock(spin_empty, reads))
     finally:
         gc.unfreeze()
-    return {name: [(one - idle[name]) / turns[name][3] for one in times] for name, times in taken.items()}
+    return {name: [(ns - idle[name]) / turns[name][3] for ns in times] for name, times in elapsed.items()}
 
 
 def _turns(built: dict[str, Any], records: Sequence[Any], kind: str, order: array[int]) -> dict[str, tuple[Any, ...]]:
-    """{name: (call, its arguments: a container or function, and what to read; records made)}."""
-    ways: dict[str, Any] = {}
+    """{name: (call, its subject, its reads, the number of records)}; the subject is a container or a function."""
+    modes: dict[str, Any] = {}
     for name, container in built.items():
         many = spin_many if hasattr(container, "get_many") else _spin_each
-        ways[name] = spin, many, container, order[: _affordable(container, order)]
-    for name, (function, values) in _loose(records, order).items():
-        ways[name] = _spin_call, _spin_calls, function, values
+        modes[name] = spin, many, container, order[: _affordable(container, order)]
+    for name, (function, values) in _limits(records, order).items():
+        modes[name] = _spin_call, _spin_calls, function, values
     if kind != "batch":
-        return {name: (one, subject, reads, len(reads)) for name, (one, _, subject, reads) in ways.items()}
-    return {name: (many, subject, _batches(reads), len(reads)) for name, (_, many, subject, reads) in ways.items()}
+        return {name: (single, subject, reads, len(reads)) for name, (single, _, subject, reads) in modes.items()}
+    return {name: (many, subject, _batches(reads), len(reads)) for name, (_, many, subject, reads) in modes.items()}
 
 
-def _loose(records: Sequence[Any], order: array[int]) -> dict[str, tuple[Any, list[Any]]]:
-    """{name: (call, values)} of what takes a value that lies ready, and looks nothing up. What cannot take the records
-    is left out."""
-    found: dict[str, tuple[Any, list[Any]]] = {}
+def _limits(records: Sequence[Any], order: array[int]) -> dict[str, tuple[Any, list[Any]]]:
+    """{name: (function, values)} of the limits: functions that need no lookup. Leaves out a function that cannot take
+    the records."""
+    limits: dict[str, tuple[Any, list[Any]]] = {}
     with contextlib.suppress(ImportError, TypeError, ValueError, OverflowError):
         encode, decode = rivals.Msgspec.codec()
-        ready = {index: encode(records[index]) for index in set(order)}
-        found[DECODE] = decode, [ready[index] for index in order]
+        encoded = {index: encode(records[index]) for index in set(order)}
+        limits[DECODE] = decode, [encoded[index] for index in order]
     with contextlib.suppress(TypeError, ValueError, RecursionError):
-        # The floor copies a few of the hot records again and again. They must stay in the cache, but copying a single
-        # record would train the branch prediction.
+        # The floor copies a few hot records again and again. They must stay in the cache, but a single record would
+        # train the branch predictor.
         few = [native.rebuild(records[index]) for index in order[:HOT]]
         times = max(1, len(order) // len(few))
-        found[FLOOR] = native.rebuild, [x for at in range(0, len(few), _NEAR) for x in few[at : at + _NEAR] * times]
-    return found
+        limits[FLOOR] = native.rebuild, [x for at in range(0, len(few), _NEAR) for x in few[at : at + _NEAR] * times]
+    return limits
 
 
 def _affordable(container: Any, order: array[int]) -> int:
-    """The number of reads in one pass: a multiple of the batch size, if it is more than one batch."""
+    """The number of reads in one pass: a multiple of the batch size unless it is less than a batch."""
     probe = order[:100]
     spent = max(1, clock(spin, container, probe) / len(probe))
     count = min(len(order), max(200, int(_PASS_NS / spent)))
@@ -181,30 +183,30 @@ def _batches(values: Sequence[Any]) -> list[list[Any]]:
     return [list(values[at : at + BATCH]) for at in range(0, len(values), BATCH)]
 
 
-def read_rows(taken: dict[str, list[float]]) -> list[_Row]:
-    """A row for each way to read: least and median ns a record, and its ratios, each the median of the rounds'."""
-    floor, decode, pickles = map(taken.get, (FLOOR, DECODE, rivals.TorchPickle.name))
+def read_rows(rounds: dict[str, list[float]]) -> list[_Row]:
+    """A row for each name: the minimum and the median of ns per record, and its ratios to other rows."""
+    floor, decode, pickles = map(rounds.get, (FLOOR, DECODE, rivals.TorchPickle.name))
     return [
         {"rival": name, "min_ns": min(times), "median_ns": statistics.median(times)}
         | {"over_floor": ratio(times, floor), "of_msgspec_decode": ratio(times, decode)}
         | {"times_torch_pickle": ratio(pickles, times)}
-        for name, times in taken.items()
+        for name, times in rounds.items()
     ]
 
 
 def ratio(above: Sequence[float] | None, below: Sequence[float] | None) -> float | None:
-    """The median of the rounds' ratios, or None where one is missing or there is nothing to divide by."""
+    """The median of the rounds' ratios; None if a side is missing or not positive."""
     if not above or not below or min(below) <= 0 or min(above) <= 0:
         return None
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
 def measure(
-    records: list[Any], wanted: Iterable[type[rivals.Rival]], reads: int, repeats: int, log: Callable[[str], object]
+    records: list[Any], compared: Iterable[type[rivals.Rival]], reads: int, repeats: int, log: Callable[[str], object]
 ) -> tuple[list[_Row], list[_Row], dict[str, str]]:
-    """Decode and size over one list of records: (rows of reads, rows of sizes, {rival: why not})."""
+    """Measure reads and sizes over one list of records: (rows of reads, rows of sizes, {absent rival: reason})."""
     built, rows, sizes, absent = {}, [], [], {}
-    for rival in wanted:
+    for rival in compared:
         log(f"building {rival.name}")
         try:
             container, seconds = build(rival, records)
@@ -215,9 +217,9 @@ def measure(
             built[rival.name] = container
         if getattr(container, "nbytes", None) is not None:
             sizes.append(size_row(rival.name, container, seconds, len(records)))
-    found = orders(len(records), reads)
+    order = orders(len(records), reads)
     for kind in KINDS:
         log(f"timing {kind} reads")
-        taken = time_reads(built, records, kind, found["random" if kind == "batch" else kind], repeats)
-        rows += [{"reads": kind, **row} for row in read_rows(taken)]
+        rounds = time_reads(built, records, kind, order["random" if kind == "batch" else kind], repeats)
+        rows += [{"reads": kind, **row} for row in read_rows(rounds)]
     return rows, sizes, absent

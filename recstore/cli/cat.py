@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from recstore.cli.files import Commands
 
-_WRITE = 1 << 16  # bytes that are written at once
-_ROW_GROUP = 64 << 20  # bytes of a row group, as Arrow holds it
+_WRITE = 1 << 16  # bytes per write
+_ROW_GROUP = 64 << 20  # bytes per row group, in Arrow's memory format
 _TEXTS = (datetime.date, datetime.time, decimal.Decimal, uuid.UUID, pathlib.PurePath)
 _ISO = (datetime.date, datetime.time)
 
@@ -38,33 +38,32 @@ def add(commands: Commands) -> None:
     cat = commands.add_parser(
         "cat",
         help="write the records of a store as JSON lines, CSV or Parquet",
-        description="Writes the records of a store to standard output, one JSON value a line unless told.",
+        description="Writes the records of a store to standard output, as JSON lines or CSV, or to a Parquet file.",
     )
-    about = "a named store, or the file of a saved one (./x is always a file)"
-    cat.add_argument("what", metavar="NAME|FILE", help=about)
-    how = cat.add_mutually_exclusive_group()
-    how.add_argument("--jsonl", action="store_true", help="one JSON value a line; so it is unless told")
-    how.add_argument("--csv", action="store_true", help="a line for each record, below one with the names")
-    how.add_argument("--parquet", metavar="OUT", help="write this Parquet file instead")
+    cat.add_argument("what", metavar="NAME|FILE", help=files.STORE_HELP)
+    output = cat.add_mutually_exclusive_group()
+    output.add_argument("--jsonl", action="store_true", help="write one JSON value per line (the default)")
+    output.add_argument("--csv", action="store_true", help="write a line of column names, then a line per record")
+    output.add_argument("--parquet", metavar="OUT", help="write this Parquet file instead")
     cat.add_argument("--columns", type=files.names, metavar="A,B", help="only these fields, in this order")
     rows = cat.add_mutually_exclusive_group()
     rows.add_argument("-n", type=files.count, metavar="N", help="the first N records")
-    rows.add_argument("--rows", type=_slice, metavar="A:B", help="records as a slice of Python, such as 100:200 or -5:")
+    rows.add_argument("--rows", type=_slice, metavar="A:B", help="a slice of the records, such as 100:200 or -5:")
     cat.add_argument("--force", action="store_true", help="with --parquet: replace an existing OUT")
-    cat.add_argument("--fingerprint", metavar="F", help="which of several stores of one name")
-    cat.add_argument("--dir", metavar="DIR", help="the folder of named stores, instead of RECSTORE_DIR or /dev/shm")
+    cat.add_argument("--fingerprint", metavar="F", help=files.FINGERPRINT_HELP)
+    cat.add_argument("--dir", metavar="DIR", help=files.DIR_HELP)
     cat.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes the records; the exit status."""
     if options.force and options.parquet is None:
-        raise Usage("--force belongs to --parquet OUT")
+        raise Usage("--force needs --parquet OUT")
     with stores.opened(options) as store:
         records = store
         if isinstance(store, recstore.RecordDict):
             if options.columns or options.parquet or options.csv:
-                raise Refused(f"{options.what} is a mapping, whose lines have a key and a value; write it as --jsonl")
+                raise Refused(f"{options.what} is a mapping; only --jsonl writes mappings, a key and a value per line")
             records = store.items()
         if options.columns:
             _check_columns(store, options.columns)
@@ -83,33 +82,33 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_columns(store: Any, columns: Sequence[str]) -> None:
-    """Raises Refused for a column that no record has, as far as the store tells the names."""
-    there = native.field_names(store)
+    """Raises Refused for a column that no record has, if the store knows its field names."""
+    known = native.field_names(store)
     for column in columns:
-        if there is not None and column.partition(".")[0] not in map(str, there):
-            raise Refused(f"no record has a field {column!r}; there are: {', '.join(map(str, there[:20]))}")
+        if known is not None and column.partition(".")[0] not in map(str, known):
+            raise Refused(f"no record has a field {column!r}; the fields are: {', '.join(map(str, known[:20]))}")
 
 
 def _slice(text: str) -> slice:
     try:
-        start, stop, *step = (int(one) if one else None for one in text.split(":"))
+        start, stop, *step = (int(part) if part else None for part in text.split(":"))
         return slice(start, stop, *step)
     except (ValueError, TypeError):
         raise argparse.ArgumentTypeError(f"{text!r} is not a slice such as 100:200") from None
 
 
 def _write(lines: Iterable[bytes]) -> None:
-    """Writes lines of text to standard output in UTF-8, whatever the terminal's encoding."""
+    """Writes encoded lines to standard output, whatever the terminal's encoding."""
     out = getattr(sys.stdout, "buffer", None) or io.BytesIO()
     sys.stdout.flush()
-    held, size = [], 0
+    buffer, size = [], 0
     for line in lines:
-        held.append(line)
+        buffer.append(line)
         size += len(line)
         if size >= _WRITE:
-            out.write(b"".join(held))
-            held, size = [], 0
-    out.write(b"".join(held))
+            out.write(b"".join(buffer))
+            buffer, size = [], 0
+    out.write(b"".join(buffer))
     out.flush()
 
 
@@ -125,15 +124,15 @@ def _json_lines(records: Iterable[Any], pairs: bool) -> Iterator[bytes]:
         try:
             text = plain(record)
             line = text.encode()
-        except UnicodeEncodeError:  # a lone surrogate, which UTF-8 does not have
+        except UnicodeEncodeError:  # a lone surrogate
             line = escaped(record).encode()
         except (TypeError, ValueError) as error:
-            raise Refused(_no_json(number, record, error)) from None
+            raise Refused(_json_error(number, record, error)) from None
         yield line + b"\n"
 
 
 def _default(value: object) -> Any:
-    """Values that JSON does not have, as text where text is usual."""
+    """Converts a value that JSON lacks: dates, decimals, UUIDs and paths become text."""
     if isinstance(value, _ISO):
         return value.isoformat()
     if isinstance(value, _TEXTS):
@@ -141,29 +140,30 @@ def _default(value: object) -> Any:
     return recstore.json_default(value)
 
 
-def _no_json(number: int, record: object, error: Exception) -> str:
+def _json_error(number: int, record: object, error: Exception) -> str:
+    """A message that names the value that JSON cannot hold."""
     for path, value in _leaves(record, ""):
         try:
             json.dumps(value, default=_default)
         except (TypeError, ValueError):
             kind = an(type(value).__name__)
             return (
-                f"record {number:,}: {path or 'the value'} is {kind}, which JSON does not have; leave it out with "
+                f"record {number:,}: {path or 'the value'} is {kind}, which JSON cannot hold; choose other fields with "
                 "--columns, or write --parquet"
             )
     return f"record {number:,}: {error}"
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """`(path, value)` of the values within a record that hold no others."""
+    """`(path, value)` of each value in a record that is not a container, and of each key that JSON cannot hold."""
     if isinstance(value, (Mapping, recstore.Record)):
-        for key, one in value.items():
+        for key, child in value.items():
             if not isinstance(key, (str, int, float, type(None))):
                 yield f"{path}: the key {key!r:.60}", key
-            yield from _leaves(one, f"{path}.{key}".lstrip("."))
+            yield from _leaves(child, f"{path}.{key}".lstrip("."))
     elif isinstance(value, (list, tuple)):
-        for number, one in enumerate(value):
-            yield from _leaves(one, f"{path}[{number}]")
+        for number, child in enumerate(value):
+            yield from _leaves(child, f"{path}[{number}]")
     else:
         yield path, value
 
@@ -172,8 +172,8 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _csv_lines(records: Any, columns: list[str] | None) -> Iterator[bytes]:
-    """A line for the names, and one for each record. None is an empty cell and the empty str a quoted one, as read_csv
-    reads them."""
+    """A line of names, then a line per record. None becomes an empty cell and the empty str a quoted empty cell, as
+    read_csv reads them."""
     if len(records) == 0:
         return
     rows: Iterator[Sequence[Any]]
@@ -181,23 +181,23 @@ def _csv_lines(records: Any, columns: list[str] | None) -> Iterator[bytes]:
         names, rows = columns, zip(*(records.field(name, default=None) for name in columns), strict=True)
     else:
         names, rows = _table(records)
-    yield _line(names, names, "a name of a column")
+    yield _line(names, names, "a column name")
     for number, cells in enumerate(rows):
         for name, cell in zip(names, cells, strict=True):
             if not (cell is None or isinstance(cell, (str, int, float, *_TEXTS))):
                 kind = an(type(cell).__name__)
                 raise Refused(
-                    f"record {number:,}: {name!r} is {kind}, and a cell of CSV holds one value; choose fields with "
-                    f"--columns, or {_OTHERS}"
+                    f"record {number:,}: {name!r} is {kind}, which does not fit in a CSV cell; choose other fields "
+                    f"with --columns, or {_OTHER_FORMATS}"
                 )
         yield _line(cells, names, f"record {number:,}: {{!r}}")
 
 
-_OTHERS = "write --jsonl or --parquet"
+_OTHER_FORMATS = "write --jsonl or --parquet"
 
 
 def _table(records: Any) -> tuple[list[Any], Iterator[list[Any]]]:
-    """The names of the columns of a view, and an iterator over the cells of its records."""
+    """The column names of a view and an iterator over its rows of cells."""
     first = records[0]
     kinds = dict, recstore.Record
     if isinstance(first, kinds):
@@ -207,14 +207,14 @@ def _table(records: Any) -> tuple[list[Any], Iterator[list[Any]]]:
         return list(names), ([record.get(name) for name in names] for record in _checked(records, kinds))
     if isinstance(first, tuple):
         width = max(len(record) for record in _checked(records, tuple))
-        return [str(i) for i in range(width)], ([*one, *[None] * (width - len(one))] for one in records)
-    return ["value"], ([one] for one in records)
+        return [str(i) for i in range(width)], ([*record, *[None] * (width - len(record))] for record in records)
+    return ["value"], ([record] for record in records)
 
 
 def _checked(records: Iterable[Any], kinds: type | tuple[type, ...]) -> Iterator[Any]:
     for number, record in enumerate(records):
         if not isinstance(record, kinds):
-            raise Refused(f"record {number:,} is {an(type(record).__name__)}, unlike record 0; {_OTHERS}")
+            raise Refused(f"record {number:,} is {an(type(record).__name__)}, unlike record 0; {_OTHER_FORMATS}")
         yield record
 
 
@@ -223,10 +223,10 @@ def _line(cells: Sequence[Any], names: Sequence[Any], where: str) -> bytes:
         return (",".join(map(_cell, cells)) + "\n").encode()
     except UnicodeEncodeError:
         name = next(name for name, cell in zip(names, cells) if any("\ud800" <= c <= "\udfff" for c in _cell(cell)))
-        raise Refused(f"{where.format(name)} has a lone surrogate, which UTF-8 does not have; {_ESCAPED}") from None
-
-
-_ESCAPED = "write --jsonl, which escapes it, or choose fields with --columns"
+        raise Refused(
+            f"{where.format(name)} has a lone surrogate, which UTF-8 cannot encode; write --jsonl, which escapes it, "
+            "or choose other fields with --columns"
+        ) from None
 
 
 def _cell(value: object) -> str:
@@ -244,7 +244,7 @@ def _cell(value: object) -> str:
 
 
 def _parquet(records: Any, options: argparse.Namespace) -> None:
-    """Writes a Parquet file from the stream of batches that the core makes."""
+    """Writes a Parquet file from the stream of Arrow batches that the core makes."""
     files.refuse_writing(options.parquet, options.force)
     try:
         import pyarrow
@@ -259,18 +259,17 @@ def _parquet(records: Any, options: argparse.Namespace) -> None:
             try:
                 reader = pyarrow.RecordBatchReader.from_stream(records)
             except pyarrow.ArrowInvalid:  # a stream of values
-                what = f"{options.what} holds values that are not rows"
-                raise Refused(f"{what}, and a Parquet file has columns; write --jsonl") from None
+                raise Refused(f"the records of {options.what} are not rows of a table; write --jsonl") from None
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
-                held, size = [], 0
+                batches, size = [], 0
                 for batch in reader:
-                    held.append(batch)
+                    batches.append(batch)
                     size += batch.nbytes
                     if size >= _ROW_GROUP:
-                        writer.write_table(pyarrow.Table.from_batches(held))
-                        held, size = [], 0
-                if held:
-                    writer.write_table(pyarrow.Table.from_batches(held))
+                        writer.write_table(pyarrow.Table.from_batches(batches))
+                        batches, size = [], 0
+                if batches:
+                    writer.write_table(pyarrow.Table.from_batches(batches))
         except (TypeError, ValueError, pyarrow.ArrowException) as error:
             if isinstance(error, recstore.Error):
                 raise

@@ -1,6 +1,6 @@
-"""`recstore demo`: runs the main job on records of this machine and prints one table, row by row.
+"""`recstore demo`: measures a list and a RecordList with workers, and prints one table, row by row.
 
-Each row is measured in its own process (trial.py). This process starts them, draws the progress bars and prints.
+Each row is measured in its own process (trial.py). This process starts them, shows their progress and prints the rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     _Row: TypeAlias = dict[str, Any]
 
-# The number of records and the time limit in seconds, unless the user gives a number or a file. A pair of rows is left
-# out if it may end after the limit.
+# The number of records and the time limit in seconds if the user gives neither a number nor a file. A pair of rows is
+# skipped if it may end after the limit.
 DEFAULT_RECORDS = 100_000
 BUDGET = 28.0
 _HEADINGS = "container,workers by,build,data,ns/record,total PSS,USS/worker,first record,pickle".split(",")
@@ -53,57 +53,57 @@ def _measure(
     """The rows, printed as they come."""
     begin = time.monotonic()
     if path is None:
-        trials.say(f"Reads what is known of the files under {sys.base_prefix}, and measures for up to 30 s.")
-    found = trials.run("reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
-    if not found["count"]:
-        raise TrialError(f"no records in {path or 'the Python installation'}; name a file that holds some")
-    wanted = records or (DEFAULT_RECORDS if kind is None else found["count"])
-    count = fitting(wanted, found, workers)
-    why = "" if count == wanted else f" (not {wanted:,}: the list's copies would not fit in the free memory)"
-    resampled = "" if count == found["count"] else f", resampled with replacement to {count:,}{why}"
-    what = f"{found['count']:,} real records{f' from {path}' if path else ''}{resampled}"
-    trials.say(f"{what}; {counted(workers, 'worker')}\n")
+        trials.say(f"Describes the files under {sys.base_prefix}, and measures for up to 30 s.")
+    read = trials.run("reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
+    if not read["count"]:
+        raise TrialError(f"no records in {path or 'the Python installation'}; name a file that has records")
+    most = records or (DEFAULT_RECORDS if kind is None else read["count"])
+    count = fitting(most, read, workers)
+    reason = "" if count == most else f" (not {most:,}: the list's copies would not fit in the free memory)"
+    resampled = "" if count == read["count"] else f", resampled with replacement to {count:,}{reason}"
+    source = f"{read['count']:,} real records{f' from {path}' if path else ''}{resampled}"
+    trials.say(f"{source}; {counted(workers, 'worker')}\n")
     trials.say(table_line(_HEADINGS, _SIDES, _WIDTHS))
     common = {"workers_n": workers, "pool": pool, "count": count, "resample": bool(resampled)}
     limit = begin + BUDGET if kind is None and records is None else float("inf")
-    methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
+    methods = [method for method in METHODS if method != "fork" or hasattr(os, "fork")]
     methods += [trial.LOADER] * bool(importlib.util.find_spec("torch"))
     rows: list[_Row] = []
-    left_out: list[str] = []
+    skipped: list[str] = []
     slowest = 0.0
     for method in methods:
         started = time.monotonic()
         if rows and started + slowest > limit:
-            left_out.append(method)
+            skipped.append(method)
             continue
         for container in ("list", "recstore"):
             rows.append(row(trials, container, method, common))
             trials.say(table_line(_cells(rows[-1]), _SIDES, _WIDTHS))
         slowest = max(slowest, time.monotonic() - started)
-    if left_out:
-        trials.say(f"Left out, for time: {', '.join(left_out)}. With --records {count} they are measured too.")
+    if skipped:
+        trials.say(f"Skipped to save time: {', '.join(skipped)}. Use --records {count} to measure them too.")
     return rows
 
 
 def row(trials: Trials, container: str, method: str, common: _Row) -> _Row:
-    """A row of the table, measured."""
-    # Under fork nothing is pickled. What a DataLoader pickles depends on its Dataset.
+    """Measure a row of the table."""
+    # fork pickles nothing. What a DataLoader pickles depends on its Dataset.
     task = {"what": "row", "container": container, "method": method, "weigh": method in ("spawn", "forkserver")}
-    found = {"container": container, "method": method, **trials.run(f"{container}, {method}", {**task, **common})}
-    return {**found, "pickle": 0} if method == "fork" else found
+    result = {"container": container, "method": method, **trials.run(f"{container}, {method}", {**task, **common})}
+    return {**result, "pickle": 0} if method == "fork" else result
 
 
-def fitting(wanted: int, found: _Row, workers: int, forms: int = 0) -> int:
-    """The number of records, at most `wanted`, with which a list and its copies in workers fit into the free memory, or
-    in one process a list and so many packed forms."""
+def fitting(most: int, read: _Row, workers: int, packed_copies: int = 0) -> int:
+    """The number of records, at most `most`, that the free memory can hold: as a list with copies in all workers, and
+    as a list beside `packed_copies` packed copies in one process."""
     free = process_memory.available()
     # A list takes about four times the packed bytes; pickling it needs as much again.
-    packed = found["size"] / found["count"]
+    packed = read["size"] / read["count"]
     listed = 4 * packed + 500
-    room = wanted if free is None else int(0.8 * free / max(listed * (workers + 2), listed + forms * packed))
-    if room < min(wanted, 1000):
+    fit = most if free is None else int(0.8 * free / max(listed * (workers + 2), listed + packed_copies * packed))
+    if fit < min(most, 1000):
         raise TrialError("too little free memory for a list and its copies in the workers")
-    return min(room, wanted)
+    return min(fit, most)
 
 
 def table_of(rows: list[_Row]) -> str:
@@ -112,7 +112,7 @@ def table_of(rows: list[_Row]) -> str:
 
 
 def _cells(row: _Row) -> tuple[str, ...]:
-    uss = [one for one in row["uss"] if one is not None]
+    uss = [nbytes for nbytes in row["uss"] if nbytes is not None]
     return (
         row["container"],
         row["method"],
@@ -127,14 +127,14 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def notes(rows: list[_Row]) -> str:
-    """What the columns are."""
+    """Explain the columns."""
     text = (
-        "data: for the list, what its process grew by. ns/record: random order, one process.\n"
-        "total PSS: parent, workers and helpers, plus pages of the segment that nobody has mapped, after a full pass\n"
-        "in every worker; USS/worker: their mean. first record: the slowest worker, from its start."
+        "data: its bytes; for the list, the growth of its process. ns/record: random order, one process.\n"
+        "total PSS: parent, workers and helpers, plus unmapped pages of the segment, after a full pass in every\n"
+        "worker. USS/worker: the mean. first record: time from the start of the slowest worker."
     )
     if any(row["method"] == trial.LOADER for row in rows):
-        text += "\nDataLoader: torch's own, persistent workers, one shuffled epoch shared out among them."
+        text += "\nDataLoader: torch's DataLoader with persistent workers, one shuffled epoch divided among them."
     return text
 
 
@@ -142,6 +142,6 @@ def _sentence(rows: list[_Row], workers: int) -> str:
     first = rows[0]["method"]
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():
-        return f"list + {counted(workers, 'worker')}: n/a; recstore: n/a (this system does not tell PSS)"
+        return f"list + {counted(workers, 'worker')}: n/a; recstore: n/a (this system does not report PSS)"
     listed, ours = size_text(totals["list"]), size_text(totals["recstore"])
     return f"list + {counted(workers, 'worker')}: {listed}; recstore: {ours} ({first})"

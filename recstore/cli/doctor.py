@@ -1,7 +1,7 @@
-"""`recstore doctor`: whether stores can be shared on this machine or in this container or job, and the remedies.
+"""`recstore doctor`: checks whether this machine, container or job can share stores, and gives remedies.
 
-The checks are in doctor_checks (memory) and doctor_process (processes, logins, files left behind). Each gives a
-Finding. They ask a System, so that tests can describe any machine.
+The checks are in doctor_checks (memory) and doctor_process (processes, logins, files left behind). Each returns a
+Finding. They read facts from a System, so that tests can describe any machine.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ if TYPE_CHECKING:
 
 
 def examine(system: System, folder: str | None = None) -> dict[str, Finding]:
-    """{check: Finding} about a System; `folder` is that of the named segments, RECSTORE_DIR or /dev/shm unless told."""
-    found = {name: check(system) for name, check in (doctor_checks.CHECKS | doctor_process.CHECKS).items()}
-    found["named stores"] = doctor_process.named_folder(system, folder)
-    found["orphans"] = doctor_process.orphans(folder)
-    return found
+    """Run all checks: {check: Finding}. `folder` holds the named segments (default: RECSTORE_DIR or /dev/shm)."""
+    findings = {name: check(system) for name, check in (doctor_checks.CHECKS | doctor_process.CHECKS).items()}
+    findings["named stores"] = doctor_process.named_folder(system, folder)
+    findings["orphans"] = doctor_process.orphans(folder)
+    return findings
 
 
 def run(system: System, folder: str | None = None, as_json: bool = False) -> int:
-    """Examine and print; 1 when there is a problem."""
-    found = examine(system, folder)
-    worst = max((one.verdict for one in found.values()), key=VERDICTS.index)
-    checks = [{"check": name, **dataclasses.asdict(one)} for name, one in found.items()]
+    """Run all checks and print them; the exit status is 1 if one is a problem."""
+    findings = examine(system, folder)
+    worst = max((finding.verdict for finding in findings.values()), key=VERDICTS.index)
+    checks = [{"check": name, **dataclasses.asdict(finding)} for name, finding in findings.items()]
     width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 140))
-    lines = [line for name, one in found.items() for line in _lines(name, one, width)]
-    show(as_json, {"verdict": worst, "checks": checks}, "\n".join([*lines, "", _summary(found)]))
+    lines = [line for name, finding in findings.items() for line in _lines(name, finding, width)]
+    show(as_json, {"verdict": worst, "checks": checks}, "\n".join([*lines, "", _summary(findings)]))
     return 1 if worst == "problem" else 0
 
 
 def post_mortem(system: System, path: str, as_json: bool = False) -> int:
-    """Print what the log of a monitored run says about its end; 0. Raises OSError, or Refused for a file that is
-    no log."""
+    """Print how a monitored run ended, from its log; returns 0. Raises OSError, or Refused if the file is not a log."""
     from recstore.monitor import post_mortem
 
     try:
@@ -58,8 +57,7 @@ def post_mortem(system: System, path: str, as_json: bool = False) -> int:
 
 
 def _events_now(system: System, run: Run) -> dict[str, int]:
-    """{name: count} of the memory events of the run's cgroup as they are now; empty where it is gone or on another
-    host."""
+    """{name: count}: the memory events of the run's cgroup now; empty if the cgroup is gone or on another host."""
     from recstore.monitor import cgroup
 
     start = run.start or {}
@@ -69,24 +67,24 @@ def _events_now(system: System, run: Run) -> dict[str, int]:
     folder = os.path.normpath(os.path.dirname(source))
     mount = system.mount_of(folder)
     if mount is None or not mount.kind.startswith("cgroup"):
-        return {}  # the log names the folder, and any file may lie elsewhere
+        return {}  # the log may name any folder
     files = (f"{folder}/{name}" for name in ("memory.events", "memory.oom_control"))
     return next(filter(None, (cgroup.fields(system.read, path) for path in files)), {})
 
 
 def _lines(check: str, finding: Finding, width: int) -> list[str]:
-    """A Finding as text; the command to copy is never broken."""
+    """A Finding as lines of text; never breaks the command, so that it can be copied."""
     head = f"{finding.verdict:<8} {check:<15} "
     indent = " " * len(head)
-    why = textwrap.wrap(
+    lines = textwrap.wrap(
         safe_text(finding.why), width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
     )
-    return why + ([f"{indent}{safe_text(finding.mend)}"] if finding.mend else [])
+    return lines + ([f"{indent}{safe_text(finding.mend)}"] if finding.mend else [])
 
 
-def _summary(found: dict[str, Finding]) -> str:
-    """One line at the end."""
-    verdicts = [one.verdict for one in found.values()]
+def _summary(findings: dict[str, Finding]) -> str:
+    """The last line."""
+    verdicts = [finding.verdict for finding in findings.values()]
     counts = {verdict: verdicts.count(verdict) for verdict in ("problem", "warning")}
-    said = [counted(n, verdict) for verdict, n in counts.items() if n]
-    return ", ".join(said) or f"all {len(found)} checks ok"
+    parts = [counted(n, verdict) for verdict, n in counts.items() if n]
+    return ", ".join(parts) or f"all {len(findings)} checks ok"

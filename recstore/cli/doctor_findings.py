@@ -1,4 +1,4 @@
-"""The result of one check of `recstore doctor`, which doctor_checks and doctor_process return and doctor prints."""
+"""The result of one check of `recstore doctor`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERDICTS = ("ok", "warning", "problem")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A verdict, the reason in one line, the command that mends it or "", and the numbers."""
+    """A verdict, the reason in one line, the command that mends the problem or "", and the numbers."""
 
     verdict: str
     why: str

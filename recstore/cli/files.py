@@ -1,4 +1,4 @@
-"""The files that commands read: their format by name or `--format`, and the reader of each format."""
+"""The files that commands read: finds the format of a file and makes the Source that reads it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ _BY_SUFFIX = {
     ".recs": "recs",
 }
 FORMATS = tuple(dict.fromkeys(_BY_SUFFIX.values()))
-# The options of a reader, each with the formats that have it.
+# The help of arguments that several commands share.
+STORE_HELP = "a named store or the file of a saved store (./x is always a file)"
+FINGERPRINT_HELP = "which store, if several share the name"
+DIR_HELP = "the folder of named stores (default: RECSTORE_DIR or /dev/shm)"
+# The options of the readers, and the formats that have each of them.
 _OPTIONS = {
     "records": ("json",),
     "entries": ("json",),
@@ -57,16 +61,16 @@ _OPTIONS = {
 
 
 class Refused(Exception):
-    """The command cannot do what it was asked to do; the message says why."""
+    """The command cannot be carried out; the message says why."""
 
 
 class Usage(Refused):
-    """The arguments are wrong, whatever the files and stores hold: exit status 2."""
+    """The arguments are wrong regardless of the content of files and stores: exit status 2."""
 
 
 def format_of(path: str) -> str | None:
-    """One of FORMATS for a file: by its first bytes "recs", which a folder of shards is too, else by the suffix of its
-    name, or None."""
+    """One of FORMATS for a path, or None: "recs" for a file that begins like a store and for a folder of shards, else
+    the format of the name."""
     if is_store(path) or os.path.isdir(path) and _has_manifests(path):
         return "recs"
     return "parquet" if os.path.isdir(path) else form_by_name(path)
@@ -84,9 +88,9 @@ def _has_manifests(folder: str) -> bool:
 
 
 def is_store(path: str) -> bool:
-    """Whether a file begins as that of a store does."""
+    """Whether a file begins like a store."""
     if not os.path.isfile(path):
-        return False  # opening a pipe would wait for its writer
+        return False  # opening a pipe would wait for a writer
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -95,27 +99,29 @@ def is_store(path: str) -> bool:
 
 
 def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
-    """The options of a command that say how its files are read."""
-    parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not tell")
-    about = "JSON: the keys to the array, with dots between, such as annotations"
+    """Add the options that say how files are read."""
+    parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not show it")
+    about = "JSON: the path of keys to the array, separated by dots, such as annotations"
     parser.add_argument("--records", metavar="PATH", help=about)
-    parser.add_argument("--entries", action="store_true", help="JSON: the members of an object, as a mapping")
+    parser.add_argument("--entries", action="store_true", help="JSON: read the members of an object, as a mapping")
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these keys or columns, in this order")
     if n_rows:
-        parser.add_argument("--n-rows", type=count, metavar="N", help="the first N records")
-    parser.add_argument("--errors", choices=("raise", "skip"), help="JSON lines, CSV: skip leaves bad lines out")
-    parser.add_argument(
-        "--delimiter", type=_character, metavar="C", help="CSV: the character between cells; \\t is a tab"
-    )
-    about = "CSV: the names of the columns, for a file whose first line has none"
+        parser.add_argument("--n-rows", type=count, metavar="N", help="only the first N records")
+    about = "JSON lines, CSV: stop at a bad line or skip it (default: raise)"
+    parser.add_argument("--errors", choices=("raise", "skip"), help=about)
+    about = "CSV: the character between cells; \\t is a tab"
+    parser.add_argument("--delimiter", type=_character, metavar="C", help=about)
+    about = "CSV: the column names, if the first line does not have them"
     parser.add_argument("--header", type=names, metavar="A,B", help=about)
-    parser.add_argument("--no-header", dest="header", action="store_false", help="CSV: the columns are 0, 1 and so on")
-    parser.add_argument("--quote", type=_quote, metavar="C", help="CSV: the character around cells; none for none")
-    parser.add_argument("--skip-rows", type=count, metavar="N", help="CSV: leave N lines out at the beginning")
-    parser.add_argument("--encoding", help="CSV, text: the encoding, UTF-8 unless told")
-    about = "text, CSV of one column: skip leaves empty lines out; they are records unless told"
+    about = "CSV: the first line is a record; name the columns 0, 1 and so on"
+    parser.add_argument("--no-header", dest="header", action="store_false", help=about)
+    about = "CSV: the character that quotes cells, or the word none"
+    parser.add_argument("--quote", type=_quote, metavar="C", help=about)
+    parser.add_argument("--skip-rows", type=count, metavar="N", help="CSV: skip the first N lines")
+    parser.add_argument("--encoding", help="CSV, text: the encoding (default: UTF-8)")
+    about = "text, CSV of one column: keep empty lines as records or skip them (default: keep)"
     parser.add_argument("--empty", choices=("keep", "skip"), help=about)
-    about = "tables: the types of columns, such as id=int,label=str, or one for all columns"
+    about = "tables: the types of columns, such as id=int,label=str, or one type for all columns"
     parser.add_argument("--dtypes", type=_dtypes, metavar="A=TYPE", help=about)
     parser.set_defaults(header=None)
 
@@ -124,11 +130,11 @@ def refuse_reading(options: argparse.Namespace) -> None:
     """Raises Refused if an option of `add_reading` is given for a store."""
     for option in (*_OPTIONS, "n_rows"):
         if getattr(options, option, None) not in (None, False):
-            raise Usage(f"{options.what} is a store, and --{option} is for files that are read")
+            raise Usage(f"--{option} applies to files of other formats, but {options.what} is a store")
 
 
 def refuse_writing(path: str, force: bool) -> None:
-    """Refused for a folder, and for a file that exists unless it is to be replaced."""
+    """Raises Refused for a folder, and for an existing file unless `force` is true."""
     if os.path.isdir(path):
         raise Refused(f"{path} is a folder: name a file in it")
     if os.path.lexists(path) and not force:
@@ -136,15 +142,15 @@ def refuse_writing(path: str, force: bool) -> None:
 
 
 def names(text: str) -> list[str]:
-    """A list of names from text with commas."""
-    found = [one.strip() for one in text.split(",")]
-    if not all(found):
+    """A list of names, from text with commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of names such as id,label")
-    return found
+    return parts
 
 
 def count(text: str, least: int = 0) -> int:
-    """A number of at least 0, which may have underscores."""
+    """An integer of at least `least`; may have underscores."""
     try:
         number = int(text.replace("_", ""))
     except ValueError:
@@ -155,7 +161,7 @@ def count(text: str, least: int = 0) -> int:
 
 
 def positive(text: str) -> int:
-    """A number of at least 1."""
+    """An integer of at least 1."""
     return count(text, 1)
 
 
@@ -170,15 +176,15 @@ def _quote(text: str) -> str:
 def _dtypes(text: str) -> str | dict[str, str]:
     if "=" not in text:
         return text
-    pairs = [one.partition("=") for one in names(text)]
+    pairs = [part.partition("=") for part in names(text)]
     if not all(name and kind for name, _, kind in pairs):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of types such as id=int,label=str")
     return {name: kind for name, _, kind in pairs}
 
 
 def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> Source[Any]:
-    """The Source of files: a path, or a list of paths and patterns. `options` are those of `add_reading`. Raises
-    Refused for an option that the format does not have, and the reader's errors."""
+    """The Source that reads a path, or a list of paths and patterns, with the options of `add_reading`. Raises Usage
+    for an option that the format does not have, and the reader's errors."""
     form = form or options.format or _common(paths)
     chosen = {}
     for option, formats in _OPTIONS.items():
@@ -187,31 +193,31 @@ def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> 
             continue
         if form not in formats:
             flag = "--no-header" if value is False else f"--{option.replace('_', '-')}"
-            raise Usage(f"{flag} is for {', '.join(formats)}, and the files are read as {form}")
+            raise Usage(f"{flag} applies to {', '.join(formats)}, but the files are read as {form}")
         chosen[option] = value
     if "quote" in chosen:
         chosen["quote"] = chosen["quote"] or None
     if options.n_rows is not None:
         chosen["n_rows"] = options.n_rows
     if form == "recs":
-        raise Refused("the file is a store already; recstore cat writes its records, recstore info describes it")
+        raise Refused("the file is already a store; recstore cat writes its records, recstore info describes it")
     if form == "tsv":
         chosen.setdefault("delimiter", "\t")
     with explained():
-        found: Source[Any] = getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
-        return found
+        made: Source[Any] = getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
+        return made
 
 
-def read(paths: Any, options: argparse.Namespace, form: str | None = None, **how: Any) -> Any:
-    """The store of files; `how` are options of the build, the others as of `source`."""
-    found = source(paths, options, form)
+def read(paths: Any, options: argparse.Namespace, form: str | None = None, **build_options: Any) -> Any:
+    """A store of the records of files; the other arguments are those of `source`."""
+    made = source(paths, options, form)
     with explained():
-        return (recstore.RecordDict if found.pairs else recstore.RecordList)(found, **how)
+        return (recstore.RecordDict if made.pairs else recstore.RecordList)(made, **build_options)
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Names the options of the command in errors that name arguments of Python."""
+    """Rewrites errors that name Python arguments so that they name options of the command."""
     try:
         yield
     except recstore.errors.InputError as error:
@@ -219,37 +225,36 @@ def explained() -> Iterator[None]:
     except (TypeError, ValueError, LookupError, ImportError) as error:
         if isinstance(error, recstore.Error):
             raise
-        of_options = isinstance(error, (TypeError, ValueError)) or type(error) is LookupError  # an encoding's name
+        wrong_usage = isinstance(error, (TypeError, ValueError)) or type(error) is LookupError  # unknown encoding
         text = _flags(str(error.args[0] if isinstance(error, KeyError) else error))
-        raise (Usage if of_options else Refused)(text) from None
+        raise (Usage if wrong_usage else Refused)(text) from None
 
 
 def _flags(text: str) -> str:
-    """A message that names arguments of Python, with the options of the command instead."""
+    """Replaces Python arguments in a message by options of the command."""
     text = text.replace("entries=True", "--entries").replace("header=False", "--no-header")
-    text = re.sub(rf'\b({"|".join(_OPTIONS)})=(?:"(\S+)"|(\d+)|(\[\.\.\.\])|(None))?', _flag, text)
-    return text
+    return re.sub(rf'\b({"|".join(_OPTIONS)})=(?:"(\S+)"|(\d+)|(\[\.\.\.\])|(None))?', _flag, text)
 
 
-def _flag(found: re.Match[str]) -> str:
-    option, text, number, names, none = found.groups()
+def _flag(match: re.Match[str]) -> str:
+    option, text, number, names, none = match.groups()
     value = text or number or ("A,B" if names else "none" if none else "")
     return f"--{option.replace('_', '-')} {value}".rstrip()
 
 
 def _common(paths: Any) -> str:
-    """The format of all paths by their names."""
-    found: dict[Any, str] = {}
+    """The format of all paths."""
+    forms: dict[Any, str] = {}
     for path in paths if isinstance(paths, list) else [paths]:
-        found.setdefault(format_of(path), path)
-    if None in found:
-        inputs.resolve(found[None])  # raises for a path that does not exist
-    if len(found) > 1:
-        (one, first), (other, second), *_ = found.items()
+        forms.setdefault(format_of(path), path)
+    if None in forms:
+        inputs.resolve(forms[None])  # raises for a path that does not exist
+    if len(forms) > 1:
+        (form, path), (other, second), *_ = forms.items()
         raise Usage(
-            f"{first} is {one or 'unknown'} and {second} {other or 'unknown'}; give --format, or build two stores"
+            f"{path} is {form or 'unknown'} but {second} is {other or 'unknown'}; give --format, or build two stores"
         )
-    if None in found:
-        raise Usage(f"the name of {found[None]} does not tell the format; give --format {'|'.join(FORMATS)}")
-    (form,) = found
+    if None in forms:
+        raise Usage(f"the name of {forms[None]} does not show its format; give --format {'|'.join(FORMATS)}")
+    (form,) = forms
     return str(form)

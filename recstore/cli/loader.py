@@ -1,4 +1,4 @@
-"""The demo's row with a real torch DataLoader: one epoch, shuffled, persistent workers."""
+"""The demo's row with torch's DataLoader: one shuffled epoch with persistent workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Samples(torch.utils.data.Dataset[int]):
-    """A Dataset as users write it, with records and a transform that reads them."""
+    """A Dataset as users write it: records and a transform that reads them."""
 
     def __init__(self, records: Any) -> None:
         self.records = records
@@ -34,16 +34,16 @@ class Samples(torch.utils.data.Dataset[int]):
 
 
 def collate(batch: list[int]) -> int:
-    """Sends back only the number of records: tensors would cost the same for any container."""
+    """Returns only the number of records: sending tensors would cost the same for any container."""
     return len(batch)
 
 
 def loader_pass(records: Any, workers: int, segments: dict[Identity, int]) -> dict[str, Any]:
-    """One epoch; the same keys as workers.full_pass."""
-    # On fewer cores than workers torch advises fewer workers; the demo compares containers at a given number.
+    """Run one epoch; the result has the same keys as workers.full_pass."""
+    # torch advises against more workers than cores; the demo compares containers at a given number of workers.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
-    how: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "collate_fn": collate}
-    loader = torch.utils.data.DataLoader(Samples(records), batch_size=256, shuffle=True, **how)
+    options: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "collate_fn": collate}
+    loader = torch.utils.data.DataLoader(Samples(records), batch_size=256, shuffle=True, **options)
     begin = time.monotonic()
     batches = iter(loader)
     next(batches)
@@ -51,7 +51,7 @@ def loader_pass(records: Any, workers: int, segments: dict[Identity, int]) -> di
     for _ in batches:
         pass
     result["pass_s"] = time.monotonic() - begin
-    # The workers' processes are no public attribute; all that live below this process are close enough elsewhere.
+    # torch has no public attribute for its worker processes; without the private one, take all descendants.
     crew = [process.pid for process in getattr(batches, "_workers", ())]
     result |= memory_of(crew or process_memory.family(os.getpid())[1:], segments)
     del batches, loader

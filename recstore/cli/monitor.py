@@ -33,32 +33,31 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
-    one = commands.add_parser(
+    command = commands.add_parser(
         "monitor",
-        help="the memory of a job over time: each process, where it goes, a warning before the limit",
+        help="show the memory of a job over time, per process, and warn before it reaches its limit",
         usage="recstore monitor [options] -- COMMAND [ARGUMENT ...]\n       recstore monitor [options] --pid PID",
         description="Runs a command and shows USS, PSS and RSS of its processes in the last rows of the terminal. The "
-        "exit status is the command's; 128 and the signal's number if a signal ended it; 127 if it is not found, and "
-        "126 if it cannot be run.",
+        "exit status is the status of the command; 128 plus the signal number if a signal ended it; 127 if it is not "
+        "found; 126 if it cannot be run.",
     )
-    one.add_argument("--pid", type=files.positive, metavar="PID", help="watch a process that runs, and its children")
-    one.add_argument("--log", metavar="FILE", help="append each sample to FILE, one JSON line each")
-    one.add_argument("--html", metavar="FILE", help="write a page with plots at the end")
-    one.add_argument(
-        "--interval", type=_seconds, default=1.0, metavar="S", help="seconds between samples, 1 unless told"
-    )
-    about = "warn at this share of the limit of the cgroup (85%% unless told), or at a size such as 12GB; off: never"
-    one.add_argument("--warn", type=_warn, default=0.85, metavar="AT", help=about)
-    one.add_argument("--quiet", action="store_true", help="no table: warnings alone are printed")
-    one.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND")
-    one.set_defaults(run=run)
+    command.add_argument("--pid", type=files.positive, metavar="PID", help="watch a running process and its children")
+    command.add_argument("--log", metavar="FILE", help="append each sample to FILE as a JSON line")
+    command.add_argument("--html", metavar="FILE", help="write a page with plots at the end")
+    about = "seconds between samples (default: 1)"
+    command.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help=about)
+    about = "warn at this share of the cgroup's limit, or at a size such as 12GB; off disables it (default: 85%%)"
+    command.add_argument("--warn", type=_warn, default=0.85, metavar="AT", help=about)
+    command.add_argument("--quiet", action="store_true", help="print only warnings, no table")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND")
+    command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the exit status."""
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     if (options.pid is None) == (not arguments):
-        raise Usage("name a command after --, or a process with --pid, and not both")
+        raise Usage("give either a command after -- or a process with --pid")
     if not os.path.isdir("/proc/self"):
         raise Refused("the monitor reads /proc, which this system does not have")
     if options.html is not None:
@@ -76,25 +75,25 @@ def run(options: argparse.Namespace) -> int:
         show.close()
         if log is not None:
             log.close()
-            # That of a command that could not be started is empty. The command may have removed it too.
+            # The log is empty if the command could not be started. The command may also have removed it.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.isfile(log.path) and not os.path.getsize(log.path):
                     os.unlink(log.path)
 
 
 def _check_html(path: str) -> None:
-    """Say before the command runs that the page could not be written at its end."""
+    """Raise Refused before the command runs if the page could not be written after it."""
     import importlib.util
 
     if importlib.util.find_spec("plotly") is None:
         raise Refused('--html needs plotly: pip install "recstore[monitor]"')
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or not os.access(folder, os.W_OK | os.X_OK):
-        raise Refused(f"no page can be written to {path}: name a file in a folder that exists and can be written")
+        raise Refused(f"cannot write a page to {path}: name a file in an existing, writable folder")
 
 
 class Show:
-    """The output of the monitor: the live table where standard error is a terminal, and lines of text."""
+    """The output of the monitor: lines of text, and a live table if standard error is a terminal."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -104,7 +103,7 @@ class Show:
         self.panel = None if plain else terminal.Panel(self._out.fileno())
 
     def say(self, text: str) -> None:
-        """Print a line; a closed terminal is no error."""
+        """Print a line; ignores a closed terminal."""
         line = f"recstore monitor: {text}"
         if self.panel is not None:
             self.panel.above(line)
@@ -115,27 +114,28 @@ class Show:
             self.quiet = True
 
     @contextlib.contextmanager
-    def failing(self, what: str) -> Iterator[None]:
-        """A fault of the monitor is said; the command goes on, and its exit status is passed on all the same."""
+    def failing(self, part: str) -> Iterator[None]:
+        """Report an exception of the monitor and go on, because the command and its exit status matter more."""
         try:
             yield
         except Exception as error:
             if not self._failed:
                 self._failed = True
-                self.say(f"{what} failed: {type(error).__name__}: {reason(error)}; the command goes on")
-            time.sleep(0.1)  # the same fault may come at once again
+                self.say(f"{part} failed: {type(error).__name__}: {reason(error)}; the command continues")
+            time.sleep(0.1)  # the next call may fail at once too
 
     def end(self, run: Run, options: argparse.Namespace) -> None:
-        """Print the tables of the end."""
+        """Print the summary and the verdicts."""
         self.close()
         width = shutil.get_terminal_size((100, 24)).columns
-        lines = [terminal.fill(f"recstore monitor: {one}", width) for one in (run.start or {}).get("missing", [])]
+        missing = (run.start or {}).get("missing", [])
+        lines = [terminal.fill(f"recstore monitor: {text}", width) for text in missing]
         lines.append(terminal.summary(run, width))
         if run.samples:
             from recstore.monitor import verdicts
 
-            found = verdicts.text(verdicts.judge(run))
-            lines += ["", *(one if one[:1] == " " else terminal.fill(one, width) for one in found.split("\n"))]
+            judged = verdicts.text(verdicts.judge(run)).split("\n")
+            lines += ["", *(line if line[:1] == " " else terminal.fill(line, width) for line in judged)]
         try:
             if not self.quiet:
                 print("\n".join(lines), file=self._out, flush=True)
@@ -143,17 +143,19 @@ class Show:
             self.quiet = True
 
     def close(self) -> None:
-        """Give the rows of the terminal back."""
+        """Remove the live table from the terminal."""
         if self.panel is not None:
             self.panel.close()
 
 
-def _watch_of(root: int, options: argparse.Namespace, log: Log | None, show: Show, **how: Any) -> tuple[Watch, Recent]:
+def _watch_of(
+    root: int, options: argparse.Namespace, log: Log | None, show: Show, **sampler_options: Any
+) -> tuple[Watch, Recent]:
     from recstore.monitor.store_names import name_of
 
-    sampler = Sampler(root, without=(os.getpid(),), ask=name_of, **how)
+    sampler = Sampler(root, without=(os.getpid(),), ask=name_of, **sampler_options)
     recent = Recent()
-    sinks = [one for one in (log, recent, show.panel) if one is not None]
+    sinks = [sink for sink in (log, recent, show.panel) if sink is not None]
     warnings = Warnings(options.warn, sampler)
     return Watch(sampler, sinks, interval=options.interval, warnings=warnings, say=show.say), recent
 
@@ -185,16 +187,16 @@ def _run_command(arguments: list[str], options: argparse.Namespace, log: Log | N
             if member is not None:
                 watch.ended(member, status)
     with show.failing("the summary"):
-        _say_left(watch)
+        _report_left(watch)
         watch.finish(command.status)
         _finish(recent, options, show)
     return command.exit_status
 
 
-def _say_left(watch: Watch) -> None:
-    """Processes that outlive the command are said, as nobody watches them any longer."""
+def _report_left(watch: Watch) -> None:
+    """Warn of processes that outlive the command, because the monitor stops watching them."""
     watch.catch_up()
-    left = [f"{one.label} ({one.pid})" for one in watch.sampler.tree.members.values()]
+    left = [f"{member.label} ({member.pid})" for member in watch.sampler.tree.members.values()]
     if left:
         more = f" and {len(left) - 10:,} more" if len(left) > 10 else ""
         watch.note(f"still running after the command has ended: {', '.join(left[:10])}{more}", "warning")
@@ -202,12 +204,12 @@ def _say_left(watch: Watch) -> None:
 
 def _watch_process(pid: int, options: argparse.Namespace, log: Log | None, show: Show) -> int:
     if not _exists(pid):
-        raise Refused(f"no process has the number {pid}")
+        raise Refused(f"no process has the id {pid}")
     watch, recent = _watch_of(pid, options, log, show)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer)
-    handlers = {number: signal.signal(number, _noted) for number in _STOPS}
+    handlers = {number: signal.signal(number, _ignore) for number in _STOPS}
     status = None
     try:
         watch.begin(None)
@@ -220,7 +222,7 @@ def _watch_process(pid: int, options: argparse.Namespace, log: Log | None, show:
                 status = root.status
                 break
             if stopped:
-                watch.note("the monitor was told to end; the job goes on")
+                watch.note("the monitor was told to stop; the job continues")
                 break
     finally:
         for number, handler in handlers.items():
@@ -244,18 +246,18 @@ def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:
-        return True  # it is another user's: its RSS can be watched
+        return True  # another user's process: only its RSS can be read
     except (ProcessLookupError, OverflowError):
         return False
     return True
 
 
-def _noted(*_: object) -> None:
-    """A signal's handler: set_wakeup_fd tells the loop, which acts on it."""
+def _ignore(*_: object) -> None:
+    """A signal handler that does nothing: the loop reads the signal from set_wakeup_fd."""
 
 
 def _rest(watch: Watch) -> bool:
-    """Wait until the next sample is due or the root has ended; whether a signal has come."""
+    """Wait until the next sample is due or the root process has ended. True if a signal came."""
     while True:
         root = watch.sampler.tree.members.get(watch.sampler.tree.root)
         due, readable = watch.wait()
@@ -274,7 +276,7 @@ def _finish(recent: Recent, options: argparse.Namespace, show: Show) -> None:
         try:
             page.write(run, options.html)
         except OSError as error:
-            show.say(f"the page {options.html} cannot be written: {error.strerror}")
+            show.say(f"cannot write the page {options.html}: {error.strerror}")
 
 
 def _seconds(text: str) -> float:

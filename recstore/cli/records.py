@@ -1,9 +1,10 @@
-"""Reads the records of the demo and of the benchmark: the files of this Python installation, or the user's own file.
+"""Reads the records of the demo and the benchmark from the user's file, or describes the files of this Python
+installation.
 
-One process reads the records and writes them to a pool file, from which the measured processes load them. The file has
-the length of each record, then the record: marshalled, or pickled if marshal cannot write it (dates and decimals of a
-Parquet file). So the memory for reading a large JSON file ends with its process, and each measured process makes fresh
-objects, as a program that loads metadata does.
+One process reads the records and writes them to a pool file; the measured processes load them from it. So the memory
+for reading a large JSON file ends with its process, and each measured process creates fresh objects, like a program
+that loads metadata. The pool file has the length of each record, then the record: marshalled, or pickled if marshal
+cannot write it (dates and decimals of a Parquet file).
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ KINDS = {
     "paths": {"format": "text"},
     "jsonl": {"format": "jsonl"},
 }
-_WHAT = {"jsonl": "one JSON value a line", "text": "lines as text", "recs": "a store"}
+_DESCRIPTIONS = {"jsonl": "one JSON value per line", "text": "lines as text", "recs": "a store"}
 
 
 class SourceError(Exception):
-    """A file of the user's that holds no records; the message names the file and the line."""
+    """The user's file does not have records; the message names the file and the line."""
 
 
 def read(kind: str | None, path: str | None) -> Iterator[Any]:
-    """Records of a source: one of KINDS with its file, or neither for this Python installation."""
+    """The records of a file of one of KINDS; without a file, descriptions of this Python installation's files."""
     if kind is None or path is None:
         return itertools.islice(installed_files(), _MOST_FILES)
     options = argparse.Namespace(**KINDS[kind], n_rows=None)
@@ -51,16 +52,13 @@ def read(kind: str | None, path: str | None) -> Iterator[Any]:
 
 
 def guarded(path: str, read: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """The records of `read()`. Any failure becomes a SourceError, which names the file and says what to do."""
+    """The records of `read()`. Turns any failure into a SourceError that names the file and a remedy."""
     try:
         yield from read()
     except (recstore.Error, files.Refused) as error:
         raise SourceError(str(error)) from None
     except OSError as error:
-        reason = error.strerror or error
-        raise SourceError(
-            f"{path}: cannot be read: {reason}; give the path of a file that this user may read"
-        ) from None
+        raise SourceError(f"{path}: {error.strerror or error}; give the path of a readable file") from None
     except (RecursionError, ValueError) as error:
         raise SourceError(f"{path}: {error}; give a file of records") from None
 
@@ -70,8 +68,8 @@ def installed_files() -> Iterator[dict[str, Any]]:
     paths = sysconfig.get_paths()
     roots = {os.path.realpath(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots |= {os.path.realpath(os.path.join(base, "bin")) for base in (sys.prefix, sys.base_prefix)}
-    # A root inside another one would give its files twice.
-    outer = [one for one in roots if not any(one != other and one.startswith(other + os.sep) for other in roots)]
+    # A root inside another root would yield its files twice.
+    outer = [root for root in roots if not any(root.startswith(other + os.sep) for other in roots)]
     for root in sorted(outer):
         for folder, _, names in os.walk(root):
             for name in names:
@@ -92,7 +90,7 @@ def installed_files() -> Iterator[dict[str, Any]]:
 
 
 def of_file(path: str, options: argparse.Namespace) -> Iterator[Any]:
-    """The records of a file; of a mapping its entries. `options` are those of files.add_reading."""
+    """The records of a file, or the entries of a mapping. `options` has the options of files.add_reading."""
     with recstore.open(path) if options.format == "recs" else files.read(path, options, compression="none") as store:
         pairs = store.items() if isinstance(store, recstore.RecordDict) else None
         records = store if pairs is None else ({"key": key, "value": value} for key, value in pairs)
@@ -100,38 +98,40 @@ def of_file(path: str, options: argparse.Namespace) -> Iterator[Any]:
 
 
 def read_any(path: str, form: str, where: str | None = None, n_rows: int | None = None) -> tuple[str, Iterator[Any]]:
-    """`(description, records)` of a file of the benchmark. `where` is the path to the list in a JSON file, with dots.
+    """`(description, records)` of a file. `where` is the path of keys to the list in a JSON file, separated by dots.
 
     Raises SourceError, here or while the records are read.
     """
     options = argparse.Namespace(format=form, n_rows=n_rows, records=where)
     if where is not None:
-        what = f"the list under {where!r}"
+        description = f"the list under {where!r}"
     elif form == "json":
-        what, options.records, options.entries = next(guarded(path, lambda: iter([_longest(path)])))
+        description, options.records, options.entries = next(guarded(path, lambda: iter([_longest(path)])))
     else:
-        what = _WHAT.get(form, "rows as dicts")
-    return what, guarded(path, lambda: of_file(path, options))
+        description = _DESCRIPTIONS.get(form, "rows as dicts")
+    return description, guarded(path, lambda: of_file(path, options))
 
 
 def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
-    """What is read of a JSON file, the key of its longest list, and whether it is the entries of an object instead."""
+    """`(description, key, entries)` of a JSON file: the key of its longest list; without a list, the entries of its
+    object."""
     (file,) = inputs.resolve(path)
-    first, found = json_files.survey(file)
+    first, containers = json_files.survey(file)
     if first == ord("["):
         return "the list", None, False
     if first != ord("{"):
         raise SourceError(f"{path}: neither a list nor an object")
-    lists = {keys[0]: count for keys, is_object, count in found if len(keys) == 1 and not is_object}
+    lists = {keys[0]: count for keys, is_object, count in containers if len(keys) == 1 and not is_object}
     if not lists:
         return 'the entries of the object, as {"key": ..., "value": ...}', None, True
-    key = max(lists, key=lambda one: lists[one])
-    others = ", ".join(f"{other} ({count:,})" for other, count in lists.items() if other != key)
-    return f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one", (key,), False
+    longest = max(lists, key=lambda key: lists[key])
+    others = ", ".join(f"{key} ({count:,})" for key, count in lists.items() if key != longest)
+    description = f"the list under {longest!r}{f', not {others}' if others else ''}; --records chooses another list"
+    return description, (longest,), False
 
 
 def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:
-    """Write a pool file; how many records it holds and how many bytes they take."""
+    """Write a pool file: `(number of records, their bytes)`."""
     count = size = 0
     with open(path, "wb") as file:
         for record in records:
@@ -144,7 +144,7 @@ def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:
 
 def _packed(record: object) -> tuple[bytes, int]:
     try:
-        return marshal.dumps(record), 0  # type: ignore[arg-type]  # any object; ValueError for others
+        return marshal.dumps(record), 0  # type: ignore[arg-type]  # takes any object, and may raise ValueError
     except ValueError:
         return pickle.dumps(record, pickle.HIGHEST_PROTOCOL), _PICKLED
 
@@ -157,7 +157,7 @@ def _blobs(path: str) -> Iterator[tuple[bytes, Callable[[bytes], Any]]]:
 
 
 def read_pool(path: str, resample: int | None = None, seed: int = 2017) -> Iterator[Any]:
-    """Fresh records of a pool file: all in order, or `resample` of them drawn with replacement from a fixed seed."""
+    """Fresh records of a pool file: all in order, or `resample` records drawn with replacement."""
     if resample is None:
         for blob, loads in _blobs(path):
             yield loads(blob)

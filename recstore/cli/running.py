@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T")
 
-_PATIENCE = 5.0  # seconds that an interrupted trial has to end its workers
+_PATIENCE = 5.0  # seconds that an interrupted trial gets to end its workers
 
 
 class TrialError(Exception):
-    """A failure, whose message is one line for the user."""
+    """A trial failed; the message is one line for the user."""
 
 
 class Trials:
-    """Runs trials one after another, and ends the running one when the command is interrupted.
+    """Runs trials one after another, and ends the running trial when the command is interrupted.
 
-    The signal handler never raises, because its exception could come up in a destructor, where it would be printed and
-    lost. The handler ends the trial; then `run` reads the end of its output and raises.
+    The signal handler never raises: in a destructor, Python would print its exception and go on. The handler ends the
+    trial; then `run` reads the end of its output and raises.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Trials:
         self._interrupted: float | None = None  # time.monotonic() at the first signal
 
     def interrupt(self, *_: object) -> None:
-        """Handles SIGINT and SIGTERM."""
+        """Handle SIGINT and SIGTERM."""
         if self._interrupted is None:
             self._interrupted = time.monotonic()
             if self._process is not None:
@@ -52,19 +52,19 @@ class Trials:
             raise KeyboardInterrupt
 
     def run(self, label: str, task: dict[str, Any]) -> dict[str, Any]:
-        """Run one task, show its stages, return its result. Raises TrialError."""
+        """Run a task in its own process, show its stages and return its result. Raises TrialError."""
         self.check()
         result: dict[str, Any] | None = None
         failure = None
         process = self._process = _start(task)
         try:
-            if self._interrupted is not None:  # the signal came before there was a process to end
+            if self._interrupted is not None:  # the signal came before the process started
                 process.terminate()
             for message in self._messages(process):
                 if "stage" in message:
                     self._show(f"{label}: {message['stage']} ...")
                 elif "error" in message:
-                    # Its process is about to end by itself. A signal now would hit an interpreter that shuts down.
+                    # The process is about to end by itself. A signal now would hit an interpreter that shuts down.
                     failure = message["error"]
                 else:
                     result = message["result"]
@@ -85,25 +85,25 @@ class Trials:
             raise TrialError(failure)
         if result is None:
             status = process.returncode
-            why = f"that measures ended with exit code {status} and no result; its own messages are above"
+            ending = f"ended with exit code {status} and no result; its own messages are above"
             if status == -signal.SIGKILL:
-                why = "was killed, as the kernel does when memory runs out; use fewer records"
-            raise TrialError(f"{label}: the process {why}")
+                ending = "was killed, probably because memory ran out; use fewer records"
+            raise TrialError(f"{label}: the measuring process {ending}")
         return result
 
     def say(self, text: str) -> None:
-        """Print a line of the result now."""
+        """Print a line of the result at once."""
         print(text, flush=True)
 
     def _show(self, stage: str) -> None:
-        """A stage on standard error: on a terminal, in a line that the next one overwrites."""
+        """Print a stage to standard error; on a terminal, the next stage overwrites it."""
         if sys.stderr.isatty():
             print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
         elif stage:
             print(stage, file=sys.stderr, flush=True)
 
     def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
-        """The trial's messages up to the end of its output; an interrupted trial that does not end is killed."""
+        """The trial's messages up to the end of its output. Kills an interrupted trial that does not end."""
         rest = b""
         out: IO[bytes] = process.stdout  # type: ignore[assignment]  # a pipe
         while True:
@@ -117,13 +117,13 @@ class Trials:
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
-            if self._interrupted is None:  # else the last line may be half a message
+            if self._interrupted is None:  # an interrupted trial may have written half a message
                 yield from map(json.loads, lines)
 
 
 def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """The process of a trial. It inherits SIGINT as blocked: a terminal sends Ctrl-C to the whole group, and a Python
-    that is just starting would answer with a traceback."""
+    """Start the process of a trial, with SIGINT blocked: a terminal sends Ctrl-C to the whole group, and a starting
+    Python would print a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(trial.launch(task), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0)
@@ -132,12 +132,12 @@ def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:
-    """Run `measure(trials, pool)` with Trials and the path of a file for their records. Returns its result and 0, or
-    None and the exit status after one line on standard error said what failed: 1, or 130 for Ctrl-C."""
+    """Run `measure(trials, pool)` with Trials and the path of the pool file. Returns its result and exit status 0. On a
+    failure, prints one line on standard error and returns None and the exit status: 1, or 130 after Ctrl-C."""
     trials = Trials()
-    # A shell has a background job ignore SIGINT, which stays so.
-    wanted = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is not signal.SIG_IGN]
-    answers = {number: signal.signal(number, trials.interrupt) for number in wanted}
+    # A shell starts a background job with SIGINT ignored; it stays ignored.
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    handlers = {number: signal.signal(number, trials.interrupt) for number in numbers}
     try:
         with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder:
             result = measure(trials, os.path.join(folder, "pool"))
@@ -150,5 +150,5 @@ def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, in
         print(f"recstore {command}: interrupted, all workers ended", file=sys.stderr)
         return None, 130
     finally:
-        for number, answer in answers.items():
-            signal.signal(number, answer)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -1,7 +1,7 @@
 """`recstore ls, info, head, verify, rm, gc`: inspects and removes stores, by name or file.
 
-An argument without a slash is the name of a store if one has it, else a file; `./x` is always a file. Stores are not
-trusted: no class is made and no pickle is loaded. Printed text is cut short and has no control characters.
+An argument without a slash names a store if that store exists, else a file; `./x` is always a file. Stores are not
+trusted: the commands load neither classes nor pickles. They cut printed text short and strip control characters.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attac
 
 def list_segments(options: argparse.Namespace) -> int:
     """`ls`"""
-    found = recstore.names.list(dir=options.dir)
-    said = [{column: getattr(info, column) for column in _COLUMNS} for info in found]
-    return show(options.json, said, str(found) if found else "no named stores of this user")
+    infos = recstore.names.list(dir=options.dir)
+    rows = [{column: getattr(info, column) for column in _COLUMNS} for info in infos]
+    return show(options.json, rows, str(infos) if infos else "no named stores of this user")
 
 
 def info(options: argparse.Namespace) -> int:
     """`info`"""
     with opened(options) as store:
-        said = store.info(fields=options.fields)
-        return show(options.json, _words(dataclasses.asdict(said)), str(said))
+        description = store.info(fields=options.fields)
+        return show(options.json, _to_json(dataclasses.asdict(description)), str(description))
 
 
 def head(options: argparse.Namespace) -> int:
-    """`head`: the first records, each in a line; of a store or of a file that a reader knows."""
+    """`head`: prints the first records of a store, or of a file that a reader knows, a line each."""
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
         files.refuse_reading(options)
         return _head(options, opened(options), None)
     options.n_rows = options.n + 1
-    given = sys.stdin.buffer if options.what == "-" else options.what
-    return _head(options, files.read(given, options, form, compression="none"), options.n)
+    source = sys.stdin.buffer if options.what == "-" else options.what
+    return _head(options, files.read(source, options, form, compression="none"), options.n)
 
 
 def _is_name(options: argparse.Namespace) -> bool:
@@ -62,16 +62,16 @@ def _is_name(options: argparse.Namespace) -> bool:
 
 
 def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
-    """Prints the first records. `most` is None for a store, else the number of records to show of those read."""
+    """Prints the first records. `most` is None for a store, else the number of records that were asked for."""
     with store:
         is_mapping = isinstance(store, recstore.RecordDict)
         keys, values = (store.keys(), store.values()) if is_mapping else (range(len(store)), store)
-        shown = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
-        rest = len(store) - len(shown)
+        entries = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
+        rest = len(store) - len(entries)
     if options.json:
-        said = [{"key": plain(key), **({"error": e} if e else {"value": plain(value)})} for key, value, e in shown]
-        return show(True, said, "")
-    for key, value, error in shown:
+        rows = [{"key": plain(key), **({"error": e} if e else {"value": plain(value)})} for key, value, e in entries]
+        return show(True, rows, "")
+    for key, value, error in entries:
         print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
     if rest:
         print(f"... {rest:,} more" if most is None else "... and more")
@@ -79,7 +79,7 @@ def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
 
 
 def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
-    """`(key, value, error)`: an unreadable record must not hide the others."""
+    """`(key, value, error)`. Reports an unreadable record, so that it does not hide the others."""
     try:
         return keys[at], values[at], ""
     except recstore.errors.UntrustedError as error:
@@ -87,10 +87,10 @@ def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`verify`: all bytes."""
+    """`verify`"""
     with opened(options, verify="full") as store:
-        said = {"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}
-        return show(options.json, said, f"{options.what}: good, {counted(len(store), 'record')}")
+        report = {"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}
+        return show(options.json, report, f"{options.what}: good, {counted(len(store), 'record')}")
 
 
 def remove(options: argparse.Namespace) -> int:
@@ -99,7 +99,7 @@ def remove(options: argparse.Namespace) -> int:
         removed = recstore.names.remove(options.name, options.fingerprint, dir=options.dir)
     except ValueError as error:
         raise Usage(str(error)) from None
-    text = f"{options.name}: removed, {counted(removed, 'store')}; processes that read it may go on"
+    text = f"{options.name}: removed {counted(removed, 'store')}; processes that read it continue"
     return show(options.json, {"name": options.name, "removed": removed}, text)
 
 
@@ -108,7 +108,7 @@ def collect(options: argparse.Namespace) -> int:
     if options.url is not None:
         return _collect_set(options)
     if options.days is not None or options.dry_run:
-        raise Usage("--days and --dry-run belong to the URL of a set of shards")
+        raise Usage("--days and --dry-run need the URL of a set of shards")
     from recstore.cli.doctor_process import left_behind
     from recstore.shm import file_backing
 
@@ -124,22 +124,22 @@ def _collect_set(options: argparse.Namespace) -> int:
     from recstore.remote import collecting
 
     if options.dir is not None:
-        raise Usage("--dir is the folder of named stores, and gc URL is for a set of shards")
+        raise Usage("--dir applies to named stores, not to a set of shards")
     try:
-        done = collecting.gc(options.url, days=7 if options.days is None else options.days, dry_run=options.dry_run)
+        result = collecting.gc(options.url, days=7 if options.days is None else options.days, dry_run=options.dry_run)
     except (ValueError, ImportError) as error:
         if isinstance(error, recstore.Error):
             raise
         raise Refused(str(error)) from None
-    said = {"manifests": done.manifests, "files": done.files, "bytes": done.nbytes, "kept": done.kept}
-    return show(options.json, said | {"dry_run": done.dry_run}, str(done))
+    report = {"manifests": result.manifests, "files": result.files, "bytes": result.nbytes, "kept": result.kept}
+    return show(options.json, report | {"dry_run": result.dry_run}, str(result))
 
 
 # ---- Helpers ----
 
 
 def opened(options: argparse.Namespace, verify: Literal["header", "full"] = "header") -> Any:
-    """The store that an argument names. SegmentNotFoundError, Refused, and the errors of attaching and opening."""
+    """The store that an argument names. Raises Refused, and the errors of recstore.shared and recstore.open."""
     what = options.what
     if os.sep in what and options.fingerprint is None:
         return _open(what, verify)
@@ -152,22 +152,22 @@ def opened(options: argparse.Namespace, verify: Literal["header", "full"] = "hea
             raise
         if not os.path.exists(what) and not is_set(what):
             raise recstore.errors.SegmentNotFoundError(
-                errno.ENOENT, f"{error.strerror}; nor is there such a file"
+                errno.ENOENT, f"{error.strerror}; a file {what!r} does not exist either"
             ) from None
     except ValueError as error:
-        # No name, or that of several stores.
+        # Not a valid name, or the name of several stores.
         if not os.path.exists(what) and not is_set(what):
             raise Refused(str(error)) from None
     else:
         if verify == "header":
             return store
-        with store:  # which keeps the segment alive until it is open again
+        with store:  # keeps the segment alive until it is open again
             return recstore.open(store.segments[0].path, verify=verify)
     return _open(what, verify)
 
 
 def _open(what: str, verify: Literal["header", "full"]) -> Any:
-    """As recstore.open. Refused for a URL that needs what is not given."""
+    """Like recstore.open, but raises Refused for a malformed URL and for a URL whose library is not installed."""
     try:
         return recstore.open(what, verify=verify)
     except (ValueError, ImportError) as error:
@@ -176,12 +176,12 @@ def _open(what: str, verify: Literal["header", "full"]) -> Any:
         raise Refused(str(error)) from None
 
 
-def _words(value: object) -> Any:
-    """A copy in which every key and leaf is a value of JSON."""
+def _to_json(value: object) -> Any:
+    """A copy of a value with keys and leaves that JSON can hold; other leaves become their name or text."""
     if isinstance(value, dict):
-        return {str(key): _words(one) for key, one in value.items()}
+        return {str(key): _to_json(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_words(one) for one in value]
+        return [_to_json(child) for child in value]
     return (
         value
         if value is None or isinstance(value, (bool, int, float, str))

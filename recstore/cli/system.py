@@ -1,4 +1,4 @@
-"""Reads the facts about the system for `recstore doctor`. The roots of all paths are parameters, so that tests can
+"""Reads facts about this machine for `recstore doctor`. The roots of all paths are parameters, so that tests can
 describe other machines."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """A mounted file system; size 0: it has no limit of its own."""
+    """Size and use of a mounted file system, in bytes; size 0 if it has no limit of its own."""
 
     size: int
     free: int
@@ -31,13 +31,14 @@ class Space:
 
 
 class System:
-    """This machine, as this process sees it; `proc` and `root` are put in front of paths, `others` replace facts."""
+    """This machine as this process sees it. `proc` replaces /proc, `root` precedes other paths, and `facts` replace
+    attributes and methods."""
 
-    def __init__(self, proc: str = "/proc", root: str = "", **others: Any) -> None:
+    def __init__(self, proc: str = "/proc", root: str = "", **facts: Any) -> None:
         self.proc, self.root = proc, root
         self.environ: Mapping[str, str] = os.environ
         self.platform, self.version, self.uid = sys.platform, sys.version_info[:2], os.geteuid()
-        vars(self).update(others)
+        vars(self).update(facts)
 
     @property
     def linux(self) -> bool:
@@ -46,7 +47,7 @@ class System:
     # ---- Files ----
 
     def read(self, path: str) -> str | None:
-        """The text of a file; None if it cannot be read. Paths in /proc are looked up in `proc`."""
+        """The text of a file; None if it cannot be read."""
         try:
             with open(self.path(path), encoding="utf-8", errors="backslashreplace") as file:
                 return file.read()
@@ -60,14 +61,14 @@ class System:
         return os.path.exists(self.path(path))
 
     def names(self, path: str) -> list[str]:
-        """The names in a folder, sorted; none where it cannot be read."""
+        """The names in a folder, sorted; empty if it cannot be read."""
         try:
             return sorted(os.listdir(self.path(path)))
         except OSError:
             return []
 
     def space(self, folder: str) -> Space | None:
-        """The Space of a folder; None where it is missing."""
+        """The Space of a folder; None if it does not exist."""
         path = self.path(folder)
         try:
             values = os.statvfs(path)
@@ -81,40 +82,38 @@ class System:
 
     def meminfo(self) -> dict[str, int]:
         """{key: bytes} of /proc/meminfo."""
-        found = {}
+        values = {}
         for line in (self.read("/proc/meminfo") or "").splitlines():
             key, _, rest = line.partition(":")
             words = rest.split()
             if words and words[0].isdecimal():
-                found[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-        return found
+                values[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+        return values
 
     def headroom(self) -> tuple[int | None, str]:
-        """`(bytes, limit)`: the memory that a build may take, from the C core."""
+        """`(bytes, limit)`: the memory that a build may take, as the C core computes it, and the limit that decides."""
         from recstore._core import native
 
         return native.headroom(self.proc, self.root) if self.linux else (None, "")
 
     def cgroups(self) -> list[Level]:
-        """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2
-        first."""
+        """The memory cgroups of this process, from its own up to the highest mounted ancestor; version 2 first."""
         return cgroup.levels(self.read, mounted=self.mounts())
 
     def own_cgroup(self) -> str | None:
-        """The path of the memory cgroup of this process, None where it is in none. With both versions mounted memory is
-        in one of them."""
+        """The path of this process's memory cgroup, or None. If both versions are mounted, only one controls memory."""
         levels = self.cgroups()
-        return next((one.name for one in levels if one.used is not None), levels[0].name if levels else None)
+        return next((level.name for level in levels if level.used is not None), levels[0].name if levels else None)
 
     # ---- Namespaces ----
 
     def mounts(self, pid: int | str = "self") -> list[Mount]:
-        """The Mounts that a process sees, in order; none if they cannot be read."""
+        """The Mounts that a process sees, in order; empty if they cannot be read."""
         return cgroup.mounts(self.read, pid)
 
     def mount_of(self, folder: str, pid: int | str = "self") -> Mount | None:
         """The Mount of a folder; None if it cannot be read."""
-        # A later one covers an earlier one of the same point.
+        # A later mount covers an earlier mount at the same point.
         matching = [m for m in self.mounts(pid) if folder == m.point or folder.startswith(m.point.rstrip("/") + "/")]
         return max(enumerate(matching), key=lambda pair: (len(pair[1].point), pair[0]))[1] if matching else None
 
@@ -127,7 +126,7 @@ class System:
         return "container" if self.contained() else "host"
 
     def contained(self) -> bool:
-        """Whether this is a container: process 1 is then the container's, not the machine's."""
+        """Whether this process runs in a container, where process 1 is the container's, not the machine's."""
         if self.exists("/.dockerenv") or self.exists("/run/.containerenv"):
             return True
         try:
@@ -147,7 +146,7 @@ class System:
 
     @functools.cached_property
     def address_space(self) -> tuple[int | None, int | None, int | None]:
-        """`(bytes in use, soft limit, hard limit)` of `ulimit -v`; None for no limit, or what cannot be read."""
+        """`(bytes in use, soft limit, hard limit)` of `ulimit -v`; None for no limit and for unreadable values."""
         import re
 
         limits = re.search(r"^Max address space +(\S+) +(\S+)", self.read("/proc/self/limits") or "", re.MULTILINE)
@@ -158,23 +157,23 @@ class System:
 
     @functools.cached_property
     def start_method(self) -> str:
-        """The default of multiprocessing."""
+        """The default start method of multiprocessing."""
         import multiprocessing
 
         return multiprocessing.get_all_start_methods()[0]
 
     @functools.cached_property
     def torch_sharing(self) -> str | None:
-        """torch's sharing strategy, asked of another process; None without torch, "" where importing it failed."""
+        """torch's sharing strategy, from a process that imports torch; None without torch, "" if the import fails."""
         import importlib.util
         import subprocess
 
         if importlib.util.find_spec("torch") is None:
             return None
-        ask = "import torch.multiprocessing as m; print(m.get_sharing_strategy())"
+        code = "import torch.multiprocessing as m; print(m.get_sharing_strategy())"
         try:
             done = subprocess.run(
-                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {ask}"],
+                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"],
                 capture_output=True,
                 text=True,
                 timeout=120,
@@ -185,7 +184,7 @@ class System:
 
     @functools.cached_property
     def user_name(self) -> str:
-        """This user's, or the number where it has none."""
+        """This user's name, or the user id if it has no name."""
         import pwd
 
         try:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Advice of the library, and what a user of the command does instead.
+# Advice in the library's messages, and the equivalent for a user of the command.
 _COMMANDS = (
     (r"recstore\.names\.list\(\) lists", "recstore ls lists"),
     (r"recstore\.read_jsonl, read_csv and others read other files", "recstore build makes one of other files"),
@@ -28,7 +28,7 @@ _COMMANDS = (
     (r"\bdir= chooses", "--dir chooses"),
     (r"give its folder, such as cache='([^']*)', or set RECSTORE_CACHE", r"export RECSTORE_CACHE=\1 names its folder"),
     (r"open with allow_pickle=True if you trust who wrote the file", "the command loads none"),
-    (r"\bkeep is True, False, a number of seconds or a duration", "--keep takes a duration"),
+    (r"\bkeep must be True, False, a number of seconds or a duration", "--keep must be a duration"),
 )  # fmt: skip
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
@@ -40,21 +40,20 @@ _MOST_ITEMS, _MOST_CHARACTERS, _MOST_DEPTH = 12, 120, 6
 
 
 def to_json(value: object) -> str:
-    """Text that any JSON reader takes, lone surrogates included."""
+    """JSON text that any reader accepts: lone surrogates are escaped."""
     import json
 
     return json.dumps(value, indent=2, allow_nan=False)
 
 
-def show(as_json: bool, said: object, text: str) -> int:
-    """Print what a command has found, as JSON or as text without control characters; the exit status."""
-    print(to_json(said) if as_json else safe_text(text))
+def show(as_json: bool, result: object, text: str) -> int:
+    """Print the result of a command, as JSON or as text without control characters. Returns the exit status 0."""
+    print(to_json(result) if as_json else safe_text(text))
     return 0
 
 
 def brief(value: Any, depth: int = _MOST_DEPTH) -> str:
-    """A value as one line, cut at every level. Neither its size nor its depth nor control characters can trouble a
-    terminal."""
+    """A value as one line that is safe for a terminal: bounded at every level, without control characters."""
     from recstore import Record
 
     if isinstance(value, str):
@@ -79,7 +78,7 @@ def brief(value: Any, depth: int = _MOST_DEPTH) -> str:
         return opener + _elements(value, depth) + closer
     try:
         text = repr(value)
-    except ValueError:  # of an int inside, too long to be written in decimal
+    except ValueError:  # an int inside is too long for decimal digits
         return f"<{type(value).__name__}>"
     return text if len(text) <= 2 * _MOST_CHARACTERS else text[: 2 * _MOST_CHARACTERS] + "..."
 
@@ -100,20 +99,20 @@ def _more(value: Any) -> list[str]:
 def _elements(value: Any, depth: int) -> str:
     if not depth:
         return "..." if value else ""
-    return ", ".join([brief(one, depth - 1) for one in islice(value, _MOST_ITEMS)] + _more(value))
+    return ", ".join([brief(item, depth - 1) for item in islice(value, _MOST_ITEMS)] + _more(value))
 
 
-def _items(value: Any, depth: int, how: str) -> str:
+def _items(value: Any, depth: int, template: str) -> str:
     if not depth:
         return "..." if len(value) else ""
-    naming = brief if how.startswith("{}:") else _safe
+    name = brief if template.startswith("{}:") else _safe
     return ", ".join(
-        [how.format(naming(key), brief(value[key], depth - 1)) for key in islice(value, _MOST_ITEMS)] + _more(value)
+        [template.format(name(key), brief(value[key], depth - 1)) for key in islice(value, _MOST_ITEMS)] + _more(value)
     )
 
 
 def plain(value: Any, depth: int = _MOST_DEPTH) -> Any:
-    """A value for JSON, cut like `brief`. Values that JSON does not have become their brief text."""
+    """A value for JSON, cut like `brief`. Values that JSON cannot hold become their brief text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and value.bit_length() <= 400 and type(value) is int:
@@ -123,7 +122,7 @@ def plain(value: Any, depth: int = _MOST_DEPTH) -> Any:
     if type(value) is str and len(value) <= _MOST_CHARACTERS:
         return value
     if depth and isinstance(value, (list, tuple)):
-        return [plain(one, depth - 1) for one in islice(value, _MOST_ITEMS)] + _more(value)
+        return [plain(item, depth - 1) for item in islice(value, _MOST_ITEMS)] + _more(value)
     if depth and isinstance(value, Mapping):
         out = {}
         for key in islice(value, _MOST_ITEMS):
@@ -136,16 +135,16 @@ def plain(value: Any, depth: int = _MOST_DEPTH) -> Any:
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says: of an OSError the file and the reason, without the number."""
+    """The message of an exception; for an OSError the file and the reason, without the number."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
-    names = [error.filename, error.filename2]
-    named = " -> ".join(str(one) if isinstance(one, int) else os.fsdecode(one) for one in names if one is not None)
-    return f"{named}: {error.strerror}" if named else str(error.strerror)
+    files = [file for file in (error.filename, error.filename2) if file is not None]
+    names = " -> ".join(str(file) if isinstance(file, int) else os.fsdecode(file) for file in files)
+    return f"{names}: {error.strerror}" if names else str(error.strerror)
 
 
 def error_line(error: BaseException) -> str:
-    """An exception in one line, with advice for a shell."""
+    """The message of an exception in one line, with advice for a user of the command."""
     text = reason(error)
     for python, command in _COMMANDS:
         text = re.sub(python, command, text)

@@ -1,8 +1,8 @@
 """The measurements of `recstore demo` and `recstore bench`, each in its own process: a row of a table, or all rivals in
 turns.
 
-Each row has a fresh process, so that no container is measured beside the memory of another, or in a heap that another
-has enlarged. The process is started as `python -c` and writes JSON lines to standard output. It is no public interface.
+Each row gets a fresh process, so that a container is not measured in a heap that another container has enlarged. The
+process starts as `python -c` and writes JSON lines to standard output.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ LOADER = "DataLoader"
 
 
 def say(**message: Any) -> None:
-    """Sends one JSON line to the demo. If the demo stops reading, SIGPIPE ends this process."""
+    """Send a message, one JSON line, to the command. If the command stops reading, SIGPIPE ends this process."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def main(arguments: list[str]) -> int:
-    """The entry: one of the tasks below, by the name under "what"."""
+    """The entry point: run the task that the first argument describes, as JSON; its "what" is a key of _TASKS."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command answers Ctrl-C, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command handles Ctrl-C and ends this process
     signal.signal(signal.SIGTERM, _stop)
     message, status = _outcome(json.loads(arguments[0]))
     say(**message)
@@ -53,10 +53,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop(*_: object, owner: int = os.getpid()) -> None:
-    """The answer to SIGTERM: ends this process and all its descendants. It does not raise: an exception would come up
-    in the middle of multiprocessing, whose destructors print it. A forked worker inherits it until it sets its own."""
+    """The handler of SIGTERM: ends this process and all its descendants. It does not raise, because destructors of
+    multiprocessing would print the exception. Forked workers inherit it until they set their own handler."""
     if os.getpid() == owner:
-        # Not every system lists the descendants; multiprocessing knows its own.
+        # Not every system lists descendants; multiprocessing knows its children.
         children = {child.pid for child in multiprocessing.active_children() if child.pid is not None}
         for pid in children.union(process_memory.family(owner)[1:]):
             with contextlib.suppress(ProcessLookupError):
@@ -65,15 +65,15 @@ def _stop(*_: object, owner: int = os.getpid()) -> None:
 
 
 def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """The last message, a result or the failure in words, and the exit status."""
+    """Run a task: the last message, with its result or its error, and the exit status."""
     try:
         return {"result": _TASKS[task.pop("what")](**task)}, 0
     except sources.SourceError as error:
         return {"error": str(error)}, 1
     except MemoryError:
-        return {"error": "the memory does not hold so many records; ask for fewer"}, 1
+        return {"error": "too little memory for so many records; use fewer records"}, 1
     except OSError as error:
-        return {"error": f"{error.strerror or error}; free disk or memory, or ask for fewer records"}, 1
+        return {"error": f"{error.strerror or error}; free disk or memory, or use fewer records"}, 1
     except workers.WorkerFailed as error:
         return {"error": f"a worker failed: {str(error).rstrip().rpartition(chr(10))[2]}"}, 1
 
@@ -92,7 +92,7 @@ def prepare_file(path: str, form: str, where: str | None, n_rows: int | None, po
 
 
 def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
-    """Decode and size of every rival, over all records of the pool, and the bytes of each field of the RecordList."""
+    """Measure reads and sizes of all rivals over the records of the pool, and the bytes of each field in recstore."""
     import recstore
     from recstore.cli import bench_rivals, bench_timing
 
@@ -104,15 +104,15 @@ def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
     say(stage="bytes by field")
     with recstore.RecordList(records) as store:
         fields, size = store.info(fields=True).fields, store.nbytes  # type: ignore[union-attr]  # a store's own
-    found = {"reads": rows, "sizes": sizes, "skipped": absent}
-    return {**found, "fields": [dataclasses.asdict(one) for one in fields], "fields_of": size}
+    result = {"reads": rows, "sizes": sizes, "skipped": absent}
+    return {**result, "fields": [dataclasses.asdict(field) for field in fields], "fields_of": size}
 
 
 def row(
     container: str, method: str, workers_n: int, pool: str, count: int, resample: bool, weigh: bool
 ) -> dict[str, Any]:
-    """Build the container from the pool, read it at random, hand it to workers, measure."""
-    started_with = process_memory.segments()
+    """Measure a container: build it from the pool, read it in random order, and read it in workers."""
+    segments_before = process_memory.segments()
     before = process_memory.usage()
     say(stage="building")
     begin = time.perf_counter()
@@ -126,7 +126,7 @@ def row(
         result["bytes"] = records.nbytes
     result["pickle"] = _pickled_size(records) if weigh else None
     result["read_ns"] = read_ns(records)
-    segments = {key: size for key, size in process_memory.segments().items() if key not in started_with}
+    segments = {key: size for key, size in process_memory.segments().items() if key not in segments_before}
     say(stage="reading")
     if method == LOADER:
         from recstore.cli.loader import loader_pass
@@ -138,7 +138,7 @@ def row(
 
 
 def _build(container: str, fresh: Iterable[Any]) -> Any:
-    """A list, a RecordList, or the rival of that name."""
+    """A list, a RecordList, or another rival, by name."""
     if container == "list":
         return list(fresh)
     if container == "recstore":
@@ -147,22 +147,23 @@ def _build(container: str, fresh: Iterable[Any]) -> Any:
         return recstore.RecordList(fresh)
     from recstore.cli import bench_rivals
 
-    return next(one for one in bench_rivals.EVERY if one.name == container).build(list(fresh))
+    return next(rival for rival in bench_rivals.EVERY if rival.name == container).build(list(fresh))
 
 
 def _pickled_size(records: object) -> int:
-    """Bytes sent to a worker that does not inherit; counted as they come, because a list's would double the process."""
+    """The bytes of a pickle, as sent to a spawned worker. Counts them without keeping them: the pickle of a list would
+    double this process."""
     sizes = array("q")
     counter: Any = types.SimpleNamespace(write=lambda data: sizes.append(memoryview(data).nbytes))
     with warnings.catch_warnings():
-        # Outside a spawning context recstore warns that a pickle is a handle, which is the point here.
+        # recstore warns that a pickle outside a spawning context is only a handle, which is what a worker gets.
         warnings.simplefilter("ignore")
         pickle.dump(records, counter, pickle.HIGHEST_PROTOCOL)
     return sum(sizes)
 
 
 def read_ns(records: Any) -> float:
-    """Nanoseconds a record, random distinct indices, the empty loop subtracted, the best of three."""
+    """Nanoseconds per record: distinct random indices, the best of three rounds, less the empty loop."""
     order = array("q", random.Random(1).sample(range(len(records)), min(_READS, len(records))))
     best = idle = float("inf")
     for _ in range(3):
@@ -186,10 +187,10 @@ _TASKS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def launch(task: dict[str, Any]) -> list[str]:
-    """The command line that runs a task, with the very import path of this process.
+    """The command line that runs a task, with the import path of this process.
 
-    `-c` and not `-m`, so that spawned workers have no main module to import again; but `-c` puts the current folder
-    first, where a checkout's sources would hide the package that was built and installed.
+    Uses `-c`, so that spawned workers have no main module to import again. But `-c` puts the current folder first on
+    the import path, where a checkout's sources would hide the installed package.
     """
     code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.cli.trial import main; sys.exit(main(sys.argv[1:]))"
     return [sys.executable, "-c", code, json.dumps(task)]

@@ -1,8 +1,7 @@
-"""Measures the time and memory of N workers, each of which reads every record in random order.
+"""Measures the time and memory of N workers that each read every record in random order.
 
-This is the main job on a small scale. The demo and the benchmarks run it over a list, a RecordList and other
-containers. All workers stay alive until the memory has been measured, because pages that they share would look private
-after the others have ended.
+The demo and the benchmarks run this over a list, a RecordList and other containers. All workers stay alive until memory
+is measured: after the others have ended, shared pages would look private.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ METHODS = ("fork", "spawn", "forkserver")
 
 
 class WorkerFailed(RuntimeError):
-    """A worker ended before its pass did; the message carries its traceback or its exit code."""
+    """A worker ended before it had read every record; the message has its traceback or its exit code."""
 
 
 def shuffled(count: int, seed: int) -> Iterator[int]:
-    """Every index below count once, in pseudo-random order. There is no array of indices, which would add to the USS.
+    """Each index below `count` once, in pseudo-random order, without an array of indices, which would add to the USS.
 
-    A linear congruential generator over the next power of two has full period when the increment is odd and the
-    multiplier is 1 modulo 4; values past the end are skipped, fewer than half of them.
+    A linear congruential generator over the next power of two has a full period if the increment is odd and the
+    multiplier is 1 modulo 4. Values past the end are skipped.
     """
     size = 1 << max(2, math.ceil(math.log2(max(count, 1))))
     mask = size - 1
@@ -50,7 +49,7 @@ def shuffled(count: int, seed: int) -> Iterator[int]:
 
 
 def touch(record: object) -> None:
-    """Reference each value of a record, as a transform does, which writes its reference count."""
+    """Reference each value of a record, as a transform does, and so write its reference count."""
     if isinstance(record, dict):
         for _ in record.values():
             pass
@@ -60,7 +59,7 @@ def touch(record: object) -> None:
 
 
 def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None:
-    # The terminal sends Ctrl-C to the whole group; the parent alone answers it and ends its workers.
+    # The terminal sends Ctrl-C to the whole group; only the parent handles it, and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -76,7 +75,7 @@ def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None
 
         pipe.send(("error", traceback.format_exc()))
         return
-    # A forked worker inherits its sisters' pipe ends, so a dead parent need not show as end of file here.
+    # Forked workers inherit each other's pipe ends, so a dead parent may not show as end of file here.
     while not pipe.poll(0.5):
         if parent is not None and os.getppid() != parent:
             os._exit(1)
@@ -85,7 +84,8 @@ def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None
 def full_pass(
     records: Any, method: str, workers: int, segments: dict[Identity, int] | tuple[()] = ()
 ) -> dict[str, Any]:
-    """Run the job; a dict of first_s (slowest start to first record), pass_s, and what memory_of gives."""
+    """Read every record in each worker. The result has `first_s` (the longest time from start to first record),
+    `pass_s` (the slowest pass) and the keys of memory_of."""
     context: Any = multiprocessing.get_context(method)
     parent = None if method == "forkserver" else os.getpid()
     crew: list[_Worker] = []
@@ -111,11 +111,11 @@ def full_pass(
 
 
 def memory_of(crew: Iterable[int], segments: dict[Identity, int] | tuple[()] = ()) -> dict[str, Any]:
-    """The memory while workers are alive: uss (a list), total and processes. `segments` are keys of
-    process_memory.segments, whose unmapped pages belong to the total."""
+    """The memory of the running workers: `uss` (a list), `total` and `processes`. The total includes the unmapped pages
+    of `segments`."""
     pids = process_memory.family(os.getpid())
-    readings = [process_memory.usage(pid) for pid in crew]
-    uss = [None if one is None else one.uss for one in readings]
+    usages = [process_memory.usage(pid) for pid in crew]
+    uss = [None if usage is None else usage.uss for usage in usages]
     return {"uss": uss, "total": process_memory.total(pids, segments), "processes": len(pids)}
 
 

@@ -1,5 +1,5 @@
-"""The attributes of a store: facts that hold for all its records, such as the names of classes. They are a JSON object
-in the pair "attributes" of the LABEL section (csrc/FORMAT.md)."""
+"""The attributes of a store: facts about all its records, such as the names of classes. They are a JSON object under
+the key "attributes" in the LABEL section (csrc/FORMAT.md)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _MISSING = object()
 
 def pack(attributes: Mapping[str, Any]) -> tuple[int, bytes]:
     """`(number of pairs, bytes)` for Builder.annotate. Raises ValueError for more than 512 KiB, TypeError for values
-    that JSON does not have."""
+    that JSON cannot hold."""
     import json
 
     text = json.dumps(attributes, allow_nan=False, separators=(",", ":"))
     if len(text) > _MOST:
         raise ValueError(
-            f"the attributes {', '.join(attributes)} take {len(text):,} bytes; {_MOST:,} is the most: keep a long list"
-            " in a store of its own"
+            f"the attributes {', '.join(attributes)} take {len(text):,} bytes, more than {_MOST:,}: keep a long list "
+            "in its own store"
         )
     return Label(attributes=text).pack()
 
 
 def of(segments: Iterable[Segment], more: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
-    """The attributes in which all these open segments, and the dicts `more`, agree, as a new dict."""
-    first, *others = [*(_of_one(segment) for segment in dict.fromkeys(segments)), *more] or [{}]
-    return {name: value for name, value in first.items() if all(one.get(name, _MISSING) == value for one in others)}
+    """The attributes that all these open segments and the dicts `more` have in common, as a new dict."""
+    first, *others = [*(_of_segment(segment) for segment in dict.fromkeys(segments)), *more] or [{}]
+    return {name: value for name, value in first.items() if all(other.get(name, _MISSING) == value for other in others)}
 
 
-def _of_one(segment: Segment) -> dict[str, Any]:
+def _of_segment(segment: Segment) -> dict[str, Any]:
     label = Label.of(segment)
     text = label and dict.get(label, "attributes")
     if not text:

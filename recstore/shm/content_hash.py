@@ -1,9 +1,9 @@
 """The content hash of a container: `x.fingerprint`, and the bytes that joblib and Hugging Face's Hasher hash.
 
-It is a SHA-256 over the stored bytes of the records, their order, and the fields that are read of them. Equal hashes
-mean equal content. Equal records have equal hashes wherever they lie if the same release stored them with the same
-options: the bytes that a builder writes depend on the records alone. A view counts as the sequence of the records that
-it has, so the way to that sequence does not matter.
+It is a SHA-256 over the stored bytes of the records, their order, and the fields that the container reads. Equal hashes
+mean equal content. Equal records have equal hashes if the same release stored them with the same options, because a
+builder's bytes depend only on the records. The hash of a view depends on its sequence of records, not on the steps that
+made the view.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     HashOf: TypeAlias = Callable[[native.Segment, int], bytes]
 
-# The first bytes of each hash. The number grows when the definition changes.
+# The first bytes of each hash; the number increases when the definition changes.
 _VERSION = b"recstore content 1\n"
 
 
 def of(container: Any, hash_of: HashOf | None = None) -> bytes:
-    """The content hash of an open container, as 32 bytes. `hash_of(segment, store)` gives 32 bytes for a whole store;
-    without it the bytes of the store are hashed, once for each store in a process."""
+    """The content hash of an open container, as 32 bytes. `hash_of(segment, store)` returns 32 bytes for a whole store;
+    the default is `of_store`."""
     hash_of = hash_of or of_store
     if container._kind == registry.MAPPING:
         return _of_mapping(container, hash_of)
@@ -37,7 +37,7 @@ def of(container: Any, hash_of: HashOf | None = None) -> bytes:
 
 
 def of_store(segment: native.Segment, store: int) -> bytes:
-    """The content hash of all records of a store of a segment."""
+    """The content hash of all records of a store of a segment; computed once per process."""
     known = segment.content_hashes.get(store)
     if known is None:
         out = _new(b"store")
@@ -47,8 +47,8 @@ def of_store(segment: native.Segment, store: int) -> bytes:
 
 
 def identity(segment: native.Segment, store: int) -> bytes:
-    """32 bytes that stand for a store in the hash of a program: of a file the id of its segment, which takes constant
-    time; else its content hash."""
+    """32 bytes that identify a store for a hash function of another library: for a file, a hash of its segment id,
+    which takes constant time; else the content hash."""
     if segment.backing != "file":
         return of_store(segment, store)
     out = _new(b"file")

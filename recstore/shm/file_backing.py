@@ -1,9 +1,9 @@
 """The directory backing: segments as files in a private folder, for systems without anonymous shared memory.
 
 A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it when it closes the segment and at exit. If the
-owner was killed, the next build of the same user unlinks the file: the file is an orphan if its owner has ended and no
-process holds a shared `flock` on it. Every process that maps the file holds that lock until its descriptor is closed.
-LOCK_UN is never called, because in a forked child it would also release the lock of the parent.
+owner was killed, the file becomes an orphan, and the next build of the same user unlinks it. A file is an orphan if its
+owner has ended and no process holds a shared `flock` on it. Every process that maps the file holds this lock until it
+closes the descriptor. It never calls LOCK_UN, because in a forked child this would also release the parent's lock.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def refuses_memory(error: OSError) -> bool:
-    """Whether an OSError says that the system lacks anonymous shared memory, or that a sandbox refuses it."""
+    """Whether an OSError means that the system lacks anonymous shared memory or that a sandbox refuses it."""
     return error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)
 
 
 def new_builder(make: Callable[..., _BuilderT], **options: Any) -> _BuilderT:
-    """A builder in anonymous memory, or where there is none, in a file of the private folder."""
+    """A builder in anonymous memory; if the system refuses that, in a file in the private folder."""
     try:
         return make("anonymous", **options)
     except OSError as error:
@@ -40,15 +40,15 @@ def new_builder(make: Callable[..., _BuilderT], **options: Any) -> _BuilderT:
 
 
 def in_folder(make: Callable[..., _BuilderT], **options: Any) -> _BuilderT:
-    """A builder in a file of the private folder."""
+    """A builder in a file in the private folder."""
     folder = default()
     builder = make("directory", folder, new_name(), **options)
-    collect(folder)  # only now: the builder has checked that the folder belongs to this user
+    collect(folder)  # not earlier: the builder checks that the folder belongs to this user
     return builder
 
 
 def default() -> str:
-    """The path in RECSTORE_DIR, else a folder for this user in the system's temporary folder."""
+    """The private folder: RECSTORE_DIR, else a folder of this user in the system's temporary folder."""
     chosen = os.environ.get("RECSTORE_DIR")
     if chosen:
         return os.path.abspath(chosen)  # a later chdir must not change the path
@@ -64,16 +64,16 @@ def new_name() -> str:
 
 
 def lease(segment: Segment) -> None:
-    """Takes a lease on a mapped segment, which lasts until its descriptor is closed."""
+    """Takes a lease on a mapped segment. It lasts until the descriptor is closed."""
     try:
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        # A collector has an exclusive lock for the moment in which it tests the file.
+        # A collector locks the file exclusively for a moment, to test it.
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH)
 
 
 def builder_is_gone(name: str) -> bool:
-    """Whether a file name has the form that `new_name` makes and the process that it names has ended."""
+    """Whether a file name has the form of `new_name` and the process that it names has ended."""
     parts = name.removesuffix(".rec").split("-")
     if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
         return False
@@ -81,7 +81,7 @@ def builder_is_gone(name: str) -> bool:
 
 
 def collect(folder: str) -> int:
-    """Unlinks the orphans of this user and returns their number. Other files stay."""
+    """Unlinks the orphans of this user in a folder and returns their number."""
     removed = 0
     try:
         names = os.listdir(folder)

@@ -1,4 +1,4 @@
-"""The folder of named segments, the prefix of their file names, and how a folder of one user is made."""
+"""The folder of named segments, the prefix of their file names, and a function that makes a private folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ PREFIX = "recs1-"
 
 
 def make(path: str) -> None:
-    """Makes a folder that its user alone can use, under any umask. Raises FileExistsError and other OSErrors."""
+    """Makes a folder that only this user can use, under any umask. Raises FileExistsError and other OSErrors."""
     os.mkdir(path, 0o700)
     os.chmod(path, 0o700)

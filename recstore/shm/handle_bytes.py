@@ -1,5 +1,5 @@
-"""The bytes of a handle: which process holds the segments and blobs of a view, where they are, and how the view reads
-them.
+"""The bytes of a handle: the process that holds the segments and blobs of a view, their locations, and how the view
+reads them.
 
 A resource is a segment or a blob. Numbers are varints, as in wire.py:
 
@@ -12,7 +12,7 @@ A resource is a segment or a blob. Numbers are varints, as in wire.py:
     view      = count, locations of the blobs, body              resources have numbers from 0, segments first;
                                                                  view_bytes.py defines the body
     location  = u8 flags, where, index of the device, inode, 16 bytes id, passed
-              | 0, size, bytes                                   the content of a blob, when descriptors are scarce
+              | 0, size, bytes                                   the content of a blob, if descriptors are scarce
     flags     = number of the backing | 4 passed | 8 name in short form | 16 not trusted | 32 pickles allowed
               | 64 arrays are views
     where     = descriptor                                       backing anonymous
@@ -20,12 +20,12 @@ A resource is a segment or a blob. Numbers are varints, as in wire.py:
     name      = 8 bytes                                          short form, directory: the file name is
                                                                  `<pid>-<start time>-<the bytes in hex>.rec`, with the
                                                                  pid and the start time of the holder
-              | 12 bytes                                         short form, named: see named_segments.squeezed
+              | 12 bytes                                         short form, named: see named_segments.packed_name
               | size, bytes
     passed    = number of the descriptor in the child            with flag 4: multiprocessing passed the descriptor
 
-view_bytes.py writes and reads the view. Handles are hostile input: bytes of another form raise CorruptError. The module
-recstore.shm.handles finds out whether the resources still exist.
+view_bytes.py writes and reads the view. Handles are hostile input: malformed bytes raise CorruptError. The module
+recstore.shm.handles checks whether the resources still exist.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 VERSION = 2
 BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
-_READING = 16  # this flag and the next two say how the sender reads the segment; the receiver must not read more
+_READING = 16  # this flag and the next two: how the sender reads the segment, which limits the receiver
 
 
 class Location:
-    """Where a resource is.
+    """The location of a resource.
 
     Attributes:
         fd: the descriptor in the holder, for the anonymous backing.
         path: the path of the file, for the other backings.
         passed: the number of the descriptor in a spawned child, or None.
-        reading: three bits that say how the sender reads the resource.
+        reading: three bits: how the sender reads the resource.
     """
 
     __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path", "reading")
@@ -80,7 +80,7 @@ class Location:
 
 
 class Handle:
-    """The parts of a handle. `view` is a Reader of the view's bytes. If a blob holds those bytes, `view` is None and
+    """The parts of a handle. `view` is a Reader of the view's bytes. If a blob holds these bytes, `view` is None, and
     `tail` is the Location of the blob."""
 
     folders: list[bytes]
@@ -95,7 +95,7 @@ class Handle:
         self.segments, self.view, self.tail = [], None, None
 
     def pack(self, view: bytes, tail: Location | bytes | None = None) -> bytes:
-        """The bytes of the handle. With `tail`, the Location of the blob that holds the view, `view` is not used."""
+        """The bytes of the handle. `tail` is the Location of a blob that holds the view; then `view` is not used."""
         segments = [self.pack_location(segment) for segment in self.segments]
         end = b"\0" + view if tail is None else b"\1" + self.pack_location(tail)
         pid, started, boot, namespace = self.holder
@@ -124,7 +124,7 @@ class Handle:
             start = b"%d-%d-" % self.holder[:2]
             if location.backing == "named":
                 flags |= _SCHEME
-                where += named_segments.squeezed(name)
+                where += named_segments.packed_name(name)
             elif name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
                 flags |= _SCHEME
                 where += bytes.fromhex(name[len(start) : -4].decode())
@@ -135,11 +135,11 @@ class Handle:
 
     @staticmethod
     def unpack(data: bytes) -> Handle:
-        """The Handle that these bytes are. Raises CorruptError."""
+        """Reads a Handle. Raises CorruptError."""
         reader = Reader(data)
         version = reader.byte()
         if version != VERSION:
-            raise CorruptError(f"a recstore handle of version {version}; this recstore reads version {VERSION}")
+            raise CorruptError(f"the recstore handle has version {version}; this recstore reads version {VERSION}")
         kind = reader.byte()
         holder = reader.varint(), reader.varint(), reader.take(16), reader.varint()
         self = Handle(kind, holder, reader.size())
@@ -153,11 +153,11 @@ class Handle:
             self.tail = self.read_location(reader)
             reader.end()
         else:
-            raise CorruptError(f"a recstore handle with a tail of kind {tail}")
+            raise CorruptError(f"a recstore handle has a tail of kind {tail}")
         return self
 
     def read_locations(self, reader: Reader) -> list[Location | bytes]:
-        """A list of Locations; a blob whose content is in the handle is the content itself, as bytes."""
+        """A list of Locations; for a blob whose content is in the handle, the content, as bytes."""
         return [self.read_location(reader) for _ in range(count(reader))]
 
     def read_location(self, reader: Reader) -> Location | bytes:
@@ -166,14 +166,14 @@ class Handle:
             return reader.take(reader.size())
         backing = flags & 3
         if flags > 127 or (flags & _SCHEME and backing == 1):
-            raise CorruptError(f"a recstore handle holds a location with flags {flags}")
+            raise CorruptError(f"a recstore handle has a location with flags {flags}")
         fd = path = None
         if backing == 1:
             fd = reader.size()
         else:
             folder = _entry(self.folders, reader)
             if flags & _SCHEME and backing == 0:
-                name = named_segments.unsqueezed(reader.take(12))
+                name = named_segments.unpacked_name(reader.take(12))
             elif flags & _SCHEME:
                 name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
             else:

@@ -1,15 +1,16 @@
 """Handles: pickling a store writes a handle, and unpickling it finds the segments and blobs that the handle names.
 
-A resource is a segment or a blob; a blob becomes sealed memory when it is first pickled. A handle names the process
-that holds the resources (its pid, start time, boot and PID namespace). It also names the descriptor, device, inode and
-id of each resource, and says how the view reads them. handle_bytes.py and view_bytes.py define the bytes. Attaching
-checks all of these, so a reused pid, descriptor or inode leads to a detached store and never to other data.
+A resource is a segment or a blob; a blob becomes sealed memory when it is first pickled. A handle has the identity of
+the process that holds the resources (its pid, start time, boot and PID namespace), the descriptor, device, inode and id
+of each resource, and how the view reads them. handle_bytes.py and view_bytes.py define the bytes. Attaching checks all
+of these, so a reused pid, descriptor or inode leads to a detached store and never to other data.
 
-Attaching tries three ways, in this order: the resource is mapped here already; multiprocessing passed its descriptor to
-this spawned child; the holder has it open as `/proc/<pid>/fd/<n>`. Resources that are files are opened by path.
+Attaching looks for a resource in three places, in this order: among the mappings of this process; among the descriptors
+that multiprocessing passed to this spawned child; among the descriptors of the holder, as `/proc/<pid>/fd/<n>`. It
+opens resources that are files by path.
 
-A handle that consists of saved files names no process: it has the same bytes in every process. Hash functions that
-pickle an object to hash it get its content hash instead of a handle.
+A handle of saved files names no process, so it has the same bytes in every process. Hash functions that pickle an
+object to hash it get the content hash instead of a handle.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
     from recstore._core.trust import Reader
     from recstore.shm.handle_bytes import Handle, Holder, Location
 
-# forkserver passes at most 256 descriptors to a child, and the program passes some itself. The child opens the other
-# resources by /proc.
+# forkserver passes at most 256 descriptors to a child, and the program passes some of its own. The child opens all
+# further resources by /proc.
 MAX_PASSED_FDS = 100
-# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; a longer view travels in a blob. Up to
-# 96 of the bytes are pickle's own: the names of `attach` and of the class of a passed descriptor.
+# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; a longer view goes into a blob. Up to
+# 96 of the bytes come from pickle: the names of `attach` and of the class of a passed descriptor.
 HANDLE_BYTES = 300 - 96
 MORE_BYTES = 32
 FREE_STORES = 4
@@ -46,9 +47,9 @@ FREE_STORES = 4
 _UNTRUSTED, _PICKLES, _ARRAY_VIEWS = 1, 2, 4
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
-# Modules that pickle a value in order to send it to another process or to hash it, each with the functions that do so.
-# None stands for all functions; it must not stand where a module calls user code or writes files. Under fork a worker
-# has the frames of its parent on its stack.
+# {module: functions} that pickle a value in order to send it to another process. None means all functions of the
+# module; it is wrong for a module that calls user code or writes files, because under fork a worker has the frames of
+# its parent on its stack.
 _TRANSPORTS = {
     "cloudpickle.cloudpickle": ("dumps",),
     "dill._dill": ("dumps",),
@@ -63,10 +64,10 @@ _TRANSPORTS = {
     "torch.multiprocessing.queue": None,
 }
 
-# Modules that pickle a value only to hash it, each with the functions that do so. They never unpickle.
+# {module: functions} that pickle a value only to hash it.
 _HASHERS = {"datasets.utils._dill": None, "joblib.hashing": ("hash",)}
 
-_NOBODY = 0, 0, bytes(16), 0  # the holder in a handle of files, which no process has to hold
+_NOBODY = 0, 0, bytes(16), 0  # the holder in a handle of files
 
 _warned = False
 
@@ -86,7 +87,7 @@ def reduce(container: Any) -> tuple[Any, ...]:
         if popen is None:
             pins.pin(resource)
         else:
-            # Process.start() drops its arguments, perhaps before the child has read them. The Popen object lasts until
+            # Process.start() drops its arguments, perhaps before the child reads them. The Popen object lives until
             # the child is reaped.
             popen.__dict__.setdefault("_recstore_kept", {})[id(resource)] = resource
     dup_fd = popen.DupFd if popen is not None and "_recstore_fds" in popen.__dict__ else None
@@ -103,8 +104,8 @@ def _is_hashed() -> bool:
 
 
 def _hashed(container: Any) -> tuple[bytes, list[int], list[tuple[str, str]]]:
-    """The arguments of `attach` that a hash function gets in place of a handle. They stand for the content and for how
-    it is read, so they are the same in every process. The content of a file is not read."""
+    """The arguments of `attach` for a hash function: a content hash instead of a handle, and how the container reads
+    the bytes. They are the same in every process. For a saved file this does not read the content."""
     from recstore.shm import content_hash
 
     content = b"content " + content_hash.of(container, content_hash.identity)
@@ -114,7 +115,7 @@ def _hashed(container: Any) -> tuple[bytes, list[int], list[tuple[str, str]]]:
 
 
 def _is_of_files(container: Any) -> bool:
-    """Whether the container reads saved files and nothing else: its handle needs no process to hold anything."""
+    """Whether the container reads only saved files, so that its handle does not depend on a process."""
     segments = container.segments
     are_files = all(segment.backing == "file" for segment in segments)
     return bool(segments or container.sets) and not container.blobs and are_files
@@ -125,7 +126,7 @@ def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
     from recstore.shm import handle_bytes, view_bytes
 
     segments, blobs = container.segments, container.blobs
-    # A published blob takes a descriptor while it is pinned. If there are too many, the handle holds the blob's bytes.
+    # A published blob takes a descriptor while it is pinned. If too many are pinned, the handle contains the bytes.
     unpublished = [blob for blob in blobs if not blob.published]
     inline = {id(blob) for blob in unpublished} if unpublished and _crowded() else set()
     for blob in blobs:
@@ -139,26 +140,26 @@ def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
     handle.segments = [_location(segment, popen) for segment in segments]
     write = view_bytes.write_mapping if container._kind == registry.MAPPING else view_bytes.write_records
     body = write(container, lambda resource: numbers[id(resource)])
-    # The size is tested before any descriptor of a blob is passed, because a child takes only a few descriptors.
+    # Measures the size before passing any descriptor of a blob, because a child can take only a few descriptors.
     view = handle.pack_view([blob.content() if id(blob) in inline else _location(blob) for blob in blobs], body)
-    held = [*segments, *(blob for blob in blobs if id(blob) not in inline)]
+    resources = [*segments, *(blob for blob in blobs if id(blob) not in inline)]
     if inline:
-        return handle.pack(view), held
+        return handle.pack(view), resources
     size = len(handle.pack(view)) + 2 * len(blobs)
-    room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
-    if container._spilled is None and size <= room:
+    most = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
+    if container._spilled is None and size <= most:
         view = handle.pack_view([_location(blob, popen) for blob in blobs], body)
-        return handle.pack(view), [] if is_of_files else held
+        return handle.pack(view), [] if is_of_files else resources
     handle.holder = holder
     spilled = container._spilled
     if spilled is None:
         spilled = container._spilled = native.new_blob(view)
         _publish(spilled, segments)
-    return handle.pack(b"", _location(spilled, popen)), [*held, spilled]
+    return handle.pack(b"", _location(spilled, popen)), [*resources, spilled]
 
 
 def _crowded() -> bool:
-    """Whether pinned blobs use a quarter of the descriptors that this process may have."""
+    """Whether pinned blobs take a quarter of this process's limit of descriptors."""
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
     most = getrlimit(RLIMIT_NOFILE)[0]
@@ -169,7 +170,7 @@ def _reading_bits(resource: Any) -> int:
     reader = getattr(resource, "reader", None)
     if reader is None:
         return 0
-    # Pickles in trusted bytes are always loaded. For trusted bytes the second bit says whether new values are pickled.
+    # Pickles in trusted bytes always load. There, the second bit means that derived stores may pickle values.
     pickles = reader.pickles if reader.trusted else reader.allow_pickle
     return (
         (0 if reader.trusted else _UNTRUSTED)
@@ -191,7 +192,7 @@ def _reader_of(bits: int, allowed: Any) -> Reader | None:
 
 
 def _publish(blob: native.Blob, segments: list[native.Segment]) -> None:
-    """Makes a blob visible to other processes: as sealed memory, or as a file if a segment of its view is a file."""
+    """Makes a blob accessible to other processes: as sealed memory, or as a file if a segment of its view is a file."""
     if blob.published:
         return
     backing = os.environ.get("RECSTORE_BACKING", "auto")
@@ -215,7 +216,7 @@ def _location(resource: Any, popen: Any = None) -> Location:
 
     path = None if resource.path is None else os.path.abspath(resource.path)
     backing = "anonymous" if path is None else resource.backing
-    # A file is known by its id alone. Its inode changes when it is copied, its device when the machine starts again.
+    # A saved file is identified by its id alone: copying changes its inode, and a reboot may change its device.
     device, inode = (0, 0) if backing == "file" else resource.identity
     passed = _pass_fd(popen, resource) if popen is not None and backing == "anonymous" else None
     return handle_bytes.Location(
@@ -224,14 +225,14 @@ def _location(resource: Any, popen: Any = None) -> Location:
 
 
 def _spawning_popen() -> Any:
-    """The Popen object with which multiprocessing starts a child on this thread; None if it starts none."""
+    """The Popen object with which multiprocessing is starting a child in this thread, or None."""
     context = sys.modules.get("multiprocessing.context")
     return context.get_spawning_popen() if context is not None else None
 
 
 def _pass_fd(popen: Any, resource: Any) -> int | None:
-    """The number of the resource's descriptor in the child that is being started; None if the child has enough
-    descriptors and must use /proc."""
+    """Passes the descriptor of a resource to a child that is being started: its number in the child. None if the child
+    already has MAX_PASSED_FDS and must use /proc."""
     passed: dict[bytes, int] = popen.__dict__.setdefault("_recstore_fds", {})
     if resource.id not in passed:
         if len(passed) >= MAX_PASSED_FDS:
@@ -241,9 +242,9 @@ def _pass_fd(popen: Any, resource: Any) -> int | None:
 
 
 def _check_plain_pickle(container: Any) -> None:
-    """Warns, or raises, if no transport to another process has called pickle. The pickle is then probably a checkpoint,
-    which would contain a handle instead of the records. A handle of files lasts as long as the files, so it raises no
-    warning."""
+    """Warns or raises unless a transport to another process has called pickle. The pickle is then probably a
+    checkpoint, which would contain a handle instead of the records. Does not warn for a handle of files, which lasts as
+    long as the files."""
     global _warned
     mode = os.environ.get("RECSTORE_PICKLE", "warn")
     if mode == "allow" or (mode != "error" and (_warned or _is_of_files(container))):
@@ -252,8 +253,8 @@ def _check_plain_pickle(container: Any) -> None:
         return
     text = (
         "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while "
-        "this process holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that "
-        "a handle is meant"
+        "this process holds the store. Use .save(path) or .to_list() to keep the data, or set RECSTORE_PICKLE=allow if "
+        "you want a handle"
     )
     if mode == "error":
         raise Error(text)
@@ -264,10 +265,10 @@ def _check_plain_pickle(container: Any) -> None:
 
 
 def _is_called_by(modules: Mapping[str, tuple[str, ...] | None], frame: FrameType | None) -> bool:
-    """Whether `frame` or one of its callers runs a function of `modules`, a table as _TRANSPORTS.
+    """Whether `frame` or one of its callers runs a function of `modules`, a table like _TRANSPORTS.
 
-    It need not be the nearest frame: picklers written in Python have frames of their own, and the `__reduce__` of a
-    user's class may pickle its parts.
+    It may be any caller: picklers written in Python add frames, and the `__reduce__` of a user's class may pickle its
+    parts.
     """
     while frame is not None:
         module = frame.f_globals.get("__name__")
@@ -282,53 +283,52 @@ def _is_called_by(modules: Mapping[str, tuple[str, ...] | None], frame: FrameTyp
 
 
 def attach(handle: bytes, dup_fd: Any = None, allowed: dict[int, Any] | None = None) -> Any:
-    """Unpickling calls this. Returns the container that the handle describes; it is detached if a resource cannot be
+    """The container that a handle describes; unpickling calls this. The container is detached if a resource cannot be
     attached.
 
-    `allowed` maps the number of an untrusted segment to `{name: class}`, the classes of which the sender allows
-    instances.
+    `allowed` maps the number of an untrusted segment to `{name: class}`, the classes that the sender allows.
     """
     from recstore.shm import handle_bytes, wire
 
-    taken = handle_bytes.Handle.unpack(handle)
-    if not registry.is_kind(taken.kind):
-        raise CorruptError(f"not a recstore handle: kind {taken.kind}")
+    parts = handle_bytes.Handle.unpack(handle)
+    if not registry.is_kind(parts.kind):
+        raise CorruptError(f"not a recstore handle: kind {parts.kind}")
     resources, reason = [], None
 
-    def attach_all(wanted: Iterable[Any], cls: type) -> None:
+    def attach_all(locations: Iterable[Any], cls: type) -> None:
         nonlocal reason
-        for one in wanted:
-            if isinstance(one, bytes):
+        for location in locations:
+            if isinstance(location, bytes):
                 if cls is native.Segment:
-                    raise CorruptError("a recstore handle holds bytes where a segment belongs")
-                resources.append(native.new_blob(one))
+                    raise CorruptError("a recstore handle has bytes in place of a segment")
+                resources.append(native.new_blob(location))
                 continue
-            reader = _reader_of(one.reading, (allowed or {}).get(len(resources)))
-            resource, why = _attach_resource(one, cls, taken.holder, dup_fd, reader)
+            reader = _reader_of(location.reading, (allowed or {}).get(len(resources)))
+            resource, failure = _attach_resource(location, cls, parts.holder, dup_fd, reader)
             resources.append(resource)
-            reason = reason or why
+            reason = reason or failure
 
-    view = taken.view
-    attach_all(taken.segments, native.Segment)
+    view = parts.view
+    attach_all(parts.segments, native.Segment)
     if view is not None:
-        attach_all(taken.read_locations(view), native.Blob)
+        attach_all(parts.read_locations(view), native.Blob)
     else:
-        attach_all([taken.tail], native.Blob)
+        attach_all([parts.tail], native.Blob)
         spilled = resources.pop()
         if spilled is not None:
             view = wire.Reader(spilled.content())
-            attach_all(taken.read_locations(view), native.Blob)
+            attach_all(parts.read_locations(view), native.Blob)
     if reason is not None:
-        return _detached(taken, reason)
+        return _detached(parts, reason)
     try:
-        container = _read(taken.kind, view, resources)
+        container = _read(parts.kind, view, resources)
     except ClosedError:  # another thread has closed a resource
-        return _detached(taken, "the store was closed while the handle was read")
-    except SegmentNotFoundError as error:  # a set of shards that is gone, or that this machine cannot reach
-        return _detached(taken, error.strerror or str(error))
+        return _detached(parts, "the store was closed while the handle was read")
+    except SegmentNotFoundError as error:  # a set of shards was removed, or this machine cannot reach it
+        return _detached(parts, error.strerror or str(error))
     view.end()
-    if len(container) != taken.length:
-        raise CorruptError(f"a recstore handle for {taken.length} records describes {len(container)}")
+    if len(container) != parts.length:
+        raise CorruptError(f"a recstore handle for {parts.length} records describes {len(container)}")
     return container
 
 
@@ -340,41 +340,40 @@ def _read(kind: int, view: Any, resources: list[Any]) -> Any:
 
     if kind != registry.MAPPING:
         return view_bytes.read_records(view, resources, _make)
-    made = view_bytes.read_mapping(view, resources, _make)
-    return _blank(registry.MAPPING)._set(*made)
+    return _blank(registry.MAPPING)._set(*view_bytes.read_mapping(view, resources, _make))
 
 
 def _make(
     kind: int, selection: native.Selection, projection: native.Projection | None, reason: str | None = None
 ) -> Any:
     if not registry.is_kind(kind) or kind == registry.MAPPING:
-        raise CorruptError(f"a recstore handle holds records of kind {kind}")
+        raise CorruptError(f"a recstore handle has records of kind {kind}")
     return _blank(kind)._set(selection, projection, reason)
 
 
-def _detached(taken: Handle, reason: str | None) -> Any:
-    nothing = native.Selection.of_nothing(taken.length)
-    if taken.kind != registry.MAPPING:
-        return _make(taken.kind, nothing, None, reason)
-    sides = (_make(registry.VIEW, nothing, None, reason) for _ in range(2))
+def _detached(parts: Handle, reason: str | None) -> Any:
+    empty = native.Selection.of_nothing(parts.length)
+    if parts.kind != registry.MAPPING:
+        return _make(parts.kind, empty, None, reason)
+    sides = (_make(registry.VIEW, empty, None, reason) for _ in range(2))
     return _blank(registry.MAPPING)._set(*sides, None, None, reason)
 
 
 def _blank(kind: int) -> Any:
-    """A container of a kind without a store; `_set` gives it one. The constructor would build a new store."""
+    """A container without a store; `_set` adds the store. The constructor would build a new one."""
     return registry.container_class(kind)._blank()
 
 
 def _attach_resource(
-    wanted: Location, cls: type, holder: Holder, dup_fd: Any, reader: Reader | None
+    location: Location, cls: type, holder: Holder, dup_fd: Any, reader: Reader | None
 ) -> tuple[Any, str | None]:
-    """`(Segment or Blob, None)`, or `(None, reason)` if it cannot be attached. That is no error yet, so that a
-    checkpoint with an old handle can be loaded; the first read of the detached container raises."""
-    resource = registry.find(wanted.id, None if reader is None else reader.key(), cls)
+    """`(Segment or Blob, None)`, or `(None, reason)` if it cannot be attached. Does not raise, so that a checkpoint
+    with an old handle can be loaded; the first read of the detached container raises."""
+    resource = registry.find(location.id, None if reader is None else reader.key(), cls)
     if resource is not None:
         return resource, None
     try:
-        resource = _attach_new(wanted, cls, holder, dup_fd)
+        resource = _attach_new(location, cls, holder, dup_fd)
         if reader is not None and cls is native.Segment:
             resource.reader = reader
         return registry.register(resource), None
@@ -382,17 +381,17 @@ def _attach_resource(
         return None, e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
 
 
-def _attach_new(wanted: Location, cls: type, holder: Holder, dup_fd: Any) -> Any:
-    if wanted.backing != "anonymous":
-        return _attach_path(wanted, cls)
-    if wanted.passed is not None and dup_fd is not None:
-        resource = _adopt(dup_fd(wanted.passed).detach(), wanted, cls, own=False)
+def _attach_new(location: Location, cls: type, holder: Holder, dup_fd: Any) -> Any:
+    if location.backing != "anonymous":
+        return _attach_path(location, cls)
+    if location.passed is not None and dup_fd is not None:
+        resource = _adopt(dup_fd(location.passed).detach(), location, cls, own=False)
         if resource is not None:
             return resource
     pid, started, boot, namespace = holder
     if boot != boot_id():
-        elsewhere = "another host, or of this one before it was restarted"
-        raise SegmentNotFoundError(errno.ENOENT, f"the store lives in the memory of {elsewhere}")
+        elsewhere = "another host, or of this host before its last restart"
+        raise SegmentNotFoundError(errno.ENOENT, f"the store is in the memory of {elsewhere}")
     if namespace != pid_namespace():
         raise SegmentNotFoundError(
             errno.ENOENT, f"the store is held by process {pid} of another container (PID namespace)"
@@ -401,37 +400,36 @@ def _attach_new(wanted: Location, cls: type, holder: Holder, dup_fd: Any) -> Any
     if start_time(pid) != started:
         raise SegmentNotFoundError(errno.ENOENT, gone)
     try:
-        opened = os.open(f"/proc/{pid}/fd/{wanted.fd}", _OPEN_FLAGS)
+        opened = os.open(f"/proc/{pid}/fd/{location.fd}", _OPEN_FLAGS)
     except PermissionError:
         raise SegmentNotFoundError(errno.ENOENT, f"the store is held by process {pid} of another user") from None
     except OSError:
         raise SegmentNotFoundError(
-            errno.ENOENT, f"process {pid} holds the store no longer" if start_time(pid) else gone
+            errno.ENOENT, f"process {pid} no longer holds the store" if start_time(pid) else gone
         ) from None
-    resource = _adopt(opened, wanted, cls, own=True)
+    resource = _adopt(opened, location, cls, own=True)
     if resource is None:
-        raise SegmentNotFoundError(errno.ENOENT, f"process {pid} holds the store no longer")
+        raise SegmentNotFoundError(errno.ENOENT, f"process {pid} no longer holds the store")
     return resource
 
 
-def _adopt(fd: int, wanted: Location, cls: type, own: bool) -> Any:
-    """The Segment or Blob behind a descriptor; None if it is another file than `wanted`. With `own` the descriptor is
-    closed then."""
+def _adopt(fd: int, location: Location, cls: type, own: bool) -> Any:
+    """The Segment or Blob of a descriptor. None if the descriptor is for a different file; `own` then closes it."""
     try:
         status = os.fstat(fd)
     except (OSError, OverflowError):
         return None
-    if (status.st_dev, status.st_ino) != (wanted.device, wanted.inode) or not stat.S_ISREG(status.st_mode):
+    if (status.st_dev, status.st_ino) != (location.device, location.inode) or not stat.S_ISREG(status.st_mode):
         # The program may have closed a descriptor that multiprocessing passed, and opened another file with its number.
         if own:
             os.close(fd)
         return None
     resource = native.adopt_blob(fd) if cls is native.Blob else native.adopt_fd(fd, "anonymous")
-    return resource if resource.id == wanted.id else None
+    return resource if resource.id == location.id else None
 
 
-def _attach_path(wanted: Location, cls: type) -> Any:
-    path, backing = wanted.path, wanted.backing
+def _attach_path(location: Location, cls: type) -> Any:
+    path, backing = location.path, location.backing
     resource: Any
     try:
         if cls is native.Blob:
@@ -441,14 +439,14 @@ def _attach_path(wanted: Location, cls: type) -> Any:
         else:
             resource = native.open_path(path, native.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:
-        raise SegmentNotFoundError(errno.ENOENT, f"{path} does not exist any more") from None
-    if resource.id != wanted.id:
+        raise SegmentNotFoundError(errno.ENOENT, f"{path} no longer exists") from None
+    if resource.id != location.id:
         if backing == "named":
             resource.disown()
-        raise SegmentNotFoundError(errno.ENOENT, f"{path} holds another store by now")
+        raise SegmentNotFoundError(errno.ENOENT, f"{path} now holds another store")
     if backing == "directory":
-        if resource.identity != (wanted.device, wanted.inode):
-            raise SegmentNotFoundError(errno.ENOENT, f"{path} is another file by now")
+        if resource.identity != (location.device, location.inode):
+            raise SegmentNotFoundError(errno.ENOENT, f"{path} is now another file")
         file_backing.lease(resource)
     if backing == "named":
         registry.announce(resource)

@@ -1,4 +1,4 @@
-"""The text of a lock file: which attempt at a build it belongs to, which process builds, and how the build failed."""
+"""The text of a lock file: the number of the build attempt, the process that builds, and the failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from recstore.shm import named_segments
 
 
 class LockState:
-    """The parts of a lock file's text. The defaults stand for a text that cannot be read."""
+    """The parts of a lock file's text. The defaults are for an unreadable text."""
 
     def __init__(
         self, attempt: int = 0, builder: str = "another process", pid: int = 0, failed: bool = False, text: str = ""
@@ -25,7 +25,7 @@ class LockState:
 
     @staticmethod
     def of(data: bytes) -> LockState:
-        """The LockState in the bytes of a lock file."""
+        """Parses the bytes of a lock file."""
         parts = data.decode("utf-8", "replace").split("\n", 4)
         if len(parts) < 5 or not parts[0].isdecimal() or not parts[1].isdecimal():
             return LockState()  # empty, or half written

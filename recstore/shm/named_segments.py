@@ -1,10 +1,10 @@
-"""Named segments: their file names, their labels, attaching to them, and the removal of unused ones.
+"""Named segments: their file names and labels, attaching to them, and removing unused segments.
 
 The file of a named segment in /dev/shm, or in another folder, is `recs1-<10 letters>-<8 letters>`. The first part is a
-hash of user and name, the second part a hash of the fingerprint. With a slash in front this is 26 bytes, with a suffix
-30; macOS allows 31. The suffix `.lck` marks the lock file of a build, any other suffix a file that does not have its
-final name yet. The label in the segment holds name and fingerprint, so that a collision of hashes is noticed.
-csrc/os/rs_os.h ("Named files") says how a lease keeps a file and how a file without a lease is removed.
+hash of user and name, the second part a hash of the fingerprint. With a leading slash this is 26 bytes, with a suffix
+30; macOS allows 31. The suffix `.lck` marks the lock file of a build; any other suffix marks a file that does not have
+its final name yet. The label in the segment has name and fingerprint, so that a collision of hashes is detected.
+csrc/os/rs_os.h ("Named files") explains how a lease keeps a file and how a file without a lease is removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import errno
 import os
 import sys
 import time
-from _blake2 import blake2b  # that of hashlib, which loads OpenSSL
+from _blake2 import blake2b  # not hashlib, which loads OpenSSL
 
 from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError, WaitTimeoutError
@@ -35,35 +35,35 @@ FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
-_BACKING = "named"  # tests set "temporary", the backing on systems that cannot make files without a name
-_LOOK = 0.5  # seconds that another process may lock a segment to test whether it is in use; it takes microseconds
-PATIENCE = 60.0  # seconds to wait for such a lock if the caller gives no limit
+_BACKING = "named"  # tests set "temporary", the backing on systems that cannot make unnamed files
+_LEAST_WAIT = 0.5  # the least seconds to wait for a process that tests whether a segment is in use, for microseconds
+PATIENCE = 60.0  # seconds to wait for such a lock by default
 
 
 def check_name(name: object) -> None:
     """Raises TypeError or ValueError if `name` cannot be the name of a segment."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a segment is a str, not {type(name).__name__}")
-    why = None
+        raise TypeError(f"the name of a segment must be a str, not {type(name).__name__}")
+    fault = None
     if not name:
-        why = "is empty"
+        fault = "is empty"
     elif len(name) > MOST_CHARACTERS:
-        why = f"has {len(name)} characters, and {MOST_CHARACTERS} are the most"
+        fault = f"has {len(name)} characters, more than {MOST_CHARACTERS}"
     elif "/" in name:
-        why = "has a slash: it is a name and no path; dir= chooses the folder"
+        fault = "has a slash: it is a name, not a path; dir= chooses the folder"
     elif "\0" in name:
-        why = "has a NUL"
+        fault = "has a NUL"
     elif not name.isprintable():
-        why = "has characters that cannot be printed"
+        fault = "has unprintable characters"
     elif name.startswith("."):
-        why = "begins with a dot"
-    if why is not None:
-        raise ValueError(f"the name of a segment {why}: {name!r:.80}")
+        fault = "begins with a dot"
+    if fault is not None:
+        raise ValueError(f"the name of a segment {fault}: {name!r:.80}")
 
 
 def folder(dir: Path | None = None) -> str:
-    """The folder of named segments: `dir`, else RECSTORE_DIR, else /dev/shm, else a private folder if /dev/shm is
-    missing or read-only. Makes the folder if it is missing."""
+    """The folder of named segments: `dir`, else RECSTORE_DIR, else /dev/shm, or a private folder if /dev/shm is
+    missing or read-only. Creates a missing folder."""
     chosen = dir or os.environ.get("RECSTORE_DIR")
     if (
         not chosen
@@ -83,7 +83,7 @@ def folder(dir: Path | None = None) -> str:
             status = os.lstat(chosen)
             if status.st_uid != os.geteuid() or status.st_mode & 0o77:
                 raise PermissionError(
-                    errno.EPERM, "the folder of this user's segments must be theirs, with mode 0700", chosen
+                    errno.EPERM, "the folder of segments must belong to this user and have mode 0700", chosen
                 ) from None
     return chosen
 
@@ -93,7 +93,7 @@ def _letters(*parts: bytes) -> str:
 
 
 def _spell(digest: bytes) -> str:
-    """Ten letters from eight bytes."""
+    """The first 50 of 64 bits, as ten letters."""
     number = int.from_bytes(digest, "big")
     return "".join(_LETTERS[number >> shift & 31] for shift in range(0, 50, 5))
 
@@ -108,25 +108,25 @@ def system_name(name: str, fingerprint: str) -> str:
     return stem(name) + _letters(fingerprint.encode())[:8]
 
 
-def squeezed(file_name: bytes) -> bytes:
-    """The letters of a segment's file name, which is bytes, as a number of 12 bytes; `unsqueezed` is the reverse."""
+def packed_name(file_name: bytes) -> bytes:
+    """The letters of a segment's file name as 12 bytes; `unpacked_name` is the reverse."""
     letters = file_name.decode()[len(PREFIX) :].replace("-", "")
     return sum(_LETTERS.index(c) << 5 * i for i, c in enumerate(letters)).to_bytes(12, "little")
 
 
-def unsqueezed(twelve: bytes) -> bytes:
-    number = int.from_bytes(twelve, "little")
+def unpacked_name(packed: bytes) -> bytes:
+    number = int.from_bytes(packed, "little")
     letters = "".join(_LETTERS[number >> shift & 31] for shift in range(0, 90, 5))
     return f"{PREFIX}{letters[:10]}-{letters[10:]}".encode()
 
 
 def is_segment(file_name: str) -> bool:
-    """Whether a file name has the form of a published segment's."""
+    """Whether a file name has the form of the name of a published segment."""
     return file_name.startswith(PREFIX) and len(file_name) == _LENGTH
 
 
 def nameless() -> str:
-    """A temporary file name for a segment without a name, for systems where a file needs one while it is written."""
+    """A temporary file name for a segment without a name, for systems that cannot make unnamed files."""
     return f"{PREFIX}{_spell(os.urandom(8))}-{_spell(os.urandom(8))[:8]}.tmp"
 
 
@@ -134,7 +134,7 @@ def nameless() -> str:
 
 
 class Label(dict[str, str]):
-    """The pairs of str in a segment's LABEL section. `label.name` is the value of "name", or "" if there is none."""
+    """The LABEL section of a segment, a dict of str. `label.name` is `label.get("name", "")`."""
 
     def __getattr__(self, key: str) -> str:
         if key.startswith("_"):
@@ -151,7 +151,7 @@ class Label(dict[str, str]):
 
     @staticmethod
     def of(segment: native.Segment) -> Label | None:
-        """The label of an open segment; None if it has none or a damaged one."""
+        """The label of an open segment; None if it is missing or damaged."""
         packed = segment.label()
         if packed is None:
             return None
@@ -167,7 +167,7 @@ class Label(dict[str, str]):
 
     @staticmethod
     def at(path: str) -> Label | None:
-        """The label of the segment at a path, without a lease; None if no readable segment of this user is there."""
+        """The label of the segment at a path, without a lease; None unless it is a readable segment of this user."""
         try:
             if os.lstat(path).st_uid != os.geteuid():
                 return None
@@ -204,7 +204,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def seconds(keep: bool | float | str | None) -> float | str | None:
-    """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
+    """The argument `keep` in seconds; None for False, FOR_EVER for True."""
     if keep is False or keep is None:
         return None
     if keep is True:
@@ -217,14 +217,14 @@ def seconds(keep: bool | float | str | None) -> float | str | None:
             number = None
     if number is None or not 0 < number < 1e10:
         raise ValueError(
-            f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}'
+            'keep must be True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not '
+            f"{keep!r:.80}"
         )
     return float(number)
 
 
 class Target:
-    """The path and the label of a named segment that is to be built or attached. `keep` is None, a number of seconds,
-    or FOR_EVER."""
+    """The path and label of a named segment to build or attach. `keep` is None, a number of seconds, or FOR_EVER."""
 
     def __init__(
         self, name: str, fingerprint: str = "", keep: float | str | None = None, dir: Path | None = None
@@ -235,8 +235,8 @@ class Target:
         self.file_name = system_name(name, fingerprint)
         self.path = os.path.join(self.folder, self.file_name)
         self.lock_path = self.path + LOCK
-        self.replaces = False  # whether publishing replaces a file of this name; true if that file is damaged
-        self.reader: Reader | None = None  # the Reader of the building process; None: the builder's
+        self.replaces = False  # whether publishing replaces a file of this name, because that file is damaged
+        self.reader: Reader | None = None  # the Reader of the building process; None for the builder's Reader
         self._label: tuple[int, bytes] | None = None
 
     def label(self) -> tuple[int, bytes]:
@@ -256,8 +256,8 @@ class Target:
         return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())
 
     def publish(self, segment: native.Segment, replace: bool = False) -> native.Segment:
-        """Gives a segment its file name, by which other processes find it from now on. A file of that name is replaced,
-        or without `replace` raises SegmentExistsError."""
+        """Gives a segment its file name, so that other processes find it. Replaces an existing file; without `replace`,
+        raises SegmentExistsError for it."""
         segment.publish(self.path, os.path.join(self.folder, self.temporary()) if replace else None)
         segment.name, segment.kept = self.name, self.keep is not None
         return segment
@@ -267,12 +267,12 @@ class Target:
 
 
 def open_leased(path: str, timeout: float | None = PATIENCE) -> tuple[native.Segment, Label]:
-    """Opens a published segment with a lease, and returns `(segment, label)`. The last user that closes the segment
-    removes its file.
+    """Opens a published segment with a lease: `(segment, label)`. The last process to close the segment removes its
+    file.
 
-    Raises SegmentNotFoundError; PermissionError for another user's file; CorruptError for a damaged segment or one
-    without a label; VersionError; WaitTimeoutError if another process locks the file for more than `timeout` seconds.
-    A process that was stopped while it tested the file keeps such a lock. A `timeout` of None waits without limit.
+    Raises SegmentNotFoundError; PermissionError for another user's file; CorruptError for a damaged segment or a
+    missing label; VersionError; WaitTimeoutError if another process locks the file for more than `timeout` seconds,
+    for instance because it was stopped while it tested the file. A `timeout` of None waits without limit.
     """
     delay, begin = 0.0005, time.monotonic()
     while True:
@@ -280,12 +280,12 @@ def open_leased(path: str, timeout: float | None = PATIENCE) -> tuple[native.Seg
             segment = native.open_named(path, native.OURS)
             break
         except BusyError:
-            # Another process tests whether the segment is in use. It then removes the file or unlocks it.
+            # Another process tests whether the segment is in use. Then it removes or unlocks the file.
             waited = time.monotonic() - begin
-            if timeout is not None and waited >= max(timeout, _LOOK):
+            if timeout is not None and waited >= max(timeout, _LEAST_WAIT):
                 raise WaitTimeoutError(
                     errno.ETIMEDOUT,
-                    f"waited {waited:.1f} s for a process that has locked {path}; fuser -v {path} tells which",
+                    f"waited {waited:.1f} s for a process that has locked {path}; fuser -v {path} shows the process",
                 ) from None
             time.sleep(delay)
             delay = min(2 * delay, 0.05)
@@ -301,7 +301,8 @@ def open_leased(path: str, timeout: float | None = PATIENCE) -> tuple[native.Seg
 
 
 def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[native.Segment, Label]:
-    """The same for a Target. Raises CorruptError if a segment with another name or fingerprint has the same hashes."""
+    """Like open_leased, for a Target. Raises CorruptError if the file holds a segment with a different name or
+    fingerprint whose hashes are the same."""
     segment, label = open_leased(target.path, timeout)
     if (label.name, label.fingerprint) == (target.name, target.fingerprint):
         return segment, label
@@ -314,17 +315,18 @@ def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[nativ
 
 
 def found(name: str, dir: Path | None = None) -> list[str]:
-    """The paths of all segments of this name."""
-    where, start = folder(dir), stem(name)
-    return [os.path.join(where, one) for one in sorted(os.listdir(where)) if one.startswith(start) and is_segment(one)]
+    """The paths of all segments with this name."""
+    place, start = folder(dir), stem(name)
+    files = sorted(os.listdir(place))
+    return [os.path.join(place, file) for file in files if file.startswith(start) and is_segment(file)]
 
 
 # ---- Removing ----
 
 
 def collect(directory: str) -> int:
-    """Removes the files of named segments that no process uses and that need not be kept: segments, temporary files and
-    lock files. Returns their number. Files of other users and files of another form stay."""
+    """Removes this user's unused files of named segments, unless they are kept: segments, temporary files and lock
+    files. Returns their number."""
     removed = 0
     try:
         names = [name for name in os.listdir(directory) if name.startswith(PREFIX)]
@@ -332,18 +334,18 @@ def collect(directory: str) -> int:
         return 0
     for name in names:
         path = os.path.join(directory, name)
-        judged = _removable(path) if is_segment(name) else None
-        if judged is not None or is_segment(name[:-4]):
+        status = _removable(path) if is_segment(name) else None
+        if status is not None or is_segment(name[:-4]):
             try:
-                removed += native.unlink_unused(path, judged)
+                removed += native.unlink_unused(path, status)
             except OSError:
-                continue  # another process has removed it, or it is no file that can be locked
+                continue  # another process has removed it, or it cannot be locked
     return removed
 
 
 def _removable(path: str) -> os.stat_result | None:
-    """The result of os.lstat for a segment that need not be kept; None for one that must stay. A damaged segment need
-    not be kept. A segment of a later format version must stay, because this version cannot read its label."""
+    """The result of os.lstat for a segment that may be removed, else None. A damaged segment may be removed. A segment
+    of a later format version may not, because this version cannot read its label."""
     try:
         status = os.lstat(path)
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
@@ -359,10 +361,10 @@ def _removable(path: str) -> os.stat_result | None:
 
 
 def expired(label: Label, used: float) -> bool:
-    """Whether a segment that was last used at the time `used` need not be kept any longer.
+    """Whether a segment that was last used at the time `used` may be removed.
 
-    A time in the future comes from a clock that was set back. It counts as long ago: else the segment would stay until
-    the clock has passed it once more."""
+    A time in the future comes from a clock that was set back. It counts as long ago; otherwise the segment would stay
+    until the clock passes that time again."""
     keep = label.get("keep")
     if keep is None or keep == FOR_EVER:
         return keep is None
@@ -376,6 +378,6 @@ def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     """The error for a name without a segment."""
     return SegmentNotFoundError(
         errno.ENOENT,
-        f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last user has left; "
-        "recstore.names.list() lists what there is",
+        f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last process has ended; "
+        "recstore.names.list() lists all segments",
     )

@@ -1,7 +1,7 @@
-"""Pins: they keep a resource mapped for a minute after a handle to it was pickled.
+"""Pins keep a resource mapped for a minute after a handle to it was pickled.
 
 The pickled object may be the last reference to the memory (`pool.apply_async(f, (x[:5],))`). The process that unpickles
-the handle maps the memory through this process, which therefore has to keep it.
+the handle maps the memory through this process, so this process must keep it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 PIN_SECONDS = 60.0
 
-# id(resource) -> (resource, end of the pin), the next to end first. resource.id is no key, because a saved copy has the
-# same one.
+# {id(resource): (resource, end of the pin)}, in the order of their ends. Not by resource.id, which a saved copy shares.
 _pins: dict[int, tuple[Segment | Blob, float]] = {}
 _blobs: dict[int, None] = {}  # the keys of pinned blobs
-# A thread that holds it may collect garbage, and so sweep.
-_lock = RLock()
+_lock = RLock()  # reentrant: a thread that holds it may collect garbage, which sweeps
 
 
 def pin(resource: Segment | Blob) -> None:
@@ -42,9 +40,9 @@ def pin(resource: Segment | Blob) -> None:
 
 
 def sweep_pins() -> None:
-    """Drops the pins that have ended. The first pin that has not ended stops it, because each pickle sweeps."""
+    """Drops the pins that have ended. Stops at the first pin that has not, because each pickle sweeps."""
     if not _pins:
-        return  # before the first pin no child renews the lock, so nobody may hold it where a thread forks
+        return  # before the first pin, forked children do not renew the lock, so no thread may hold it during a fork
     now = monotonic()
     ended = []
     with _lock:
@@ -52,9 +50,9 @@ def sweep_pins() -> None:
             for key, (resource, end) in _pins.items():
                 if end > now and not resource.closed:
                     break
-                ended.append((key, resource))  # a key is of this object as long as the object lives
+                ended.append((key, resource))  # the reference keeps the key valid
         except RuntimeError:
-            pass  # a garbage collection has swept meanwhile
+            pass  # a garbage collection swept during the loop
         for key, _ in ended:
             _drop(key)
 
@@ -75,7 +73,7 @@ def clear() -> None:
 
 
 def pinned_blobs() -> int:
-    """The number of blobs that are pinned now."""
+    """The number of pinned blobs."""
     sweep_pins()
     return len(_blobs)
 
@@ -87,9 +85,9 @@ def _drop(key: int) -> None:
 
 def _after_fork() -> None:
     global _lock
-    _lock = RLock()  # a thread that the child does not have may have held it
+    _lock = RLock()  # a thread of the parent may have held it
 
 
-# Garbage collections happen in every program that does work, so no thread or timer is needed. The callback is never
-# removed from gc.callbacks: CPython iterates over that list while it calls, so a removal would skip the next one.
+# Sweeps after garbage collections, which happen in every working program, instead of in a thread or timer. The callback
+# stays in gc.callbacks for good: CPython iterates over the list while it calls, so a removal would skip a callback.
 _after_collection = native.SweepAfterCollection(_pins, monotonic, sweep_pins)

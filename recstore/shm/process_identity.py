@@ -14,7 +14,7 @@ _boot_id: bytes | None = None
 
 
 def boot_id() -> bytes:
-    """16 bytes that change with every boot; zeros if the system has no boot id."""
+    """16 bytes that change with every boot; zeros if the system does not have a boot id."""
     global _boot_id
     if _boot_id is None:
         try:
@@ -25,7 +25,7 @@ def boot_id() -> bytes:
 
 
 def pid_namespace() -> int:
-    """The inode of the PID namespace of this process; 0 if the system has none."""
+    """The inode of the PID namespace of this process; 0 if the system does not have namespaces."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -33,13 +33,13 @@ def pid_namespace() -> int:
 
 
 def start_time(pid: int) -> int | None:
-    """The start time of a process in clock ticks since boot; None if it has ended, 0 if it lives and /proc is
-    missing."""
+    """The start time of a process in clock ticks since boot; None if it has ended, 0 if it is alive but the system does
+    not have /proc."""
     try:
         line = _read_small(f"/proc/{pid}/stat")
     except OSError:
         return None if os.path.isdir("/proc/self") or not _exists(pid) else 0
-    # The name of the command stands in parentheses and may itself contain parentheses and spaces.
+    # The name of the command is in parentheses and may contain parentheses and spaces.
     fields = line[line.rindex(b")") + 2 :].split()
     # A zombie has neither memory nor open descriptors, so it counts as ended.
     return None if fields[0] in (b"Z", b"X") else int(fields[19])

@@ -1,11 +1,11 @@
 """The memory that processes use: PSS, USS and the pages of a segment that no process has mapped. The command line and
 the benchmarks use this module.
 
-RSS counts a shared page once in every process, so a sum of RSS says nothing about sharing. PSS divides each page by the
-number of processes that map it, so the sum of PSS is the memory that the processes use together. USS is the memory that
-becomes free if this one process ends.
+RSS counts a shared page in every process, so a sum of RSS does not show sharing. PSS divides each page by the number of
+processes that map it, so the sum of PSS is the memory that the processes use together. USS is the memory that becomes
+free if this process ends.
 
-The figures come from Linux; on other systems `usage` returns None and callers print n/a. The module imports only `os`,
+The figures come from Linux; on other systems `usage` returns None, and callers print n/a. The module imports only `os`,
 because the measured workers load it too.
 """
 
@@ -53,7 +53,7 @@ class Usage:
 
 
 def usage(pid: int | str = "self") -> Usage | None:
-    """The Usage of a process; None if the system gives no figures: no Linux, another user's process, an ended one."""
+    """The Usage of a process; None if it has ended, belongs to another user, or the system is not Linux."""
     rss = pss = uss = 0
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
@@ -71,7 +71,7 @@ def usage(pid: int | str = "self") -> Usage | None:
 
 def peak_rss(pid: int | str = "self") -> int | None:
     """The highest RSS since the start of the process or since reset_peak_rss; None if it is unknown."""
-    # VmHWM and not getrusage: ru_maxrss survives exec, so a child would start with the peak of its parent.
+    # Not getrusage: ru_maxrss survives exec, so a child would start with the peak of its parent.
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
@@ -83,7 +83,7 @@ def peak_rss(pid: int | str = "self") -> int | None:
 
 
 def reset_peak_rss() -> bool:
-    """Sets the peak of `peak_rss` to the present RSS; False if the system refuses."""
+    """Resets the peak of `peak_rss` to the current RSS; False if the system refuses."""
     try:
         with open("/proc/self/clear_refs", "wb") as file:
             file.write(b"5")
@@ -116,15 +116,15 @@ def family(pid: int) -> list[int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
-                # The command may contain spaces and parentheses; the other fields start after the last ")".
+                # The command may contain spaces and parentheses; the other fields come after the last ")".
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except OSError:
             continue
         children.setdefault(parent, []).append(int(name))
-    found = [pid]
-    for one in found:
-        found.extend(children.get(one, ()))
-    return found
+    pids = [pid]
+    for member in pids:  # grows as it goes
+        pids.extend(children.get(member, ()))
+    return pids
 
 
 def segments(pid: int | str = "self") -> dict[Identity, int]:
@@ -132,7 +132,7 @@ def segments(pid: int | str = "self") -> dict[Identity, int]:
 
     The difference between the results before and after a build is the segment of that build.
     """
-    found: dict[Identity, int] = {}
+    sizes: dict[Identity, int] = {}
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             for line in file:
@@ -140,14 +140,14 @@ def segments(pid: int | str = "self") -> dict[Identity, int]:
                 if parts[1].endswith(b"s") and parts[4] != b"0":
                     first, last = parts[0].split(b"-")
                     key = _identity(parts)
-                    found[key] = found.get(key, 0) + int(last, 16) - int(first, 16)
+                    sizes[key] = sizes.get(key, 0) + int(last, 16) - int(first, 16)
     except OSError:
         pass
-    return found
+    return sizes
 
 
 def allocated(key: Identity, pid: int | str = "self") -> int | None:
-    """The bytes that the file with a key of `segments` occupies; None if the process has no descriptor of it."""
+    """The bytes that a file takes, by its key in `segments`; None if the process does not have it open."""
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)
@@ -164,10 +164,10 @@ def allocated(key: Identity, pid: int | str = "self") -> int | None:
 
 
 def unmapped(keys: Mapping[Identity, int], pids: Iterable[int | str]) -> int:
-    """The bytes of these segments that exist and that none of these processes has mapped.
+    """The bytes of the segments' pages that none of these processes has mapped.
 
-    A page that n processes map adds 1/n to the PSS of each. The PSS of a segment, summed over the processes that map
-    it, is therefore the size of its mapped pages. The difference to the file's st_blocks is in no PSS.
+    A page that n processes map adds 1/n to the PSS of each. So the PSS of a segment, summed over all processes that map
+    it, is the size of its mapped pages. The other pages of the file are not in any PSS.
     """
     rest = 0
     for key, size in keys.items():
@@ -181,9 +181,9 @@ def unmapped(keys: Mapping[Identity, int], pids: Iterable[int | str]) -> int:
 
 
 def total(pids: Iterable[int | str], keys: Mapping[Identity, int] | tuple[()] = ()) -> int | None:
-    """The sum of the PSS of the processes and of the unmapped bytes of these segments; None if no PSS is known."""
-    readings = [usage(pid) for pid in pids]
-    known = [one.pss for one in readings if one is not None]
+    """The PSS of all processes plus the unmapped bytes of the segments; None if no PSS is known."""
+    usages = [usage(pid) for pid in pids]
+    known = [reading.pss for reading in usages if reading is not None]
     if not known:
         return None
     return sum(known) + (unmapped(keys, pids) if keys else 0)

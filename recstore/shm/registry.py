@@ -1,5 +1,5 @@
-"""The registry of this process: the segments and blobs that it has mapped, the files that it unlinks at its end, and
-the classes of containers."""
+"""The registry of this process: the segments and blobs that it has mapped, the files that it unlinks at exit, and the
+classes of containers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def register_container(kind: int, load: Callable[[], Any]) -> None:
 
 
 def is_kind(kind: int) -> bool:
-    """Whether a number stands for a kind of container."""
+    """Whether a number is a kind of container."""
     return kind in _containers
 
 
@@ -51,15 +51,16 @@ def container_of(segment: native.Segment) -> Any:
 
 
 def open_shards(token: bytes, store: int) -> native.Shards:
-    """The native.Shards of the set that a handle names. Raises SegmentNotFoundError where the set cannot be reached."""
+    """The native.Shards of the set of shards that a handle names. Raises SegmentNotFoundError if the set is not
+    accessible."""
     from recstore.remote import opening
 
     return opening.shards_of(token, store)
 
 
-# ---- Segments and blobs that are mapped here ----
+# ---- The segments and blobs that this process has mapped ----
 
-# (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process
+# {(id, key of its Reader): weak reference to a Segment or Blob}
 _attached: dict[tuple[bytes, ReadingKey | None], ref[Any]] = {}
 _fork_hook = False
 
@@ -73,7 +74,7 @@ def register(resource: _ResourceT) -> _ResourceT:
         os.register_at_fork(after_in_child=_after_fork)
     key = resource.id, _reading_key(resource)
     if find(*key) is not None:
-        return resource  # a saved file has the id of the store that was saved; the registry keeps the first one
+        return resource  # a saved file has the same id as the saved store; the registry keeps the first of them
     _attached[key] = ref(resource, native.Forget(_attached, key))
     return resource
 
@@ -86,7 +87,7 @@ def _after_fork() -> None:
 
 
 def find(id_: bytes, reading: ReadingKey | None = None, cls: type[Any] = native.Segment) -> Any:
-    """The open Segment or Blob with this id whose Reader has the key `reading`; None if this process has none."""
+    """The open Segment or Blob with this id and a Reader with the key `reading`, or None."""
     known = _attached.get((id_, reading))
     resource = known and known()
     return resource if isinstance(resource, cls) and not resource.closed else None
@@ -97,15 +98,15 @@ def _reading_key(resource: Resource) -> ReadingKey | None:
     return None if reader is None else reader.key()
 
 
-# ---- Files that end with this process ----
+# ---- The files that this process unlinks at exit ----
 
-# id(segment) -> weak reference to a named segment; several of them may map one file
+# {id(segment): weak reference to a named segment}; several segments may map the same file
 _named: dict[int, ref[Any]] = {}
 _exit_hook_pid: int | None = None
 
 
 def announce(segment: _ResourceT) -> _ResourceT:
-    """Registers a segment. If its file has a name, the file is also unlinked when the interpreter ends. Returns it."""
+    """Registers a segment and returns it. If its file has a name, the file is unlinked at exit."""
     if segment.backing in ("directory", "named"):
         unlink_at_exit()
     if segment.backing == "named":
@@ -114,19 +115,19 @@ def announce(segment: _ResourceT) -> _ResourceT:
 
 
 def unlink_at_exit() -> None:
-    """Unlinks the files that this process owns when it ends. Destructors are not enough: the interpreter runs none for
-    a module global that is still alive at its end."""
+    """Makes this process unlink its files at exit. Destructors do not suffice: the interpreter does not run them for
+    module globals that are alive at exit."""
     global _exit_hook_pid
     if _exit_hook_pid == os.getpid():
         return
     _exit_hook_pid = os.getpid()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        # A child of multiprocessing ends by os._exit, which runs no atexit functions. The low priority lets a parent
-        # wait for its children first: they may still have to open a file.
+        # A child of multiprocessing ends with os._exit, which skips atexit functions. The low priority lets a parent
+        # wait for its children first, because they may still have to open a file.
         util.Finalize(None, _close_owned, exitpriority=-10)
-        # A child of multiprocessing clears all finalizers after it has unpickled its arguments. These may contain
-        # stores with files, so the child registers the finalizer again.
+        # A child of multiprocessing clears all finalizers after it has unpickled its arguments, which may contain
+        # stores with files. So the child registers the finalizer again.
         util.register_after_fork(_close_owned, _hook_again)
     else:
         import atexit
@@ -146,5 +147,5 @@ def _close_owned() -> None:
     for known in (*_attached.values(), *_named.values()):
         segment = known()
         if segment is not None and segment.owner_pid == pid:
-            # Arrays over the segment may still be in use, so it stays mapped; the kernel keeps the bytes for them.
+            # The segment stays mapped, because arrays over it may still be in use.
             segment.unlink()

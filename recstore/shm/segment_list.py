@@ -1,5 +1,4 @@
-"""The table of the named segments of a user, as `recstore.names.list()` returns it, and the removal of segments by
-name."""
+"""Lists the named segments of a user, for `recstore.names.list()`, and removes segments by name."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class SegmentInfo:
         records, nbytes: the number of records and of bytes.
         age: seconds since the build.
         builder: the process that built the segment, and its command.
-        attached: the number of processes of this user that have the segment open; None if the system does not say.
+        attached: the number of this user's processes that have the segment open; None if the system does not report it.
         keep: None, a number of seconds as a str, or "for ever".
         path: the path of the file.
         state: "in use", "kept", "orphan" (not in use and not kept: the next collection removes it), "damaged", or
@@ -55,32 +54,21 @@ class SegmentInfo:
 
     def row(self) -> list[str]:
         """The cells of a row of the table, as str."""
-        unknown = "?"
-        values = [
-            self.name,
-            self.fingerprint,
-            self.records,
-            self.nbytes,
-            self.age,
-            self.builder,
-            self.attached,
-            self.state,
+        cells: list[tuple[Any, Callable[[Any], str]]] = [
+            (self.name, str),
+            (self.fingerprint, lambda text: (text or "-")[:33]),
+            (self.records, lambda n: f"{n:,}"),
+            (self.nbytes, size_text),
+            (self.age, duration),
+            (self.builder, lambda text: text[:40]),
+            (self.attached, str),
+            (self.state, str),
         ]
-        shown: list[Callable[[Any], str]] = [
-            str,
-            lambda text: (text or "-")[:33],
-            lambda n: f"{n:,}",
-            size_text,
-            duration,
-            lambda text: text[:40],
-            str,
-            str,
-        ]
-        return [unknown if value is None else show(value) for show, value in zip(shown, values)]
+        return ["?" if value is None else show(value) for value, show in cells]
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{column} {text}" for column, text in zip(_COLUMNS[1:], self.row()[1:]))
-        return f"<segment {self.name!r}: {said}>"
+        cells = ", ".join(f"{column} {text}" for column, text in zip(_COLUMNS[1:], self.row()[1:]))
+        return f"<segment {self.name!r}: {cells}>"
 
 
 class SegmentTable(list[SegmentInfo]):
@@ -99,23 +87,23 @@ class SegmentTable(list[SegmentInfo]):
 
 
 def segments(name: str | None, dir: Path | None) -> SegmentTable:
-    """The SegmentTable of this user's segments; with a name, of the segments of that name only."""
+    """The SegmentTable of this user's segments, or only of the segments with a name."""
     folder = named_segments.folder(dir)
     if name is not None:
         named_segments.check_name(name)
         paths = named_segments.found(name, dir)
     else:
-        paths = [os.path.join(folder, one) for one in sorted(os.listdir(folder)) if named_segments.is_segment(one)]
+        files = sorted(os.listdir(folder))
+        paths = [os.path.join(folder, file) for file in files if named_segments.is_segment(file)]
     users = _users()
     infos = (_describe(path, users) for path in paths)
-    listed = SegmentTable(info for info in infos if info is not None)
-    listed.sort(key=lambda info: (info.name or "", info.age or 0.0))
-    return listed
+    rows = SegmentTable(info for info in infos if info is not None)
+    rows.sort(key=lambda info: (info.name or "", info.age or 0.0))
+    return rows
 
 
 def _describe(path: str, users: dict[tuple[int, int], set[str]] | None) -> SegmentInfo | None:
-    """The SegmentInfo of the file at a path; None for a missing file, another user's file, or a file that no build
-    made."""
+    """The SegmentInfo of the file at a path; None for a missing file, another user's file, and other files."""
     from recstore._core import native
 
     try:
@@ -165,7 +153,7 @@ def _users() -> dict[tuple[int, int], set[str]] | None:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return None
-    found: dict[tuple[int, int], set[str]] = {}
+    users: dict[tuple[int, int], set[str]] = {}
     for pid in pids:
         folder = f"/proc/{pid}/fd"
         try:
@@ -177,13 +165,13 @@ def _users() -> dict[tuple[int, int], set[str]] | None:
                 status = os.stat(f"{folder}/{fd}")
             except OSError:
                 continue
-            found.setdefault((status.st_dev, status.st_ino), set()).add(pid)
-    return found
+            users.setdefault((status.st_dev, status.st_ino), set()).add(pid)
+    return users
 
 
 def unlink(name: str, fingerprint: str | None, dir: Path | None) -> int:
-    """Removes the names of the segments with this name and fingerprint (None: any), and returns their number. Raises
-    SegmentNotFoundError if there is none."""
+    """Unlinks the segments with this name and fingerprint (None: any), and returns their number. Raises
+    SegmentNotFoundError if no segment matches."""
     named_segments.check_name(name)
     paths = named_segments.found(name, dir)
     if fingerprint is not None:
@@ -195,7 +183,7 @@ def unlink(name: str, fingerprint: str | None, dir: Path | None) -> int:
                 os.unlink(path)
                 removed += 1
         except FileNotFoundError:
-            continue  # its last user has removed it meanwhile
+            continue  # its last process has just removed it
     if not removed:
         raise named_segments.gone(name, dir)
     return removed

@@ -1,5 +1,5 @@
-"""The bytes of a view: the part of a handle that says how a container reads its segments and blobs. A segment or blob
-is given by its number in the handle; segments come first.
+"""The bytes of a view: the part of a handle that describes how a container reads its segments and blobs. A segment or
+blob is identified by its number in the handle; segments come first.
 
     body      = records                                     a list or a view
               | number of the factory, index, records, records    a mapping: its keys, then its values
@@ -10,24 +10,25 @@ is given by its number in the handle; segments come first.
     selection = number of stages, stages from the outermost, base
     base      = 0, segment, store                           all records of a store
               | 1, length                                   the numbers of groups
-              | number of parts + 2, selections             the parts one after another; there may be none, never one
-              | 3, store, size, token                       a set of shards: which store of each, and the bytes by which
-                                                            recstore.remote.opening opens the same set
+              | number of parts + 2, selections             the parts one after another; none or at least two
+              | 3, store, size, token                       a set of shards: the store to read in each shard, and the
+                                                            bytes with which recstore.remote.opening opens the set
     stage     = 1, start, step, length                      a slice; start and step signed
               | 2, seed                                     the keyed permutation
               | 3, blob, width, start, step, length         entries of an index array; start and step signed. The
-                                                            number of a segment stands for its ORDER
+                                                            number of a segment means its ORDER
               | 4, times                                    a repetition
-              | 5, segment, saved index, part, width, start, step, length    as 3, of the record numbers of a saved
-                                                            index; part as of SavedIndex.blob
+              | 5, segment, saved index, part, width, start, step, length    like 3, with the record numbers of a saved
+                                                            index; part as in SavedIndex.blob
     projection = plain                                      None for whole records, else `Projection.describe()`
               | 7, width, n, blob, blob, records            n groups of records: the blobs of their starts and their
                                                             rows, then the records
               | 8, segment, saved index, records            the groups of a saved index
     plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
 
-wire.py reads and writes numbers and plain values. The checks find damage, not attacks: a handle arrives inside a
-pickle, and whoever can change a pickle can run code. So they guard against a crash, a hang and other data.
+wire.py reads and writes numbers and plain values. The checks detect damage, so that it cannot lead to a crash, a hang
+or wrong data. They do not defend against attacks: a handle arrives in a pickle, and anyone who can change a pickle can
+run code.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     Make: TypeAlias = Callable[[int, native.Selection, native.Projection | None], Any]
 
 _GROUPS, _SAVED_GROUPS = 7, 8
-_SHARDS = 3  # in place of 2 + the number of parts, of which there is never one
+_SHARDS = 3  # not 2 + the number of parts, because the number of parts is never 1
 _SLICE, _PERMUTE, _INDEX, _REPEAT, _SAVED = 1, 2, 3, 4, 5
 
 
@@ -57,8 +58,7 @@ _SLICE, _PERMUTE, _INDEX, _REPEAT, _SAVED = 1, 2, 3, 4, 5
 
 
 def write_records(records: native.Records[Any], number: Number) -> bytes:
-    """The bytes of a list, a view, or the keys or values of a mapping. `number` returns the number of a Segment or
-    Blob."""
+    """The bytes of a list, a view, or the keys or values of a mapping. `number` is a function of a Segment or Blob."""
     projection: Any = records.projection
     if hasattr(projection, "rows") and projection.starts.part is not None:
         described = bytes([_SAVED_GROUPS]) + varint(number(projection.starts.section_of))
@@ -88,7 +88,7 @@ def read_records(reader: Reader, resources: list[Any], make: Make, depth: int = 
             projection = native.projection_from(projection)
     selection = read_selection(reader, resources)
     if _has_positions(selection) != hasattr(projection, "rows"):
-        raise CorruptError("a recstore handle holds groups where records belong, or records where groups belong")
+        raise CorruptError("a recstore handle has groups in place of records, or records in place of groups")
     return make(kind, selection, projection)
 
 
@@ -101,7 +101,7 @@ def _read_groups(reader: Reader, resources: list[Any], make: Make, depth: int) -
         saved = _saved_index(reader, resources)
         groups = saved.blob(0), saved.blob(1), saved.width, saved.entries
         if saved.kind != native.INDEX_GROUPS:
-            raise CorruptError("a recstore handle takes an index of single records for one of groups")
+            raise CorruptError("a recstore handle uses an index of single records as an index of groups")
         return native.GroupProjection(read_records(reader, resources, make, depth + 1), *groups)
     width, n = reader.byte(), reader.size()
     starts, rows = (_numbered(reader.size(), resources, "blob") for _ in range(2))
@@ -122,10 +122,10 @@ def write_mapping(mapping: native.Mapping[Any, Any], number: Number) -> bytes:
 
 
 def read_mapping(reader: Reader, resources: list[Any], make: Make) -> tuple[Any, Any, native.KeyIndex, type | None]:
-    """Reads the bytes of `write_mapping`, and returns the arguments of `Mapping._set`."""
+    """Reads the bytes of `write_mapping`; the arguments of `Mapping._set`."""
     factory, owner = reader.size(), reader.byte()
     if factory >= len(FACTORIES) or owner > 2:
-        raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a key index of kind {owner}")
+        raise CorruptError(f"a recstore handle has a mapping with factory {factory} and a key index of kind {owner}")
     if owner == 2:
         index = _saved_index(reader, resources).key_index()
     elif owner == 0:
@@ -140,7 +140,7 @@ def read_mapping(reader: Reader, resources: list[Any], make: Make) -> tuple[Any,
 
 
 def write_selection(selection: native.Selection, number: Number) -> bytes:
-    """The bytes of a Selection. `number` returns the number of a Segment or Blob."""
+    """The bytes of a Selection. `number` is a function of a Segment or Blob."""
     stages = selection.describe()
     length, out = selection.length, [varint(len(stages))]
     for stage in stages:
@@ -178,7 +178,7 @@ def _write_stage(stage: tuple[Any, ...], length: int, number: Number) -> bytes:
 
 
 def read_selection(reader: Reader, resources: list[Any], depth: int = 0) -> native.Selection:
-    """Reads the Selection that `write_selection` wrote; `resources` are the segments and blobs in order."""
+    """Reads the bytes of `write_selection`; `resources` are the segments and blobs in order."""
     stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), native.VIEW_STAGES, "stages"))]
     n = reader.varint()
     if n == 0:
@@ -212,7 +212,7 @@ def _read_stage(reader: Reader) -> tuple[Any, ...]:
     if kind == _SAVED:
         where = reader.size(), reader.size(), reader.size()
         return kind, where, reader.byte(), reader.signed(), reader.signed(), reader.size()
-    raise CorruptError(f"a recstore handle holds a stage of kind {kind}")
+    raise CorruptError(f"a recstore handle has a stage of kind {kind}")
 
 
 def _apply(selection: native.Selection, stage: tuple[Any, ...], resources: list[Any]) -> native.Selection:
@@ -240,17 +240,17 @@ def _numbered(number: int, resources: list[Any], kind: str) -> Any:
 
 
 def _index_array(number: int, resources: list[Any]) -> Any:
-    """The blob with this number; if it is the number of a segment, the ORDER of that segment."""
+    """The blob with this number, or the ORDER of the segment with this number."""
     if number < len(resources) and hasattr(resources[number], "store_records"):
         order = resources[number].order()
         if order is None:
-            raise CorruptError("a recstore handle names the order of a segment that has none")
+            raise CorruptError("a recstore handle names the order of a segment without an order")
         return order[0]
     return _numbered(number, resources, "blob")
 
 
 def _saved_index(reader: Reader, resources: list[Any]) -> native.SavedIndex:
-    """Reads the numbers of a segment and of one of its saved indexes."""
+    """Reads the numbers of a segment and of its saved index; the SavedIndex."""
     return native.saved_index(_numbered(reader.size(), resources, "segment"), reader.size())
 
 
@@ -268,7 +268,7 @@ def _whole(segment: native.Segment, store: int) -> native.Selection:
     return native.Selection.whole(segment, store)
 
 
-def _bounded(n: int, most: int, what: str) -> int:
+def _bounded(n: int, most: int, items: str) -> int:
     if n > most:
-        raise CorruptError(f"a recstore handle claims to have {n} {what}; {most} is the most")
+        raise CorruptError(f"a recstore handle claims to have {n} {items}, more than {most}")
     return n

@@ -1,7 +1,7 @@
 """Numbers, text and plain values as bytes, for handles and labels.
 
-Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md); signed numbers are zigzag-coded first (Protocol Buffers,
-Encoding). The bytes are hostile input: a Reader raises CorruptError if they are not a value of the requested kind.
+Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md); signed numbers use zigzag coding, as in Protocol Buffers.
+The bytes are hostile input: a Reader raises CorruptError if they are not a value of the requested kind.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ def signed(n: int) -> bytes:
 
 
 class Reader:
-    """Reads values one after another from bytes that anybody may have written. Raises CorruptError for malformed
-    bytes."""
+    """Reads values one after another from untrusted bytes. Raises CorruptError for malformed bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -40,7 +39,7 @@ class Reader:
 
     def take(self, n: int) -> bytes:
         if n > self.left:
-            raise CorruptError(f"a recstore handle is cut short: {n} bytes wanted at {self.at} of {len(self.data)}")
+            raise CorruptError(f"a recstore handle is truncated: {n} bytes needed at {self.at} of {len(self.data)}")
         self.at += n
         return self.data[self.at - n : self.at]
 
@@ -55,14 +54,14 @@ class Reader:
             if byte < 0x80:
                 break
         if byte >= 0x80 or value >> 64:
-            raise CorruptError("a recstore handle holds a number of more than 64 bits")
+            raise CorruptError("a recstore handle has a number of more than 64 bits")
         return value
 
     def size(self) -> int:
-        """A number that is a length or a position: below 2**63."""
+        """A length or position, below 2**63."""
         value = self.varint()
         if value >> 63:
-            raise CorruptError(f"a recstore handle holds the size {value}; 2**63 - 1 is the most")
+            raise CorruptError(f"a recstore handle has the size {value}, more than 2**63 - 1")
         return value
 
     def signed(self) -> int:
@@ -73,11 +72,11 @@ class Reader:
         try:
             return self.take(self.size()).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as e:
-            raise CorruptError(f"a recstore handle holds text that is not UTF-8: {e}") from None
+            raise CorruptError(f"a recstore handle has text that is not UTF-8: {e}") from None
 
     def end(self) -> None:
         if self.left:
-            raise CorruptError(f"a recstore handle has {self.left} bytes too many")
+            raise CorruptError(f"a recstore handle has {self.left} extra bytes")
 
 
 # ---- Plain values ----
@@ -110,7 +109,7 @@ def read_plain(reader: Reader, depth: int = 0) -> Any:
     if kind == 5:
         return reader.take(reader.size())
     if kind != 6 or depth == MAX_PLAIN_DEPTH:
-        raise CorruptError(f"a recstore handle holds a plain value of kind {kind} at depth {depth}")
+        raise CorruptError(f"a recstore handle has a plain value of kind {kind} at depth {depth}")
     return tuple(read_plain(reader, depth + 1) for _ in range(count(reader)))
 
 
@@ -118,5 +117,5 @@ def count(reader: Reader) -> int:
     """The number of items that follow, each of at least one byte."""
     n = reader.size()
     if n > reader.left:
-        raise CorruptError(f"a recstore handle of {len(reader.data)} bytes claims to hold {n} items")
+        raise CorruptError(f"a recstore handle of {len(reader.data)} bytes claims to have {n} items")
     return n

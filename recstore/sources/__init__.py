@@ -1,4 +1,4 @@
-"""Where records come from: a function for each format, which returns a :class:`Source`."""
+"""The sources of records: for each format, a function that returns a :class:`Source`."""
 
 from __future__ import annotations
 

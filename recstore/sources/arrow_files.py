@@ -1,4 +1,4 @@
-"""`sources.arrow` and `read_arrow`: the rows of Arrow IPC files and streams, Feather among them."""
+"""`sources.arrow` and `read_arrow`: the rows of Arrow IPC files, Feather files and IPC streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["arrow", "read_arrow"]
 
 _FILE, _FEATHER_1, _PARQUET = b"ARROW1", b"FEA1", b"PAR1"
-_RUN = 16  # record batches in a shard
+_RUN = 16  # record batches in a part for a worker
 
 
 @named_arguments
@@ -39,28 +39,29 @@ def arrow(
     where: Where = None,
     n_rows: int | None = None,
 ) -> Source[dict[str, Any]]:
-    """The rows of Arrow IPC files or streams, each a dict by the names of the columns. Feather files
-    are IPC files. The first bytes of a file say which of the two it is.
+    """The rows of Arrow IPC files (Feather files are IPC files) or IPC streams, each a dict of its columns. The first
+    bytes show whether a file is an IPC file or a stream.
 
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
-            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
-            their names. The files may have different columns: a record has those of its own file.
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are decompressed. Files of a pattern are read in the order of
+            their names. Files may have different columns: a record has the columns of its own file.
         columns: the names of the columns to store, in this order; no other columns are read, unless `where` needs them.
-        dtypes: a dict of types by column, to which the columns are cast: int, float, str, bool, a name such as
-            "float32", or a pyarrow type.
-        missing: "none" to store None for a null, "absent" to leave its key out of the record.
-        nanoseconds: for timestamps and durations in nanoseconds: "exact" to store datetimes and timedeltas, "floor" to
-            store them rounded down to microseconds, "numpy" to store numpy.datetime64 and timedelta64. With "exact"
-            a value with a part of a microsecond is an error.
+        dtypes: casts columns: a dict from column to type. A type is int, float, str, bool, a name such as "float32", or
+            a pyarrow type.
+        missing: "none" stores None for a null, "absent" omits its key from the record.
+        nanoseconds: how to store timestamps and durations in nanoseconds: "exact" as datetimes and timedeltas, with an
+            error for a value that is not a whole microsecond; "floor" rounds it down; "numpy" stores numpy.datetime64
+            and timedelta64.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
             stored.
-        n_rows: the most rows to store; nothing after them is read.
+        n_rows: the most rows to store; no later rows are read.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
-    the file, for one that is cut or not Arrow, a column that is not there, two columns of one name, a value that cannot
-    be cast, and a file that changes while it is read. The end of a stream may be missing without a sign of it. With
-    ``workers=N`` 16 record batches of an IPC file, or a whole stream, are a part. Safe from several threads at once.
+    the file, for a file that is truncated or not Arrow, a missing column, two columns with the same name, a value that
+    cannot be cast, and a file that changes while it is read. A stream that ends between two batches does not show that
+    it is truncated. With ``workers=N`` a worker reads 16 record batches of an IPC file, or a whole stream, at a time.
+    Safe from several threads at once.
 
     >>> import io, pyarrow, pyarrow.feather, recstore
     >>> file = io.BytesIO()
@@ -94,23 +95,23 @@ class ArrowFileSource(table_files.TableFileSource):
     """The rows of IPC files and streams."""
 
     def _parts(self) -> list[ArrowFileSource]:
-        found = []
+        parts = []
         for file in self.inputs:
             if file.path is None or file.packed is not None:
-                found.append(ArrowFileSource([file], self.choice))
+                parts.append(ArrowFileSource([file], self.choice))
                 continue
             with _opened(file, None) as reader:
                 n = getattr(reader, "num_record_batches", None)
-            parts = [None] if n is None else [range(i, min(n, i + _RUN)) for i in range(0, n, _RUN)]
-            found += [ArrowFileSource([file], self.choice, part) for part in parts]
-        return found
+            runs = [None] if n is None else [range(i, min(n, i + _RUN)) for i in range(0, n, _RUN)]
+            parts += [ArrowFileSource([file], self.choice, run) for run in runs]
+        return parts
 
     def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
         with _opened(file, self.choice) as reader, table_files.errors_of(file):
             whole = getattr(reader, "num_record_batches", None)
             batches = reader if whole is None else map(reader.get_batch, self.part or range(whole))
             for number, batch in enumerate(batches, 1):
-                # Offsets of a damaged file may lead anywhere. An array that is handed on has no bounds any more.
+                # Offsets of a damaged file may point anywhere, and an exported array carries no bounds to check.
                 batch.validate(full=True)
                 bar.moved(None if whole is None else number / whole)
                 yield batch
@@ -118,10 +119,10 @@ class ArrowFileSource(table_files.TableFileSource):
 
 @contextmanager
 def _opened(file: Input, choice: table_files.Choice | None) -> Iterator[Any]:
-    """The reader of a file's batches with the columns that `choice` needs, or all for None: pyarrow's
-    RecordBatchFileReader or RecordBatchStreamReader."""
+    """pyarrow's RecordBatchFileReader or RecordBatchStreamReader of a file, for the columns that `choice` needs, or all
+    columns if it is None."""
     with file.open() as opened, _source(file, opened) as (kind, source, start):
-        with table_files.errors_of(file, "not an Arrow file, or a part of one"):
+        with table_files.errors_of(file, "not a complete Arrow file"):
             reader = _reader(kind, source)
             names = reader.schema.names
             needed = names if choice is None else choice.needed(names, file.name)
@@ -135,21 +136,21 @@ def _reader(kind: bytes, source: Any, columns: Iterable[int] = ()) -> Any:
     import pyarrow
     from pyarrow import ipc
 
-    how = ipc.IpcReadOptions(included_fields=list(columns))
-    open_it = ipc.open_file if kind == _FILE else ipc.open_stream
-    return open_it(pyarrow.PythonFile(source, "r"), options=how)
+    options = ipc.IpcReadOptions(included_fields=list(columns))
+    open_reader = ipc.open_file if kind == _FILE else ipc.open_stream
+    return open_reader(pyarrow.PythonFile(source, "r"), options=options)
 
 
 @contextmanager
 def _source(file: Input, opened: BufferedIOBase) -> Iterator[tuple[bytes, Any, int | None]]:
-    """The kind of an opened file by its first bytes, the file object to read, and the position of its first byte, or
-    None if it cannot be read again from there. An IPC file that is packed, or a pipe, is copied to a temporary file."""
+    """`(first bytes, file object to read, start)`. `start` is the position of the first byte, or None if the file
+    object cannot go back there. Copies an IPC file that is compressed or a pipe to a temporary file."""
     start = opened.tell() if file.packed is None and opened.seekable() else None
     with inputs.damage_of(file):
         head = opened.read(len(_FILE))
     if head.startswith(_FEATHER_1):
         hint = "read it with pyarrow.feather.read_table, and write the table with write_feather"
-        raise InputError(f"{file.name}: a file of Feather version 1; {hint}")
+        raise InputError(f"{file.name}: a Feather file of version 1; {hint}")
     if head.startswith(_PARQUET):
         raise InputError(f"{file.name}: a Parquet file; read_parquet reads it")
     if start is not None:

@@ -1,6 +1,5 @@
-"""`sources.table`: tables of other libraries as records: pyarrow, polars, DuckDB and all others that export Arrow
-arrays or streams. `RecordList(table)` ends here too; pandas and Hugging Face datasets have modules of their own beside
-this one."""
+"""`sources.table`: tables of pyarrow, polars, DuckDB and other libraries that export Arrow arrays or streams, as
+records. `RecordList(table)` uses this too. pandas_in and hf_in read pandas and Hugging Face datasets."""
 
 from __future__ import annotations
 
@@ -30,40 +29,41 @@ def table(
     missing: Missing = "none",
     nanoseconds: Nanoseconds = "exact",
 ) -> Source[Any]:
-    """The rows of a table of another library, each a dict; of a column, its values. No Python object is made for a row,
-    and other threads run while rows are appended. ``RecordList(table)`` reads a table without these arguments.
+    """The rows of another library's table, each a dict, or the values of a column. Reading creates no Python objects
+    and lets other threads run. ``RecordList(table)`` reads a table with the default arguments.
 
     Args:
         table: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a table, column or stream of pyarrow,
             polars, DuckDB and other libraries; a DataFrame or Series of pandas; a Dataset or IterableDataset of Hugging
             Face; or an iterable of tables, which is read one by one.
         columns: the names of the columns to read, in this order. None for all.
-        missing: "none": a null field of a row or struct is None. "absent": it is left out.
-        nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
-            timedeltas, and raises EncodeError for one that is not a whole microsecond; "floor" rounds it down; "numpy"
-            stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
+        missing: "none" stores None for a null field of a row or struct, "absent" omits its key.
+        nanoseconds: how to store timestamps and durations in nanoseconds, which do not fit Python's types: "exact" as
+            datetimes and timedeltas, with an EncodeError for a value that is not a whole microsecond; "floor" rounds it
+            down; "numpy" stores numpy.datetime64 and timedelta64, in UTC and without the zone.
 
-    The values and their types are those of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences, and
-    what holds for pandas and Hugging Face. `workers` of a build changes nothing: the building process appends the rows.
-    :func:`recstore.shared` needs a `fingerprint`.
+    Values have the types of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences, and the rules for
+    pandas and Hugging Face. The building process appends the rows, whatever its `workers`. :func:`recstore.shared`
+    needs a `fingerprint`.
 
-    Raises TypeError for another object. A build raises InputError for data that break the rules of the interface, for
-    two columns of one name and for a name in `columns` that the table lacks; EncodeError for a value that Python's type
-    cannot hold; the exceptions of the producer. Safe from several threads at once; the building thread reads the table.
+    Raises TypeError for another object. A build raises InputError for data that break the rules of the interface, two
+    columns with the same name, and a name in `columns` that the table lacks; EncodeError for a value that Python's type
+    cannot hold; and the exceptions of the producer. Safe from several threads at once; the building thread reads the
+    table.
 
     >>> import pyarrow, recstore
     >>> rows = pyarrow.table({"path": ["a.jpg", "b.jpg"], "label": [1, None]})
     >>> with recstore.RecordList(table(rows, missing="absent")) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg'}]
     """
-    how = checked(columns, missing, nanoseconds)
-    return source_of(table, **how) or ArrowRows(_batches(table), **how)
+    options = checked(columns, missing, nanoseconds)
+    return source_of(table, **options) or ArrowRows(_batches(table), **options)
 
 
 def source_of(source: Any, **how: Unpack[How]) -> TableRows | None:
-    """The source of a table or column, with the keyword arguments of ArrowRows; None for an object that is neither.
+    """The source of a table or column, with the keyword arguments of ArrowRows; None for any other object.
 
-    Raises TypeError for an object that holds several tables, or that has to be collected first.
+    Raises TypeError for an object that holds several tables, and for a lazy frame.
     """
     kind = type(source)
     library = kind.__module__.partition(".")[0]
@@ -86,7 +86,7 @@ def _batches(source: Any) -> Any:
     """`source`, which must be an iterable of tables. Raises TypeError for another object."""
     if isinstance(source, (str, bytes, dict)) or not hasattr(type(source), "__iter__"):
         raise TypeError(
-            f"table() reads an object with {STREAM} or {ARRAY}, such as a table, or an iterable of such objects; "
-            f"{an(type(source).__name__)} is neither"
+            f"table() reads a table, which is an object with {STREAM} or {ARRAY}, or an iterable of tables, not "
+            f"{an(type(source).__name__)}"
         )
     return source

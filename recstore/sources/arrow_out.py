@@ -1,8 +1,8 @@
 """Records as Arrow streams, Arrow tables and pandas DataFrames.
 
-The core makes the columns without Python objects (recstore/_core/arrow/arrow_out.pyx). Records with values that
-only Python reads, such as enums, are decoded, and the core makes the columns of plain values. `__arrow_c_stream__`,
-`to_arrow` and the like import this module. It imports pyarrow, polars or pandas only where it needs them.
+The core makes the columns without Python objects (recstore/_core/arrow/arrow_out.pyx). If only Python can read some
+values, such as enums, this module decodes the records, and the core makes the columns from plain values.
+`__arrow_c_stream__`, `to_arrow` and similar methods import this module. It imports pyarrow, polars and pandas lazily.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from recstore._core.native import ArrowExport, Records
 
     _T = TypeVar("_T")
-    _Problem = tuple[tuple[str | None, ...], int, int, int]  # as native.arrow_export says it of a field
+    _Problem = tuple[tuple[str | None, ...], int, int, int]  # a field without an Arrow type, from native.arrow_export
 
 _NAN = float("nan")
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
 _MISSING = object()
 _MOST_THREADS = 8
-_RECORDS_A_THREAD = 1 << 17  # two batches: fewer records are read sooner than threads start
+_RECORDS_A_THREAD = 1 << 17  # two batches; for fewer records a thread takes longer to start than to read
 
 
 def _library(name: str) -> Any:
-    """A library, which `to_arrow` and the like need."""
+    """Import a library for `to_arrow` or a similar method."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -47,7 +47,7 @@ def _library(name: str) -> Any:
 
 
 class _Stream:
-    """What pyarrow reads a stream from."""
+    """Wraps a capsule for libraries that read an object with `__arrow_c_stream__`."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule
@@ -57,8 +57,8 @@ class _Stream:
 
 
 def _read(read: Callable[[_Stream], _T], export: ArrowExport) -> _T:
-    """`read(stream)` of an export. Libraries make an error of their own of one in the middle of a stream, even of a
-    KeyboardInterrupt; here the first one comes out."""
+    """`read(stream)` of an export. If the stream fails, libraries raise an error of their own, even for a
+    KeyboardInterrupt; this raises the original error."""
     try:
         return read(_Stream(native.arrow_stream(export)))
     except Exception:
@@ -68,18 +68,18 @@ def _read(read: Callable[[_Stream], _T], export: ArrowExport) -> _T:
 
 
 def stream(records: Any, requested_schema: object = None) -> object:
-    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values."""
+    """The capsule of a stream: of structs if the records are dicts, tuples or objects, else of values."""
     export = _export(records, exact=False)
     export.settle(True, requested_schema)
     return native.arrow_stream(export)
 
 
 def _export(records: Records[Any], exact: bool) -> ArrowExport:
-    """An ArrowExport whose types are known. This is the one place where a column gets its type, or an error."""
-    found = native.arrow_export(records, exact=exact)
-    problems = found[1] if found else []
-    if found and not problems:
-        return found[0]
+    """An ArrowExport with a type for each column. Raises TypeError for a field without an Arrow type."""
+    native_export = native.arrow_export(records, exact=exact)
+    problems = native_export[1] if native_export else []
+    if native_export and not problems:
+        return native_export[0]
     for problem in problems:
         _, _, seen, others = problem
         if not seen & _SEEN_OTHER or others & ~_PLAIN_CODES:
@@ -91,10 +91,10 @@ def _export(records: Records[Any], exact: bool) -> ArrowExport:
 
 
 def _plain(value: Any) -> tuple[int | None, Any, Any] | None:
-    """A value that only Python reads as one that the core reads, in the form that native.arrow_export_of takes; None
-    for other values."""
+    """Converts a value that only Python reads to a value that the core reads, in the form that native.arrow_export_of
+    takes; None for other values."""
     kind = type(value)
-    if kind is frozenset or kind is set or isinstance(value, native.Records):  # the last are the values of groups
+    if kind is frozenset or kind is set or isinstance(value, native.Records):  # Records are the values of groups
         return None, None, list(value)
     if kind is datetime.datetime and type(value.tzinfo).__name__ == "ZoneInfo":
         since = value.replace(tzinfo=None) - datetime.datetime.min - value.utcoffset()
@@ -116,7 +116,7 @@ _KINDS = (
 )  # in the order of RS_ARROW_SEEN_* in csrc/arrow/rs_arrow_field.h
 _SEEN_OTHER = 1 << 28
 _WITHOUT_CODE = "numpy array of a dtype without an Arrow type"  # bit 0 of the kinds that only Python reads
-# The kinds of which some values have a type once they are decoded.
+# The kinds that include values with an Arrow type, found by decoding.
 _PLAIN_CODES = 1 | sum(1 << getattr(ext_codes, name) for name in (
     "ENUM", "DATETIME", "ZONEINFO", "FROZENSET", "STRINGDTYPE", "NAMEDTUPLE", "DATACLASS", "ATTRS", "OBJECT"
 ))  # fmt: skip
@@ -126,31 +126,31 @@ _REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read t
 
 def _refusal(records: Records[Any], problem: _Problem) -> TypeError:
     """The error for a field that has no Arrow type."""
-    names, why, seen, others = problem
-    found = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
-    found.pop("None", None)
+    names, cause, seen, others = problem
+    kinds = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
+    kinds.pop("None", None)
     for code in range(native.EXT_LAST + 1):
         if others >> code & 1:
-            found[native.ext_name(code) if code else _WITHOUT_CODE] = None
+            kinds[native.ext_name(code) if code else _WITHOUT_CODE] = None
     path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
     where = f"the field {path!r}" if path else "the list"
     field = getattr(records.projection, "path", None)
     if field is not None and not path:
         where = f"the field {str(field)!r}"
-    if why == _KEY:
-        text = f"a table has columns by str, and {where} holds a dict with a key that is not a str"
-    elif why == _BIGINT:
-        text = f"{where} holds ints that neither 64 bits with a sign nor 64 bits without one hold"
-    elif why == _DIGITS:
-        text = f"{where} holds Decimals of more than 76 digits, Arrow's most"
-    elif why == _DEPTH:
-        text = f"{where} holds values deeper than the 60 levels that libraries accept"
-    elif why == _OTHER:
-        text = f"{where} holds values for which Arrow has no type: {' and '.join(found)}"
-    elif len(found) == 1:
-        text = f"{where} holds {next(iter(found))} of several units, and an Arrow column has one"
+    if cause == _KEY:
+        text = f"column names are strings, but {where} holds a dict with a key that is not a str"
+    elif cause == _BIGINT:
+        text = f"{where} holds ints that fit neither int64 nor uint64"
+    elif cause == _DIGITS:
+        text = f"{where} holds Decimals of more than 76 digits, Arrow's maximum"
+    elif cause == _DEPTH:
+        text = f"{where} holds values nested deeper than the 60 levels that libraries accept"
+    elif cause == _OTHER:
+        text = f"{where} holds values for which Arrow has no type: {' and '.join(kinds)}"
+    elif len(kinds) == 1:
+        text = f"{where} holds {next(iter(kinds))} of several units, but an Arrow column has one unit"
     else:
-        text = f"{where} holds values of several types, {' and '.join(found)}, and an Arrow column has one"
+        text = f"{where} holds values of several types, {' and '.join(kinds)}, but an Arrow column has one type"
     return TypeError(f"{text}. {_REMEDY}")
 
 
@@ -168,7 +168,7 @@ def _array(pyarrow: Any, export: ArrowExport) -> Any:
 
 
 def _whole(pyarrow: Any, chunked: Any) -> Any:
-    """The chunks as one array, of a type with 64-bit offsets where 32 bits do not suffice."""
+    """The chunks as one array, with 64-bit offsets if 32 bits do not suffice."""
     if chunked.num_chunks == 1:
         return chunked.chunk(0)
     types, kind = pyarrow.types, chunked.type
@@ -197,9 +197,9 @@ def _named(table: Any, names: Iterable[str] | None) -> Any:
     if names is None:
         return table
     names = list(names)
-    found = getattr(table, "column_names", None)
-    if found is None or len(found) != len(names):
-        count = "no columns" if found is None else f"{len(found)} columns"
+    columns = getattr(table, "column_names", None)
+    if columns is None or len(columns) != len(names):
+        count = "no columns" if columns is None else f"{len(columns)} columns"
         raise ValueError(f"{len(names)} names for a table of {count}")
     return table.rename_columns(names)
 
@@ -210,14 +210,14 @@ def _named(table: Any, names: Iterable[str] | None) -> Any:
 def to_polars(records: Any) -> Any:
     """A DataFrame of records that are dicts, tuples or objects, else a Series."""
     polars = _library("polars")
-    # polars reads any sequence item by item; a stream by itself is not one.
+    # Not polars.Series(records): polars reads any sequence item by item.
     parts = _in_threads(records, polars.Series)
-    made = parts[0] if len(parts) == 1 else polars.concat(parts, rechunk=False)
-    return made.struct.unnest() if isinstance(made.dtype, polars.Struct) else made
+    series = parts[0] if len(parts) == 1 else polars.concat(parts, rechunk=False)
+    return series.struct.unnest() if isinstance(series.dtype, polars.Struct) else series
 
 
 def _in_threads(records: Records[Any], read: Callable[[_Stream], _T]) -> list[_T]:
-    """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
+    """`[read(stream), ...]` over parts of the records, in as many threads as pay off."""
     n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
     first = _export(records, exact=False)
     if not first.is_sure:
@@ -244,8 +244,8 @@ def series(view: Any) -> Any:
 
 
 def _series(pandas: Any, values: Any, name: Any = None) -> Any:
-    """The column that pandas makes of values, or one of objects where it cannot: of text with a lone surrogate, of
-    numpy's timedelta64 of other units than pandas has."""
+    """A Series of values; a column of objects if pandas cannot hold the values: text with lone surrogates, and
+    timedelta64 in units that pandas does not have."""
     try:
         return pandas.Series(values, name=name)
     except (TypeError, ValueError, ArithmeticError):
@@ -254,18 +254,17 @@ def _series(pandas: Any, values: Any, name: Any = None) -> Any:
         return pandas.Series(columns.objects(values), dtype=object, name=name)
 
 
-def _frame(pandas: Any, found: Mapping[Any, Any]) -> Any:
-    """The frame of columns by name."""
-    frame = pandas.DataFrame(dict(enumerate(found.values())))
+def _frame(pandas: Any, columns: Mapping[Any, Any]) -> Any:
+    frame = pandas.DataFrame(dict(enumerate(columns.values())))
     try:
-        frame.columns = pandas.Index(found)
+        frame.columns = pandas.Index(columns)
     except UnicodeEncodeError:  # a name with a lone surrogate
-        frame.columns = pandas.Index(found, dtype=object)
+        frame.columns = pandas.Index(columns, dtype=object)
     return frame
 
 
 def _column(view: Records[Any]) -> Any:
-    """An array of numbers or a list, of which pandas makes the same column as of the list of values."""
+    """The values of a field view as an array or list from which pandas makes the same column as from their list."""
     gathered = native.read_column(view)
     if gathered is not None and gathered[0] in ("scalars", "texts"):
         import numpy as np
@@ -284,18 +283,18 @@ def to_pandas(records: Any) -> Any:
     names = native.field_names(records) if len(records) else None
     if names is None:
         return _frame_of_rows(pandas, list(records))
-    found = {}
+    columns = {}
     for name in _checked(names):
         column = _series(pandas, _column(records.field((name,), default=_NAN)))
-        # The trees name the keys of all records of a store, of which a view may have only some.
+        # field_names has the keys of all records of the store; the records of a view may lack some.
         if not column.isna().all() or any(v is not _MISSING for v in records.field((name,), default=_MISSING)):
-            found[name] = column
-    return _frame(pandas, found)
+            columns[name] = column
+    return _frame(pandas, columns)
 
 
 def _frame_of_rows(pandas: Any, rows: list[Any]) -> Any:
-    """The frame that pandas makes of a list, or columns of objects where it cannot. pandas goes by the first record, so
-    records of several forms are one column."""
+    """The frame that pandas makes from a list, with columns of objects if it cannot. Records of several forms become a
+    single column, because pandas would treat all of them like the first."""
     forms = {_form(pandas, row) for row in rows}
     if len(forms) > 1:
         return _frame(pandas, {0: _series(pandas, rows)})
@@ -314,7 +313,7 @@ def _frame_of_rows(pandas: Any, rows: list[Any]) -> Any:
 
 
 def _form(pandas: Any, row: object) -> type | None:
-    """What a record is to pandas: a mapping, an object of a class with fields, a sequence, or a value."""
+    """How pandas treats a record: as a Mapping, an object of a class with fields, a list, or a value (None)."""
     kind = type(row)
     if isinstance(row, Mapping):
         return Mapping
@@ -326,5 +325,5 @@ def _form(pandas: Any, row: object) -> type | None:
 def _checked(names: list[Any]) -> list[str]:
     for name in names:
         if type(name) is not str:
-            raise TypeError(f"a table has columns by str, and records have the key {name!r:.60}: use to_list()")
+            raise TypeError(f"column names are strings, but records have the key {name!r:.60}: use to_list()")
     return names

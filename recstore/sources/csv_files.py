@@ -1,4 +1,4 @@
-"""`sources.csv` and `read_csv`: the rows of CSV files and of other text with delimiters."""
+"""`sources.csv` and `read_csv`: the rows of CSV files and other delimited text."""
 
 from __future__ import annotations
 
@@ -50,38 +50,39 @@ def csv(
     where: Where = None,
     n_rows: int | None = None,
 ) -> Source[dict[str, Any]]:
-    """The rows of CSV files, each a dict by the names of the columns. pyarrow parses the text.
+    """The rows of CSV files, each a dict of its columns. pyarrow parses the text.
 
-    Without `dtypes` the files are read twice: first for the types, which depend on all cells, whatever their order. A
-    column is bool if all its cells are ``true`` or ``false``, int if they are whole numbers, float if they are numbers,
-    else str. A number with leading zeros or a plus sign is text, and so are fractions in one column with a whole number
-    that a float cannot hold. Dates stay text.
+    Without `dtypes` the files are read twice. The first pass finds the type of each column from all its cells: bool if
+    they are ``true`` or ``false``, int if they are whole numbers, float if they are numbers, else str. Numbers with a
+    leading zero or a plus sign are text. So is a column that has fractions beside a whole number that a float cannot
+    hold. Dates stay text.
 
     Args:
         path: a path, a pattern, a URL, a binary file object, or a list of these, as for :func:`lines`. A
             record has the columns of its own file; the type of a column comes from all files.
         delimiter: one character; by default a tab for ``.tsv`` and ``.tab`` files, else a comma.
-        header: True if the first row has the names; False for the names "0", "1" and so on; or a list of the names of
-            a file without a header.
+        header: True if the first row has the names; False to name the columns "0", "1" and so on; or a list of names
+            for a file without a header.
         columns: the names of the columns to store, in this order.
-        dtypes: a dict of types by column, or one type for all columns: int, float, str, bool, a name such as
+        dtypes: a dict from column to type, or one type for all columns: int, float, str, bool, a name such as
             "float32" or "date32", or a pyarrow type. If it has all columns, the files are read once.
-        null_values: texts of a cell that become None. In a column of text a quoted ``""`` is the empty str.
-        quote: the character around cells, doubled within them; None if quotes are plain characters.
-        escape: a character that takes the meaning from the next one.
-        encoding: the encoding of the text, unless a byte order mark says it.
-        skip_rows: the number of lines to leave out at the beginning of each file.
-        errors: "raise"; or "skip" to leave out rows with a wrong number of cells, or a cell that is not a value of its
-            type in `dtypes`, and to log a warning that counts them.
-        empty: "keep" makes an empty line a row in a file of one column, "skip" leaves it out.
-        missing: "none" to store None for a missing value, "absent" to leave its key out of the record.
-        where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true count.
-        n_rows: the most rows to store; the types are then those of these rows.
+        null_values: the texts of cells that become None. In a column of text a quoted ``""`` is the empty str.
+        quote: the character that encloses cells, doubled within them; None if quotes are plain characters.
+        escape: a character that makes the next character a plain one.
+        encoding: the encoding of the text. A byte order mark takes precedence.
+        skip_rows: the number of lines to skip at the beginning of each file.
+        errors: "raise"; or "skip" to skip rows with a wrong number of cells or with a cell that does not fit its type
+            in `dtypes`, and to log their number as a warning.
+        empty: "keep" makes an empty line a row in a file of one column, "skip" skips it.
+        missing: "none" stores None for a missing value, "absent" omits its key from the record.
+        where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
+            stored.
+        n_rows: the most rows to store; the types then come from these rows.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, with file and
-    line, for a wrong number of cells, a quote that never closes, text behind a closing quote, bytes that are not text,
-    a missing header or column, and a file that changes while it is read. With ``workers=N`` large files are parts.
-    Safe from several threads at once.
+    line, for a wrong number of cells, a quote that never closes, text after a closing quote, bytes that are not text,
+    a missing header or column, and a file that changes while it is read. With ``workers=N`` a worker reads a large file
+    at a time. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n"))) as x: x.to_list()
@@ -117,7 +118,7 @@ def read_csv(
 
 
 class Rules:
-    """The arguments of read_csv on which the meaning of the text depends."""
+    """The arguments of read_csv that decide how to read the text."""
 
     for_all: pyarrow.DataType | None = None  # the type of all columns
 
@@ -129,11 +130,11 @@ class Rules:
         build_options.check_choice("empty", form[-1], ("keep", "skip"))
         if not isinstance(header, bool):
             if not isinstance(header, (list, tuple)):
-                ways = "True if the first row has the names, False if no row has them, or a list of the names"
-                raise TypeError(f"header is {header!r:.60}; give {ways}")
+                choices = "True if the first row has the names, False if no row has them, or a list of the names"
+                raise TypeError(f"header is {header!r:.60}; give {choices}")
             header = list(header)
             if not header or not all(isinstance(name, str) for name in header):
-                raise ValueError("header is True, False, or a list of at least one name")
+                raise ValueError("header must be True, False, or a list of at least one name")
         if isinstance(null_values, str):
             null_values = (null_values,)
         self.header, self.null_values, self.errors, self.form = header, list(null_values), errors, form
@@ -159,7 +160,7 @@ class Rules:
         try:
             csv_types.converted(pyarrow.array([], pyarrow.binary()), kind, csv_types.null_array([]))
         except pyarrow.ArrowException:
-            raise TypeError(f"dtypes: text does not become {kind}; give a type of single values") from None
+            raise TypeError(f"dtypes: text cannot be converted to {kind}; give a type of single values") from None
 
     def content(self) -> dict[str, Any]:
         content = {"header": self.header, "null_values": self.null_values, "errors": self.errors}
@@ -174,27 +175,25 @@ class Rules:
 
 
 class CsvSource(table_files.TableFileSource):
-    """The rows of CSV files. `given` are the types of all columns, if an earlier pass has found them."""
+    """The rows of CSV files. `types` has the types of all columns, if an earlier pass has found them."""
 
     def __init__(
         self,
         files: list[Input],
         choice: table_files.Choice,
         rules: Rules,
-        given: dict[str, pyarrow.DataType] | None = None,
+        types: dict[str, pyarrow.DataType] | None = None,
     ) -> None:
-        self.rules, self.given = rules, given
+        self.rules, self.known_types = rules, types
         super().__init__(files, choice)
         self.content |= rules.content()
 
     def _restart(self) -> None:
-        self.known = self.given is not None
-        self.types = dict(self.choice.dtypes if self.given is None else self.given)
-        self.bad: list[
-            tuple[str, int, str]
-        ] = []  # of each file with rows left out: name, number, message for the first
-        self.block = 0  # bytes that pyarrow has to parse at once, if that is known
-        self.left: int | None = None  # the rows that are left to read, if `to_read` is known
+        self.known = self.known_types is not None
+        self.types = dict(self.choice.dtypes if self.known_types is None else self.known_types)
+        self.bad: list[tuple[str, int, str]] = []  # (file, number of skipped rows, message for the first)
+        self.block = 0  # bytes that pyarrow must parse at once; 0 if not known yet
+        self.left: int | None = None  # rows left to read, if `to_read` is known
 
     def _read(self, builder: Any, progress: bool) -> None:
         if self.n_rows == 0:
@@ -212,7 +211,7 @@ class CsvSource(table_files.TableFileSource):
 
     @property
     def to_read(self) -> int | None:
-        """The number of rows to read, if it is known: no row of the files is left out."""
+        """The number of rows to read; None if it is not known, because some rows may be skipped."""
         return self.n_rows if self.choice.where is None and self.rules.errors == "raise" else None
 
     def _parts(self) -> list[CsvSource]:
@@ -230,7 +229,7 @@ class CsvSource(table_files.TableFileSource):
                     if self.left is not None:
                         self.left -= batch.num_rows
                     yield batch
-            except GeneratorExit:  # n_rows is reached
+            except GeneratorExit:  # n_rows was reached
                 self.note(rows)
                 raise
             self.note(rows)
@@ -244,15 +243,15 @@ class CsvSource(table_files.TableFileSource):
         return self.bad
 
     def _told(self, reports: list[Any]) -> None:
-        bad = [one for report in reports for one in report or ()]
+        bad = [entry for report in reports for entry in report or ()]
         if bad:
             logger, n = logging.getLogger("recstore"), sum(count for _, count, _ in bad)
             counts = ", ".join(f"{count:,} of {name}" for name, count, _ in bad[:_MOST_NAMED])
-            more = f" and {len(bad) - _MOST_NAMED:,} further files" if len(bad) > _MOST_NAMED else ""
-            logger.warning(f"read_csv left {counted(n, 'row')} out: {counts}{more}; the first: {bad[0][2]}")
+            more = f" and {len(bad) - _MOST_NAMED:,} more files" if len(bad) > _MOST_NAMED else ""
+            logger.warning(f"read_csv skipped {counted(n, 'row')}: {counts}{more}; the first: {bad[0][2]}")
 
     def find_types(self, progress: bool) -> None:
-        """Reads the rows for the types of the columns without a dtype: all, or those up to n_rows."""
+        """Finds the types of the columns without a dtype, from all rows or the first n_rows."""
         if self.known or self.rules.for_all is not None:
             return
         from recstore.sources import csv_rows, csv_types
@@ -284,8 +283,8 @@ def _again(file: Input) -> Input:
 
 
 class Replayed(inputs.FileObject):
-    """A file object of the caller that is read more than once, from where it stands. A pipe is copied to a temporary
-    file as far as it is read while `keep` is true."""
+    """A file object of the caller that can be opened several times; each reads it from its current position. While
+    `keep` is true, the bytes read from a pipe are copied to a temporary file."""
 
     def __init__(self, file: Any, name: str) -> None:
         super().__init__(file)
@@ -307,7 +306,7 @@ class Replayed(inputs.FileObject):
 
     @property
     def again(self) -> bool:
-        """Whether the file can be opened once more."""
+        """Whether the file can be opened again."""
         return self.start is not None or self.keep
 
     def forget(self) -> None:
@@ -318,7 +317,7 @@ class Replayed(inputs.FileObject):
 
 
 class _Replay(io.BufferedIOBase):
-    """The bytes of a pipe: those in the copy, then further ones."""
+    """The bytes of a pipe: first from the copy, then from the pipe."""
 
     def __init__(self, replayed: Replayed) -> None:
         self.replayed = replayed

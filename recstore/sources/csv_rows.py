@@ -1,4 +1,4 @@
-"""The rows of one CSV file in batches, as pyarrow parses them, with the line in each error."""
+"""The rows of one CSV file, in batches from pyarrow. Errors name the line."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from recstore.sources.reading import FileBar
     from recstore.sources.table_files import Choice
 
-_BLOCK = 1 << 20  # bytes that pyarrow parses at once, at least
-_BLOCK_OF_COLUMN = 256  # bytes: a block takes a fixed time for each column, however few rows it has
-_LONGEST_BLOCK = 256 << 20  # bytes of the longest row
+_BLOCK = 1 << 20  # the fewest bytes that pyarrow parses at once
+_BLOCK_OF_COLUMN = 256  # bytes per column, because a block takes a fixed time per column
+_LONGEST_BLOCK = 256 << 20  # the most bytes of a row
 
 
 class Rows:
-    """A CSV file that is open for reading its rows once; a context manager.
+    """An open CSV file whose rows can be read once; a context manager.
 
-    `names` are the names of all columns, `wanted` those to read.
+    `names` are the names of all columns, `wanted` the names of the columns to read.
     """
 
     def __init__(self, file: Input, rules: Rules, choice: Choice, block: int = 0) -> None:
         self.file, self.rules, self.dtypes = file, rules, choice.dtypes
         self.form = rules.form_of(file.name)
         self.nulls = csv_types.null_array(rules.null_values)
-        self.ragged: list[int] = []  # the number of cells of each row where it is wrong
+        self.ragged: list[int] = []  # the numbers of cells of the rows that have a wrong number
         self.skipped = self.first = 0
-        self.first_skipped = ""  # the message for the first wrong cell, of rows that are left out
+        self.first_skipped = ""  # the message for the first cell for which a row was skipped
         self.stack = ExitStack()
         with self.stack:
             self.open()
@@ -61,12 +61,12 @@ class Rows:
         self.stack.close()
 
     def guess(self, guesses: Mapping[str, csv_types.Guess], left: int | None, bar: FileBar) -> int | None:
-        """Shows the rows to the Guesses of their columns: at most `left` of them, or all if it is None. Returns the
-        number that is left then."""
+        """Shows at most `left` rows to the Guesses of their columns, or all rows if it is None. Returns the rows that
+        are left of `left`."""
         kinds = {name: pyarrow.string() for name in self.wanted if name in guesses}
         if not kinds and left is None:
             return None
-        if self.rules.errors == "skip":  # a row that will be left out does not count
+        if self.rules.errors == "skip":  # a row that will be skipped must not decide a type
             kinds = {**{name: kind for name, kind in self.dtypes.items() if name in self.wanted}, **kinds}
         for batch in self.typed(kinds, left, bar):
             left = None if left is None else left - batch.num_rows
@@ -77,7 +77,7 @@ class Rows:
     def typed(
         self, types: Mapping[str, pyarrow.DataType], left: int | None, bar: FileBar
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yields the batches with columns of the types: at most `left` rows, or all if it is None."""
+        """Yields batches of typed columns: at most `left` rows, or all rows if it is None."""
         for batch in self.batches(bar):
             if left is not None:
                 batch = batch.slice(0, left)
@@ -87,8 +87,8 @@ class Rows:
                 break
 
     def left_out(self) -> tuple[int, str]:
-        """The number of rows that `typed` left out, and the message for the first one."""
-        if self.rules.errors == "raise":  # pyarrow is ahead of the rows: it may have met a bad one below the limit
+        """The number of rows that `typed` skipped, and the message for the first of them."""
+        if self.rules.errors == "raise":  # pyarrow parses ahead, so it may have met a bad row after the limit
             return 0, ""
         n = self.skipped + len(self.ragged)
         return n, self.first_skipped if self.skipped or not n else self.ragged_text()
@@ -96,7 +96,7 @@ class Rows:
     # ---- Parsing ----
 
     def batches(self, bar: FileBar) -> Iterator[pyarrow.RecordBatch]:
-        """Yields the rows as batches of binary columns, with the names `wanted`."""
+        """Yields the rows as batches of binary columns with the names `wanted`."""
         done = 0
         while True:
             self.ragged.clear()
@@ -111,7 +111,7 @@ class Rows:
                         yield batch
                 return
             except pyarrow.ArrowInvalid as error:
-                # pyarrow parses no row that spans a whole block. A block may lack a byte of a line end.
+                # pyarrow cannot parse a row that fills a block. A block may be a byte short, to not split a line end.
                 longer = not self.is_ragged and self.body.quotes.longest_row >= self.block - 1
                 if longer and self.block < _LONGEST_BLOCK and getattr(self.file, "again", True):
                     self.block *= 16
@@ -142,32 +142,32 @@ class Rows:
                 quoted_strings_can_be_null=False,
             ),
         )
-        held = None
+        previous = None
         with reader:
             for batch in reader:
                 if batch.num_rows:
-                    if held is not None:
-                        yield held
-                    held = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
-        last = -1 if held is None else held.num_rows - 1
-        if held is None or held.column(0)[last].as_py() != csv_text.END.encode():
+                    if previous is not None:
+                        yield previous
+                    previous = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
+        last = -1 if previous is None else previous.num_rows - 1
+        if previous is None or previous.column(0)[last].as_py() != csv_text.END.encode():
             raise InputError(f"{self.file.name}: the last row does not end where its quotes end; {csv_text.UNQUOTED}")
-        yield held.slice(0, last)
+        yield previous.slice(0, last)
 
     @property
     def is_ragged(self) -> bool:
-        """Whether a wrong number of cells is an error, and was met."""
+        """Whether a wrong number of cells is an error and has occurred."""
         return self.rules.errors == "raise" and bool(self.ragged)
 
     def on_ragged(self, row: Any) -> str:
-        """pyarrow's handler of a row with a wrong number of cells."""
+        """pyarrow calls this for a row with a wrong number of cells."""
         self.ragged.append(row.actual_columns)
         return self.rules.errors if self.rules.errors == "skip" else "error"
 
     # ---- Cells ----
 
     def checked(self, batch: pyarrow.RecordBatch, kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.RecordBatch:
-        """The columns `kinds` of a batch, converted. Rows with a wrong cell are left out or an error."""
+        """The columns `kinds` of a batch, converted. Skips rows with a wrong cell, or raises InputError."""
         if not kinds:
             return batch
         columns = []
@@ -205,24 +205,24 @@ class Rows:
         except UnicodeDecodeError:
             return encodings.no_text(self.place(line), "utf-8")
         kind = "float64" if pyarrow.types.is_float64(kind) else kind  # Arrow says double
-        hint = 'give another type in dtypes, or errors="skip" to leave such rows out'
+        hint = 'give another type in dtypes, or errors="skip" to skip such rows'
         return f"{self.place(line)}: column {name!r}: {text!r:.80} is not {an(str(kind))}; {hint}"
 
     def wrong(self, error: Exception, longer: bool) -> InputError:
-        """The InputError for pyarrow's."""
+        """The InputError for an error of pyarrow."""
         if self.is_ragged:
-            hint = 'quote the cell, or give errors="skip" to leave such rows out'
+            hint = 'quote the cell, or give errors="skip" to skip such rows'
             if len(self.names) == 1:
-                hint = f"the columns here are divided by {self.form.delimiter!r}: give another delimiter=, or {hint}"
+                hint = f"the delimiter is {self.form.delimiter!r} here: give another delimiter=, or {hint}"
             return InputError(f"{self.ragged_text()}; {hint}")
         if longer:
             quotes = self.body.quotes
-            what = f"a row of more than {self.block:,} bytes, or a quote that never closes"
-            return InputError(f"{self.place(quotes.opened if quotes.quoted else None)}: {what}; {csv_text.UNQUOTED}")
+            fault = f"a row of more than {self.block:,} bytes, or a quote that never closes"
+            return InputError(f"{self.place(quotes.opened if quotes.quoted else None)}: {fault}; {csv_text.UNQUOTED}")
         return InputError(f"{self.file.name}: {table_files.first_line(error)}")
 
     def ragged_text(self) -> str:
-        """The first row with a wrong number of cells."""
+        """The message for the first row with a wrong number of cells."""
         form, width = self.form, len(self.names)
         line, cells = csv_text.ragged_row(self.file, form, self.rules.header, width) or (None, self.ragged[0])
-        return f"{self.place(line)}: {cells} cells, and {width} expected"
+        return f"{self.place(line)}: {cells} cells, but {width} expected"

@@ -1,6 +1,6 @@
 """The text of a CSV file: its names, its rows as UTF-8 bytes for pyarrow, and the line of a row for messages.
 
-pyarrow parses the rows. Python's csv module finds lines once an error is known.
+pyarrow parses the rows. After an error, Python's csv module finds its line.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Header = bool | list[str]  # whether the first row has the names, or the names of a file without that row
+    Header = bool | list[str]  # whether the first row has the names, or the names
 
 _HEAD = 1 << 20  # bytes of the first block
-_LONGEST = 256 << 20  # bytes that a row may take
-# The cells of a row below the last one, so that pyarrow always has a row. Its characters, of a private use area, are
-# no delimiters.
+_LONGEST = 256 << 20  # the most bytes of a row
+# The cells of an extra last row, so that pyarrow always has a row. The characters are from a private use area, so they
+# cannot be delimiters.
 END = "\uf8f0\uf8e5\uf8ec\uf8f3\uf8e4\uf8ed\uf8e5"
 UNQUOTED = "close it, or give quote=None if quotes are plain characters"
 
-# Both match nothing, too.
+# Both also match the empty text.
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)?")
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 
 
 def _cell(delimiter: str, quote: str | None, escape: str | None) -> re.Pattern[bytes]:
-    """The pattern of a cell and what ends it."""
+    """The pattern of a cell and the delimiter or line end after it."""
     special = re.escape(escape or "")
     plain = f"[^{re.escape(delimiter)}{special}\\r\\n]*"
     if escape:
@@ -50,61 +50,61 @@ def _cell(delimiter: str, quote: str | None, escape: str | None) -> re.Pattern[b
 
 
 class Form:
-    """How the text of CSV files is written. `quote` and `escape` are characters or None."""
+    """The syntax of CSV files. `quote` and `escape` are characters or None."""
 
     def __init__(
         self, delimiter: str, quote: str | None, escape: str | None, encoding: str, skip_rows: int, empty: str
     ) -> None:
-        for name, one in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
-            if one is None and name != "delimiter":
+        for name, character in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
+            if character is None and name != "delimiter":
                 continue
-            if not isinstance(one, str) or len(one) != 1 or not one.isascii() or one in "\r\n\0":
-                raise ValueError(f"{name} is {one!r:.60}; give one ASCII character")
+            if not isinstance(character, str) or not re.fullmatch(r"[^\r\n\0\x80-\U0010ffff]", character):
+                raise ValueError(f"{name} is {character!r:.60}; give one ASCII character")
         self.delimiter, self.quote, self.escape = delimiter, quote, escape
         self.codec = codecs.lookup(encoding).name
         self.skip_rows, self.empty = skip_rows, empty
         self.cell = _cell(delimiter, quote, escape)
 
     def keeps_empty(self, width: int) -> bool:
-        """Whether an empty line is a row, of `width` cells."""
+        """Whether an empty line is a row in a file of `width` columns."""
         return width == 1 and self.empty == "keep"
 
     def skipped(self, head: bytes) -> int:
-        """The bytes of the lines that are left out at the beginning of a text."""
+        """The number of bytes of the skipped lines at the beginning of a text."""
         at = 0
         for _ in range(self.skip_rows):
             at = _LINE.match(head, at).end()  # type: ignore[union-attr]
         return at
 
     def first_row(self, head: bytes, at: int) -> tuple[int, list[str] | None, int]:
-        """`(line, cells, end)` of the first row that is not empty, from a place in a text on. The end is that of the
-        text if the row may go on there. The cells are None without a row."""
+        """`(line, cells, end)` of the first non-empty row from a position in a text on. `end` is the end of the text if
+        the row may continue after it. `cells` is None if there is no row."""
         start = _LINE_ENDS.match(head, at).end()  # type: ignore[union-attr]
         blank = head[at:start]
         line = self.skip_rows + blank.count(b"\n") + blank.count(b"\r") - blank.count(b"\r\n") + 1
         cells: list[str] = []
         end = start
         while start < len(head):
-            found = self.cell.match(head, end)
-            if found is None:  # a quote or escape character is left open
+            match = self.cell.match(head, end)
+            if match is None:  # the text ends within quotes or after an escape character
                 return line, cells, len(head)
-            cells.append(self.plain(found).decode("utf-8", "surrogateescape"))
-            end = found.end()
-            if found["end"] != self.delimiter.encode():
+            cells.append(self.plain(match).decode("utf-8", "surrogateescape"))
+            end = match.end()
+            if match["end"] != self.delimiter.encode():
                 break
         return line, cells or None, end
 
-    def plain(self, found: re.Match[bytes]) -> bytes:
+    def plain(self, match: re.Match[bytes]) -> bytes:
         """The text of a cell, a match of `cell`, without quotes and escape characters."""
-        quoted: bytes | None = found["quoted"]
-        text: bytes = found["plain"] if quoted is None else quoted
+        quoted: bytes | None = match["quoted"]
+        text: bytes = match["plain"] if quoted is None else quoted
         quote = "" if quoted is None or self.quote is None else self.quote
         if not self.escape:
             return text.replace(quote.encode() * 2, quote.encode()) if quote else text
         return re.sub(b"[%s](.)" % re.escape(self.escape + quote).encode(), rb"\1", text, flags=re.DOTALL)
 
     def lines(self, text: io.TextIOBase) -> Iterator[str]:
-        """The lines of a text file without its byte order mark, and without the first `skip_rows` ones."""
+        """The lines of a text file after the first `skip_rows` lines, without a byte order mark."""
         first = text.readline()
         for _ in range(self.skip_rows):
             first = text.readline()
@@ -115,11 +115,11 @@ class Form:
 
 
 class Body:
-    """The bytes below the names of a CSV file, as a file object for pyarrow, then a row of END cells. pyarrow reads it
-    from a thread of its own.
+    """The rows of a CSV file after the names, then a row of END cells, as a file object for pyarrow, which reads it in
+    its own thread.
 
-    `header` is True if the first row that is not empty has the names, or a list with the names; False: names are
-    "0", "1" and so on. `names` then has the names.
+    `header` is True if the first non-empty row has the names, False for the names "0", "1" and so on, or a list of
+    names. `names` has the resulting names.
     """
 
     closed = False
@@ -138,8 +138,8 @@ class Body:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes. They end between the two bytes of a line end only if `size` is 1: pyarrow drops a newline
-        at the beginning of a block after a carriage return, even within quotes."""
+        """Up to `size` bytes. They never end between the two bytes of a line end, unless `size` is 1: if a block begins
+        with a newline after a carriage return, pyarrow drops the newline, even within quotes."""
         parts, left = [], _LONGEST if size < 0 else size
         while left > 0:
             part = self.rest
@@ -162,7 +162,7 @@ class Body:
         self.closed = True
 
     def _more(self, size: int) -> bytes:
-        """The next bytes of the file as UTF-8, about `size` of them; none at the end."""
+        """The next bytes of the file as UTF-8, about `size`; empty at the end."""
         if self.ended:
             return b""
         with inputs.damage_of(self.file):
@@ -172,19 +172,19 @@ class Body:
         return data
 
     def _follow(self, data: bytes) -> None:
-        """Goes over the quotes of some text, which is empty at the end of the file."""
+        """Checks the quotes of the next bytes; empty bytes are the end of the file. Raises InputError."""
         quotes = self.quotes
         if data and not quotes.follow(data):
-            what = f"text follows the closing quote of a cell that opens in line {quotes.opened:,}"
-            raise InputError(f"{self.file.name}, line {quotes.line:,}: {what}; {UNQUOTED}")
+            fault = f"text follows the closing quote of a cell that opens in line {quotes.opened:,}"
+            raise InputError(f"{self.file.name}, line {quotes.line:,}: {fault}; {UNQUOTED}")
         if not data and quotes.escaped:
-            raise InputError(f"{self.file.name}, line {quotes.line:,}: the file ends behind an escape character")
+            raise InputError(f"{self.file.name}, line {quotes.line:,}: the file ends after an escape character")
         if not data and quotes.quoted:
-            what = "a quote that opens here never closes"
-            raise InputError(f"{self.file.name}, line {quotes.opened:,}: {what}; {UNQUOTED}")
+            fault = "a quote that opens here never closes"
+            raise InputError(f"{self.file.name}, line {quotes.opened:,}: {fault}; {UNQUOTED}")
 
     def _names(self, header: Header) -> list[str]:
-        """Reads the lines above the rows, and what follows them in the same block. Returns the names of the columns."""
+        """Reads the lines before the rows, and the rest of their block. Returns the names of the columns."""
         form, head = self.form, self._more(_HEAD).removeprefix(codecs.BOM_UTF8)
         while True:
             skipped = form.skipped(head)
@@ -201,29 +201,28 @@ class Body:
         rows = head[used if header is True else skipped :]
         if not rows:
             self.last = b"\n"
-        self.rest = codecs.BOM_UTF8 + rows  # pyarrow leaves a mark out, also one that is part of the first cell
+        self.rest = codecs.BOM_UTF8 + rows  # pyarrow drops one mark, which could be part of the first cell
         if isinstance(header, list):
             return header
         if not header:
             return [str(i) for i in range(len(first or ("",)))]
         if first is None:
-            hint = "give header=False, or a list of names, for a file that has none"
+            hint = "give header=False or a list of names"
             raise InputError(f"{self.file.name}: the file has no row of names; {hint}")
         if any("\ud800" <= c <= "\udfff" for name in first for c in name):
             raise InputError(encodings.no_text(f"{self.file.name}, line {number}", "utf-8"))
         return first
 
 
-# ---- Lines, once an error is known ----
+# ---- Lines for error messages ----
 
 
 def _rows(file: inputs.Input, form: Form, header: Header, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number of the first line, and the cells, of each row below the names, up to one that the csv module
-    gives up on."""
+    """Yields `(first line, cells)` of each row after the names, up to a row that the csv module cannot read."""
     limit = csv.field_size_limit(_LONGEST)
     try:
         with file.open() as opened:
-            # typeshed wants a name, which TextIOWrapper only shows
+            # typeshed requires a `name` attribute; TextIOWrapper does not need it
             text = io.TextIOWrapper(*encodings.begun(opened, form.codec), "replace", "")  # type: ignore[type-var]
             rows = csv.reader(
                 form.lines(text),
@@ -245,11 +244,11 @@ def _rows(file: inputs.Input, form: Form, header: Header, width: int) -> Iterato
 
 
 def ragged_row(file: inputs.Input, form: Form, header: Header, width: int) -> tuple[int, int] | None:
-    """`(line, cells)` of the first row that has not `width` cells; None if the csv module finds none."""
+    """`(line, number of cells)` of the first row without `width` cells; None if the csv module finds no such row."""
     return next(((line, len(row)) for line, row in _rows(file, form, header, width) if len(row) != width), None)
 
 
 def line_of(file: inputs.Input, form: Form, header: Header, width: int, number: int) -> int | None:
-    """The first line of a row by its number, counted from 0 among those of `width` cells; None if it is not found."""
+    """The first line of row `number`, counting from 0 the rows of `width` cells; None if it is not found."""
     lines = (line for line, row in _rows(file, form, header, width) if len(row) == width)
     return next(islice(lines, number, None), None)

@@ -1,6 +1,6 @@
-"""The types of the columns of CSV files: found over all rows, and the conversion of cells.
+"""Finds the types of CSV columns from all rows, and converts cells.
 
-Cells arrive as binary arrays. A test is made of each cell for itself, so the type does not depend on the batches.
+Cells arrive as binary arrays. Each cell is tested by itself, so types do not depend on the batches.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 _BOOLS = pyarrow.array(["true", "True", "TRUE", "false", "False", "FALSE"])
 _FIRST = pyarrow.array(["0", "+", "-", " "])
 _EXACT = 1 << 53  # float64 holds every whole number of a smaller magnitude
-# Text that a number would not give back: identifiers such as 0012, telephone numbers such as +49.
+# Texts that would not survive as numbers: identifiers such as 0012, telephone numbers such as +49.
 _NO_INT = r"^ *[+-]?0[0-9xX]|^ *\+|^ *-0 *$"
 _NO_FLOAT = r"^ *[+-]?0[0-9]|^ *\+"
 _WHOLE = r"^ *-?[0-9]+ *$"
 
 
 class Guess:
-    """The type of a column, of all cells seen so far.
+    """The type of a column, from all cells seen so far.
 
     bool for true and false; int64 for whole numbers, uint64 if they need it; float64 for numbers, unless a whole
-    number among them would lose digits; else string. A number with leading zeros or a plus sign is text.
+    number among them would lose digits; else string. A number with a leading zero or a plus sign is text.
     """
 
     def __init__(self, null_values: Iterable[str]) -> None:
         self.nulls = null_array(null_values)
         self.empty = True
-        # Whether all cells are such values. Whole numbers are floats too.
+        # Whether all cells are of this kind. Whole numbers are floats too.
         self.bools = self.ints = self.uints = self.floats = True
         self.exact = True  # whether float64 holds all whole numbers
 
     def see(self, cells: pyarrow.Array) -> None:
-        """Takes the next cells, a string array."""
+        """Adds the next cells, a string array."""
         if not (self.bools or self.floats):
             return
         texts = without_nulls(cells, self.nulls).drop_null()
@@ -83,14 +83,14 @@ class Guess:
 
 
 def _any_like(texts: pyarrow.Array, pattern: str, quick: bool = True) -> bool:
-    """Whether a text matches a pattern. A quick one matches only texts that begin with 0, +, - or a blank."""
+    """Whether any text matches a pattern. `quick` skips texts that do not begin with 0, +, - or a blank."""
     if quick:
         texts = texts.filter(compute.is_in(compute.utf8_slice_codeunits(texts, 0, 1), _FIRST))
     return len(texts) > 0 and bool(compute.any(compute.match_substring_regex(texts, pattern)).as_py())
 
 
 def _parsed(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array | None:
-    """The texts as numbers, or None if one is not such a number."""
+    """The texts as numbers of a type, or None if one is not such a number."""
     try:
         return _numbers(texts, kind)
     except pyarrow.ArrowInvalid:
@@ -98,7 +98,7 @@ def _parsed(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array | Non
 
 
 def _numbers(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
-    """The texts as values of another type, with or without blanks around them. Raises ArrowException."""
+    """The texts as values of a type; allows blanks around them. Raises ArrowException."""
     try:
         return compute.cast(texts, kind)
     except pyarrow.ArrowInvalid:
@@ -106,19 +106,19 @@ def _numbers(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
 
 
 def null_array(null_values: Iterable[str]) -> pyarrow.Array:
-    """The texts that are null in a column that is not text, quoted or not."""
+    """The texts that are null in columns of other types than text, quoted or not."""
     return pyarrow.array([*null_values, ""], pyarrow.string())
 
 
 def without_nulls(texts: pyarrow.Array, nulls: pyarrow.Array) -> pyarrow.Array:
-    """The texts, null instead of those in `nulls`."""
-    found = compute.is_in(texts, nulls)
-    return compute.if_else(found, None, texts) if compute.any(found).as_py() else texts
+    """The texts, with null for each text in `nulls`."""
+    mask = compute.is_in(texts, nulls)
+    return compute.if_else(mask, None, texts) if compute.any(mask).as_py() else texts
 
 
 def converted(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) -> pyarrow.Array:
-    """A binary array as an array of a type. Raises ArrowException for a cell that is not a value of the type, or not
-    UTF-8 text."""
+    """Converts a binary array to a type. Raises ArrowException for a cell that is not a value of the type or not UTF-8
+    text."""
     if pyarrow.types.is_binary(kind):
         return cells
     texts = compute.cast(cells, pyarrow.string())
@@ -133,11 +133,11 @@ def converted(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array
 
 
 def failing(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) -> list[int]:
-    """The numbers of all cells that cannot be converted, in order."""
+    """The indices of all cells that cannot be converted, in order."""
     try:
         texts = compute.cast(cells, pyarrow.string())
         if not (pyarrow.types.is_large_string(kind) or pyarrow.types.is_dictionary(kind)):
-            # The same text fails everywhere, and a conversion alone costs less than all the steps around it.
+            # Tests each distinct text once, by the conversion alone, which is cheaper than `converted`.
             texts = without_nulls(texts, nulls)
             unique = texts.unique()
             wrong = unique.take(pyarrow.array(_bisected(unique, lambda part: _numbers(part, kind)), pyarrow.int64()))
@@ -148,15 +148,15 @@ def failing(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) 
 
 
 def _bisected(values: pyarrow.Array, convert: Callable[[pyarrow.Array], object]) -> list[int]:
-    """The numbers of all values that cannot be converted, in order."""
-    found, left = [], [(0, len(values))]
+    """The indices of all values that cannot be converted, in order."""
+    failed, left = [], [(0, len(values))]
     while left:
         start, n = left.pop()
         try:
             convert(values.slice(start, n))
         except pyarrow.ArrowException:
             if n == 1:
-                found.append(start)
+                failed.append(start)
             else:
                 left += [(start + n // 2, n - n // 2), (start, n // 2)]
-    return found
+    return failed

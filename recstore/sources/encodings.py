@@ -1,4 +1,4 @@
-"""The encodings of text files. A byte order mark says more than an argument, as in the Encoding Standard."""
+"""The encodings of text files. A byte order mark takes precedence over an argument, as in the Encoding Standard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 
 from recstore.errors import InputError
 
-# Those of UTF-32 come first: that of UTF-32 LE begins as that of UTF-16 LE does.
+# UTF-32 comes first, because the mark of UTF-32 LE begins with the mark of UTF-16 LE.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -19,27 +19,27 @@ _LONGEST = 4
 
 
 def marked(start: bytes) -> str | None:
-    """The encoding that the first bytes of a file say, or None."""
+    """The encoding of the byte order mark that a file begins with, or None."""
     return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
 
 
 def of_path(path: str) -> str | None:
-    """The encoding that the mark of a regular file says, or None."""
+    """The encoding of the byte order mark of a regular file, or None."""
     with open(path, "rb") as file:
         return marked(file.read(_LONGEST))
 
 
 def begun(opened: io.BufferedIOBase, encoding: str) -> tuple[io.BufferedIOBase, str]:
-    """`(file, encoding)`: a file object with all bytes of `opened` from here on, and their encoding: that of the mark,
-    else the given one."""
+    """`(file object, encoding)`: the remaining bytes of `opened`, and their encoding by a byte order mark, else
+    `encoding`."""
     start = opened.read(_LONGEST)
     return Begun(start, opened), marked(start) or encoding
 
 
 def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.BufferedIOBase:
-    """A file object with the text of `opened` as UTF-8. A mark of UTF-8 is left in. Its `read` raises InputError, with
-    `name` and line, for bytes that are not text in another encoding; bytes of UTF-8 are not checked. It may return more
-    bytes than it was asked for."""
+    """A file object with the text of `opened` as UTF-8. It keeps a byte order mark of UTF-8 and does not check UTF-8.
+    For bytes that are not text in another encoding, `read` raises InputError with `name` and line. `read` may return
+    more bytes than asked for."""
     start = opened.read(_LONGEST)
     mark = marked(start)
     file = Begun(start, opened)
@@ -47,15 +47,16 @@ def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.Bu
 
 
 def no_text(place: str, encoding: str, is_marked: bool = False) -> str:
-    """The message for bytes that are not text in the encoding that the mark of the file or an argument says."""
+    """The message for bytes that are not text in `encoding`, which a byte order mark (`is_marked`) or an argument
+    gives."""
     if is_marked:
-        return f"{place}: bytes that are not {encoding} text, as the byte order mark says; fetch the file again"
+        return f"{place}: bytes that are not {encoding} text, despite the byte order mark; fetch the file again"
     other = "latin-1" if encoding == "utf-8" else "utf-8"
     return f'{place}: bytes that are not {encoding} text; give the encoding, such as encoding="{other}"'
 
 
 class Begun(io.BufferedIOBase):
-    """The first bytes of a file object, which were read, and the others."""
+    """The bytes of a file object after its first bytes, `start`, were already read from it."""
 
     def __init__(self, start: bytes, opened: io.BufferedIOBase) -> None:
         self.start, self.opened = start, opened

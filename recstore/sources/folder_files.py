@@ -1,4 +1,4 @@
-"""`sources.folder`: the files below a folder, with the class of each, as image folders have them."""
+"""`sources.folder`: the files below a folder and their classes, as in image folders."""
 
 from __future__ import annotations
 
@@ -50,38 +50,38 @@ def folder(
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
 ) -> Source[Any]:
-    """The files below a folder: a dict ``{"path": str, "label": int}`` for each. No list of all paths is ever held.
-    Order and numbers of classes are those of torchvision's ImageFolder.
+    """The files below a folder, each a dict ``{"path": str, "label": int}``. The order of the files and the numbers of
+    the classes are the same as in torchvision's ImageFolder. Memory does not grow with the number of files.
 
     Args:
-        root: the folder, a path.
-        pattern: a glob pattern relative to `root`, in which ``**`` stands for any number of folders; an extension such
-            as ``".jpg"``, which counts in every folder and in any case; or a list of these.
-        class_from: the class of a file. "first": the folder in `root` that leads to it, as ImageFolder has it; files in
-            `root` itself are left out. "parent": the folder that holds it. A regular expression, searched in the path
-            relative to `root`: its group ``class``, else its first one. A function of that path, which returns the
-            name, or None to leave the file out. None: records have no label.
-        classes: the names of the classes by number, such as ``train.classes``. None numbers the names found in sorted
-            order; except for "first" it walks over the folders twice for that.
-        paths: "joined": they begin with `root` as it was given. "relative": to `root`, with ``/``. "absolute".
-        stat: add "size" in bytes and "mtime" in seconds since 1970, by a system call for each file.
-        as_tuples: records are tuples ``(path, label)``, as in ``ImageFolder.samples``; `stat` appends size and time.
+        root: the path of the folder.
+        pattern: a glob pattern relative to `root`, where ``**`` matches any number of folders; an extension such as
+            ``".jpg"``, which matches in every folder and in any case; or a list of these.
+        class_from: how a file gets its class. "first": from the first folder of its path below `root`, as in
+            ImageFolder; files directly in `root` are skipped. "parent": from the folder that contains it. A regular
+            expression, searched in the path relative to `root`: from its group ``class``, else from its first group. A
+            function of that path that returns the name, or None to skip the file. None: records have no label.
+        classes: the names of the classes in the order of their numbers, such as ``train.classes``. With None the names
+            are numbered in sorted order; except for "first", this walks over the folders twice.
+        paths: "joined": paths begin with `root` as given. "relative": to `root`, with ``/``. "absolute".
+        stat: add "size" in bytes and "mtime" in seconds since 1970, which takes a system call per file.
+        as_tuples: records are tuples ``(path, label)``, as in ``ImageFolder.samples``; `stat` appends size and mtime.
         hidden: also read files and folders whose names begin with a dot.
-        follow_symlinks: also enter folders through links. A link to a folder above itself is left out.
-        errors: "raise" raises the OSError of a folder that cannot be read and of a link that leads to no file. "skip"
-            leaves them out and logs a warning. An unreadable `root` always raises.
-        allow_empty: accept class folders without a file, and a result without any.
+        follow_symlinks: also enter folders through links, but never through a link to a folder that contains the link.
+        errors: "raise" raises the OSError of an unreadable folder or a broken link; "skip" skips them and logs a
+            warning. An unreadable `root` always raises.
+        allow_empty: accept class folders without files, and a result without files.
         threads: the number of threads that list folders; 0 for none.
         where: a function; only records for which it is true are stored.
         n_rows: the most files to store.
 
-    ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
-    surrogates, as ``os.fsdecode`` gives them. With ``workers=N`` some folders in `root` are a part. Each process of
-    :func:`recstore.shared` walks over the folders, for a fingerprint from inodes and times: of files that come, go or
-    are renamed; with `stat` also of files written anew.
+    The list, its views and its file keep ``x.classes`` and ``x.class_to_idx``. Names that are not UTF-8 have lone
+    surrogates, as from ``os.fsdecode``. With ``workers=N`` a worker reads some folders in `root` at a time. A process
+    that calls :func:`recstore.shared` walks over the folders; their inodes and times are the fingerprint, so it changes
+    when a file is added, removed or renamed; with `stat` also when a file is rewritten.
 
-    Raises ValueError and TypeError. A build raises OSError, FileNotFoundError if a class folder has no file; InputError
-    if a class is not in `classes`, or the folders change while they are read. Safe from several threads at once.
+    Raises ValueError and TypeError. A build raises OSError; FileNotFoundError for a class folder without a file;
+    InputError for a file of another class than `classes`, and if the folders change. Safe from several threads.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -91,36 +91,35 @@ def folder(
     >>> x[0], x.classes, x.close()
     ({'path': 'cat/1.jpg', 'label': 0}, ['cat'], None)
     """
-    how = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
-    return _source(root, Patterns(pattern), class_from, classes, how, where, n_rows)
+    options = Walking(paths, stat, as_tuples, hidden, follow_symlinks, errors, allow_empty, threads)
+    return _source(root, Patterns(pattern), class_from, classes, options, where, n_rows)
 
 
 def _source(
-    given: Path,
+    path: Path,
     patterns: Patterns,
     class_from: _ClassFrom,
     classes: Iterable[str] | None,
-    how: Walking,
+    options: Walking,
     where: Callable[[Any], object] | None,
     n_rows: int | None,
 ) -> FolderSource:
-    if not isinstance(given, (str, bytes, os.PathLike)):
-        kind = an(type(given).__name__)
-        raise TypeError(f"sources.folder() reads the folder of a path, and root is {kind}: give a path")
-    root = os.path.expanduser(os.fsdecode(given))
-    classing = _Classing.of(class_from, root)
-    if classes is not None and classing is None:
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"root must be a path, not {an(type(path).__name__)}")
+    root = os.path.expanduser(os.fsdecode(path))
+    class_rule = _ClassRule.of(class_from, root)
+    if classes is not None and class_rule is None:
         raise TypeError("classes= needs class_from=, which says how a file gets its class")
-    source = FolderSource(root, patterns, how, classing, _checked(classes))
+    source = FolderSource(root, patterns, options, class_rule, _checked(classes))
     source.where, source.n_rows = reading.where_of(where), reading.n_rows_of(n_rows)
     rule = (class_from.pattern, class_from.flags) if isinstance(class_from, re.Pattern) else class_from
-    source.content = {"root": root, "pattern": patterns.given, "class_from": rule, "classes": source.given}
-    source.content |= {"where": where, "n_rows": source.n_rows, **how.content()}
+    source.content = {"root": root, "pattern": patterns.patterns, "class_from": rule, "classes": source.classes}
+    source.content |= {"where": where, "n_rows": source.n_rows, **options.content()}
     return source
 
 
 class Walking:
-    """The options of :func:`folder` for the walk and the form of the records."""
+    """The options of :func:`folder` for the walk and for the form of the records."""
 
     __slots__ = ("paths", "stat", "as_tuples", "hidden", "follow_symlinks", "errors", "allow_empty", "threads")
 
@@ -141,10 +140,10 @@ class Walking:
         self.follow_symlinks, self.errors, self.allow_empty = bool(follow_symlinks), errors, bool(allow_empty)
         self.threads = operator.index(threads)
         if self.threads < 0:
-            raise ValueError(f"threads is a number of threads, 0 for none, not {threads}")
+            raise ValueError(f"threads must be 0 or more, not {threads}")
 
     def content(self) -> dict[str, Any]:
-        """The options on which the records depend, as a dict."""
+        """The options that decide which records there are, as a dict."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "threads"}
 
 
@@ -152,10 +151,10 @@ def _checked(classes: Iterable[str] | None) -> list[str] | None:
     if classes is None:
         return None
     if isinstance(classes, str) or not hasattr(type(classes), "__iter__"):
-        raise TypeError(f"classes is a list of names, not {an(type(classes).__name__)}")
+        raise TypeError(f"classes must be a list of names, not {an(type(classes).__name__)}")
     out = list(classes)
     if not all(isinstance(name, str) for name in out):
-        raise TypeError("classes is a list of names, each a str")
+        raise TypeError("classes must be a list of names, each a str")
     if len(set(out)) != len(out):
         raise ValueError("classes has a name twice")
     return out
@@ -164,39 +163,40 @@ def _checked(classes: Iterable[str] | None) -> list[str] | None:
 # ---- The class of a file ----
 
 
-class _Classing:
-    """The rule by which a file gets the name of its class. `by_folder` says that all files of a folder have one."""
+class _ClassRule:
+    """How a file gets the name of its class."""
 
-    by_folder = True
-    planned = True  # whether the names are known only after a walk
+    by_folder = True  # whether all files of a folder have the same class
+    planned = True  # whether only a walk can find the names
 
     def name(self, names: tuple[str, ...], file: str) -> str | None:
-        """The class of a file, whose name is "" where all files of the folder have one class."""
+        """The class of a file in the folder that `names` lead to. If `by_folder` is true, `file` does not matter."""
         raise NotImplementedError
 
     @staticmethod
-    def of(given: _ClassFrom, root: str) -> _Classing | None:
-        if given is None:
+    def of(class_from: _ClassFrom, root: str) -> _ClassRule | None:
+        if class_from is None:
             return None
-        if given == "first":
+        if class_from == "first":
             return _First()
-        if given == "parent":
+        if class_from == "parent":
             return _Parent(os.path.basename(os.path.abspath(root)))
-        if isinstance(given, (str, re.Pattern)):
-            return _Searched(given)
-        if callable(given):
-            return _Computed(given)
-        raise TypeError(f"class_from is 'first', 'parent', a regular expression or a function, not {given!r:.80}")
+        if isinstance(class_from, (str, re.Pattern)):
+            return _Searched(class_from)
+        if callable(class_from):
+            return _Computed(class_from)
+        choices = "'first', 'parent', a regular expression or a function"
+        raise TypeError(f"class_from must be {choices}, not {class_from!r:.80}")
 
 
-class _First(_Classing):
+class _First(_ClassRule):
     planned = False
 
     def name(self, names: tuple[str, ...], file: str) -> str | None:
         return names[0] if names else None
 
 
-class _Parent(_Classing):
+class _Parent(_ClassRule):
     def __init__(self, root: str) -> None:
         self.root = root
 
@@ -204,34 +204,34 @@ class _Parent(_Classing):
         return names[-1] if names else self.root
 
 
-class _Searched(_Classing):
+class _Searched(_ClassRule):
     by_folder = False
 
-    def __init__(self, given: str | re.Pattern[str]) -> None:
+    def __init__(self, pattern: str | re.Pattern[str]) -> None:
         try:
-            self.regex = re.compile(given)
+            self.regex = re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"class_from is the regular expression {given!r}, which is wrong: {error}") from None
+            raise ValueError(f"class_from is not a valid regular expression: {pattern!r}: {error}") from None
         if not self.regex.groups:
             raise ValueError(
-                f"class_from is 'first', 'parent' or a regular expression with a group, such as '^([^/]+)/', not"
-                f" {self.regex.pattern!r}"
+                "class_from must be 'first', 'parent' or a regular expression with a group, such as '^([^/]+)/', not "
+                f"{self.regex.pattern!r}"
             )
         self.group = "class" if "class" in self.regex.groupindex else 1
 
     def name(self, names: tuple[str, ...], file: str) -> str | None:
         path = "/".join((*names, file))
-        found = self.regex.search(path)
-        name = found and found[self.group]
+        match = self.regex.search(path)
+        name = match and match[self.group]
         if name is None:
             raise InputError(
-                f"{path}: the regular expression {self.regex.pattern!r} of class_from finds no class in it; a narrower"
-                " pattern= leaves such files out"
+                f"{path}: the regular expression {self.regex.pattern!r} of class_from finds no class in this path; "
+                "skip such files with a narrower pattern="
             )
         return name
 
 
-class _Computed(_Classing):
+class _Computed(_ClassRule):
     by_folder = False
 
     def __init__(self, function: Callable[[str], str | None]) -> None:
@@ -242,8 +242,8 @@ class _Computed(_Classing):
         name = self.function(path)
         if name is not None and not isinstance(name, str):
             raise TypeError(
-                f"{path}: class_from returned {an(type(name).__name__)}; it returns the name of the class, or None to"
-                " leave the file out"
+                f"{path}: class_from must return the name of a class, or None to skip the file, not "
+                f"{an(type(name).__name__)}"
             )
         return name
 
@@ -251,9 +251,9 @@ class _Computed(_Classing):
 class _Form:
     """The form of the records."""
 
-    def __init__(self, root: str, how: Walking, labelled: bool) -> None:
-        self.root = {"joined": root, "absolute": os.path.abspath(root), "relative": ""}[how.paths]
-        self.stat, self.as_tuples, self.labelled = how.stat, how.as_tuples, labelled
+    def __init__(self, root: str, options: Walking, labelled: bool) -> None:
+        self.root = {"joined": root, "absolute": os.path.abspath(root), "relative": ""}[options.paths]
+        self.stat, self.as_tuples, self.labelled = options.stat, options.as_tuples, labelled
 
     def prefix(self, names: tuple[str, ...]) -> str:
         """The beginning of the paths of a folder's files."""
@@ -273,58 +273,58 @@ class _Form:
 
 
 class FolderSource(reading.FileSource):
-    """The records of the files of a walk. `starts` has the names that lead to each of the folders where it begins; with
-    `flat` it ends there, too."""
+    """The records of the files of a walk. The walk begins in the folders `starts`, each the names that lead to it from
+    the root. With `flat` it does not enter their subfolders."""
 
     where: Callable[[Any], object] | None = None
     starts: Iterable[tuple[str, ...]] = ((),)
     flat = part = False
 
     def __init__(
-        self, root: str, patterns: Patterns, how: Walking, classing: _Classing | None, classes: list[str] | None
+        self, root: str, patterns: Patterns, options: Walking, class_rule: _ClassRule | None, classes: list[str] | None
     ) -> None:
-        self.walk = folder_walk.Walk(root, patterns, how)
-        self.how, self.classing, self.given = how, classing, classes
-        self.form = _Form(root, how, classing is not None)
+        self.walk = folder_walk.Walk(root, patterns, options)
+        self.options, self.class_rule, self.classes = options, class_rule, classes
+        self.form = _Form(root, options, class_rule is not None)
         super().__init__([inputs.LocalFile(root)])
 
     def _restart(self) -> None:
-        self.names = self.given  # of the classes by number; None until they are known
+        self.names = self.classes  # of the classes by number; None until they are known
         self.digest: str | None = None  # the text of the Digest of the plan
-        self.walked: str | None = None  # that of the folders whose records were appended; None if not of all
+        self.walked: str | None = None  # the text of the Digest of the build; None unless it read all folders
 
-    # ---- What is known beforehand ----
+    # ---- Before the build ----
 
     @property
     def attributes(self) -> dict[str, Any] | None:  # type: ignore[override]
-        return None if self.classing is None else {"classes": self.class_names()}
+        return None if self.class_rule is None else {"classes": self.class_names()}
 
     def _stamped(self) -> list[str | None]:
         self.plan()
         return [self.digest]
 
     def class_names(self) -> list[str]:
-        if self.names is None and (self.classing is None or self.classing.planned):
+        if self.names is None and (self.class_rule is None or self.class_rule.planned):
             self.plan()
         if self.names is None:
             self.names = sorted(self.checked(self.walk.list(())).folders)
-            if not self.names and not self.how.allow_empty:
-                raise FileNotFoundError(f"{self.walk.root} holds no folder, so no class; allow_empty=True accepts that")
+            if not self.names and not self.options.allow_empty:
+                raise FileNotFoundError(f"{self.walk.root} has no class folders; allow_empty=True accepts this")
         return self.names
 
     def plan(self) -> None:
-        """Walks over all folders once, for the names of the classes and the digest."""
+        """Walks over all folders to find the names of the classes and the digest."""
         if self.digest is not None:
             return
         digest, seen = folder_walk.Digest(), _Seen(self)
         for listing in self.walk.listings():
             digest.add(self.checked(listing))
             seen.add(listing)
-            if self.classing is not None and not self.classing.by_folder:
-                seen.names.update(self.classing.name(listing.names, file) for file, _ in listing.files)
+            if self.class_rule is not None and not self.class_rule.by_folder:
+                seen.names.update(self.class_rule.name(listing.names, file) for file, _ in listing.files)
         seen.require_files()
         self.digest = digest.text()
-        if self.classing is not None and self.classing.planned and self.names is None:
+        if self.class_rule is not None and self.class_rule.planned and self.names is None:
             self.names = sorted(name for name in seen.names if name is not None)
 
     # ---- Reading ----
@@ -334,18 +334,18 @@ class FolderSource(reading.FileSource):
             builder.extend(reading.chosen(self.records(bar), where=self.where, n_rows=self.n_rows))
 
     def records(self, bar: bars.Bar) -> Iterator[Any]:
-        classing, digest, seen = self.classing, folder_walk.Digest(), _Seen(self)
+        rule, digest, seen = self.class_rule, folder_walk.Digest(), _Seen(self)
         skipped: list[OSError] = []
-        numbers = {} if classing is None else {name: i for i, name in enumerate(self.class_names())}
-        by_file = None if classing is None or classing.by_folder else classing
+        numbers = {} if rule is None else {name: i for i, name in enumerate(self.class_names())}
+        by_file = None if rule is None or rule.by_folder else rule
         begin = (lambda start: [self.walk.list(start)]) if self.flat else self.walk.listings
         for listing in chain.from_iterable(map(begin, self.starts)):
             digest.add(self.checked(listing))
             skipped += listing.errors
             seen.add(listing)
             prefix, number = self.form.prefix(listing.names), None
-            if classing is not None and by_file is None and listing.files:
-                name = classing.name(listing.names, "")
+            if rule is not None and by_file is None and listing.files:
+                name = rule.name(listing.names, "")
                 if name is None:
                     continue
                 number = self.number(numbers, name, prefix)
@@ -363,8 +363,8 @@ class FolderSource(reading.FileSource):
         self.walked = digest.text()
 
     def checked(self, listing: folder_walk.Listing) -> folder_walk.Listing:
-        """The listing. Raises its first error, unless errors are skipped."""
-        if listing.errors and (self.how.errors == "raise" or not (listing.names or listing.read)):
+        """The listing. Raises its first error, unless the options skip errors."""
+        if listing.errors and (self.options.errors == "raise" or not (listing.names or listing.read)):
             raise listing.errors[0]
         return listing
 
@@ -372,7 +372,7 @@ class FolderSource(reading.FileSource):
         number = numbers.get(name)
         if number is None:
             some = ", ".join(list(numbers)[:_NAMED_CLASSES])
-            raise InputError(f"{where}: its class is {name!r}, which is none of the {len(numbers)} classes: {some}")
+            raise InputError(f"{where}: its class {name!r} is not among the {len(numbers)} classes: {some}")
         return number
 
     def _check(self) -> None:
@@ -380,59 +380,59 @@ class FolderSource(reading.FileSource):
             raise InputError(f"{self.walk.root}: the folders changed while they were read; read them again")
 
     def _parts(self) -> list[FolderSource]:
-        if self.classing is None:
-            self.plan()  # a part cannot know whether there is no file at all
+        if self.class_rule is None:
+            self.plan()  # checks that there is a file, which a part cannot do
         else:
             self.class_names()
         top = self.checked(self.walk.list(()))
         out = [self.parted([()], True)] if top.files else []
         folders: list[tuple[str, ...]] = [(name,) for name in sorted(top.folders)]
-        # Each part brings the names of all classes.
+        # Not a part per folder, because each part carries the names of all classes.
         size = -(-len(folders) // _MOST_PARTS) or 1
         return out + [self.parted(folders[at : at + size], False) for at in range(0, len(folders), size)]
 
     def parted(self, starts: list[tuple[str, ...]], flat: bool) -> FolderSource:
-        out = FolderSource(self.walk.root, self.walk.patterns, self.how, self.classing, self.names)
+        out = FolderSource(self.walk.root, self.walk.patterns, self.options, self.class_rule, self.names)
         out.where, out.starts, out.flat, out.part = self.where, starts, flat, True
         return out
 
 
 class _Seen:
-    """The classes and files that a walk met."""
+    """The classes and files that a walk has met."""
 
     def __init__(self, source: FolderSource) -> None:
         self.source = source
-        self.names: set[str | None] = set()  # of classes that have a folder, or a file
-        self.filled: set[str | None] = set()
+        self.names: set[str | None] = set()  # the classes that have a folder or a file
+        self.filled: set[str | None] = set()  # the classes that have a file
         self.files = 0
 
     def add(self, listing: folder_walk.Listing) -> None:
         self.files += len(listing.files)
-        classing = self.source.classing
-        if classing is None or not classing.by_folder:
+        rule = self.source.class_rule
+        if rule is None or not rule.by_folder:
             return
-        if listing.files or listing.is_leaf or not classing.planned:
-            name = classing.name(listing.names, "")
+        if listing.files or listing.is_leaf or not rule.planned:
+            name = rule.name(listing.names, "")
             if listing.names or listing.files:
                 self.names.add(name)
             if listing.files:
                 self.filled.add(name)
 
     def require_files(self) -> None:
-        """Raises FileNotFoundError if a class has a folder and no file, or if there is no file at all."""
+        """Raises FileNotFoundError if a class has a folder but no file, or if the walk met no file."""
         source = self.source
-        if source.how.allow_empty or source.n_rows == 0:
+        if source.options.allow_empty or source.n_rows == 0:
             return
-        given = ", ".join(source.walk.patterns.given)
+        patterns = ", ".join(source.walk.patterns.patterns)
         empty = sorted(name for name in self.names - self.filled if name is not None)
-        if empty and source.classing is not None and source.classing.by_folder:
+        if empty and source.class_rule is not None and source.class_rule.by_folder:
             more = f" and {len(empty) - _NAMED_CLASSES} more" if len(empty) > _NAMED_CLASSES else ""
             raise FileNotFoundError(
-                f"{source.walk.root}: no file matches {given} in the folders of the classes"
-                f" {', '.join(empty[:_NAMED_CLASSES])}{more}; allow_empty=True accepts them"
+                f"{source.walk.root}: no file matches {patterns} in the folders of the classes "
+                f"{', '.join(empty[:_NAMED_CLASSES])}{more}; allow_empty=True accepts them"
             )
         if not self.files and not source.part:
-            raise FileNotFoundError(f"{source.walk.root}: no file matches {given}; allow_empty=True accepts that")
+            raise FileNotFoundError(f"{source.walk.root}: no file matches {patterns}; allow_empty=True accepts this")
 
 
 def _warn(skipped: list[OSError]) -> None:
@@ -440,6 +440,4 @@ def _warn(skipped: list[OSError]) -> None:
         import logging
 
         some = "; ".join(map(str, skipped[:_NAMED_ERRORS]))
-        logging.getLogger("recstore").warning(
-            "left out %d files or folders that cannot be read: %s", len(skipped), some
-        )
+        logging.getLogger("recstore").warning("skipped unreadable files and folders (%d): %s", len(skipped), some)

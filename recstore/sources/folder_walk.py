@@ -1,8 +1,8 @@
 """The walk over a folder and the folders below it. Threads list folders ahead; the walk yields them in order.
 
-The order is that of torchvision's ImageFolder. The folders of the top come by name, and each with all folders below it
-in the order of their paths as text, so that `a-b` comes before `a/b`. A path is greater than the path of any folder
-above it. So a heap of the known folders gives them in order, and holds no path of a file.
+The order is the same as in torchvision's ImageFolder: the top-level folders by name, each followed by all folders below
+it in the order of their paths as text, so that `a-b` comes before `a/b`. A path is greater than the paths of its
+parents. So a heap of the known folders yields them in order, without the paths of files.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from recstore.sources.folder_files import Walking
     from recstore.sources.patterns import Patterns
 
-    Names: TypeAlias = tuple[str, ...]  # that lead from the root to a folder
+    Names: TypeAlias = tuple[str, ...]  # the names that lead from the root to a folder
     _Key: TypeAlias = tuple[Names, str, Names]
 
 _AHEAD = 4  # folders listed ahead for each thread
 
 
 class Listing:
-    """The content of one folder. `names` are those that lead to it from the root. `files` are the selected files, in
-    order, with their os.stat_result if that was asked for, else None. `folders` are the names of the folders in it.
-    `errors` are the OSErrors of entries that are left out, or the one of the folder, if `read` is false."""
+    """The content of one folder. `names` lead to it from the root. `files` are the selected files, in order, each with
+    its os.stat_result or None. `folders` are the names of the folders in it. `errors` are the OSErrors of skipped
+    entries, or of the folder itself if `read` is false."""
 
     __slots__ = ("names", "files", "folders", "stamp", "errors", "read")
 
@@ -42,32 +42,32 @@ class Listing:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the folder was read and holds no folder."""
+        """Whether the folder was read and has no subfolders."""
         return not self.folders and not self.errors
 
 
 class Walk:
-    """The folders below `root`. `how` has the options hidden, follow_symlinks, stat and threads."""
+    """The folders below `root`."""
 
-    def __init__(self, root: str, patterns: Patterns, how: Walking) -> None:
-        self.root, self.patterns, self.how = root, patterns, how
+    def __init__(self, root: str, patterns: Patterns, options: Walking) -> None:
+        self.root, self.patterns, self.options = root, patterns, options
 
     def listings(self, start: Names = ()) -> Iterator[Listing]:
-        """Yields the Listing of the folder `start`, names that lead there from the root, and of all folders below it.
-        One thread uses the generator; it ends its threads when it is exhausted or closed."""
-        if not self.how.threads:
+        """Yields the Listings of the folder `start` and of all folders below it. The generator is for one thread; it
+        ends its own threads when it is exhausted or closed."""
+        if not self.options.threads:
             yield from self._in_order(start, lambda names: partial(self.list, names))
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        pool = ThreadPoolExecutor(self.how.threads, "recstore-scan")
+        pool = ThreadPoolExecutor(self.options.threads, "recstore-scan")
         try:
             yield from self._in_order(start, lambda names: pool.submit(self.list, names).result)
         finally:
             pool.shutdown(cancel_futures=True)
 
     def _in_order(self, start: Names, submit: Callable[[Names], Callable[[], Listing]]) -> Iterator[Listing]:
-        most = max(1, self.how.threads * _AHEAD)
+        most = max(1, self.options.threads * _AHEAD)
         waiting = [_key(start)]  # a heap, as is `listed`
         listed: list[tuple[_Key, Callable[[], Listing]]] = []
         while waiting or listed:
@@ -83,14 +83,14 @@ class Walk:
         """The Listing of one folder. Threads call this."""
         out = Listing(names)
         path = os.path.join(self.root, *names)
-        wanted = self.patterns.within(names)
+        is_selected = self.patterns.within(names)
         try:
             status = os.stat(path)
             out.stamp = b"%d %d %d" % (status.st_dev, status.st_ino, status.st_mtime_ns)
             with os.scandir(path) as entries:
                 for entry in entries:
                     try:
-                        self._add(entry, out, wanted)
+                        self._add(entry, out, is_selected)
                     except OSError as error:
                         out.errors.append(error)
             out.read = True
@@ -99,30 +99,31 @@ class Walk:
         out.files.sort(key=lambda file: file[0])
         return out
 
-    def _add(self, entry: os.DirEntry[str], out: Listing, wanted: Callable[[str], object] | None) -> None:
+    def _add(self, entry: os.DirEntry[str], out: Listing, is_selected: Callable[[str], object] | None) -> None:
         name = entry.name
-        if name[0] == "." and not self.how.hidden:
+        if name[0] == "." and not self.options.hidden:
             return
         if entry.is_dir():
             if not self.patterns.leads((*out.names, name)):
                 return
-            if not entry.is_symlink() or (self.how.follow_symlinks and not self._is_loop(entry, out.names)):
+            if not entry.is_symlink() or (self.options.follow_symlinks and not self._is_loop(entry, out.names)):
                 out.folders.append(name)
-        elif wanted is not None and wanted(name):
+        elif is_selected is not None and is_selected(name):
             if entry.is_file():
-                out.files.append((name, entry.stat() if self.how.stat else None))
+                out.files.append((name, entry.stat() if self.options.stat else None))
             elif entry.is_symlink():
-                reason = "the link leads to no file; errors='skip' leaves it out"
+                reason = "the link is broken; errors='skip' skips it"
                 raise FileNotFoundError(errno.ENOENT, reason, entry.path)
 
     def _is_loop(self, entry: os.DirEntry[str], names: Names) -> bool:
-        """Whether a link leads to a folder that holds it. The comparison is by device and inode."""
+        """Whether a link leads to a folder that contains it, by device and inode."""
         above = (os.stat(os.path.join(self.root, *names[:depth])) for depth in range(len(names) + 1))
         return any(os.path.samestat(entry.stat(), status) for status in above)
 
 
 class Digest:
-    """A hash of the folders of a walk: names, devices, inodes and times, and with `stat` those of the files."""
+    """A hash over the folders of a walk: their names, devices, inodes and times, and with `stat` the names, sizes and
+    times of their files."""
 
     def __init__(self) -> None:
         self.hash = blake2b(digest_size=16)

@@ -1,5 +1,5 @@
-"""What to write here for the names of other libraries, for the end of errors: arguments of functions, and functions.
-Only names are listed whose counterpart nobody would guess: for others the nearest name is said."""
+"""Hints for users of other libraries: an error about an argument or function that recstore lacks ends with recstore's
+counterpart. The tables list names whose counterpart has a different name; for others, the nearest name is the hint."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_BLOCKS = "leave it out: files are read in blocks"
+_BLOCKS = "omit it: files are read in blocks"
 _SOURCE = "write recstore.shared(name, source) with a source of recstore.sources, such as sources.csv(path)"
 _FILES = {
     "batch_size": _BLOCKS,
     "chunksize": _BLOCKS,
     "iterator": _BLOCKS,
-    "engine": "leave it out",
+    "engine": "omit it",
     "filter": "write where=, a function of a record",
     "filters": "write where=, a function of a record, or for tables a pyarrow Expression",
     "predicate": "write where=, a function of a record",
@@ -30,16 +30,16 @@ _FILES = {
     **dict.fromkeys(("save", "cache_dir"), 'write source.save("train.recs") with a source of recstore.sources'),
 }
 _CSV = {
-    "comment": "write skip_rows= for lines above the names; other lines cannot be left out",
+    "comment": "write skip_rows= for lines above the names; other lines cannot be skipped",
     "converters": "write dtypes= for types; records.map(function) changes values of a store",
-    "decimal": "write dtypes={'score': str}: numbers have a point here",
+    "decimal": "write dtypes={'score': str}: the decimal separator must be a point",
     "doublequote": "write escape= for an escape character",
     "fieldnames": 'write header=["path", "label"]',
     "has_header": "write header=False",
-    "infer_schema_length": "leave it out: all cells of a column decide its type",
-    "keep_default_na": "leave it out: only the texts in null_values= are missing values",
+    "infer_schema_length": "omit it: all cells of a column decide its type",
+    "keep_default_na": "omit it: only the texts in null_values= are missing values",
     "na_values": 'write null_values=["", "NA"]',
-    "names": 'write header=["path", "label"] if the file has no line of names',
+    "names": 'write header=["path", "label"] if the file does not have a line of names',
     "new_columns": 'write header=["path", "label"], and skip_rows=1 if the file has a line of names',
     "parse_dates": 'write dtypes={"day": "date32", "at": "timestamp[s]"}',
     "quoting": "write quote=None if quotes are plain characters",
@@ -47,36 +47,35 @@ _CSV = {
     "sep": "write delimiter=",
     "separator": "write delimiter=",
 }
-_LINES_OF_JSON = {"lines": "write recstore.read_jsonl(path) for one value a line"}
 _BY_READER = {
     "csv": {**_CSV, "on_bad_lines": 'write errors="skip"', "ignore_errors": 'write errors="skip"'},
     "json": {
-        **_LINES_OF_JSON,
+        "lines": "write recstore.read_jsonl(path) for one value per line",
         "field": 'write records="annotations"',
         "orient": "write entries=True for an object from keys to values; a list of objects needs no argument",
     },
-    "jsonl": {"lines": "leave it out: read_jsonl reads one value a line"},
-    "lines": {"columns": "lines have no columns; read_csv reads lines of several cells"},
+    "jsonl": {"lines": "omit it: read_jsonl reads one value per line"},
+    "lines": {"columns": "lines are not split into columns; read_csv reads lines of several cells"},
     "folder": {
         "ext": 'write pattern=[".jpg", ".png"]',
         "extensions": 'write pattern=[".jpg", ".png"]',
         "glob": 'write pattern="**/*.jpg"',
-        "recursive": 'write pattern="**/*.jpg" for all folders, "*.jpg" for the first one alone',
+        "recursive": 'write pattern="**/*.jpg" for all folders, "*.jpg" for the root folder alone',
     },
     "table": {
-        "n_rows": "choose the rows before, as frame[:1000]",
-        "where": "choose the rows before, as frame[frame.score > 0.5]",
+        "n_rows": "select the rows first, such as frame[:1000]",
+        "where": "select the rows first, such as frame[frame.score > 0.5]",
     },
 }
 _CONSTRUCTOR = {
-    "batched": "leave it out: the function is called with one record",
+    "batched": "omit it: the function takes one record",
     "collate_fn": "give it to the DataLoader",
     "dir": 'write backing="dir" and set RECSTORE_DIR, or x.save(path)',
-    "dtype": "leave it out: each value keeps its type",
+    "dtype": "omit it: each value keeps its type",
     "limit": "write itertools.islice(records, n)",
     "n_rows": "write itertools.islice(records, n), or n_rows= of a source such as recstore.sources.csv(path)",
     "num_proc": "write workers=",
-    "remove_columns": "leave the fields out of what the function returns",
+    "remove_columns": "return records without these fields",
     "with_indices": "write RecordList(function(record, i) for i, record in enumerate(x))",
     "path": "write recstore.open(path), or a reader such as recstore.read_jsonl(path)",
     "save": "write x.save(path)",
@@ -87,10 +86,10 @@ _CONSTRUCTOR = {
         "write recstore.shared(name, build), where build() returns the records",
     ),
 }
-_NO_WORKERS = "leave it out: a Loader reads in threads, and has no worker processes"
+_NO_WORKERS = "omit it: a Loader reads in threads and does not have worker processes"
 _LOADER = {
     "generator": "write seed=",
-    "in_order": "leave it out: batches come in order",
+    "in_order": "omit it: batches come in order",
     "multiprocessing_context": _NO_WORKERS,
     "num_workers": "write threads=: a Loader reads in threads of this process",
     "persistent_workers": _NO_WORKERS,
@@ -98,8 +97,8 @@ _LOADER = {
     "worker_init_fn": _NO_WORKERS,
 }
 _SAMPLER = {
-    "data_source": "give the number of records first, len(x)",
-    "dataset": "give the number of records first, len(x)",
+    "data_source": "give the number of records, len(x), as the first argument",
+    "dataset": "give the number of records, len(x), as the first argument",
     "generator": "write seed=",
     "num_replicas": "write world_size=",
     "num_tasks": "write world_size=",
@@ -140,9 +139,8 @@ _FUNCTIONS = {
 
 
 def of_argument(caller: str, name: str, known: Iterable[str] = ()) -> str:
-    """What to write instead of a keyword argument that the function or class `caller` has not, for the end of a
-    message: what is listed here, the reader that takes it, or the nearest of the names `known`; empty if nobody
-    knows."""
+    """The end of a message about a keyword argument that the function or class `caller` lacks: a hint from the tables,
+    the reader that has the argument, or the nearest of the names `known`; else empty."""
     kind = caller.removeprefix("read_")
     from recstore import sources
 
@@ -150,7 +148,7 @@ def of_argument(caller: str, name: str, known: Iterable[str] = ()) -> str:
     hint = _BY_CALLER.get(caller, {}).get(name) or is_reader and {**_FILES, **_BY_READER.get(kind, {})}.get(name)
     if hint:
         return f"; {hint}"
-    takers = [one for one in sources.__all__ if one not in ("Source", kind) and name in _arguments(one)]
+    takers = [other for other in sources.__all__ if other not in ("Source", kind) and name in _arguments(other)]
     if is_reader and takers:
         return f"; it is an argument of sources.{', sources.'.join(takers)}"
     if name in _build_options() and is_reader:
@@ -174,11 +172,11 @@ def _build_options() -> tuple[str, ...]:
 
 
 def of_name(name: str) -> str:
-    """What to write instead of a name that the package itself has not: the same name where it is, or what `of_function`
-    says."""
+    """The end of a message about a name that the package lacks: the module that has it, or the result of
+    `of_function`."""
     import recstore
 
-    # Importing recstore.torch imports torch, which a program that asks for a name may not need.
+    # Importing recstore.torch would import torch, which the program may not need.
     for module in ("errors", "names", "sources", "remote", *["torch"] * ("torch" in sys.modules)):
         if name in getattr(recstore, module).__all__:
             return f"; write recstore.{module}.{name}"
@@ -186,7 +184,7 @@ def of_name(name: str) -> str:
 
 
 def of_function(name: str) -> str:
-    """What to write instead of a function that recstore has not, for the end of a message; empty if nobody knows."""
+    """The end of a message about a function that recstore lacks; empty without a hint."""
     hint = _FUNCTIONS.get(name)
     if hint is None and name.startswith("from_"):
         import recstore
@@ -197,7 +195,8 @@ def of_function(name: str) -> str:
 
 
 def of_constructor(name: str) -> str:
-    """What to write instead of a constructor that a container has not, as RecordList.open; empty if nobody knows."""
+    """The end of a message about a constructor that a container lacks, such as RecordList.open; empty without a
+    hint."""
     import recstore
 
     if name in recstore.__all__:
@@ -206,8 +205,8 @@ def of_constructor(name: str) -> str:
 
 
 def of_values(name: str, values: str) -> str:
-    """How to call a method of RecordList on `values`, the records of a RecordDict, for the end of a message; empty for
-    other names."""
+    """The end of a message about a method that RecordDict lacks but RecordList has: the call on `values`, the records
+    of the RecordDict; empty for other names."""
     import recstore
 
     return f"; write {values}.{name}" if not name.startswith("_") and hasattr(recstore.RecordList, name) else ""

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face's `datasets` as records: the rows of their Arrow tables, after `select` and `shuffle`."""
+"""Hugging Face datasets as records: the rows of their Arrow tables, after `select` and `shuffle`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from recstore.sources.table_rows import How
 
-_BATCH_BYTES = 16 << 20  # of a batch of rows that is taken at once
+_BATCH_BYTES = 16 << 20
 _BATCH_ROWS = 1 << 16
 _PLAIN_FORMATS = (None, "python", "arrow", "pandas", "polars")
 
@@ -41,7 +41,7 @@ class DatasetRows(TableRows):
 
     def __init__(self, dataset: Any, **how: Unpack[How]) -> None:
         super().__init__(**how)
-        columns, self.columns = self.columns, None  # the dataset gives no others
+        columns, self.columns = self.columns, None  # the dataset itself selects the columns
         self.rows = len(dataset)
         self.plain = dataset.format["type"] in _PLAIN_FORMATS
         if not self.plain and columns is not None:
@@ -80,14 +80,14 @@ class IterableRows(TableRows):
             yield from _lists(self.dataset)
             return
         if self.dataset.features is None:
-            # Each batch of such a dataset has the types of its own values, and datasets itself cannot join two of them.
+            # Each batch of such a dataset has the types of its own values, and datasets cannot join two batches.
             yield from _lists(map(self.chosen, self.dataset))
             return
         for batch in self.dataset.with_format("arrow").iter(batch_size=1000):
             yield _decoded(batch, self)
 
     def chosen(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The wanted part of a row of Python objects."""
+        """A row of Python objects, with the columns and missing values that the options ask for."""
         for name in self.columns or ():
             if name not in row:
                 raise reading.no_column("the dataset", name, [*row])
@@ -97,36 +97,36 @@ class IterableRows(TableRows):
 
 def _without_missing(value: Any) -> Any:
     if type(value) is dict:
-        return {key: _without_missing(one) for key, one in value.items() if one is not None}
-    return [_without_missing(one) for one in value] if type(value) is list else value
+        return {key: _without_missing(child) for key, child in value.items() if child is not None}
+    return [_without_missing(child) for child in value] if type(value) is list else value
 
 
 def _lists(rows: Iterable[Any], size: int = 64) -> Iterator[list[Any]]:
-    """The rows in lists, so that a progress bar goes on."""
-    held = []
+    """The rows in lists. They are short, so that a progress bar moves steadily."""
+    batch = []
     for row in rows:
-        held.append(row)
-        if len(held) == size:
-            yield held
-            held = []
-    yield held
+        batch.append(row)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    yield batch
 
 
 def _json_columns(features: Any, names: Iterable[str] | None) -> dict[str, Any]:
-    """{name: feature} of the columns that hold JSON texts which a dataset gives decoded."""
+    """{name: feature} of the columns with JSON texts that a dataset decodes."""
     chosen = features if names is None else names
     return {name: features[name] for name in chosen if _has_json(features[name])}
 
 
 def _inner(feature: Any) -> tuple[Any, Any]:
-    """The features of the parts of a feature: `(of each key, of each element)`, one of them None."""
+    """`({key: feature}, feature of the elements)` of a feature; at least one is None."""
     if isinstance(feature, dict):
         return feature, None
     if isinstance(feature, (list, tuple)):
         return None, feature[0]
     element = getattr(feature, "feature", None)
     if isinstance(element, dict) and type(feature).__name__ == "Sequence":
-        return {key: [one] for key, one in element.items()}, None  # a dict of lists
+        return {key: [child] for key, child in element.items()}, None  # a dict of lists
     return None, element
 
 
@@ -137,19 +137,19 @@ def _is_json(feature: Any) -> bool:
 def _has_json(feature: Any) -> bool:
     fields, element = _inner(feature)
     if fields is not None:
-        return any(_has_json(one) for one in fields.values())
+        return any(_has_json(child) for child in fields.values())
     return _has_json(element) if element is not None else _is_json(feature)
 
 
-def _decoded(table: Any, how: DatasetRows | IterableRows) -> Any:
-    """A batch: the table, or its rows where texts of JSON are decoded."""
-    if not how.json:
+def _decoded(table: Any, source: DatasetRows | IterableRows) -> Any:
+    """A batch: the table, or its rows with decoded JSON texts."""
+    if not source.json:
         return table
-    if how.columns is not None:
-        table = table.select(how.columns)
-    rows = plain_rows(table, how.missing, how.nanoseconds)
+    if source.columns is not None:
+        table = table.select(source.columns)
+    rows = plain_rows(table, source.missing, source.nanoseconds)
     for row in rows:
-        for name, feature in how.json.items():
+        for name, feature in source.json.items():
             if name in row:
                 row[name] = _decode_json(feature, row[name])
     return rows
@@ -162,5 +162,5 @@ def _decode_json(feature: Any, value: Any) -> Any:
         return json.loads(value)
     fields, element = _inner(feature)
     if fields is not None:
-        return {key: _decode_json(fields[key], one) if key in fields else one for key, one in value.items()}
-    return [_decode_json(element, one) for one in value] if element is not None else value
+        return {key: _decode_json(fields[key], child) if key in fields else child for key, child in value.items()}
+    return [_decode_json(element, child) for child in value] if element is not None else value

@@ -1,5 +1,5 @@
-"""The files that a reader is given: paths, glob patterns, lists of these, file objects and URLs. `resolve` makes an
-Input of each; an Input opens its file, unpacks it, and says whether the file has changed."""
+"""The files that readers read: paths, glob patterns, URLs, file objects and lists of these. `resolve` turns each file
+into an Input, which opens and decompresses the file and can tell whether it has changed."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
-def resolve(given: object) -> list[Input]:
-    """The list of Inputs for the argument of a reader.
+def resolve(argument: object) -> list[Input]:
+    """The Inputs for the `path` argument of a reader.
 
-    `given` is a path, a glob pattern (``**`` included), a URL that fsspec knows, a binary file object, or a list of
-    these. Files of a list keep their order; those of a pattern are sorted by name. A path that exists is never taken
-    for a pattern.
+    `argument` is a path, a glob pattern (``**`` included), a URL that fsspec knows, a binary file object, or a list of
+    these. Files of a list keep their order; files of a pattern are sorted by name. An existing path is never treated as
+    a pattern.
 
     Raises FileNotFoundError for a path that does not exist or a pattern without a match, IsADirectoryError for a
     folder, TypeError for another argument, ValueError for an empty list.
     """
-    if isinstance(given, (list, tuple)):
-        if not given:
+    if isinstance(argument, (list, tuple)):
+        if not argument:
             raise ValueError("the list of files is empty; give at least one path")
-        return [one for part in given for one in resolve(part)]
-    if hasattr(given, "read") and not isinstance(given, os.PathLike):
-        return [FileObject(given)]
-    if not isinstance(given, (str, bytes, os.PathLike)):
-        kind, hint = type(given), ""
+        return [file for part in argument for file in resolve(part)]
+    if hasattr(argument, "read") and not isinstance(argument, os.PathLike):
+        return [FileObject(argument)]
+    if not isinstance(argument, (str, bytes, os.PathLike)):
+        kind, hint = type(argument), ""
         if hasattr(kind, "__next__"):
             hint = "; give a list of paths: list(paths)"
         elif hasattr(kind, "columns"):
@@ -45,7 +45,7 @@ def resolve(given: object) -> list[Input]:
         raise TypeError(
             f"a file is a path, a pattern, a URL, a binary file object or a list, not {kind.__name__}{hint}"
         )
-    path = os.fsdecode(given)
+    path = os.fsdecode(argument)
     if "://" in path:
         return _urls(path)
     if os.path.isdir(path):
@@ -55,22 +55,22 @@ def resolve(given: object) -> list[Input]:
         return [_local(path)]
     from glob import glob, has_magic
 
-    found = sorted(one for one in glob(path, recursive=True) if not os.path.isdir(one)) if has_magic(path) else []
-    if not found:
+    matches = sorted(match for match in glob(path, recursive=True) if not os.path.isdir(match))
+    if not (has_magic(path) and matches):
         reason = "no file matches the pattern" if has_magic(path) else "no such file"
         if path.lstrip()[:1] in ("{", "["):
             reason += "; io.BytesIO(text.encode()) reads a text"
         raise FileNotFoundError(errno.ENOENT, reason, path)
-    return [_local(one) for one in found]
+    return [_local(match) for match in matches]
 
 
 def _local(path: str) -> Input:
-    """The Input of a path: a pipe or device, such as /dev/stdin, gives its bytes once."""
+    """The Input of a path; of a pipe or device, such as /dev/stdin, one that can be read once."""
     return LocalFile(path) if stat.S_ISREG(os.stat(path).st_mode) else Pipe(path)
 
 
 def suffix_of(name: str) -> str:
-    """The suffix that says the format of a file, in lower case: ".csv" for "A.CSV.gz"."""
+    """The suffix that shows the format of a file, in lower case: ".csv" for "A.CSV.gz"."""
     stem, suffix = os.path.splitext(name)
     if suffix.lower() in PACKED:
         suffix = os.path.splitext(stem)[1]
@@ -78,31 +78,31 @@ def suffix_of(name: str) -> str:
 
 
 class Input:
-    """One file. `name` stands in messages."""
+    """One file. Messages show its `name`."""
 
     path: str | None = None  # of a file on a local file system
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.raw: io.BufferedIOBase | None = None  # the file that was opened last, before it is unpacked
+        self.raw: io.BufferedIOBase | None = None  # the last opened file, compressed as it is stored
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "raw": None}
 
     @property
     def size(self) -> int | None:
-        """The number of bytes as they are stored, None if unknown."""
+        """The number of stored bytes; None if unknown."""
         return None
 
     @property
     def packed(self) -> str | None:
-        """The suffix of the packing by which `open` unpacks the file, or None."""
+        """The suffix of a compressed file, one of PACKED, or None."""
         suffix = os.path.splitext(self.name)[1].lower()
         return suffix if suffix in PACKED else None
 
     @property
     def position(self) -> int:
-        """The number of stored bytes that were read of the file opened last, for progress; 0 if nobody knows."""
+        """The number of stored bytes read so far from the last opened file, for progress; 0 if unknown."""
         try:
             return self.raw.tell()  # type: ignore[union-attr]  # an AttributeError
         except (AttributeError, OSError, ValueError):
@@ -110,8 +110,8 @@ class Input:
 
     @contextmanager
     def open(self) -> Iterator[io.BufferedIOBase]:
-        """The file, unpacked. Raises OSError; InputError for a zip archive that is damaged or has several files;
-        ImportError where a library is missing."""
+        """The file, decompressed. Raises OSError; InputError for a zip archive that is damaged or has several files;
+        ImportError if a library is missing."""
         with self.open_raw() as self.raw:
             with damage_of(self):
                 file = _unpacked(self.raw, self.packed, self.name)
@@ -123,7 +123,7 @@ class Input:
         raise NotImplementedError
 
     def stamp(self) -> str | None:
-        """A text that changes when the file does, for fingerprints. None if there is none. Raises OSError."""
+        """A text that changes with the file, for fingerprints; None for a file object. Raises OSError."""
         return None
 
 
@@ -147,28 +147,27 @@ class LocalFile(Input):
 
 
 class FileObject(Input):
-    """A file object of the caller, which is read as it is and stays open."""
+    """A file object of the caller. It is read without decompression and stays open."""
 
     packed = None
 
     def __init__(self, file: Any) -> None:
         name = getattr(file, "name", None)
         super().__init__(name if isinstance(name, str) else f"<{type(file).__name__}>")
-        if hasattr(file, "buffer"):  # text is read as the bytes below it
+        if hasattr(file, "buffer"):  # a text file: read its bytes
             text, file = file, file.buffer
             try:
-                ahead = file.seekable() and text.tell() != file.tell()
-            except OSError:  # amid an iteration over the lines
-                ahead = True
-            if ahead:
+                has_read_ahead = file.seekable() and text.tell() != file.tell()
+            except OSError:  # the caller iterates over its lines
+                has_read_ahead = True
+            if has_read_ahead:
                 raise ValueError(
-                    f"{self.name}: lines of this text file were read before; "
-                    "open it in binary mode, as open(path, 'rb')"
+                    f"{self.name}: lines of this text file were read before; open it in binary mode: open(path, 'rb')"
                 )
         if isinstance(file.read(0), str):
             raise TypeError(
-                f"{self.name}: the file object gives text; open it in binary mode, as open(path, 'rb')"
-                ", or give io.BytesIO(text.encode())"
+                f"{self.name}: the file object returns text; open it in binary mode: open(path, 'rb'), or give "
+                "io.BytesIO(text.encode())"
             )
         self.file = FullReads(file)
 
@@ -177,15 +176,15 @@ class FileObject(Input):
 
 
 class Pipe(FileObject):
-    """A pipe or device with a path. It is opened when it is first read."""
+    """A pipe or device with a path. The first read opens it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(_Unopened(path))
 
 
 class _Unopened(io.RawIOBase):
-    """The bytes of a pipe, which can only be opened once another process writes to it. It is closed at its end, so that
-    the bytes of a later writer are not lost in it."""
+    """The bytes of a pipe. The first read opens it, because opening waits for a writer. The end of the bytes closes it,
+    so that it does not swallow the bytes of a later writer."""
 
     file: io.FileIO | None = None
     ended = False
@@ -209,8 +208,7 @@ class _Unopened(io.RawIOBase):
 
 
 class FullReads(io.BufferedIOBase):
-    """The bytes of a file object that only needs `read`, which may return less than it was asked for. Closing leaves
-    that file object open."""
+    """Reads a file object whose `read` may return fewer bytes than asked for. Closing leaves the file object open."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -229,7 +227,7 @@ class FullReads(io.BufferedIOBase):
     def read1(self, size: int = -1) -> bytes:
         data: bytes | None = self.file.read(size)
         if data is None:
-            raise BlockingIOError(errno.EAGAIN, "the file object has no bytes yet; make it a blocking one")
+            raise BlockingIOError(errno.EAGAIN, "the file object has no bytes yet; make it blocking")
         return data
 
     def readable(self) -> bool:
@@ -276,18 +274,18 @@ def _urls(url: str) -> list[Input]:
     system, path = url_to_fs(url)
     if system.exists(path):
         return [Url(system, path, url)]
-    found = sorted(system.glob(path)) if has_magic(path) else []
-    if not found:
+    matches = sorted(system.glob(path)) if has_magic(path) else []
+    if not matches:
         reason = "no file matches the pattern" if has_magic(path) else "no such file"
         raise FileNotFoundError(errno.ENOENT, reason, url)
-    return [Url(system, one, system.unstrip_protocol(one)) for one in found]
+    return [Url(system, match, system.unstrip_protocol(match)) for match in matches]
 
 
-# ---- Unpacking ----
+# ---- Decompression ----
 
 
 def _unpacked(raw: io.BufferedIOBase, suffix: str | None, name: str) -> io.BufferedIOBase:
-    """The unpacked bytes of `raw`. `suffix` is one of PACKED, or None for a file that is not packed."""
+    """The decompressed bytes of `raw`. `suffix` is one of PACKED, or None."""
     if suffix is None:
         return raw
     if suffix == ".zst":
@@ -298,7 +296,7 @@ def _unpacked(raw: io.BufferedIOBase, suffix: str | None, name: str) -> io.Buffe
     return module.open(raw)  # type: ignore[no-any-return]
 
 
-_ZSTD_WINDOW = 1 << 31  # the largest, of zstd --long=31; a file takes the memory of its own window
+_ZSTD_WINDOW = 1 << 31  # the largest window, of zstd --long=31; reading a file takes only its own window
 
 
 def _zstd(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:
@@ -317,12 +315,12 @@ def _zstd(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:
 
 
 class _ZstdFrames(io.RawIOBase):
-    """The unpacked bytes of zstd frames. zstandard's own reader takes a cut file for a complete one."""
+    """The decompressed bytes of zstd frames. zstandard's own reader does not notice that a file is truncated."""
 
     def __init__(self, raw: io.BufferedIOBase, new_frame: Callable[[], Any]) -> None:
         self.raw, self.new_frame = raw, new_frame
         self.frame, self.packed, self.ready = new_frame(), b"", b""
-        self.within = False  # whether the frame has begun
+        self.within = False  # whether self.frame has begun
 
     def readable(self) -> bool:
         return True
@@ -342,7 +340,7 @@ class _ZstdFrames(io.RawIOBase):
         return n
 
 
-# What macOS and Windows put into an archive beside the user's files.
+# The files that macOS and Windows add to an archive.
 _ADDED = re.compile(r"__MACOSX/|(.*/)?(\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)\Z", re.DOTALL)
 
 
@@ -350,23 +348,22 @@ def _only_member(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:
     import zipfile
 
     archive = zipfile.ZipFile(raw)
-    files = [one for one in archive.namelist() if not one.endswith("/")]
-    members = [one for one in files if not _ADDED.match(one)] or files
+    files = [file for file in archive.namelist() if not file.endswith("/")]
+    members = [file for file in files if not _ADDED.match(file)] or files
     if len(members) != 1:
-        raise InputError(f"{name}: the archive has {len(members)} files; an archive of one file can be read")
+        raise InputError(f"{name}: the archive has {len(members)} files; give an archive of one file")
     return archive.open(members[0])  # type: ignore[return-value]  # typeshed says IO[bytes]
 
 
 @contextmanager
 def damage_of(file: Input) -> Iterator[None]:
-    """Turns an exception which says that a packed Input is damaged, or packed in another way than its name says, into
-    an InputError."""
+    """Turns errors of decompression into InputErrors: the file is damaged, or its suffix is wrong."""
     try:
         yield
     except Exception as error:
         if not (file.packed and _is_damage(error)):
             raise
-        raise InputError(f"{file.name}: cannot be unpacked: {error}; fetch or pack the file again") from None
+        raise InputError(f"{file.name}: cannot be decompressed: {error}; fetch or compress the file again") from None
 
 
 def _is_damage(error: Exception) -> bool:
@@ -374,10 +371,10 @@ def _is_damage(error: Exception) -> bool:
     import zlib
     from zipfile import BadZipFile
 
-    # gzip and bz2 raise an OSError without a number, other than the system's.
+    # gzip and bz2 raise OSErrors without a number; OSErrors of the system have one.
     if isinstance(error, OSError):
         return error.errno is None and type(error).__name__ in ("OSError", "BadGzipFile")
-    # zipfile raises these for a packing that it does not know and for an encrypted file.
+    # zipfile raises these for an unknown compression and for an encrypted file.
     if type(error) in (NotImplementedError, RuntimeError):
         return True
     kinds: list[type[Exception]] = [EOFError, lzma.LZMAError, zlib.error, BadZipFile]

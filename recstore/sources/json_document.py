@@ -1,6 +1,6 @@
-"""Finds an array or object within a JSON document, and cuts it into the texts of its elements. The document is read in
-pieces, so memory is bounded by the largest element. The core finds the elements' bounds (csrc/write/rs_json_bounds.h);
-this module walks over the keys that lead to the array."""
+"""Finds an array or object in a JSON document and cuts it into the texts of its elements. Reads the document in pieces,
+so that the largest element bounds the memory. The core finds the bounds of the elements (csrc/write/rs_json_bounds.h);
+this module follows the keys that lead to the array."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
     Keys = tuple[str, ...]
 
-BLOCK = 1 << 18  # bytes that are read at once; two of them fit the second cache of most processors
-_MOST_NOTED = 100  # containers that an error can list
+BLOCK = 1 << 18  # bytes per read; two blocks fit in the L2 cache of most processors
+_MOST_SKIPPED = 100  # the most containers that an error lists
 _BLANKS = re.compile(rb"[ \t\n\r]*")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _WORD = re.compile(rb"[^ \t\n\r,:\[\]{}\"]*")
@@ -29,10 +29,10 @@ _ARRAY, _OBJECT, _QUOTE = b'[{"'
 
 
 class Document:
-    """A JSON document that is read from a binary file object. `self.at` is where the next value begins in `self.text`,
-    and `self.base` the position of `self.text` in the file. For one thread.
+    """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, and `self.text` at
+    `self.base` in the file. For one thread.
 
-    `noted` lists the containers that were skipped: `(keys, whether it is an object, number of elements)`.
+    `skipped` lists the skipped containers: `(keys, whether it is an object, number of elements)`.
     """
 
     def __init__(self, file: io.BufferedIOBase | Part, name: str, start: int = 0) -> None:
@@ -40,7 +40,7 @@ class Document:
         self.text = b""
         self.at, self.base = 0, start
         self.bounds = native.JsonBounds()
-        self.noted: list[tuple[Keys, bool, int]] = []
+        self.skipped: list[tuple[Keys, bool, int]] = []
 
     def begin(self) -> None:
         """Reads the first bytes, and skips a byte order mark. Raises InputError for an empty file."""
@@ -52,20 +52,20 @@ class Document:
             raise InputError(f"{self.name}: the file is empty; a JSON document has an array or an object")
 
     def more(self) -> bool:
-        """Reads a further piece behind the bytes from self.at on. False at the end of the file."""
+        """Drops the bytes before self.at and reads more. False at the end of the file."""
         read = self.file.read(max(BLOCK, len(self.text) - self.at))
         if not read:
             return False
         self.text, self.base, self.at = self.text[self.at :] + read, self.base + self.at, 0
         return True
 
-    def wrong(self, what: object, at: int | None = None) -> InputError:
-        """The InputError for a fault at a place in self.text."""
+    def wrong(self, fault: object, at: int | None = None) -> InputError:
+        """The InputError for a fault at a position in self.text."""
         position = self.base + (self.at if at is None else at)
-        return InputError(f"{self.name}: not JSON: {what} (byte {position:,})")
+        return InputError(f"{self.name}: not JSON: {fault} (byte {position:,})")
 
     def cut(self) -> InputError:
-        return self.wrong("the file ends too early; it may be cut off", len(self.text))
+        return self.wrong("the file ends too early; it may be truncated", len(self.text))
 
     # ---- Values ----
 
@@ -88,20 +88,20 @@ class Document:
         """The value of the string, number or word that begins here."""
         pattern = _STRING if self.need() == _QUOTE else _WORD
         while True:
-            found = pattern.match(self.text, self.at)
-            if found and (pattern is _STRING or found.end() < len(self.text)) or not self.more():
+            match = pattern.match(self.text, self.at)
+            if match and (pattern is _STRING or match.end() < len(self.text)) or not self.more():
                 break
-        if not found:
+        if not match:
             raise self.cut()
         try:
-            value = json_values.exact(found.group())
+            value = json_values.exact(match.group())
         except json_values.NOT_JSON as error:
-            raise self.wrong(json_values.reason(found.group(), error).removeprefix("not JSON: ")) from None
-        self.at = found.end()
+            raise self.wrong(json_values.reason(match.group(), error).removeprefix("not JSON: ")) from None
+        self.at = match.end()
         return value
 
     def members(self) -> Iterator[str]:
-        """Yields the keys of the object that begins here. Before the next key, the caller has to go over the value."""
+        """Yields the keys of the object that begins here. After each key, the caller must consume its value."""
         self.at += 1
         comma = False  # before the next key
         while comma or self.need() != ord("}"):
@@ -119,33 +119,33 @@ class Document:
                 raise self.wrong("a comma is missing")
         self.at += 1
 
-    def scan(self, step: Callable[..., _T], *places: int) -> _T:
-        """Calls a method of self.bounds; InputError for a text that it refuses."""
+    def scan(self, step: Callable[..., _T], *positions: int) -> _T:
+        """Calls a method of self.bounds. Raises InputError for text that is not JSON."""
         try:
-            return step(self.text, *places, len(self.text))
+            return step(self.text, *positions, len(self.text))
         except native.JsonError as error:
             raise self.wrong(error, error.position) from None
 
     def open(self) -> bool:
-        """Enters the container that begins here. Returns whether it is an object."""
+        """Enters the array or object that begins here. Returns whether it is an object."""
         is_object = self.need() == _OBJECT
         self.at += 1
         self.bounds.begin(is_object)
         return is_object
 
     def skip(self, keys: Keys) -> None:
-        """Goes over the value that begins here, and notes it if it is a container."""
+        """Skips the value that begins here. Adds it to `skipped` if it is a container."""
         if self.need() not in b"[{":
             self.scalar()
             return
         is_object = self.open()
         for _ in self.pieces(self.bounds.skip):
             pass
-        if len(self.noted) < _MOST_NOTED:
-            self.noted.append((keys, is_object, self.bounds.count))
+        if len(self.skipped) < _MOST_SKIPPED:
+            self.skipped.append((keys, is_object, self.bounds.count))
 
     def pieces(self, step: Callable[[bytes, int, int], None]) -> Iterator[None]:
-        """Scans the container that was opened, by calls of skip or mark. Yields after each piece."""
+        """Scans the open container with `step`, bounds.skip or bounds.mark. Yields after each piece."""
         while True:
             self.scan(step, self.at)
             self.at = self.bounds.at
@@ -155,31 +155,31 @@ class Document:
             if not self.more():
                 raise self.cut()
 
-    # ---- The container that is looked for ----
+    # ---- The search ----
 
     def find(self, keys: Keys, again: Callable[[Keys], None]) -> Iterator[None]:
-        """Yields when the value under these keys begins; then the caller has to go over it. `again(keys)` is called
-        when a key on the way is repeated in its object: the value found before does not count. The end of the document
-        is checked."""
+        """Yields at the beginning of the value under these keys; the caller must consume the value. Calls `again(keys)`
+        if an object repeats a key of the path, because then the earlier value does not count. Checks the end of the
+        document."""
         yield from self._search((), keys, again)
         self.end()
 
     def end(self) -> None:
-        """Raises InputError if something follows."""
+        """Raises InputError unless the document ends here."""
         if self.peek() is not None:
-            raise self.wrong("something follows the document; read_jsonl reads one value a line")
+            raise self.wrong("text follows the document; read_jsonl reads one value per line")
 
     def survey(self, keys: Keys) -> None:
-        """Goes over the value that begins here, under these keys, and notes the containers within it."""
+        """Skips the value that begins here, under these keys, and adds the containers in it to `skipped`."""
         for _ in self._search(keys, None, None):
             pass
 
     def _search(self, keys: Keys, left: Keys | None, again: Callable[[Keys], None] | None) -> Iterator[None]:
-        """`left` are the keys still to follow, None off the way."""
+        """`left` are the keys still to follow; None for a value that is not on the path."""
         byte = self.need()
         if left == ():
             yield
-        elif byte == _OBJECT and (left is not None or len(keys) < 2 and len(self.noted) < _MOST_NOTED):
+        elif byte == _OBJECT and (left is not None or len(keys) < 2 and len(self.skipped) < _MOST_SKIPPED):
             seen = False
             for key in self.members():
                 rest = left[1:] if left and key == left[0] else None
@@ -192,25 +192,23 @@ class Document:
             self.skip(keys)
 
     def ranges(self, size: float) -> list[tuple[int, int, int]]:
-        """Goes over the container that begins here. Returns ranges that cover the elements: each is `(start, end,
-        number of its first element)`, begins and ends with an element, and all but the last have at least `size`
-        bytes."""
+        """Divides the container that begins here into ranges of whole elements: `(start, end, number of the first
+        element)`. All ranges but the last have at least `size` bytes."""
         self.open()
         start, first = self.base + self.at, 0
-        found: list[tuple[int, int, int]] = []
+        ranges: list[tuple[int, int, int]] = []
         for _ in self.pieces(self.bounds.mark):
             end = self.base + self.bounds.first
             if self.bounds.closed:
-                found.append((start, self.base + self.at, first))
+                ranges.append((start, self.base + self.at, first))
             elif end - start >= size:
-                found.append((start, end, first))
+                ranges.append((start, end, first))
                 start, first = end, self.bounds.commas
-        return found
+        return ranges
 
     def elements(self, partial: bool = False) -> Iterator[tuple[list[bytes], int, int, int]]:
-        """Yields runs of elements of the container that was opened: `(texts, position of the first in the file, place
-        of the first in self.text, place behind the last)`. With `partial`, the file is a Part that may end behind an
-        element."""
+        """Yields runs of elements of the open container: `(texts, position in the file, start and end in self.text)`.
+        With `partial`, the file is a Part that may end after an element."""
         scanned = 0
         while True:
             texts = self.scan(self.bounds.split, self.at, self.at + scanned)
@@ -226,7 +224,7 @@ class Document:
 
 
 class Part:
-    """The bytes of a file object from its position on, as a file object that ends after `size` bytes."""
+    """The next `size` bytes of a file object, as a file object."""
 
     def __init__(self, file: io.BufferedIOBase, size: int) -> None:
         self.file, self.left = file, size

@@ -1,4 +1,4 @@
-"""`sources.json` and `read_json`: the elements of one array, or the members of one object, of JSON documents."""
+"""`sources.json` and `read_json`: the elements of an array, or the members of an object, in JSON documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["json", "read_json"]
 
-_RANGE = 8 << 20  # bytes of a shard
+_RANGE = 8 << 20  # bytes of a part for a worker
 _MOST_KEYS = 100
 _MOST_NAMED = 20
 _KINDS = {ord("["): "an array", ord("{"): "an object", ord('"'): "a string"}
@@ -39,31 +39,30 @@ def json(
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
 ) -> Source[Any]:
-    """The elements of one array in a JSON document, as ``annotations`` of a COCO file.
+    """The elements of an array in a JSON document, such as ``annotations`` in a COCO file.
 
-    The array is never held as a whole, neither as text nor as Python objects: memory is bounded by the largest element.
-    The values are those of ``json.load``: NaN and Infinity are numbers, integers have any size, of a repeated key the
-    last value counts. orjson or msgspec decodes if it is installed. Elements are checked in full, what stands beside
-    the array only as far as its brackets and strings.
+    The largest element bounds the memory; the array is never held as a whole. Values are the same as from
+    ``json.load``: NaN and Infinity are numbers, integers have any size, and the last value of a repeated key counts.
+    orjson or msgspec decodes if it is installed. Elements are checked in full; outside the array, only brackets and
+    strings are.
 
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
-            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. The arrays of several documents are joined;
-            those of a pattern in the order of the names. The text is UTF-8, or UTF-16 or UTF-32
-            with a byte order mark.
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are decompressed. The arrays of several documents are
+            concatenated; files of a pattern are read in the order of their names. The text is UTF-8, or UTF-16 or
+            UTF-32 with a byte order mark.
         records: the keys that lead to the array: ``"annotations"``, ``"data.items"``, or a tuple of keys, which may
-            have dots. None for a document that is an array itself.
+            have dots. None if the document itself is the array.
         entries: the value at `records` is an object; its members are the pairs of a :class:`recstore.RecordDict`.
-        columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
-            has.
-        where: a function; only records for which it is true are stored. With `entries` it is given a (key, value) pair.
+        columns: for records that are dicts, the keys to store. None for all. A key that no record has is an InputError.
+        where: a function; only records for which it is true are stored. With `entries` it takes a pair (key, value).
         n_rows: the most records to store.
 
-    Raises OSError for a file that cannot be read. A build raises InputError for a document that is not JSON, is cut off
-    or lacks the array, whose arrays it then lists, and for a file that changes while it is read; EncodeError for
-    a record nested deeper than a store allows. If a key on the way to the array is repeated, the last one counts; in a
-    packed file or a stream, which is read once, this is an InputError. With ``workers=N`` a build reads large documents
-    in ranges. Safe from several threads at once.
+    Raises OSError for a file that cannot be read. A build raises InputError for a document that is not JSON, is
+    truncated or lacks the array, with a list of its arrays, and for a file that changes while it is read; EncodeError
+    for a record nested deeper than a store allows. If a key on the path to the array is repeated, the last one counts,
+    but in a compressed file or a stream, which is read once, this is an InputError. With ``workers=N`` a build reads
+    large documents in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> file = io.BytesIO(b'{"images": [], "annotations": [{"id": 1}, {"id": 2}], "sizes": {"a": 1}}')
@@ -118,14 +117,14 @@ def read_json(
 
 
 def _keys(records: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The keys on the way to the array, as a tuple."""
+    """The keys that lead to the array, as a tuple."""
     if records is None:
         return ()
     keys = tuple(records.split(".")) if isinstance(records, str) else records
     if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
         raise TypeError(
-            'records is a dotted path such as "data.items", a tuple of the keys on the way to one array, or None; '
-            "several arrays are several calls"
+            'records must be a dotted path such as "data.items", a tuple of the keys that lead to one array, or None; '
+            "read several arrays with several calls"
         )
     if len(keys) > _MOST_KEYS:
         raise ValueError(f"records has {len(keys)} keys; a path has at most {_MOST_KEYS}")
@@ -133,7 +132,7 @@ def _keys(records: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 class JsonSource(json_values.ValueSource):
-    """The elements of an array in each of some files. `keys` lead to it."""
+    """The elements of the array that `keys` lead to, in each of the files."""
 
     def __init__(
         self,
@@ -151,8 +150,8 @@ class JsonSource(json_values.ValueSource):
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         with inputs.damage_of(file), file.open() as opened:
             if reading.divisible(file):
-                for one in self.ranges(file, opened, None):
-                    yield from self.pieces_of_range(file, opened, bar, *one)
+                for part in self.ranges(file, opened, None):
+                    yield from self.pieces_of_range(file, opened, bar, *part)
                 return
             document = Document(encodings.utf8(opened, file.name), file.name)
             document.begin()
@@ -166,11 +165,10 @@ class JsonSource(json_values.ValueSource):
                 raise self.missing(file, document, kind)
 
     def ranges(self, file: Input, opened: BufferedIOBase, size: int | None) -> list[tuple[int, int, int]]:
-        """The ranges of the array in a file that can be read twice; see Document.ranges. One range if `size` is
-        None."""
+        """The ranges of the array in a file, as from Document.ranges; a single range if `size` is None."""
         document = Document(opened, file.name)
         document.begin()
-        found, kind = [], None
+        ranges, kind = [], None
 
         def again(_: object) -> None:
             nonlocal kind
@@ -179,10 +177,10 @@ class JsonSource(json_values.ValueSource):
         for _ in document.find(self.keys, again):
             kind = self.kind(document)
             if kind is self:
-                found = document.ranges(float("inf") if size is None else size)
+                ranges = document.ranges(float("inf") if size is None else size)
         if kind is not self:
             raise self.missing(file, document, kind)
-        return found
+        return ranges
 
     def pieces_of_range(
         self, file: Input, opened: BufferedIOBase, bar: reading.FileBar, start: int, end: int, first: int
@@ -195,15 +193,15 @@ class JsonSource(json_values.ValueSource):
     def pieces_in(
         self, file: Input, document: Document, bar: reading.FileBar, first: int, partial: bool = False
     ) -> Iterator[json_values.Piece]:
-        """Yields the pieces of the container that was opened. `first` is the number of its first element."""
+        """Yields the pieces of the open container. `first` is the number of its first element."""
         for texts, position, start, end in document.elements(partial):
             yield json_values.Piece(texts, self.refusing(file, texts, position, first), document.text, start, end)
             first += len(texts)
             bar.moved()
 
     def kind(self, document: Document) -> JsonSource | str:
-        """This source if the value that begins here is the container that is asked for. Else the kind of the value, and
-        the document goes over it."""
+        """This source if the value that begins here is an array, or with `entries` an object. Otherwise skips the value
+        and returns its kind in words."""
         byte = document.need()
         if byte == ord("{" if self.pairs else "["):
             return self
@@ -211,21 +209,21 @@ class JsonSource(json_values.ValueSource):
         return _KINDS.get(byte, "a number or word")
 
     def refusing(self, file: Input, texts: list[bytes], position: int, first: int) -> Callable[[int, Exception], None]:
-        """The function that is called for an element that is not JSON."""
+        """The function to call for an element that is not JSON."""
 
         def refused(number: int, error: Exception) -> None:
             at = position + sum(len(text) + 1 - 2 * self.pairs for text in texts[:number])
             text = texts[number][1:-1] if self.pairs else texts[number]
-            what = f"{'member' if self.pairs else 'element'} {first + number:,} of {self.label()} (byte {at:,})"
-            raise InputError(f"{file.name}: {what} is {json_values.reason(text, error)}")
+            element = f"{'member' if self.pairs else 'element'} {first + number:,} of {self.label()} (byte {at:,})"
+            raise InputError(f"{file.name}: {element} is {json_values.reason(text, error)}")
 
         return refused
 
     def repeated(self, file: Input) -> Callable[[tuple[str, ...]], None]:
         def again(keys: tuple[str, ...]) -> None:
             raise InputError(
-                f"{file.name}: the key {'.'.join(keys)!r} is repeated, and this file is read only once; unpack it to "
-                "read the last one"
+                f"{file.name}: the key {'.'.join(keys)!r} is repeated, and a compressed file or stream is read only "
+                "once; decompress it into a file to read the last value"
             )
 
         return again
@@ -234,18 +232,18 @@ class JsonSource(json_values.ValueSource):
         return repr(".".join(self.keys)) if self.keys else "the document"
 
     def missing(self, file: Input, document: Document, kind: JsonSource | str | None) -> InputError:
-        """The InputError for a document without the container: it lists those that there are. `kind` is the kind of
-        the value under the keys, None if there is none."""
-        wanted = _KINDS[ord("{" if self.pairs else "[")]
-        said = f"{self.label()} is {kind}, not {wanted}" if kind else f"there is no {self.label()}"
-        named = [f"{'.'.join(one)!r} ({n:,})" for one, pairs, n in document.noted if pairs == self.pairs and one]
-        said += f"; {wanted.split()[1]}s in it: {', '.join(named[:_MOST_NAMED])}" if named else ""
-        said += ", and others" if len(named) > _MOST_NAMED else ""
-        ways = ["choose one with records="] if named else []
+        """The InputError for a document without the array or object; lists the ones that it has. `kind` is the kind of
+        the value under the keys, None without a value."""
+        expected = _KINDS[ord("{" if self.pairs else "[")]
+        fault = f"{self.label()} is {kind}, not {expected}" if kind else f"the document lacks {self.label()}"
+        names = [f"{'.'.join(keys)!r} ({n:,})" for keys, pairs, n in document.skipped if pairs == self.pairs and keys]
+        fault += f"; {expected.split()[1]}s in it: {', '.join(names[:_MOST_NAMED])}" if names else ""
+        fault += ", and others" if len(names) > _MOST_NAMED else ""
+        remedies = ["choose one with records="] if names else []
         if kind == _KINDS[ord("[" if self.pairs else "{")]:
-            ways.append("leave entries=True out" if self.pairs else "entries=True reads the members of an object")
-        ways = ways or ["give a document that has one"]
-        return InputError(f"{file.name}: {said}; {', or '.join(ways)}")
+            remedies.append("omit entries=True" if self.pairs else "entries=True reads the members of an object")
+        remedies = remedies or [f"give a document that has {expected}"]
+        return InputError(f"{file.name}: {fault}; {', or '.join(remedies)}")
 
     def _report(self) -> Any:
         return self.columns and self.columns.report()
@@ -261,12 +259,12 @@ class JsonSource(json_values.ValueSource):
         rest = self.keys, self.pairs, self.names, self.where
         if len(files) == 1 and reading.divisible(files[0]):
             with files[0].open() as opened:
-                return [RangeSource(one, files, *rest) for one in self.ranges(files[0], opened, _RANGE)]
+                return [RangeSource(part, files, *rest) for part in self.ranges(files[0], opened, _RANGE)]
         return [JsonSource(files, *rest)]
 
 
 class RangeSource(JsonSource):
-    """Some neighbouring elements of the array in one file; `range` is as of Document.ranges."""
+    """A range of the array in one file; `range` is an item of Document.ranges."""
 
     def __init__(self, range: tuple[int, int, int], *rest: Any) -> None:
         super().__init__(*rest)
@@ -278,12 +276,12 @@ class RangeSource(JsonSource):
 
 
 def survey(file: Input) -> tuple[int, list[tuple[tuple[str, ...], bool, int]]]:
-    """`(first byte, containers)` of the document in an Input: its beginning says whether it is an array, an object or
-    something else; the containers are those of Document.noted."""
+    """`(first byte, containers)` of a document: the first byte shows whether it is an array, an object or another
+    value; the containers are Document.skipped."""
     with inputs.damage_of(file), file.open() as opened:
         document = Document(encodings.utf8(opened, file.name), file.name)
         document.begin()
         first = document.need()
         document.survey(())
         document.end()
-        return first, document.noted
+        return first, document.skipped

@@ -1,8 +1,8 @@
-"""Decodes the texts of JSON values, and appends the values to a builder. orjson or msgspec decodes if it is installed.
+"""Decodes the texts of JSON values and appends the values to a builder. orjson or msgspec decodes if it is installed.
 
-The values are those of `json.loads`: whatever these libraries refuse goes to it, such as NaN, Infinity, numbers beyond
-the floats and lone surrogates. orjson makes floats of integers beyond 64 bits; texts that may hold one go to another
-decoder.
+Values are the same as from `json.loads`, which decodes what these libraries reject: NaN, Infinity, numbers beyond the
+range of floats, and lone surrogates. orjson turns integers beyond 64 bits into floats; texts that may have such an
+integer go to another decoder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def exact(text: bytes) -> Any:
 
 
 def _installed() -> tuple[Decoder, Decoder, tuple[type[Exception], ...]]:
-    """`(decoder, decoder of integers of any size, errors of both)`, the fastest ones that are installed."""
+    """`(decoder, decoder for integers of any size, errors of both)`: the fastest installed decoders."""
     errors: tuple[type[Exception], ...] = (ValueError, RecursionError)
     whole: Decoder = exact
     try:
@@ -51,8 +51,8 @@ DECODE, DECODE_LONG, NOT_JSON = _installed()
 
 
 class Piece:
-    """The texts of some values of a file that stand one after another, as bytes. `within` is a buffer with these texts
-    from `start` to `end`. `refused(number, error)` is called for a text that is not JSON, and raises or returns."""
+    """The texts of consecutive values of a file. `within` is a buffer with these texts from `start` to `end`.
+    `refused(number, error)` is called for a text that is not JSON; it raises, or returns to skip the text."""
 
     __slots__ = ("texts", "decode", "refused")
 
@@ -77,8 +77,7 @@ class Piece:
             yield value
 
     def append(self, builder: Any, pairs: bool) -> None:
-        """Appends the values to a builder; with `pairs`, the members of the objects. It runs no Python code for a
-        value."""
+        """Appends the values to a builder; with `pairs`, the members of the objects. Runs no Python code per value."""
         left = iter(self.texts)
         while True:
             rows = map(self.decode, left)
@@ -96,8 +95,8 @@ class Piece:
 
 
 class ValueSource(reading.FileSource):
-    """The JSON values of files; with `pairs`, the members of objects. A subclass has `pieces`. `columns`, `where` and
-    `n_rows` are the arguments of the readers."""
+    """The JSON values of files; with `pairs`, the members of objects. Subclasses implement `pieces`. `columns`, `where`
+    and `n_rows` are arguments of the readers."""
 
     def __init__(
         self,
@@ -112,7 +111,7 @@ class ValueSource(reading.FileSource):
         super().__init__(files)
 
     def _restart(self) -> None:
-        self.columns = reading.Columns.given(self.names)
+        self.columns = None if self.names is None else reading.Columns(self.names)
 
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[Piece]:
         """Yields the Pieces of a file."""
@@ -130,7 +129,7 @@ class ValueSource(reading.FileSource):
         return (piece for file in bar.files() for piece in self.pieces(file, bar))
 
     def rows(self, bar: reading.FileBar) -> Iterator[Any]:
-        """Yields the values, or the members, that are asked for."""
+        """Yields the values or members that the arguments choose."""
         values = (value for piece in self.all_pieces(bar) for value in piece.values())
         if not self.pairs:
             yield from reading.chosen(values, self.columns, self.where, self.n_rows)
@@ -140,7 +139,7 @@ class ValueSource(reading.FileSource):
 
 
 def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> Iterator[tuple[str, Any]]:
-    """The members of objects; `columns` see their values."""
+    """The members of objects; shows their values to `columns`."""
     for value in values:
         for pair in value.items():
             if columns is not None:
@@ -151,12 +150,12 @@ def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> 
 def reason(text: bytes, error: Exception) -> str:
     """The reason why a text is not JSON, and its beginning, for a message."""
     if isinstance(error, RecursionError):
-        said = "it is nested too deeply"
+        fault = "it is nested too deeply"
     elif isinstance(error, json.JSONDecodeError):
-        said = f"{error.msg} (character {error.pos})"
+        fault = f"{error.msg} (character {error.pos})"
     elif isinstance(error, UnicodeDecodeError):
-        said = f"byte 0x{error.object[error.start]:02x} is not UTF-8"
+        fault = f"byte 0x{error.object[error.start]:02x} is not UTF-8"
     else:
-        said = str(error).split(";")[0]
-    shown = str(text[:60], "utf-8", "backslashreplace")
-    return f"not JSON: {said}: {shown!r}{'...' if len(text) > 60 else ''}"
+        fault = str(error).split(";")[0]
+    start = str(text[:60], "utf-8", "backslashreplace")
+    return f"not JSON: {fault}: {start!r}{'...' if len(text) > 60 else ''}"

@@ -1,4 +1,4 @@
-"""`sources.jsonl` and `read_jsonl`: the JSON values of text files with one value a line."""
+"""`sources.jsonl` and `read_jsonl`: the values of text files with one JSON value per line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from recstore.building import build_options
 from recstore.errors import InputError
 from recstore.later import named_arguments
 from recstore.sources import encodings, inputs, json_values, line_blocks, reading
+from recstore.text import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,25 +38,24 @@ def jsonl(
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
 ) -> Source[Any]:
-    """The values of files with one JSON value a line (JSON Lines, NDJSON).
+    """The values of files with one JSON value per line (JSON Lines, NDJSON).
 
-    The values are those of ``json.loads``: NaN and Infinity are numbers, integers have any size, of a repeated key the
-    last value counts. orjson or msgspec decodes if it is installed. Blank lines are left out. Lines end with LF or
-    CRLF; the last one may lack its end.
+    Values are the same as from ``json.loads``: NaN and Infinity are numbers, integers have any size, and the last value
+    of a repeated key counts. orjson or msgspec decodes if it is installed. Blank lines are skipped. Lines end with LF
+    or CRLF; the last line may lack it.
 
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
-            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are decompressed. Files of a pattern are read in the order of
             their names. The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark.
-        errors: "raise" raises InputError for a line that is not one JSON value; "skip" leaves such lines out, and logs
-            a warning at the end that counts them.
-        columns: the keys to store of records that are dicts; all unless told. InputError for a key that no record
-            has.
+        errors: "raise" raises InputError for a line that is not one JSON value; "skip" skips such lines, and logs their
+            number as a warning at the end.
+        columns: for records that are dicts, the keys to store. None for all. A key that no record has is an InputError.
         where: a function; only records for which it is true are stored.
         n_rows: the most records to store.
 
-    Raises OSError for a file that cannot be read. A build raises InputError for a bad line, whose number it says, and
-    for a file that cannot be unpacked or changes while it is read; EncodeError for a record nested deeper than a store
+    Raises OSError for a file that cannot be read. A build raises InputError for a bad line, with its number, and for a
+    file that cannot be decompressed or changes while it is read; EncodeError for a record nested deeper than a store
     allows. With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
 
     >>> import io, recstore
@@ -81,8 +81,8 @@ def read_jsonl(
 
 
 class JsonlSource(json_values.ValueSource):
-    """The values of the lines of some files. `range` is None, or `(start, end)`: of the only file, the lines that begin
-    between these places."""
+    """The values of the lines of files. `range` is None, or `(start, end)`: only the lines of the single file that
+    begin in this range of bytes."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class JsonlSource(json_values.ValueSource):
 
     def _restart(self) -> None:
         super()._restart()
-        self.bad: dict[str, list[int]] = {}  # name of a file -> [number of bad lines, number of the first]
+        self.bad: dict[str, list[int]] = {}  # {file: [count of bad lines, line number of the first]}
 
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         start, end = self.range or (0, None)
@@ -109,15 +109,15 @@ class JsonlSource(json_values.ValueSource):
             for block in line_blocks.blocks(text, start, end):
                 if before == 0 and start == 0:
                     block = block.removeprefix(BOM_UTF8)
-                # Blank lines never reach the decoder, which would refuse each of them at length.
+                # The decoder would raise a slow error for each blank line.
                 texts = list(filter(bytes.strip, block.split(b"\n")))
                 yield json_values.Piece(texts, self.refusing(file, block, before), block, 0, len(block))
                 before += block.count(b"\n")
                 bar.moved()
 
     def refusing(self, file: Input, block: bytes, before: int) -> Callable[[int, Exception], None]:
-        """The function that is called for a line that is not JSON, with its number among the lines of `block` that are
-        not blank. `before` counts the lines before the block."""
+        """The function to call for a line that is not JSON, with its number among the non-blank lines of `block`.
+        `before` is the number of lines before the block."""
 
         def line_of(number: int) -> tuple[int, bytes]:
             lines = enumerate(block.split(b"\n"), before + self.lines_before(file) + 1)
@@ -127,12 +127,11 @@ class JsonlSource(json_values.ValueSource):
             if self.errors == "raise":
                 line, text = line_of(number)
                 is_last = line == before + self.lines_before(file) + block.count(b"\n") + 1
-                cut = "; the file ends here and may be cut off" if is_last else ""
-                hint = 'errors="skip" leaves bad lines out'
+                end = "; the file ends here and may be truncated" if is_last else ""
+                hint = 'errors="skip" skips bad lines'
                 if line == 1 and text.strip() in _OPENED:
                     hint = "read_json reads a document of several lines"
-                said = f"{json_values.reason(text, error)}{cut}; {hint}"
-                raise InputError(f"{file.name}, line {line:,}: {said}")
+                raise InputError(f"{file.name}, line {line:,}: {json_values.reason(text, error)}{end}; {hint}")
             if file.name not in self.bad:
                 self.bad[file.name] = [0, line_of(number)[0]]
             self.bad[file.name][0] += 1
@@ -140,10 +139,10 @@ class JsonlSource(json_values.ValueSource):
         return refused
 
     def lines_before(self, file: Input) -> int:
-        """The number of lines before the first one of the range."""
+        """The number of lines before the range."""
         if self.range is None or self.range[0] == 0:
             return 0
-        left, lines = self.range[0] - 1, 1  # the first line begins behind the next line end
+        left, lines = self.range[0] - 1, 1  # the range begins after the next line end
         with file.open() as opened:
             while left > 0 and (block := opened.read(min(left, line_blocks.BLOCK))):
                 lines += block.count(b"\n")
@@ -169,11 +168,11 @@ class JsonlSource(json_values.ValueSource):
 
 
 def _warn(bad: dict[str, list[int]]) -> None:
-    """Logs one warning about the lines that were left out."""
+    """Logs a warning about the skipped lines."""
     import logging
 
     total = sum(count for count, _ in bad.values())
-    named = [f"{count:,} of {name} (the first is line {first:,})" for name, (count, first) in bad.items()]
-    more = f", and of {len(named) - _MOST_NAMED:,} further files" if len(named) > _MOST_NAMED else ""
-    text = f"read_jsonl left {total:,} bad lines out: {', '.join(named[:_MOST_NAMED])}{more}"
+    counts = [f"{count:,} of {name} (the first is line {first:,})" for name, (count, first) in bad.items()]
+    more = f", and more in {len(counts) - _MOST_NAMED:,} other files" if len(counts) > _MOST_NAMED else ""
+    text = f"read_jsonl skipped {counted(total, 'bad line')}: {', '.join(counts[:_MOST_NAMED])}{more}"
     logging.getLogger("recstore").warning(text)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lines", "read_lines"]
 
-_BYTEWISE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")  # a line end is one byte, which stands for nothing else
+_BYTEWISE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")  # encodings where the byte of a line end means nothing else
 
 
 @named_arguments
@@ -41,17 +41,17 @@ def lines(
 
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
-            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are decompressed. Files of a pattern are read in the order of
             their names.
         encoding: the encoding of the text. Bytes that are not text in it become lone surrogates, as in file names. A
-            byte order mark of UTF-8, UTF-16 or UTF-32 counts more than this, and is left out.
-        empty: "keep" makes an empty line an empty str, so that line and record have one number; "skip" leaves empty
-            lines out.
+            byte order mark of UTF-8, UTF-16 or UTF-32 takes precedence and is dropped.
+        empty: "keep" stores an empty line as an empty str, so that lines and records have the same numbers; "skip"
+            skips empty lines.
         where: a function; only lines for which it is true are stored.
         n_rows: the most lines to store.
 
-    Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be unpacked or
-    changes while it is read; with ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+    Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be decompressed or
+    changes while it is read. With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(lines(io.BytesIO(b"a.jpg\\nb.jpg\\n"))) as x: x.to_list()
@@ -76,7 +76,8 @@ def read_lines(
 
 
 class LineSource(reading.FileSource):
-    """The lines of files. `range` is None, or of the only file the places between which the lines begin."""
+    """The lines of files. `range` is None, or `(start, end)`: only the lines of the single file that begin in this
+    range of bytes."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class LineSource(reading.FileSource):
         return reading.chosen(lines, where=self.where, n_rows=self.n_rows)
 
     def runs(self, bar: reading.FileBar) -> Iterator[Iterable[str]]:
-        """Yields iterators over lines that stand one after another."""
+        """Yields iterators over consecutive lines."""
         for file in bar.files():
             with inputs.damage_of(file), file.open() as opened:
                 if self.range is None:
@@ -116,7 +117,7 @@ class LineSource(reading.FileSource):
                 yield from (self.blocks if codec in _BYTEWISE else self.stream)(text, codec, file, bar)
 
     def blocks(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
-        """The runs of a file in an encoding where the byte of a line end is nothing else."""
+        """The runs of a file in one of the _BYTEWISE encodings."""
         start, end = self.range or (0, None)
         codec = codec.removesuffix("-sig")
         mark = codec == "utf-8" and start == 0
@@ -126,14 +127,14 @@ class LineSource(reading.FileSource):
             if "\r" in text:
                 text = text.replace("\r\n", "\n").replace("\r", "\n")
             lines = text.split("\n")
-            if not lines[-1]:  # nothing follows the last line end
+            if not lines[-1]:  # the block ends with a line end
                 del lines[-1]
             yield self.kept(lines)
             bar.moved()
 
     def stream(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
         before = 0
-        file_object: Any = opened  # typeshed asks a TextIOWrapper for a name
+        file_object: Any = opened  # typeshed requires a `name` attribute
         with io.TextIOWrapper(file_object, codec, "surrogateescape") as text:
             while lines := self.more(text, codec, file, before):
                 yield self.kept([line.removesuffix("\n") for line in lines])
@@ -143,13 +144,14 @@ class LineSource(reading.FileSource):
     def more(self, text: io.TextIOWrapper, codec: str, file: Input, before: int) -> list[str]:
         try:
             return text.readlines(line_blocks.BLOCK)
-        except UnicodeDecodeError:  # a half of a character, which has no bytes that a surrogate could stand for
-            place = f"{file.name}, behind line {before:,}"
+        except UnicodeDecodeError:  # half a character, which surrogates cannot represent
+            place = f"{file.name}, after line {before:,}"
             raise InputError(encodings.no_text(place, codec, codec != self.codec)) from None
 
     def kept(self, lines: list[str]) -> Iterable[str]:
         return filter(None, lines) if self.empty == "skip" else iter(lines)
 
     def _parts(self) -> list[LineSource]:
-        shares = line_blocks.shares(self.inputs) if self.codec in _BYTEWISE else (([one], None) for one in self.inputs)
+        whole = (([file], None) for file in self.inputs)
+        shares = line_blocks.shares(self.inputs) if self.codec in _BYTEWISE else whole
         return [LineSource(files, self.encoding, self.empty, self.where, None, part) for files, part in shares]

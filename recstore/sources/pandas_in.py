@@ -1,4 +1,4 @@
-"""pandas DataFrames and Series as records, through the Arrow arrays that pyarrow makes of their columns."""
+"""pandas DataFrames and Series as records, through the Arrow arrays that pyarrow makes from their columns."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from recstore.sources.table_rows import How
 
-_ROWS = 1 << 16  # rows that are converted at once
-_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow also turns values of other types into these
+_ROWS = 1 << 16  # rows converted at once
+_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow types that may also hold converted values of other types
 
 
 def _pyarrow() -> Any:
@@ -38,9 +38,9 @@ class PandasRows(TableRows):
 
     def __init__(self, frame: Any, **how: Unpack[How]) -> None:
         super().__init__(**how)
-        self.wanted, self.columns = self.columns, None  # the tables of `parts` have no others
+        self.selected, self.columns = self.columns, None  # `parts` selects the columns
         self.frame, self.rows = frame, len(frame)
-        if frame.ndim == 1 and self.wanted is not None:
+        if frame.ndim == 1 and self.selected is not None:
             raise InputError("columns= is for tables; this is a single column")
 
     def parts(self) -> Iterator[Any]:
@@ -58,8 +58,8 @@ class PandasRows(TableRows):
             yield self.part(pyarrow, names, kinds, [take(part, name) for name in names], len(part))
 
     def chosen(self) -> tuple[list[str], Callable[[Any, str], Any]]:
-        """`(names, take)`: the names of the columns that are read, and the function that gives one, a Series, of a
-        frame."""
+        """`(names, take)`: the names of the columns to read, and the function `take(frame, name)`, which returns a
+        column as a Series."""
         labels, levels = list(self.frame.columns), list(self.frame.index.names)
         places: dict[str, int] = {}
         for place, label in enumerate([*labels, *(level for level in levels if level is not None)]):
@@ -68,7 +68,7 @@ class PandasRows(TableRows):
                     f"two columns have the name {str(label)!r}; rename one of them: df.rename(columns=...)"
                 )
             places[str(label)] = place
-        for name in self.wanted or ():
+        for name in self.selected or ():
             if name not in places:
                 raise reading.no_column("the table", name, [*places])
 
@@ -79,24 +79,24 @@ class PandasRows(TableRows):
             level = [number for number, level in enumerate(levels) if level is not None][place - len(labels)]
             return frame.index.get_level_values(level).to_series()
 
-        return list(places) if self.wanted is None else self.wanted, take
+        return list(places) if self.selected is None else self.selected, take
 
     def part(self, pyarrow: ModuleType, names: list[str], kinds: list[Any], columns: list[Any], n: int) -> Any:
-        """Some rows: a table, or a list of records where a column keeps its objects."""
+        """Some rows: a table, or a list of records if a column has no Arrow type."""
         arrays = [
             None if kind is None else _array(pyarrow, column, kind) for column, kind in zip(columns, kinds, strict=True)
         ]
-        held = [number for number, array in enumerate(arrays) if array is not None]
-        table = pyarrow.Table.from_arrays([arrays[n] for n in held], [names[n] for n in held])
-        if held and len(held) == len(names):
+        typed = [number for number, array in enumerate(arrays) if array is not None]
+        table = pyarrow.Table.from_arrays([arrays[n] for n in typed], [names[n] for n in typed])
+        if typed and len(typed) == len(names):
             return table
-        rows = plain_rows(table, self.missing, self.nanoseconds) if held else [{}] * n
+        rows = plain_rows(table, self.missing, self.nanoseconds) if typed else [{}] * n
         objects = {names[n]: _objects(column) for n, column in enumerate(columns) if arrays[n] is None}
         drop = self.missing == "absent"
         out = []
         for number, row in enumerate(rows):
-            found = {name: objects[name][number] if name in objects else row.get(name, _NOTHING) for name in names}
-            out.append({k: v for k, v in found.items() if v is not _NOTHING and not (drop and v is None)})
+            record = {name: objects[name][number] if name in objects else row.get(name, _NOTHING) for name in names}
+            out.append({k: v for k, v in record.items() if v is not _NOTHING and not (drop and v is None)})
         return out
 
 
@@ -104,23 +104,23 @@ _NOTHING = object()
 
 
 def _dense(column: Any) -> Any:
-    """The column without pandas' sparse form, which Arrow does not have."""
+    """The column; a sparse column as a dense one, because Arrow has no sparse arrays."""
     return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
 
 
 def _objects(column: Any) -> list[Any]:
-    """The objects of a column, None for missing values, as in columns that Arrow has a type for."""
-    values, missing = column.tolist(), column.isna()
-    return [None if gone else value for value, gone in zip(values, missing)] if missing.any() else values
+    """The objects of a column, with None for missing values, as in columns with an Arrow type."""
+    values, mask = column.tolist(), column.isna()
+    return [None if missing else value for value, missing in zip(values, mask)] if mask.any() else values
 
 
 def _errors(pyarrow: ModuleType) -> tuple[type[Exception], ...]:
-    """The exceptions for a column that Arrow cannot make an array of."""
+    """The exceptions for a column without an Arrow type."""
     return pyarrow.ArrowException, OverflowError, ValueError, TypeError
 
 
 def _type_of(pyarrow: ModuleType, column: Any) -> Any:
-    """The Arrow type of a column; None if it has none. Only a column of objects is converted for it."""
+    """The Arrow type of a column, or None. Converts only columns of objects to find it."""
     try:
         if column.dtype != object:
             return pyarrow.Array.from_pandas(column.iloc[:0]).type
@@ -132,13 +132,13 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
 
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
-    """Whether Arrow makes another value of it: bytes of a str, or a date of a datetime, which stand beside such."""
+    """Whether Arrow would change a value of a mixed column: turn a str into bytes, or a datetime into a date."""
     if types.is_binary(kind):
         return isinstance(value, str)
     if types.is_date(kind):
         return isinstance(value, datetime.datetime)
     if types.is_list(kind) and not isinstance(value, (float, type(None))):
-        return any(_is_changed(types, kind.value_type, one) for one in value)
+        return any(_is_changed(types, kind.value_type, item) for item in value)
     if types.is_struct(kind) and isinstance(value, dict):
         return any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
     return False

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 __all__ = ["parquet", "read_parquet"]
 
-_BATCH_BYTES = 4 << 20  # decoded, without dictionaries
-_FIRST_ROWS = 64  # of the first batch, which shows how many bytes a row takes
-_GROWTH = 4  # a batch has at most so many times the rows of the one before
-_LEAST_BATCH = 1 << 19  # of the columns that are read together, where others are beside them
-_MOST_ROWS = 1 << 13
-_MOST_VARYING = 1 << 9  # rows of a batch where a row may suddenly take more bytes than those before
-_MOST_OF_LARGE = 1 << 8  # and where pages are large besides
-_HELD = 24 << 20  # bytes of the pages and dictionaries that are held at once, of the columns that are read together
-_BUFFERS = 16 << 20  # bytes that are read at once, of all columns together
-_STREAM = 1 << 20  # of them, those of one column
-_TRIED_ROWS = 16  # decoded, to see which columns a dictionary makes much smaller
-_MUCH = 4
-_MOST_CODED = 8 << 20  # bytes of the dictionaries and indices of a column; a reader keeps all entries that it met
-_VALUE = 12  # bytes that a value takes at least while a batch is made: its levels, its offset
+_BATCH_BYTES = 4 << 20  # decoded bytes of a batch, without dictionaries
+_LEAST_BATCH = 1 << 19  # the same at least, if columns are read in several parts
+_FIRST_ROWS = 64  # rows of the first batch, which shows how many bytes a row takes
+_GROWTH = 4  # a batch has at most so many times the rows of the previous batch
+_MOST_ROWS = 1 << 13  # rows of a batch
+_MOST_VARYING = 1 << 9  # the same, if the bytes of a row may vary
+_MOST_OF_LARGE = 1 << 8  # the same, if pages are also large
+_HELD = 24 << 20  # bytes of pages and dictionaries held at once, for the columns that are read together
+_BUFFERS = 16 << 20  # bytes read at once, of all columns
+_STREAM = 1 << 20  # bytes read at once, of a column
+_SAMPLE_ROWS = 16  # rows decoded to find the columns that dictionaries make much smaller
+_MUCH = 4  # times smaller
+_MOST_CODED = 8 << 20  # bytes of a column's dictionary and indices; a reader keeps all entries that it has met
+_VALUE = 12  # the least bytes of a value while a batch is made: its levels and its offset
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # bytes of a decoded value
-_MANY = 64  # files, above which a shard is a file, and their row groups are not counted before
+_MANY = 64  # with more files, a worker gets whole files, and row groups are not counted beforehand
 _SUFFIXES = (".parquet", ".pq", ".parq")
 
 
@@ -54,28 +54,28 @@ def parquet(
     where: Where = None,
     n_rows: int | None = None,
 ) -> Source[dict[str, Any]]:
-    """The rows of Parquet files, each a dict by the names of the columns.
+    """The rows of Parquet files, each a dict of its columns.
 
     Args:
-        path: a path, a folder, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. Of a
-            folder the files ``*.parquet``, ``*.pq`` and ``*.parq`` directly in it are read. Files of a folder or a
-            pattern are read in the order of their names. The files may have different columns: a record has those of
-            its own file.
+        path: a path, a folder, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. A
+            folder gives the files ``*.parquet``, ``*.pq`` and ``*.parq`` directly in it. Files of a folder or a pattern
+            are read in the order of their names. Files may have different columns: a record has the columns of its own
+            file.
         columns: the names of the columns to store, in this order; no other columns are read, unless `where` needs them.
-        dtypes: a dict of types by column, to which the columns are cast: int, float, str, bool, a name such as
-            "float32", or a pyarrow type.
-        missing: "none" to store None for a null, "absent" to leave its key out of the record.
-        nanoseconds: for timestamps and durations in nanoseconds: "exact" to store datetimes and timedeltas, "floor" to
-            store them rounded down to microseconds, "numpy" to store numpy.datetime64 and timedelta64. With "exact"
-            a value with a part of a microsecond is an error.
-        where: a function of a record with all columns; or a pyarrow Expression, by which row groups without such rows
-            are not read. Only rows for which it is true are stored.
-        n_rows: the most rows to store; nothing after them is read.
+        dtypes: casts columns: a dict from column to type. A type is int, float, str, bool, a name such as "float32", or
+            a pyarrow type.
+        missing: "none" stores None for a null, "absent" omits its key from the record.
+        nanoseconds: how to store timestamps and durations in nanoseconds: "exact" as datetimes and timedeltas, with an
+            error for a value that is not a whole microsecond; "floor" rounds it down; "numpy" stores numpy.datetime64
+            and timedelta64.
+        where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
+            stored. With an Expression, row groups without such rows are not read.
+        n_rows: the most rows to store; no later rows are read.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
-    the file, for one that is cut or is not Parquet, a column that is not there, two columns of one name, a value that
-    cannot be cast, and a file that changes while it is read. With ``workers=N`` each row group is a part. Safe from
-    several threads at once.
+    the file, for a file that is truncated or not Parquet, a missing column, two columns with the same name, a value
+    that cannot be cast, and a file that changes while it is read. With ``workers=N`` a worker reads a row group at a
+    time. Safe from several threads at once.
 
     >>> import io, pyarrow, pyarrow.parquet, recstore
     >>> file = io.BytesIO()
@@ -104,20 +104,20 @@ def read_parquet(
     return reading.built(read_parquet, parquet, **locals())
 
 
-def _without_folders(given: Any) -> Any:
-    """The argument, with the Parquet files of a folder instead of the folder."""
-    if isinstance(given, (list, tuple)):
-        return [_without_folders(one) for one in given]
-    if not isinstance(given, (str, bytes, os.PathLike)) or not os.path.isdir(given):
-        return given
-    folder = os.fsdecode(given)
+def _without_folders(path: Any) -> Any:
+    """The argument `path`, with folders replaced by the Parquet files in them."""
+    if isinstance(path, (list, tuple)):
+        return [_without_folders(part) for part in path]
+    if not isinstance(path, (str, bytes, os.PathLike)) or not os.path.isdir(path):
+        return path
+    folder = os.fsdecode(path)
     entries = sorted(os.listdir(folder))
-    found = [name for name in entries if name.lower().endswith(_SUFFIXES) and not name.startswith((".", "_"))]
-    if not found:
+    names = [name for name in entries if name.lower().endswith(_SUFFIXES) and not name.startswith((".", "_"))]
+    if not names:
         inner = next((name for name in entries if os.path.isdir(os.path.join(folder, name))), None)
-        hint = f"; for those in {inner} give a pattern, {os.path.join(folder, '**', '*.parquet')}" if inner else ""
+        hint = f"; for files in {inner} give a pattern, {os.path.join(folder, '**', '*.parquet')}" if inner else ""
         raise FileNotFoundError(errno.ENOENT, f"the folder has no Parquet files{hint}", folder)
-    return [os.path.join(folder, name) for name in found]
+    return [os.path.join(folder, name) for name in names]
 
 
 class ParquetSource(table_files.TableFileSource):
@@ -138,14 +138,14 @@ class ParquetSource(table_files.TableFileSource):
             n_rows = self.choice.n_rows if self.choice.where is None else None
             groups = range(parquet.num_row_groups) if self.part is None else self.part
             total, rows = parquet.metadata.num_rows, 0
-            for group in self.wanted(file, groups):
+            for group in self.selected(file, groups):
                 for batch in _row_group(parquet, group, needed, pages, n_rows):
                     rows += batch.num_rows
                     bar.moved(rows / max(1, total))
                     yield batch
 
-    def wanted(self, file: Input, groups: Iterable[int]) -> Iterable[int]:
-        """The row groups that may have rows for which `where` is true, by the statistics that the file has of them."""
+    def selected(self, file: Input, groups: Iterable[int]) -> Iterable[int]:
+        """The row groups that may have rows for which `where` is true, according to their statistics in the file."""
         if not self.choice.is_expression or self.choice.dtypes or not table_files.path_of(file):
             return groups
         from pyarrow import ArrowException, dataset, fs
@@ -153,15 +153,15 @@ class ParquetSource(table_files.TableFileSource):
         fragment = dataset.ParquetFileFormat().make_fragment(file.path, fs.LocalFileSystem(), row_groups=list(groups))
         try:
             return [group.id for group in fragment.subset(self.choice.where).row_groups]
-        except ArrowException:  # the filter itself will say it
+        except ArrowException:  # the filter will raise the error
             return groups
 
 
 def _row_group(
     parquet: Any, group: int, needed: Iterable[str], pages: Any, n_rows: int | None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yields the batches of a row group with the columns `needed`. Where these would take too much memory side by side,
-    they are read in parts, one after another, and all but the last are kept in temporary files."""
+    """Yields the batches of a row group with the columns `needed`. If reading all of them at once would take too much
+    memory, it reads the columns in parts, one after another, and keeps all parts but the last in temporary files."""
     parts = _parts(parquet, group, needed, pages) if parquet.metadata.row_group(group).num_rows else []
     budget = max(_BATCH_BYTES // max(1, len(parts)), _LEAST_BATCH)
     if len(parts) <= 1:
@@ -169,16 +169,16 @@ def _row_group(
             yield from _batches(parquet, group, part, budget)
         return
     with ExitStack() as stack:
-        found = []
+        spooled = []
         for part in parts[:-1]:
             batches = _batches(parquet, group, part, _BATCH_BYTES)
-            found.append(stack.enter_context(_spooled(batches, budget, n_rows)))
-        yield from _side_by_side([*found, _batches(parquet, group, parts[-1], budget)])
+            spooled.append(stack.enter_context(_spooled(batches, budget, n_rows)))
+        yield from _side_by_side([*spooled, _batches(parquet, group, parts[-1], budget)])
 
 
 class _Part:
-    """Columns of a row group that are read together: their `names`, the numbers of their leaf columns, the rows of the
-    first batch and the most of any."""
+    """Columns of a row group that are read together: their `names`, the numbers of their leaf columns (`leaves`), the
+    rows of the first batch (`first`) and the most rows of a batch (`most`)."""
 
     def __init__(self, names: list[str], leaves: list[int], chunks: list[Any], pages: list[Any], rows: int) -> None:
         self.names, self.leaves = names, leaves
@@ -188,15 +188,15 @@ class _Part:
 
 
 def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
-    """The most rows of a batch, by what the values of these column chunks take at most."""
+    """The most rows of a batch, from the most bytes that values of these column chunks take."""
     most, width = _MOST_ROWS, 0
-    for chunk, of in zip(chunks, pages, strict=True):
+    for chunk, chunk_pages in zip(chunks, pages, strict=True):
         flat = chunk.num_values == rows
         if flat and chunk.physical_type in _WIDTHS:
             width += _WIDTHS[chunk.physical_type]
-        elif flat and of.per_value is not None and of.largest <= _BATCH_BYTES:
-            width += of.per_value + _VALUE
-        elif of.largest <= _BATCH_BYTES:
+        elif flat and chunk_pages.per_value is not None and chunk_pages.largest <= _BATCH_BYTES:
+            width += chunk_pages.per_value + _VALUE
+        elif chunk_pages.largest <= _BATCH_BYTES:
             most = min(most, _MOST_VARYING)
         else:
             most = min(most, _MOST_OF_LARGE)
@@ -204,36 +204,37 @@ def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
 
 
 def _parts(
-    parquet: Any, group: int, needed: Iterable[str], pages: Any, tried: Callable[[Any], bool] | None = None
+    parquet: Any, group: int, needed: Iterable[str], headers: Any, accept: Callable[[Any], bool] | None = None
 ) -> list[_Part]:
-    """The columns `needed` of a row group as Parts; with `tried`, only columns that have a chunk for which it is
-    true. `pages` is that of parquet_pages.opened."""
-    meta, parts, taken = parquet.metadata.row_group(group), [], 0
+    """The columns `needed` of a row group as Parts; with `accept`, only columns with a chunk for which it is true.
+    `headers` is the file object of parquet_pages.opened."""
+    meta, parts, total = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
     names: list[str] = []
     numbers: list[int] = []
     chunks: list[Any] = []
-    found: list[Any] = []
-    for new_names, leaves in _fields(parquet):
-        wanted = [name for name in new_names if name in needed]
-        if not wanted:
+    pages: list[Any] = []
+    for field_names, leaves in _fields(parquet):
+        new_names = [name for name in field_names if name in needed]
+        if not new_names:
             continue
-        new = [meta.column(i) for i in leaves]
-        if tried is not None and not any(map(tried, new)):
+        new_chunks = [meta.column(i) for i in leaves]
+        if accept is not None and not any(map(accept, new_chunks)):
             continue
-        of_new = [parquet_pages.of_chunk(pages, chunk) for chunk in new]
-        takes = sum(of.held + buffer for of in of_new)
-        if names and taken + takes > _HELD:
-            parts.append(_Part(names, numbers, chunks, found, meta.num_rows))
-            names, numbers, chunks, found, taken = [], [], [], [], 0
-        names, numbers, chunks, found = [*names, *wanted], [*numbers, *leaves], [*chunks, *new], [*found, *of_new]
-        taken += takes
-    return [*parts, _Part(names, numbers, chunks, found, meta.num_rows)] if names else []
+        new_pages = [parquet_pages.of_chunk(headers, chunk) for chunk in new_chunks]
+        size = sum(chunk_pages.held + buffer for chunk_pages in new_pages)
+        if names and total + size > _HELD:
+            parts.append(_Part(names, numbers, chunks, pages, meta.num_rows))
+            names, numbers, chunks, pages, total = [], [], [], [], 0
+        names, numbers = [*names, *new_names], [*numbers, *leaves]
+        chunks, pages = [*chunks, *new_chunks], [*pages, *new_pages]
+        total += size
+    return [*parts, _Part(names, numbers, chunks, pages, meta.num_rows)] if names else []
 
 
 def _fields(parquet: Any) -> list[tuple[list[str], range]]:
-    """[(names, the numbers of their leaf columns)] of each column of a file; of all together where Arrow's schema of it
-    has other leaves than that of Parquet."""
+    """`[([name], numbers of its leaf columns)]` of each column of a file. A single item with all names if the leaves of
+    its Arrow schema differ from the leaves of its Parquet schema."""
     import pyarrow
 
     at, fields = 0, []
@@ -246,16 +247,16 @@ def _fields(parquet: Any) -> list[tuple[list[str], range]]:
 
 
 def _coded(parquet: Any, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
-    """The numbers of the leaf columns that are read as the dictionaries and indices which the file has of them, as a
-    long text that is in each row takes its bytes once so. Casts and expressions need the values."""
+    """The numbers of the leaf columns to read in their dictionary encoding, so that a long text that many rows repeat
+    takes its bytes once. Casts and expressions need the values."""
     meta = parquet.metadata
-    tried = next((i for i in range(meta.num_row_groups) if meta.row_group(i).num_rows), None)
-    if choice.is_expression or tried is None:
+    sample = next((i for i in range(meta.num_row_groups) if meta.row_group(i).num_rows), None)
+    if choice.is_expression or sample is None:
         return []
-    group, coded = meta.row_group(tried), []
+    group, coded = meta.row_group(sample), []
     needed = [name for name in needed if name not in choice.dtypes]
-    for part in _parts(parquet, tried, needed, pages, _may_be_coded):
-        batches = parquet.iter_batches(min(_TRIED_ROWS, part.first), [tried], part.names, use_threads=False)
+    for part in _parts(parquet, sample, needed, pages, _may_be_coded):
+        batches = parquet.iter_batches(min(_SAMPLE_ROWS, part.first), [sample], part.names, use_threads=False)
         batch = next(batches, None)
         if batch is None:
             continue
@@ -276,10 +277,10 @@ def _may_be_coded(column: Any) -> bool:
 
 
 def _leaves(array: Any) -> list[Any]:
-    """The arrays without children below an array, in the order of the leaf columns of a Parquet schema."""
+    """The arrays without children in an array, in the order of the leaf columns of a Parquet schema."""
     from pyarrow import types
 
-    array = getattr(array, "storage", array)  # of an extension type
+    array = getattr(array, "storage", array)  # an extension array has storage
     kind = array.type
     if types.is_struct(kind):
         return [leaf for i in range(kind.num_fields) for leaf in _leaves(array.field(i))]
@@ -291,13 +292,13 @@ def _leaves(array: Any) -> list[Any]:
 
 
 def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pyarrow.RecordBatch]:
-    """Yields the batches of the columns of a Part. How many rows they have follows from the bytes of those before:
-    the metadata tell the bytes of encoded values, and a few of these may stand for gigabytes."""
+    """Yields the batches of the columns of a Part. The bytes of a batch decide the rows of the next one, because the
+    metadata only have the bytes of encoded values, and a few of them may decode to gigabytes."""
     import pyarrow
 
     rows, most, done = part.first, part.most, 0
     while True:
-        left = done  # rows that an earlier attempt yielded
+        left = done  # rows to skip, which an earlier attempt has yielded
         try:
             for batch in parquet.iter_batches(min(rows, most), [group], part.names, use_threads=False):
                 if left >= batch.num_rows:
@@ -314,40 +315,40 @@ def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pya
                 raise pyarrow.ArrowInvalid(f"a row group has {done} rows of {there}")
             return
         except pyarrow.ArrowNotImplementedError:
-            # The strings of a nested column take more than the 2 GiB of one array.
+            # The strings of a nested column exceed the 2 GiB of an array.
             if most == 1:
                 raise
             rows = most = 1
 
 
 def _bytes_of(array: Any) -> int:
-    """The bytes of an array without those of dictionaries, which all batches share."""
+    """The bytes of an array without its dictionaries, which all batches share."""
     return sum(buffer.size for buffer in array.buffers() if buffer is not None)
 
 
 def _side_by_side(parts: list[Iterator[pyarrow.RecordBatch]]) -> Iterator[pyarrow.RecordBatch]:
-    """Yields the batches with the columns of all `parts`, which are iterators of batches with the same rows."""
+    """Yields batches with the columns of all `parts`, which are iterators over batches of the same rows."""
     import pyarrow
 
-    held: list[Any] = [None] * len(parts)
+    current: list[Any] = [None] * len(parts)
     while True:
         for i, part in enumerate(parts):
-            if held[i] is None or not held[i].num_rows:
-                held[i] = next(part, None)
-        if None in held:
+            if current[i] is None or not current[i].num_rows:
+                current[i] = next(part, None)
+        if None in current:
             return
-        rows = min(batch.num_rows for batch in held)
-        schema = pyarrow.schema([field for batch in held for field in batch.schema])
-        columns = [column for batch in held for column in batch.slice(0, rows).columns]
+        rows = min(batch.num_rows for batch in current)
+        schema = pyarrow.schema([field for batch in current for field in batch.schema])
+        columns = [column for batch in current for column in batch.slice(0, rows).columns]
         yield pyarrow.RecordBatch.from_arrays(columns, schema=schema)
-        held = [batch.slice(rows) for batch in held]
+        current = [batch.slice(rows) for batch in current]
 
 
 @contextmanager
 def _spooled(
     batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
 ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
-    """An iterator of the batches in slices of some `budget` bytes, which were written to a temporary file before. With
+    """Writes the batches to a temporary file in slices of about `budget` bytes; an iterator that reads them. With
     `n_rows` it may end after so many rows."""
     import tempfile
 
@@ -359,7 +360,7 @@ def _spooled(
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            reason = "columns of a Parquet file that is read in parts do not fit; TMPDIR names another folder"
+            reason = "temporary files for columns of a Parquet file do not fit; TMPDIR chooses another folder"
             raise OSError(errno.ENOSPC, reason, tempfile.gettempdir()) from None
         file.seek(0)
         yield ipc.open_stream(file)
@@ -385,12 +386,12 @@ def _spool(batches: Iterable[pyarrow.RecordBatch], file: IO[bytes], budget: int,
 
 @contextmanager
 def _opened(file: Input, choice: table_files.Choice | None = None) -> Iterator[Any]:
-    """The pyarrow.parquet.ParquetFile of an Input. With `choice` it is ready to be read, and given with the names of
-    the columns that are needed and parquet_pages.opened's file object."""
+    """The pyarrow.parquet.ParquetFile of an Input, for its metadata. With `choice`, for reading: `(ParquetFile, names
+    of the needed columns, file object of parquet_pages.opened)`."""
     from pyarrow import parquet
 
     with table_files.random_access(file) as source:
-        with table_files.errors_of(file, "not a Parquet file, or a part of one"):
+        with table_files.errors_of(file, "not a complete Parquet file"):
             opened = parquet.ParquetFile(source)
         if choice is None:
             with opened:
@@ -398,25 +399,25 @@ def _opened(file: Input, choice: table_files.Choice | None = None) -> Iterator[A
             return
         with parquet_pages.opened(file, source) as pages:
             with table_files.errors_of(file):
-                meta, how = opened.metadata, _how(file, opened.metadata)
+                meta, options = opened.metadata, _buffering(file, opened.metadata)
                 needed = choice.needed(opened.schema_arrow.names, file.name)
-                tried = parquet.ParquetFile(source, metadata=meta, **how)
-                coded = _coded(tried, choice, needed, pages)
-                opened = parquet.ParquetFile(source, metadata=meta, read_dictionary=coded, **how)
+                sample = parquet.ParquetFile(source, metadata=meta, **options)
+                coded = _coded(sample, choice, needed, pages)
+                opened = parquet.ParquetFile(source, metadata=meta, read_dictionary=coded, **options)
             with opened:
                 yield opened, needed, pages
 
 
-def _how(file: Input, meta: Any) -> dict[str, Any]:
-    """The options of a ParquetFile, with which it reads little ahead."""
+def _buffering(file: Input, meta: Any) -> dict[str, Any]:
+    """Options for a ParquetFile that bound how much it reads ahead."""
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     largest = max((sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups), default=0)
     if file.path is None and largest <= _BUFFERS:
-        return {"pre_buffer": True}  # a remote file is better asked for much at once
+        return {"pre_buffer": True}  # few large requests suit a remote file
     return {"pre_buffer": False, "buffer_size": _buffer(meta)}
 
 
 def _buffer(meta: Any) -> int:
-    """The bytes that are read at once of a column."""
+    """The bytes to read at once from a column."""
     columns: int = meta.num_columns
     return max(1 << 14, min(_STREAM, _BUFFERS // max(1, columns)))

@@ -1,5 +1,5 @@
-"""What the headers of the pages of a Parquet file tell, and the metadata do not: how many bytes a reader of a column
-holds at once, and how many bytes a run of its values takes at most. pyarrow unpacks pages whole."""
+"""Reads the page headers of a Parquet file, for facts that its metadata lack: how many bytes a reader of a column holds
+at once, and how many bytes a value takes at most. pyarrow decompresses whole pages."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ if TYPE_CHECKING:
     from typing import Any
 
     _File = io.RawIOBase | io.BufferedIOBase
-    _Fields = dict[int, Any]  # of a struct, by their numbers
+    _Fields = dict[int, Any]  # {number: value} of a struct
 
-_SMALL = 1 << 18  # bytes of a column chunk that counts as one page
-_USUAL_PAGE = 1 << 20  # bytes of a page of a file whose headers are not read
+_SMALL = 1 << 18  # bytes; a smaller column chunk counts as one page
+_USUAL_PAGE = 1 << 20  # assumed bytes of a page if the headers are not read
 _HEADER = 256
 _LONGEST_HEADER = 1 << 20
-_DEPTH = 3  # of structs in a header
-_MOST_HEADERS = 1 << 12  # of a chunk; the pages after them are taken to be alike
-_DICTIONARY = 2  # a type of pages
-# Encodings whose values take no more bytes decoded than in the page, or than the dictionary.
+_DEPTH = 3  # of nested structs in a header
+_MOST_HEADERS = 1 << 12  # headers read per chunk; later pages are assumed to be similar
+_DICTIONARY = 2  # the type of a dictionary page
+# Encodings whose decoded values take no more bytes than the page or the dictionary.
 _AS_STORED = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
-_SHORT = 1 << 12  # bytes of a dictionary, as one entry may be as long as all
-_COUNTED = {0: 5, 2: 7, 3: 8}  # the field of a page's header with its number of values, by the type of the page
+_SHORT = 1 << 12  # the most bytes of a dictionary for `per_value`, because one entry may take nearly all of them
+_COUNTED = {0: 5, 2: 7, 3: 8}  # {type of page: the header's field that has the number of values}
 
 
 class Pages:
-    """The pages of a column chunk: the bytes of the largest, those of the dictionary, and those of a value in the page
-    where values take most; `per_value` is None if the pages do not tell it."""
+    """The pages of a column chunk, in bytes: `largest` of the largest page, `dictionary` of the dictionary, and
+    `per_value` of the average value in the page with the largest values; None if the headers do not show it."""
 
     def __init__(self, largest: int, dictionary: int, per_value: float | None) -> None:
         self.largest, self.dictionary, self.per_value = largest, dictionary, per_value
 
     @property
     def held(self) -> int:
-        """The bytes that a reader of the chunk holds: a page, and the dictionary with its own copy of the entries."""
+        """The bytes that a reader of the chunk holds: a page, the dictionary page, and the reader's copy of it."""
         return max(self.largest, self.dictionary) + self.dictionary
 
 
 @contextmanager
 def opened(file: inputs.Input, source: Any) -> Iterator[_File | None]:
-    """The file object that has the headers of an Input's pages, or None if each read is a request to another
-    machine. `source` is what table_files.random_access gives."""
+    """The file object to read page headers from, or None if each read would be a request to another machine. `source`
+    is the result of table_files.random_access."""
     if table_files.path_of(file):
-        with open(source, "rb", buffering=0) as found:
-            yield found
+        with open(source, "rb", buffering=0) as headers:
+            yield headers
     else:
         yield None if isinstance(file, inputs.Url) and file.packed is None else source
 
 
-def of_chunk(found: _File | None, chunk: Any) -> Pages:
-    """The Pages of a column chunk, by its metadata and the file object `found`, which may be None."""
+def of_chunk(file: _File | None, chunk: Any) -> Pages:
+    """The Pages of a column chunk, from its metadata and the file object of `opened`."""
     size, coded = chunk.total_uncompressed_size, chunk.has_dictionary_page
-    if found is not None and size > _SMALL:
-        pages = [*_headers(found, chunk)]
+    if file is not None and size > _SMALL:
+        pages = [*_headers(file, chunk)]
     else:
         pages = [(_DICTIONARY, 0, min(size, _USUAL_PAGE))] if coded else []
-        pages.append((0, chunk.num_values if found is not None else 0, min(size, _USUAL_PAGE)))
+        pages.append((0, chunk.num_values if file is not None else 0, min(size, _USUAL_PAGE)))
     dictionary = max((page for kind, _, page in pages if kind == _DICTIONARY), default=0)
     data = [(values, page) for kind, values, page in pages if kind != _DICTIONARY]
     if not data:
         data, dictionary = [(0, size)], size if coded else 0
-    told = all(values for values, _ in data) and dictionary <= _SHORT and _AS_STORED.issuperset(chunk.encodings)
-    per_value = max(dictionary, *(page / values for values, page in data)) if told else None
+    known = all(values for values, _ in data) and dictionary <= _SHORT and _AS_STORED.issuperset(chunk.encodings)
+    per_value = max(dictionary, *(page / values for values, page in data)) if known else None
     return Pages(max(page for _, page in data), dictionary, per_value)
 
 
-def _headers(found: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
-    """Yields the type, number of values and unpacked bytes of each page of a chunk. It ends at a damaged header:
-    pyarrow will say it."""
+def _headers(file: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
+    """Yields `(type, number of values, uncompressed bytes)` of each page of a chunk. Ends at a damaged header; pyarrow
+    will raise the error."""
     at = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
         at = min(at, chunk.dictionary_page_offset)
@@ -81,7 +81,7 @@ def _headers(found: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
     for _ in range(_MOST_HEADERS):
         if at >= end:
             return
-        header, length = _header(found, at)
+        header, length = _header(file, at)
         kind, size, packed = (_number(header, field) for field in (1, 2, 3))
         if size < 0 or packed < 0:
             return
@@ -92,16 +92,16 @@ def _headers(found: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def _number(fields: _Fields, number: int) -> int:
-    found = fields.get(number)
-    return found if type(found) is int else -1
+    value = fields.get(number)
+    return value if type(value) is int else -1
 
 
-def _header(found: _File, at: int) -> tuple[_Fields, int]:
-    """The fields of the page header at a position, and its length; none of one that is damaged."""
+def _header(file: _File, at: int) -> tuple[_Fields, int]:
+    """The fields of the page header at a position, and its length; `({}, 0)` for a damaged header."""
     size = _HEADER
     while size <= _LONGEST_HEADER:
-        found.seek(at, os.SEEK_SET)
-        data = found.read(size)
+        file.seek(at, os.SEEK_SET)
+        data = file.read(size)
         try:
             return _struct(data, 0)
         except IndexError:
@@ -117,8 +117,8 @@ def _header(found: _File, at: int) -> tuple[_Fields, int]:
 
 
 def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Fields, int]:
-    """The fields of a struct by their numbers, and the position after it. Raises IndexError where the data end, and
-    ValueError for a field that no header of a page has."""
+    """The fields of a struct by number, and the position after it. Raises IndexError if the data end too early, and
+    ValueError for a type of field that page headers do not have."""
     fields: _Fields = {}
     number = 0
     while data[at]:

@@ -1,5 +1,5 @@
-"""Glob patterns over the paths below a folder. A path is given as the names of its folders and the name of the file, so
-that a folder is judged once for all its files."""
+"""Glob patterns for the paths below a folder. They match folders and file names separately, so that a folder is matched
+once for all its files."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ class Patterns:
     """The patterns that select files. Each is a glob pattern relative to the folder, with ``/`` and ``**``, or an
     extension such as ``.jpg``, which matches in every folder and in any case.
 
-    Raises ValueError for a pattern that selects nothing, TypeError for a value that is not a str.
+    Raises ValueError for a pattern that cannot select a file, TypeError for a value that is not a str.
     """
 
-    def __init__(self, given: str | Iterable[str]) -> None:
-        listed: Any = [given] if isinstance(given, str) or not hasattr(type(given), "__iter__") else given
-        self.given: tuple[str, ...] = tuple(listed)
-        if not self.given:
-            raise ValueError("pattern is an empty list; leave it out for all files")
+    def __init__(self, patterns: str | Iterable[str]) -> None:
+        is_list = hasattr(type(patterns), "__iter__") and not isinstance(patterns, str)
+        listed: Any = patterns if is_list else [patterns]
+        self.patterns: tuple[str, ...] = tuple(listed)
+        if not self.patterns:
+            raise ValueError("pattern is an empty list; omit it for all files")
         self.extensions: tuple[str, ...] = ()
         self.globs: list[_Glob] = []
-        for pattern in self.given:
+        for pattern in self.patterns:
             if not isinstance(pattern, str):
-                raise TypeError(f"a pattern is a str such as '**/*.jpg' or '.jpg', not {type(pattern).__name__}")
+                raise TypeError(f"a pattern must be a str such as '**/*.jpg' or '.jpg', not {type(pattern).__name__}")
             if re.fullmatch(r"\.[^/*?\[\]]+", pattern):
                 self.extensions += (pattern.lower(),)
             else:
                 self.globs.append(_Glob(pattern))
 
     def __reduce__(self) -> tuple[type[Patterns], tuple[tuple[str, ...]]]:
-        return Patterns, (self.given,)
+        return Patterns, (self.patterns,)
 
     def within(self, folders: Sequence[str]) -> Callable[[str], object] | None:
-        """A function that says of the name of a file in this folder whether the file is selected; None if no file is.
-        `folders` are the names that lead to the folder."""
+        """A function of a file name: whether it selects this file in the folder that the names `folders` lead to. None
+        if it selects no file there."""
         tests = [glob.name for glob in self.globs if glob.ends in glob.reached(folders)]
         extensions = self.extensions
         if not tests:
@@ -51,12 +52,12 @@ class Patterns:
         return lambda name: name.lower().endswith(extensions) or any(test(name) for test in tests)
 
     def leads(self, folders: Sequence[str]) -> bool:
-        """Whether a selected file may be in this folder or below it."""
+        """Whether this folder, or one below it, may have a selected file."""
         return bool(self.extensions) or any(glob.reached(folders) for glob in self.globs)
 
 
 class _Glob:
-    """One glob pattern. `name` is the test of a file's name; `ends` is the number of steps, one a folder."""
+    """One glob pattern. `name` tests the name of a file. `steps` has a test for each folder; `ends` is their number."""
 
     def __init__(self, pattern: str) -> None:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -66,13 +67,13 @@ class _Glob:
             parts.append("*")
         tests = [re.compile(fnmatch.translate(part)).match for part in parts]
         self.name = tests.pop()
-        # The test of each folder; None stands for any number of folders.
+        # None matches any number of folders.
         self.steps = [None if part == _ANY_FOLDERS else test for part, test in zip(parts, tests)]
         self.ends = len(self.steps)
 
     def reached(self, folders: Iterable[str]) -> set[int]:
-        """The steps before which the pattern may be behind these folders. All ways through the pattern are followed at
-        once, so that many `**` take no longer than few."""
+        """The steps that may come next after these folders. It follows all matches at once, so that many `**` take no
+        longer than few."""
         at = self.with_skipped([0])
         for name in folders:
             left = ((i, self.steps[i]) for i in at if i < self.ends)
@@ -80,7 +81,7 @@ class _Glob:
         return at
 
     def with_skipped(self, at: Iterable[int]) -> set[int]:
-        """These steps, and each behind them that `**` for no folder leads to."""
+        """These steps, and the steps reached from them by letting `**` match no folder."""
         out = set()
         for i in at:
             out.add(i)

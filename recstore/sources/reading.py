@@ -1,4 +1,4 @@
-"""The steps that all readers share: the build, the choice of records, files that change, errors of files."""
+"""The steps that all readers share: building, choosing records, detecting changed files, naming files in errors."""
 
 from __future__ import annotations
 
@@ -27,59 +27,59 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T")
 
-_MOST_KEYS = 10_000  # of records that an error can name
+_MOST_KEYS = 10_000  # the most keys that are kept for an error
 
 
-def built(reader: Callable[..., _T], make: Callable[..., Source], /, options: Mapping[str, Any], **given: Any) -> _T:
-    """What the function `reader` returns, whose local variables are the keyword arguments here: the RecordList of the
-    source that `make` gives, or the RecordDict of one that gives pairs."""
-    source = make(**given)
+def built(
+    reader: Callable[..., _T], make: Callable[..., Source], /, options: Mapping[str, Any], **arguments_of: Any
+) -> _T:
+    """Implements a function `read_*`: `reader` is the function itself, `make` the function of its source, and the
+    keyword arguments are its local variables. Returns a RecordList, or a RecordDict if the source has pairs."""
+    source = make(**arguments_of)
     checked = build_options.of(reader.__name__, options, arguments(reader))
     build = streaming.build_mapping if source.pairs else streaming.build_records
     return registry.container_of(build(source, checked))  # type: ignore[no-any-return]
 
 
 class FileSource(Source):
-    """A source of files. `inputs` are their Inputs. A subclass has `_read`, in place of `_fill`; it extends `_restart`
-    by what a build notes; and `content` are the arguments on which its records depend, as values that a fingerprint
-    can be made of."""
+    """A source of files. `inputs` are their Inputs. Subclasses implement `_read`, extend `_restart`, and set `content`
+    to the arguments that decide the records, as values that a fingerprint can hash."""
 
     content: dict[str, Any] = {}
     n_rows: int | None = None  # the most records
-    begun = False  # whether this is the source of one build
-    stamps: Sequence[str | None] = ()  # of the inputs, when the build began
+    begun = False  # whether this is the source of a single build
+    stamps: Sequence[str | None] = ()  # the stamps of the inputs at the beginning of the build
 
     def __init__(self, inputs: Sequence[Input]) -> None:
         self.inputs = inputs
-        self.positions: list[int | None] = []  # where file objects stood when they were read first
+        self.positions: list[int | None] = []  # of the file objects when they were first read
         self._restart()
 
     def _restart(self) -> None:
-        """Forgets what an earlier build noted."""
+        """Resets the state of a build."""
 
     @property
     def files(self) -> list[str]:  # type: ignore[override]
-        """The paths of the files that have one."""
-        paths: list[str | None] = [one.path for one in self.inputs]
-        return [path for path in paths if path is not None]
+        """The paths of the inputs that have a path."""
+        return [file.path for file in self.inputs if file.path is not None]
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """A text that says which data it is: it is derived from the paths, sizes and times of the files and from the
-        arguments. TypeError if no path says it."""
+        """A text that identifies the data, derived from the arguments and the paths, sizes and times of the files.
+        Raises TypeError for a file object."""
         stamps = self._begun()._stamped()
         if not stamps or None in stamps:
-            raise TypeError("no path says what is shared; give fingerprint=, a text that says which data it is")
-        names = [os.path.abspath(one.path) if one.path else one.name for one in self.inputs]
+            raise TypeError("a file object does not identify its data; give fingerprint=, a text that identifies it")
+        names = [os.path.abspath(file.path) if file.path else file.name for file in self.inputs]
         kind = type(self).__name__
-        # The package of `where` counts as a part of the program, as that of a function that builds.
+        # The fingerprint includes the code of `where` and its package, as it does for a function that builds.
         where = self.content.get("where")
         build = functools.partial(where if callable(where) else dict, **self.content)
-        found: str = fingerprints.derive(functools.partial(build, kind=kind, files=names, stamps=stamps))
-        return found
+        derived: str = fingerprints.derive(functools.partial(build, kind=kind, files=names, stamps=stamps))
+        return derived
 
     def _stamped(self) -> Sequence[str | None]:
-        """The stamps of a source that has begun."""
+        """The stamps for the fingerprint of a source that has begun."""
         return self.stamps
 
     def _identity(self) -> str:
@@ -90,7 +90,7 @@ class FileSource(Source):
             return self
         again = copy.copy(self)
         again.begun = True
-        again.stamps = [one.stamp() for one in self.inputs]
+        again.stamps = [file.stamp() for file in self.inputs]
         again._restart()
         return again
 
@@ -105,25 +105,25 @@ class FileSource(Source):
         raise NotImplementedError
 
     def _rewind(self) -> None:
-        """Sets file objects to where they stood when they were read first. InputError for one that cannot be."""
-        objects = [one.file for one in self.inputs if isinstance(one, inputs.FileObject)]
+        """Moves file objects back to their first position. Raises InputError for a file object that cannot seek."""
+        objects = [file.file for file in self.inputs if isinstance(file, inputs.FileObject)]
         if not self.positions:
-            self.positions += [one.tell() if one.seekable() else None for one in objects]
+            self.positions += [file.tell() if file.seekable() else None for file in objects]
             return
-        for one, start in zip(objects, self.positions):
+        for file, start in zip(objects, self.positions):
             if start is None:
-                raise InputError("the source was read before, and its file object gives its bytes once: make another")
-            one.seek(start)
+                raise InputError("the source was read before, and its file object can be read only once: make another")
+            file.seek(start)
 
     def split(self) -> Any:
-        # Another process cannot be given a file object of the caller.
-        if any(isinstance(one, inputs.FileObject) for one in self.inputs):
+        # Other processes cannot read a file object of the caller.
+        if any(isinstance(file, inputs.FileObject) for file in self.inputs):
             return None
         begun = self._begun()
         parts = begun._parts() if begun.n_rows is None else [begun]
         known = dict(zip(map(id, begun.inputs), begun.stamps))
         for part in parts:
-            part.begun, part.stamps = True, [known.get(id(one)) for one in part.inputs]
+            part.begun, part.stamps = True, [known.get(id(file)) for file in part.inputs]
         return parts
 
     def _parts(self) -> Sequence[FileSource]:
@@ -131,14 +131,14 @@ class FileSource(Source):
         return [self]
 
     def _check(self) -> None:
-        for one, stamp in zip(self.inputs, self.stamps, strict=True):
-            if one.stamp() != stamp:
-                raise InputError(f"{one.name}: the file changed while it was read; read it again when it is complete")
+        for file, stamp in zip(self.inputs, self.stamps, strict=True):
+            if file.stamp() != stamp:
+                raise InputError(f"{file.name}: the file changed while it was read; read it again when it is complete")
 
     @contextmanager
     def _named(self, bar: FileBar) -> Iterator[None]:
-        """Names the file of a FileBar in the error of a record that cannot be stored. Bad content of a file
-        that has changed since the build began is an error about the change."""
+        """Names the current file of a FileBar in errors of records that cannot be stored. If a file has changed since
+        the build began, an error of its content becomes an error about the change."""
         try:
             yield
         except EncodeError as error:
@@ -151,18 +151,18 @@ class FileSource(Source):
 
 
 class FileBar(progress.Bar):
-    """The progress bar of a FileSource, in stored bytes of its files. It is shown if `shown` is true."""
+    """The progress bar of a FileSource, in stored bytes of its files. It appears only if `shown` is true."""
 
     def __init__(self, files: Sequence[Input], shown: bool = False) -> None:
-        sizes = [one.size for one in files] if shown else []
+        sizes = [file.size for file in files] if shown else []
         known = [size for size in sizes if size is not None]
         super().__init__(shown, sum(known) if len(known) == len(sizes) else None, "bytes")
         self.left = list(files)
-        self.file: Any = None  # the Input whose position counts
+        self.file: Any = None  # the current Input
         self.before = self.steps = 0
 
     def files(self) -> Iterator[Input]:
-        """Yields the files one after another; each is then the file whose position counts."""
+        """Yields the files one after another; each becomes the current file."""
         for file in self.left:
             self.file = file
             yield file
@@ -171,86 +171,80 @@ class FileBar(progress.Bar):
                 self.to(self.before)
 
     def step(self) -> None:
-        """Called for each record. It asks for the file's position now and then."""
+        """Called for each record. Updates the position only now and then."""
         if self.drawn is not None:
             self.steps += 1
             if self.steps % 1024 == 1:
                 self.moved()
 
     def moved(self, share: float | None = None) -> None:
-        """Called after each block of the file that was read. `share` is the part of the file that was read, from 0 to
-        1; without it the file's position counts."""
+        """Called after each block of the file. `share` is the part of the file that was read, from 0 to 1; by default
+        it follows from the position of the file."""
         if self.drawn is not None:
             read = self.file.position if share is None else (self.file.size or 0) * share
             self.to(self.before + read)
 
 
 def grouped(files: Iterable[Input], size: int) -> list[list[Input]]:
-    """The files in lists, in order: a file of at least `size` bytes alone, smaller ones together."""
-    found: list[list[Input]] = []
+    """The files in groups, in order: a file of at least `size` bytes alone, smaller files together."""
+    groups: list[list[Input]] = []
     left = 0
     for file in files:
-        bytes_ = file.size
-        if bytes_ is None or bytes_ >= left:
-            found.append([])
-            left = 0 if bytes_ is None or bytes_ >= size else size
-        found[-1].append(file)
-        left -= min(bytes_ or 0, left)
-    return found
+        nbytes = file.size
+        if nbytes is None or nbytes >= left:
+            groups.append([])
+            left = 0 if nbytes is None or nbytes >= size else size
+        groups[-1].append(file)
+        left -= min(nbytes or 0, left)
+    return groups
 
 
 def divisible(file: Input) -> bool:
-    """Whether parts of the file can be read by themselves, and the whole twice: it is a regular file, not packed, and
-    a byte of a line end or bracket is nothing else in it."""
+    """Whether the file can be read in ranges and more than once: it is a regular file, not compressed, and in an
+    encoding where the bytes of line ends and brackets mean nothing else."""
     if file.path is None or file.packed is not None or not os.path.isfile(file.path):
         return False
     return encodings.of_path(file.path) in (None, "utf-8")
 
 
 def keys_of(columns: Iterable[Any] | None) -> list[Any] | None:
-    """The argument `columns` of a reader as a list, or None. Raises TypeError for a str or set, ValueError for a key
-    that is there twice."""
+    """The argument `columns` of a reader as a list, or None. Raises TypeError for a str or set, ValueError for a
+    repeated key."""
     if columns is None:
         return None
     if isinstance(columns, (str, bytes)):
-        raise TypeError(f"columns is a list of names; write columns=[{columns!r}]")
+        raise TypeError(f"columns must be a list of names; write columns=[{columns!r}]")
     if isinstance(columns, (set, frozenset)) or not hasattr(type(columns), "__iter__"):
         raise TypeError(f"columns is {an(type(columns).__name__)}; give a list of names, which has an order")
     columns, seen = list(columns), set()
     for key in columns:
         if key in seen:
-            raise ValueError(f"columns has {key!r:.80} twice; a record has a key once")
+            raise ValueError(f"columns has {key!r:.80} twice; name each key once")
         seen.add(key)
     return columns
 
 
 class Columns:
-    """The keys `names` to store of records that are dicts. It notes which of them no record had so far: records may
-    lack a key, but a key that all of them lack is a wrong name."""
-
-    @staticmethod
-    def given(columns: Iterable[Any] | None) -> Columns | None:
-        """The Columns for the argument of a reader, or None for all."""
-        names = keys_of(columns)
-        return None if names is None else Columns(names)
+    """The keys `names` to store of records that are dicts. It tracks the keys that no record has had so far: a record
+    may lack a key, but a key that all records lack is a wrong name."""
 
     def __init__(self, names: list[Any]) -> None:
         self.names = names
         self.place = {name: number for number, name in enumerate(names)}
         self.unseen = set(self.place)
-        self.there: dict[Any, None] = {}  # the keys of the records, in order, while one of `names` is unseen
-        self.count = 0  # of the records
+        self.keys: dict[Any, None] = {}  # the keys of the records so far, while one of `names` is unseen
+        self.count = 0  # the number of records so far
 
     def see(self, record: Any) -> None:
-        """Takes note of a record of the file, whether it is stored or not."""
+        """Tracks the keys of a record, whether it is stored or not."""
         self.count += 1
         if self.unseen and type(record) is dict:
             self.unseen.difference_update(record)
-            if len(self.there) < _MOST_KEYS:
-                self.there.update(dict.fromkeys(record))
+            if len(self.keys) < _MOST_KEYS:
+                self.keys.update(dict.fromkeys(record))
 
     def of(self, record: Any) -> Any:
-        """The record with these keys alone."""
+        """The record, reduced to these keys."""
         if type(record) is not dict:
             return record
         if len(record) < len(self.names):
@@ -260,11 +254,11 @@ class Columns:
         return {key: record[key] for key in self.names if key in record}
 
     def report(self) -> tuple[int, set[Any], list[Any]] | None:
-        """What was seen, for `require`."""
-        return (self.count, self.unseen, [*self.there] if self.unseen else []) if self.count else None
+        """The tracked keys, for `require`."""
+        return (self.count, self.unseen, [*self.keys] if self.unseen else []) if self.count else None
 
     def require(self, reports: list[Any], files: Sequence[Input], n_rows: int | None) -> None:
-        """Raises InputError for a name that no record of the files had, by the reports of all their parts."""
+        """Raises InputError for a name that no record had, according to the reports of all parts."""
         reports = [report for report in reports if report is not None]
         wrong = set.intersection(*(unseen for _, unseen, _ in reports)) if reports else ()
         for name in self.names:
@@ -276,7 +270,7 @@ class Columns:
 
 
 def no_column(place: str, name: object, names: Sequence[Any]) -> InputError:
-    """The InputError for a name in `columns` that is not among the names of a file or table."""
+    """The InputError for a name in `columns` that is not among the `names` of a file or table."""
     return InputError(f"{place}: no column {name!r}; there are: {listed(names)}{meant(name, names)}")
 
 
@@ -288,7 +282,7 @@ def n_rows_of(n_rows: Any) -> int | None:
         raise TypeError(f"n_rows is {an(type(n_rows).__name__)}; give an int")
     most: int = n_rows.__index__()
     if most < 0:
-        raise ValueError(f"n_rows is {most}; give the most records to store, 0 or more")
+        raise ValueError(f"n_rows must be 0 or more, not {most}")
     return min(most, sys.maxsize)
 
 
@@ -305,8 +299,8 @@ def chosen(
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
 ) -> Iterator[Any]:
-    """The records that a reader is asked for, of an iterable of decoded ones: those for which `where(record)` is true,
-    of dicts only the keys of `columns`, which are Columns or None, at most `n_rows` of them."""
+    """The records to store, from an iterable of decoded records: at most `n_rows` of the records for which
+    `where(record)` is true, reduced to `columns`."""
     if n_rows is not None and n_rows <= 0:
         return
     for record in rows:

@@ -1,5 +1,5 @@
-"""The steps that the readers of tables share: pyarrow, the types that are asked for, the choice of rows and columns,
-and appending a batch to a builder."""
+"""The steps that readers of files with tables share: importing pyarrow, casting columns, choosing rows and columns, and
+appending batches to a builder."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     _Array: TypeAlias = _arrow.Array
 
-# Names of Python's types. They win over Arrow's aliases: there "float" means 32 bits.
+# The names of Python types. They take precedence over Arrow's aliases, where "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
-SHARD = 16 << 20  # bytes of the files that are a shard together
-_SLICE = 4096  # rows whose records are made at once for `where`
+SHARD = 16 << 20  # bytes of small files that are a part for a worker together
+_SLICE = 4096  # rows that become records at once for `where`
 
 
 def pyarrow(format: str) -> Any:
@@ -44,28 +44,28 @@ def pyarrow(format: str) -> Any:
 # ---- Arguments ----
 
 
-def arrow_type(given: Any) -> _arrow.DataType:
-    """The pyarrow type for an element of `dtypes`: a pyarrow type, a Python type, a name as "int64" or "float32", or a
-    dtype of numpy. Raises TypeError for anything else."""
+def arrow_type(dtype: Any) -> _arrow.DataType:
+    """The pyarrow type for a value of `dtypes`: a pyarrow type, a Python type, a name such as "int64" or "float32", or
+    a numpy dtype. Raises TypeError for anything else."""
     import pyarrow
 
-    if isinstance(given, pyarrow.DataType):
-        return given
-    name = given.__name__ if isinstance(given, type) else given
+    if isinstance(dtype, pyarrow.DataType):
+        return dtype
+    name = dtype.__name__ if isinstance(dtype, type) else dtype
     try:
         if isinstance(name, str):
             return pyarrow.type_for_alias(_PYTHON.get(name, name))
-        return pyarrow.from_numpy_dtype(given)
+        return pyarrow.from_numpy_dtype(dtype)
     except (ValueError, TypeError, pyarrow.ArrowException):
-        ways = 'int, float, str, bool, a name such as "int64", "float32", "string" or "date32", or a pyarrow type'
-        raise TypeError(f"dtypes: {given!r:.80} is not a type; give {ways}") from None
+        choices = 'int, float, str, bool, a name such as "int64", "float32", "string" or "date32", or a pyarrow type'
+        raise TypeError(f"dtypes: {dtype!r:.80} is not a type; give {choices}") from None
 
 
 class Choice:
-    """The rows and columns that a reader of tables is asked for.
+    """The rows and columns to read from tables.
 
-    `columns` are names or None for all, `where` is a callable on a record or a pyarrow Expression, `dtypes` maps names
-    to pyarrow types. `missing` and `nanoseconds` are those of table_rows.TableRows.
+    `columns` are names or None for all, `where` is a function of a record or a pyarrow Expression, `dtypes` maps names
+    to pyarrow types. `missing` and `nanoseconds` are as in table_rows.TableRows.
     """
 
     def __init__(
@@ -77,20 +77,21 @@ class Choice:
         nanoseconds: Nanoseconds = "exact",
         dtypes: Mapping[str, Any] | None = None,
     ) -> None:
-        how = table_rows.checked(columns, missing, nanoseconds)
-        if how["columns"] == []:
+        options = table_rows.checked(columns, missing, nanoseconds)
+        if options["columns"] == []:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
-        self.columns, self.missing, self.nanoseconds = how["columns"], how["missing"], how["nanoseconds"]
+        self.columns = options["columns"]
+        self.missing, self.nanoseconds = options["missing"], options["nanoseconds"]
         self.where = where
         self.n_rows = reading.n_rows_of(n_rows)
-        self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
+        self.dtypes = {name: arrow_type(dtype) for name, dtype in (dtypes or {}).items()}
 
     def content(self) -> dict[str, Any]:
-        """The arguments by name, as values that a fingerprint can be made of."""
+        """The arguments by name, as values that a fingerprint can hash."""
         where = f"Expression {self.where}" if _is_expression(self.where) else self.where
-        dtypes = {name: str(one) for name, one in self.dtypes.items()}
+        dtypes = {name: str(dtype) for name, dtype in self.dtypes.items()}
         content = {"columns": self.columns, "where": where, "n_rows": self.n_rows}
         return {**content, "missing": self.missing, "nanoseconds": self.nanoseconds, "dtypes": dtypes}
 
@@ -98,25 +99,25 @@ class Choice:
     def is_expression(self) -> bool:
         return _is_expression(self.where)
 
-    def needed(self, names: list[str], name: str) -> list[str]:
-        """The columns to read of a file that has the columns `names`, in their order. Raises InputError if a column is
-        not there or there twice; `name` is that of the file."""
+    def needed(self, names: list[str], file: str) -> list[str]:
+        """The columns to read from a file with the columns `names`, in their order. Raises InputError, which names
+        `file`, for a missing or repeated column."""
         needed: Iterable[str] = names
-        _check_columns(names, self.dtypes, name)
+        _check_columns(names, self.dtypes, file)
         if self.columns is not None:
-            _check_columns(names, self.columns, name)
+            _check_columns(names, self.columns, file)
             if self.where is None:
                 needed = self.columns
             elif self.is_expression and "FieldPath" not in (text := str(self.where)):
-                # An expression does not tell its columns. A name that occurs in its text may be one.
-                needed = {one for one in names if one in self.columns or one in text}
-        wanted = set(needed)
-        found = [one for one in names if one in wanted]
-        _check_columns(names, found, name)
-        return found
+                # An Expression cannot list its columns. Any name that occurs in its text may be a column.
+                needed = {name for name in names if name in self.columns or name in text}
+        needed_set = set(needed)
+        ordered = [name for name in names if name in needed_set]
+        _check_columns(names, ordered, file)
+        return ordered
 
     def of(self, batches: Iterable[_arrow.RecordBatch]) -> Iterator[_arrow.RecordBatch]:
-        """Yields the batches with the chosen rows and columns. It stops as soon as n_rows is reached."""
+        """Yields the batches with the chosen rows and columns. Stops as soon as n_rows is reached."""
         left = self.n_rows
         if left == 0:
             return
@@ -139,15 +140,15 @@ class Choice:
 
         if _is_expression(self.where):
             try:
-                found = pyarrow.Table.from_batches([batch]).filter(self.where).combine_chunks().to_batches()
+                kept = pyarrow.Table.from_batches([batch]).filter(self.where).combine_chunks().to_batches()
             except pyarrow.ArrowException as error:
                 raise InputError(f"where: {first_line(error)}") from None
-            return found[0] if found else batch.slice(0, 0)
+            return kept[0] if kept else batch.slice(0, 0)
         where: Any = self.where
         mask: list[bool] = []
         for start in range(0, batch.num_rows, _SLICE):
             rows = table_rows.plain_rows(batch.slice(start, _SLICE), self.missing, self.nanoseconds)
-            mask += [bool(where(one)) for one in rows]
+            mask += [bool(where(row)) for row in rows]
         return batch.filter(pyarrow.array(mask, pyarrow.bool_()))
 
 
@@ -155,15 +156,15 @@ def _is_expression(value: object) -> TypeIs[ArrowExpression]:
     return type(value).__name__ == "Expression" and hasattr(value, "is_valid")
 
 
-def _check_columns(names: Sequence[str], wanted: Iterable[str], name: str) -> None:
+def _check_columns(names: Sequence[str], needed: Iterable[str], file: str) -> None:
     count = Counter(names)
-    for column in wanted:
+    for column in needed:
         if not count[column]:
-            raise reading.no_column(name, column, names)
+            raise reading.no_column(file, column, names)
         if count[column] > 1:
             raise InputError(
-                f"{name}: {count[column]} columns are called {column!r}, and a dict has a key once; choose others "
-                "with columns=, or give the names of a CSV file with header=[...] and skip_rows=1"
+                f"{file}: {count[column]} columns are called {column!r}; choose other columns with columns=, or rename "
+                "the columns of a CSV file with header=[...] and skip_rows=1"
             )
 
 
@@ -173,21 +174,21 @@ def _check_columns(names: Sequence[str], wanted: Iterable[str], name: str) -> No
 def with_types(
     batch: _arrow.RecordBatch, dtypes: dict[str, _arrow.DataType], name: str, first: int
 ) -> _arrow.RecordBatch:
-    """The batch with the columns of `dtypes` cast to these types. Raises InputError, which names the file, the column
-    and the record; `first` is the number of the batch's first row."""
+    """Casts the columns of a batch that `dtypes` names. Raises InputError, which names the file, the column and the
+    record; `first` is the number of the batch's first row."""
     import pyarrow
 
     if not dtypes:
         return batch
     columns, names = batch.columns, batch.schema.names
-    for column, wanted in dtypes.items():
+    for column, dtype in dtypes.items():
         at = batch.schema.get_field_index(column)
-        if at < 0 or columns[at].type == wanted:
+        if at < 0 or columns[at].type == dtype:
             continue
         try:
-            columns[at] = columns[at].cast(wanted)
+            columns[at] = columns[at].cast(dtype)
         except pyarrow.ArrowException as error:
-            row = first + first_failing(columns[at], functools.partial(_cast, to=wanted))
+            row = first + first_failing(columns[at], functools.partial(_cast, to=dtype))
             raise InputError(f"{name}, record {row}: column {column!r}: {first_line(error)}") from None
     return pyarrow.RecordBatch.from_arrays(columns, names=names)
 
@@ -197,7 +198,7 @@ def _cast(column: _Array, to: _arrow.DataType) -> _Array:
 
 
 def first_failing(column: _Array, convert: Callable[[_Array], object]) -> int:
-    """The number of the first element on which `convert`, a function of an array, raises an ArrowException."""
+    """The index of the first element for which `convert`, a function of an array, raises an ArrowException."""
     import pyarrow
 
     start, end = 0, len(column)
@@ -221,9 +222,9 @@ def first_line(error: BaseException) -> str:
 
 
 class TableFileSource(reading.FileSource):
-    """A source of files with tables. A subclass has `tables(file, bar)`, which yields the batches of one file with the
-    columns that `choice` needs. `part` has the numbers of the record batches or row groups to read of the only file;
-    None for all."""
+    """A source of files with tables. Subclasses implement `tables(file, bar)`, which yields the batches of a file with
+    the columns that `choice` needs. `part` has the numbers of the record batches or row groups to read from a single
+    file; None for all."""
 
     def __init__(self, files: list[Input], choice: Choice, part: Sequence[int] | None = None) -> None:
         self.choice, self.content, self.n_rows, self.part = choice, choice.content(), choice.n_rows, part
@@ -242,7 +243,7 @@ class TableFileSource(reading.FileSource):
                 raise InputError(f"{bar.file.name}: {error}") from None
 
     def batches(self, bar: reading.FileBar) -> Iterator[_arrow.RecordBatch]:
-        """Yields the batches of all files, with the types that are asked for."""
+        """Yields the batches of all files, cast to `dtypes`."""
         for file in bar.files():
             first = 0
             for batch in self.tables(file, bar):
@@ -254,21 +255,21 @@ class TableFileSource(reading.FileSource):
 
 
 @contextmanager
-def errors_of(file: Input, what: str = "damaged") -> Iterator[None]:
-    """Turns pyarrow's errors of reading a file into InputErrors, which say `what` the file is."""
+def errors_of(file: Input, fault: str = "damaged") -> Iterator[None]:
+    """Turns pyarrow's errors about a file into InputErrors that name the file and the fault."""
     import pyarrow
 
     with inputs.damage_of(file):
         try:
             yield
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for the name of a column
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: a column's name
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise InputError(f"{file.name}: {what}: {first_line(error)}") from None
+            raise InputError(f"{file.name}: {fault}: {first_line(error)}") from None
 
 
 def path_of(file: Input) -> str | None:
-    """The path of an Input that pyarrow can open by it, or None: of a file that is not packed, with a name in UTF-8."""
+    """The path of an Input if pyarrow can open it, else None: the file is not compressed, and the path is UTF-8."""
     if file.path is None or file.packed is not None:
         return None
     try:
@@ -280,7 +281,7 @@ def path_of(file: Input) -> str | None:
 
 @contextmanager
 def random_access(file: Input) -> Iterator[Any]:
-    """A path or a file object with the unpacked bytes of an Input, which can be read at any place."""
+    """A path or a seekable file object with the decompressed bytes of an Input."""
     if path_of(file):
         yield file.path
         return
@@ -294,8 +295,8 @@ def random_access(file: Input) -> Iterator[Any]:
 
 
 def seekable(file: Input, opened: Any) -> Any:
-    """A file object with the bytes of `opened`, which `file` has opened, that can be read at any place. A packed file,
-    or a pipe, is copied to a temporary file, which has no name."""
+    """A seekable file object with the bytes of `opened`, the open file of an Input. Copies a compressed file or a pipe
+    to an unnamed temporary file."""
     if file.packed is None and opened.seekable():
         return opened
     with inputs.damage_of(file):

@@ -1,4 +1,4 @@
-"""Sources of tables: the rows that they append to a builder, and the choices that all readers of tables take."""
+"""Sources of tables, which append rows to a builder, and the arguments that all readers of tables share."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
-_BAR_ROWS = 1 << 16  # rows between two steps of a progress bar
-_DECODED_ROWS = 1 << 12  # rows that are Python objects at once
+_BAR_ROWS = 1 << 16  # rows per step of a progress bar
+_DECODED_ROWS = 1 << 12  # rows decoded to Python objects at once
 _HOW = {"missing": ("none", "absent"), "nanoseconds": ("exact", "floor", "numpy")}
 
 
@@ -44,7 +44,7 @@ def exports(source: object) -> bool:
 
 
 def is_pandas(source: object) -> bool:
-    """Whether an object is a DataFrame or Series of pandas, or of a subclass without an Arrow export of its own."""
+    """Whether an object is a pandas DataFrame or Series, or of a subclass without its own Arrow export."""
     pandas = sys.modules.get("pandas")
     for base in (getattr(pandas, "DataFrame", None), getattr(pandas, "Series", None)):
         if isinstance(base, type) and isinstance(source, base):
@@ -59,19 +59,19 @@ def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanose
     names = reading.keys_of(columns)
     for name in names or ():
         if type(name) is not str:
-            raise TypeError(f"columns has names of columns, not {name!r:.60}")
+            raise TypeError(f"columns must be names, not {name!r:.60}")
     return {"columns": names, "missing": missing, "nanoseconds": nanoseconds}
 
 
 class TableRows(Source):
-    """The rows of tables. Subclasses give the tables by `parts`.
+    """The rows of tables. Subclasses implement `parts`.
 
-    `columns`: the names of the columns to read, in this order; None for all. `missing`: whether a null field of a row
-    or struct is "none", None, or "absent", left out. `nanoseconds`: "exact", "floor" or "numpy".
+    `columns`: the names of the columns to read, in this order; None for all. `missing`: "none" stores None for a null
+    field of a row or struct, "absent" omits it. `nanoseconds`: "exact", "floor" or "numpy".
     """
 
-    rows: int | None = None  # the number of rows, if it is known
-    schema: Any = None  # of the last table, whose names were looked at
+    rows: int | None = None  # the number of rows, if known
+    schema: Any = None  # the schema that check_names checked last
 
     def __init__(
         self, columns: list[str] | None = None, missing: Missing = "none", nanoseconds: Nanoseconds = "exact"
@@ -79,19 +79,19 @@ class TableRows(Source):
         self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
 
     def parts(self) -> Iterator[Any]:
-        """Yields tables, which export Arrow, and lists of records, in the order of the rows."""
+        """Yields the rows in order, in tables that export Arrow and in lists of records."""
         raise NotImplementedError
 
     def _identity(self) -> str:
         if self.fingerprint is None:
-            raise TypeError("a table has no path that says what is shared; give fingerprint=, a text that says it")
+            raise TypeError("a table does not identify its data; give fingerprint=, a text that identifies it")
         return self.fingerprint
 
     def append_to(self, builder: Any) -> None:
         self._fill(builder, False)
 
     def _fill(self, builder: Any, progress: bool) -> None:
-        # The rows are appended by this process, which is faster than sending them to another one.
+        # This process appends all rows, which is faster than sending them to workers.
         with bars.Bar(progress, self.rows) as bar:
             for part in self.parts():
                 if isinstance(part, list):
@@ -99,10 +99,10 @@ class TableRows(Source):
                     bar.advance(len(part))
                 else:
                     self._append(part, builder, bar)
-                part = None  # frees the table before the next one is made
+                part = None  # frees the table before the next one exists
 
     def _append(self, table: Any, builder: Any, bar: bars.Bar) -> None:
-        self.look_at_names(table)
+        self.check_names(table)
         names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
         reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
         append = _appending(builder)
@@ -113,41 +113,42 @@ class TableRows(Source):
         finally:
             reader.close()
 
-    def look_at_names(self, table: Any) -> None:
-        """Raises InputError for a name of a column or field with a NUL, which ends names in Arrow's C interface:
-        pyarrow would cut it, and polars ends the process."""
+    def check_names(self, table: Any) -> None:
+        """Raises InputError for a column or field with a NUL in its name, which Arrow's C interface cannot hold:
+        pyarrow would truncate the name, and polars would end the process."""
         library, schema = type(table).__module__.partition(".")[0], getattr(table, "schema", None)
         if library == "pyarrow":
             if schema is not None and schema == self.schema:
                 return
-            found = _named([("", table.type)] if schema is None else ((one.name, one.type) for one in schema))
+            names = _names([("", table.type)] if schema is None else ((field.name, field.type) for field in schema))
         elif library == "polars":
-            found = _named([(table.name, table.dtype)] if schema is None else schema.items())
+            names = _names([(table.name, table.dtype)] if schema is None else schema.items())
         else:
             return
-        for name in found:
+        for name in names:
             if "\0" in name:
                 raise InputError(f"the column or field {name!r:.80} has a NUL in its name; rename it")
         self.schema = schema
 
 
 def _appending(builder: Any) -> Callable[[native.ArrowReader, int], int]:
-    """The function that appends up to so many rows of an ArrowReader to a builder, and returns their number."""
+    """`append(reader, most)`: a function that appends up to `most` rows of an ArrowReader to a builder, and returns
+    their number."""
     if isinstance(builder, (native.Builder, native.ListEncoder)):
         return lambda reader, most: reader.append_to(builder, most)
-    # What cuts a stream into several stores looks at its size between two runs of rows.
+    # A writer of shards has append_rows, which checks the size of the shard between runs of rows.
     return getattr(builder, "append_rows", None) or partial(_append_decoded, builder)
 
 
-def _named(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """The names of some Arrow fields and of those within, by `(name, type)` of pyarrow or polars."""
+def _names(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """The names of Arrow fields and their nested fields, from pairs `(name, type)` of pyarrow or polars."""
     for name, kind in pairs:
         yield name
-        within = [kind.field(i) for i in range(kind.num_fields)] if hasattr(kind, "num_fields") else ()
-        yield from _named((one.name, one.type) for one in within)
+        children = [kind.field(i) for i in range(kind.num_fields)] if hasattr(kind, "num_fields") else ()
+        yield from _names((child.name, child.type) for child in children)
         while hasattr(kind, "inner"):
             kind = kind.inner
-        yield from _named((one.name, one.dtype) for one in getattr(kind, "fields", None) or () if not within)
+        yield from _names((child.name, child.dtype) for child in getattr(kind, "fields", None) or () if not children)
 
 
 class ArrowRows(TableRows):
@@ -157,18 +158,18 @@ class ArrowRows(TableRows):
         super().__init__(**how)
         _refuse_objects(source)
         self.source = source
-        self.is_one = exports(source)
-        self.left = 1 if hasattr(type(source), "__next__") else sys.maxsize  # how often it can be read
-        if self.is_one and hasattr(type(source), "__len__"):
+        self.is_single = exports(source)
+        self.left = 1 if hasattr(type(source), "__next__") else sys.maxsize  # how often it can still be read
+        if self.is_single and hasattr(type(source), "__len__"):
             self.rows = len(source)
 
     def parts(self) -> Iterator[Any]:
         if not self.left:
             raise InputError(
-                f"the source was read before, and {an(type(self.source).__name__)} gives its rows once: make another"
+                f"the source was read before, and {an(type(self.source).__name__)} can be read only once: make another"
             )
         self.left -= 1
-        if self.is_one:
+        if self.is_single:
             yield self.source
             return
         for number, part in enumerate(self.source):
@@ -182,28 +183,28 @@ class ArrowRows(TableRows):
 
 
 def _refuse_objects(source: Any) -> None:
-    """Raises InputError for a table of polars with a column of Python objects: polars exports their addresses."""
+    """Raises InputError for a polars table with a column of Python objects, because polars would export addresses."""
     if type(source).__module__.partition(".")[0] != "polars":
         return
     kinds = source.schema if hasattr(source, "schema") else {source.name: source.dtype}
     for name, kind in kinds.items():
         if str(kind) == "Object":
             raise InputError(
-                f"the column {name!r} holds Python objects, which polars does not export: drop or cast it, or write "
+                f"the column {name!r} holds Python objects, which polars cannot export: drop or cast it, or write "
                 "RecordList(frame.iter_rows(named=True))"
             )
 
 
 def plain_rows(table: Any, missing: Missing, nanoseconds: Nanoseconds) -> list[Any]:
-    """The rows of a table as they would be stored, as Python objects."""
+    """The rows of a table as Python objects, with the values that a store would return."""
     return _decoded(ArrowRows(table, missing=missing, nanoseconds=nanoseconds))
 
 
-# ---- Builders of a program, which take Python objects alone ----
+# ---- A user's builders, which take only Python objects ----
 
 
 class _Run(Source):
-    """Up to `most` of the rows that an ArrowReader has left. `count` is their number once they were read."""
+    """The next rows of an ArrowReader, up to `most`. Reading sets `count`, their number."""
 
     def __init__(self, reader: native.ArrowReader, most: int) -> None:
         self.reader, self.most = reader, most
@@ -220,6 +221,6 @@ def _append_decoded(builder: Any, reader: native.ArrowReader, most: int) -> int:
 
 def _decoded(source: Source) -> list[Any]:
     built = streaming.build_records(source, build_options.Options(compression="none"))
-    with registry.container_of(built) as rows:
-        found: list[Any] = rows.to_list()
-        return found
+    with registry.container_of(built) as store:
+        rows: list[Any] = store.to_list()
+        return rows

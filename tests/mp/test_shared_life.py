@@ -144,5 +144,5 @@ def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
 
 @pytest.mark.parametrize("keep", ["2 hours", "h", "", "-1h", "0s", "nan", -5, 0.0, "1e99d", [], float("nan")], ids=repr)
 def test_invalid_values_of_keep(name, keep):
-    with pytest.raises(ValueError, match='keep is True, False, a number of seconds or a duration such as "2h"'):
+    with pytest.raises(ValueError, match='a duration such as "2h"'):
         recstore.shared(name, lambda: [1], fingerprint="1", keep=keep)

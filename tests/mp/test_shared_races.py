@@ -100,7 +100,7 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
     """By a process that was stopped while it checked the file."""
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
     (path,) = named_segments.found(name)
-    monkeypatch.setattr(named_segments, "_LOOK", 0.1)
+    monkeypatch.setattr(named_segments, "_LEAST_WAIT", 0.1)
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(recstore.errors.WaitTimeoutError, match=f"has locked {path}"):

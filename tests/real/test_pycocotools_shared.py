@@ -148,7 +148,7 @@ def test_own_index(path):
         ("[1, 2]", "a COCO file must be a JSON object"),
         ('{"images": [', "not JSON: the file ends too early"),
         ('{"images": [{"id": 1}, {"id": }]}', r"element 1 of 'images' \(byte 22\) is not JSON"),
-        ('{"images": [], "annotations": []} more', "not JSON: something follows the document"),
+        ('{"images": [], "annotations": []} more', "not JSON: text follows the document"),
         ("", "the file is empty"),
     ],
 )

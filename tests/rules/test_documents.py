@@ -1,8 +1,8 @@
 """Runs the code of README.md and docs/, and checks their links.
 
-Each python block of README.md runs by itself, as pasted into a new file in an empty folder. The blocks of another page
-run in their order as one module; a block that begins with `# name.py` is a program that runs by itself. What a pycon
-block prints is compared.
+Each python block of README.md runs by itself, as if pasted into a new file in an empty folder. The blocks of another page
+run in order as one module; a block that begins with `# name.py` is a program that runs by itself. The output of pycon
+blocks is compared.
 """
 
 import difflib
@@ -24,30 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 INDEX = ROOT / "docs/index.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# The modules that a block may import and that need not be there.
+# Modules that a block may import although they may not be installed.
 MAYBE_MISSING = (
-    *(
-        "accelerate",
-        "dask",
-        "datasets",
-        "grain",
-        "lhotse",
-        "lightning",
-        "mmengine",
-        "monai",
-        "plotly",
-        "pycocotools",
-        "pyspark",
-        "ray",
-        "tensordict",
-        "torch",
-        "torch_geometric",
-        "torchdata",
-        "ultralytics",
-    ),
-    "torchvision",
-)
-SCRIPT = re.compile(r"# \w+\.py\n")  # the first line of a block that is a program of its own
+    "accelerate dask datasets grain lhotse lightning mmengine monai plotly pycocotools pyspark ray tensordict torch "
+    "torch_geometric torchdata torchvision ultralytics"
+).split()
+SCRIPT = re.compile(r"# \w+\.py\n")  # the first line of a block that is a program
 
 if not (PAGES and README.exists()):
     pytest.skip("the documents are not here", allow_module_level=True)
@@ -62,19 +44,17 @@ def blocks(page):
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A module to run in, in an empty folder; stores and registered classes go with it."""
+    """A module for the code of a page, in an empty folder. Stores and registered classes end with it."""
     from recstore._core import trust
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", os.environ)  # datasets puts a copy in its place, which monkeypatch does not know
-    monkeypatch.setenv(
-        "RECSTORE_DIR", str(tmp_path / "named")
-    )  # the names of the pages, in whatever else runs here, are others
+    monkeypatch.setattr(os, "environ", os.environ)  # datasets replaces it by a copy
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "named"))
     monkeypatch.setenv("RECSTORE_STRICT", "0")  # a page may change it
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # otherwise Ray writes a token into the home folder
     monkeypatch.setattr(trust, "registered", {})
-    monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
-    # A worker that is not forked imports the file of the page, of which there is none here.
+    monkeypatch.setattr("builtins.input", lambda prompt="": "")  # the user presses Enter
+    # A worker that is not forked would import the file of the page, which does not exist.
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("fork", force=True)
     yield from made_module(monkeypatch)
@@ -83,7 +63,7 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def module_with_files(module, tmp_path):
-    """The same in a folder with a file that the pages of docs/ read."""
+    """Like `module`, in a folder with the file that the pages of docs/ read."""
     lines = ({"id": i, "image_id": i // 2, "bbox": [i, 1.5, 2, 3], "area": i * 300.0, "k": i % 2} for i in range(200))
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return module
@@ -96,11 +76,11 @@ def made_module(monkeypatch):
     vars(made).clear()
 
 
-CONTINUED = ("ray", "spark", "dask", "tutorial")  # pages of which each block goes on with what those before it made
+CONTINUED = ("ray", "spark", "dask", "tutorial")  # pages where each block needs the results of the earlier blocks
 
 
 def missing(code):
-    """The first of these modules that a block imports and that is not there."""
+    """The first module of MAYBE_MISSING that a block imports and that is not installed."""
     for name in MAYBE_MISSING:
         if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
             try:
@@ -119,17 +99,18 @@ def name_of(page):
 
 
 def run(page, line, code, module):
-    # Padded, so that a traceback has the page's own line numbers.
+    # Padded, so that tracebacks have the line numbers of the page.
     exec(compile("\n" * line + code, str(page), "exec"), vars(module))
 
 
 def run_program(page, code):
-    """In a process of its own, from a file: its workers import it. tests/mp/test_torchrun.py runs those of several ranks."""
+    """Runs a program from a file in its own process, so that its workers can import it. tests/mp/test_torchrun.py runs the
+    programs of several ranks."""
     if "torch.distributed" in code:
         return
     path = pathlib.Path("program.py")
     path.write_text(code)
-    # A DataLoader ends workers that take long to exit, and multiprocessing's tracker then warns of their semaphores.
+    # A DataLoader kills slow workers, and multiprocessing's resource tracker then warns of their semaphores.
     tracker = "ignore::UserWarning:multiprocessing.resource_tracker"
     done = subprocess.run([sys.executable, "-W", "error", "-W", tracker, str(path)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), page.name
@@ -144,12 +125,12 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name != "named"]
     if missing(code):
         pytest.skip(f"needs {missing(code)}")
-    module.__name__ = "__main__"  # as in a file that is run: what stands under the guard runs too
+    module.__name__ = "__main__"  # so that code under the guard runs too
     run(README, line, code, module)
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning calls what PyTorch will remove
-@pytest.mark.filterwarnings("ignore:.use_.* is deprecated:DeprecationWarning")  # settings of Ray, which it reads itself
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning uses a deprecated name of PyTorch
+@pytest.mark.filterwarnings("ignore:.use_.* is deprecated:DeprecationWarning")  # Ray reads its own deprecated settings
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of)
 def test_code_runs(page, module_with_files):
@@ -159,7 +140,7 @@ def test_code_runs(page, module_with_files):
         if missing(code):
             skipped.append(f"line {line} needs {missing(code)}")
             if page.stem in CONTINUED:
-                break  # what follows uses what this block makes
+                break  # the following blocks need this one
         elif SCRIPT.match(code):
             run_program(page, code)
         elif language == "python":
@@ -174,18 +155,18 @@ def test_code_runs(page, module_with_files):
 
 
 def test_there_is_code():
-    """A block without a language would be left out, and be shown without colours."""
+    """Every block has a language; otherwise it would not run, and the site would not highlight it."""
     openings = {page: re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)[::2] for page in PAGES}
     bare = [name_of(page) for page, languages in openings.items() if "" in languages]
     assert bare == [] and sum(1 for page in PAGES for _ in blocks(page)) > 100
     assert [language for language, _, _ in blocks(README)] == ["python"] * 3
 
 
-COLUMN = 80  # characters of code in the column of the site, in a window of 1,400 pixels: docs/_static/recstore.css
+COLUMN = 80  # characters that fit into the column of the site in a window of 1,400 pixels: docs/_static/recstore.css
 
 
 def too_wide(language, code):
-    """The lines of a block in Python that its reader would have to scroll. What pycon prints is as wide as it is."""
+    """The lines of a block that do not fit into the column of the site. Output in pycon blocks may be wider."""
     lines = code.splitlines()
     if language == "pycon":
         lines = [line for line in lines if line.startswith((">>>", "..."))]
@@ -197,7 +178,7 @@ def test_code_fits_into_the_column(page):
     assert [line for language, _, code in blocks(page) for line in too_wide(language, code)] == []
 
 
-def test_a_wide_line_is_found():
+def test_too_wide():
     wide = "x = 1  # " + "y" * COLUMN
     assert too_wide("python", f"a = 1\n{wide}\n") == [wide]
     assert too_wide("pycon", f">>> a\n{wide}\n>>> {wide}\n... {wide}\n") == [f">>> {wide}", f"... {wide}"]
@@ -207,13 +188,13 @@ def test_a_wide_line_is_found():
 
 
 def differences(before, after):
-    """The lines of a diff, without the names of the files."""
+    """The lines of a diff, without its header."""
     old, new = (path.read_text(encoding="utf-8").splitlines() for path in (before, after))
     return list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:]
 
 
 def pairs():
-    """The programs of docs/examples/, each as it was before recstore and after."""
+    """The programs of docs/examples/, each without recstore and with it."""
     for before in sorted((ROOT / "docs/examples").glob("*_before.py")):
         yield before, before.with_name(before.name.replace("_before", ""))
 
@@ -221,8 +202,8 @@ def pairs():
 def test_training_shows_what_differs():
     text = (ROOT / "docs/training.md").read_text(encoding="utf-8")
     shown = re.findall(r"^### (\w+)\n\n```diff\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    wanted = [(after.stem, "".join(f"{line}\n" for line in differences(before, after))) for before, after in pairs()]
-    assert len(wanted) == 3 and sorted(shown) == wanted
+    expected = [(after.stem, "".join(f"{line}\n" for line in differences(before, after))) for before, after in pairs()]
+    assert len(expected) == 3 and sorted(shown) == expected
 
 
 def test_changed_lines_are_marked():
@@ -235,7 +216,7 @@ def test_changed_lines_are_marked():
 
 
 def targets(page):
-    """The target of each link and image of a page, code left out."""
+    """The targets of the links and images of a page, outside of code."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"`[^`]*`", "", text)
     assert not re.search(r"<(img|a)\b|^\[[^\]]+\]:", text, flags=re.MULTILINE), "write links and images as Markdown"
@@ -243,7 +224,7 @@ def targets(page):
 
 
 def test_the_readme_renders_alone():
-    """A package index shows README.md without the repository: a relative link or image would be broken there."""
+    """README.md has no relative links, because a package index shows it without the repository."""
     assert [target for target in targets(README) if not re.match(r"https?://", target)] == []
 
 
@@ -258,7 +239,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_is_listed():
-    """Once: a page is in the table of contents of the page whose table lists it (docs/_ext/recstore_site.py)."""
+    """Every page is in one table of contents, on the page whose table lists it (docs/_ext/recstore_site.py)."""
     lists = [page for page in PAGES if "<!-- toctree -->" in page.read_text(encoding="utf-8")]
     rows = re.compile(r"^\| \[[^\]]*\]\(([^)#:]+\.md)\)", re.MULTILINE)
     listed = [
@@ -268,7 +249,7 @@ def test_every_page_is_listed():
         r"^```\{toctree\}\n(.*?)^```$", INDEX.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
     listed += [INDEX.parent / f"{target}.md" for target in re.findall(r"<(.+)>", contents)]
-    assert len(listed) == len(set(listed)), "a page stands in two tables of contents"
+    assert len(listed) == len(set(listed)), "a page is in two tables of contents"
     assert set(PAGES) - set(listed) == {INDEX, ROOT / "docs/README.md"}, "list new pages in docs/guide.md"
 
 
@@ -284,7 +265,8 @@ def test_every_plot_is_shown():
 
 
 def test_the_first_two_commands():
-    """The main job and the tests, for a fresh clone. No page installs recstore from an index, where it is not."""
+    """README.md begins with the commands of the main job and of the tests. No page installs recstore from an index,
+    because it is not released."""
     commands = re.findall(r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert "recstore demo" in commands[0] and "pytest" in commands[1]
     for page in [README, *PAGES]:

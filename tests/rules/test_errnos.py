@@ -1,4 +1,4 @@
-"""Errno numbers differ between systems (110 is ETIMEDOUT on Linux alone): the package takes them from `errno`."""
+"""Errno numbers differ between systems (110 is ETIMEDOUT only on Linux), so the package takes them from `errno`."""
 
 import ast
 import pathlib

@@ -1,5 +1,5 @@
-"""csrc/FORMAT.md against the constants of rs_format.h and the codes of rs_status.h: neither may change without the other. And what
-the page promises of itself: numbered rules that each say code and time, and one meaning for each word."""
+"""csrc/FORMAT.md agrees with the constants of rs_format.h and the codes of rs_status.h. Its rules are numbered, each
+with its code and time, and each word has one meaning."""
 
 import re
 from pathlib import Path
@@ -13,9 +13,9 @@ STATUS = (CSRC / "base/rs_status.h").read_text()
 
 
 def constants():
-    """RS_FMT_* of enums and defines as numbers; sums, products, shifts and other constants are worked out."""
+    """{name: number} of the RS_FMT_* in enums and defines; evaluates expressions."""
     raw = dict(re.findall(r"^\s*#\s*define\s+(RS_FMT_\w+)[ \t]+(\S[^\n]*)$", HEADER, re.MULTILINE))
-    # Lists of rows make enums of their own: RS_FMT_NODE_ROWS gives RS_FMT_NODE_ANY and, behind the last, RS_FMT_NODE_END.
+    # Lists of rows define enums: RS_FMT_NODE_ROWS defines RS_FMT_NODE_ANY and, after the last row, RS_FMT_NODE_END.
     for prefix, body in re.findall(r"define (RS_FMT_\w+_)ROWS\(X\)((?:.*\\\n)+.*)", HEADER):
         listed = re.findall(r"X\((\w+),\s*(\d+),", body)
         raw |= {prefix + name: number for name, number in listed} | {prefix + "END": f"{listed[-1][1]} + 1"}
@@ -26,7 +26,7 @@ def constants():
         for item in filter(None, map(str.strip, body.split(","))):
             name, _, value = map(str.strip, item.partition("="))
             previous = raw[name] = value or f"({previous}) + 1"
-    found = {}
+    numbers = {}
 
     def number(text, seen=()):
         text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
@@ -39,17 +39,17 @@ def constants():
 
     for name, text in raw.items():
         try:
-            found[name] = number(text)
+            numbers[name] = number(text)
         except (ValueError, SyntaxError, TypeError):
             continue
-    return found
+    return numbers
 
 
 CONSTANTS = constants()
 
 
 def rows(title, first, occurrence=0):
-    """The rows of the table whose head begins with `first` under the heading `title`, as lists of cells."""
+    """The rows, as lists of cells, of a table under the heading `title`; `first` is the beginning of its first cell."""
     section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     text = next(part for part in section if part.startswith(title + "\n"))
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
@@ -58,7 +58,7 @@ def rows(title, first, occurrence=0):
 
 
 def named(table, value, name, prefix):
-    """{constant: number} of a table, without the reserved rows and those whose value is a formula."""
+    """{constant: number} of a table, without reserved rows and rows whose value is a formula."""
     return {
         prefix + row[name].upper().replace("-", "_"): int(row[value], 0)
         for row in table
@@ -101,7 +101,7 @@ def test_size(name, value):
 
 
 def test_tags():
-    """The page tells tags by number and Python type; those of one type follow the order of their widths."""
+    """The page lists tags by number and Python type; the tags of a type are in the order of their widths."""
     table = rows("any values", "Tag")
     single = [int(row[0], 16) for row in table if "to" not in row[0]]
     tags = {name: value for name, value in CONSTANTS.items() if name.startswith("RS_FMT_TAG_")}
@@ -125,7 +125,7 @@ def test_feature_bits():
 
 
 def test_tables_have_no_hole():
-    """Offset plus size of each row is the next one's offset, up to the size of the whole."""
+    """Offset plus size of a row is the offset of the next row, or the total size."""
     for title, occurrence, whole in (
         ("Header", 0, 4096),
         ("Directory", 0, 40),
@@ -142,7 +142,7 @@ def test_tables_have_no_hole():
 
 
 def test_every_constant_is_on_the_page():
-    """A field, node or tag that the page does not know must not slip into the header."""
+    """The header has no field, node or tag that the page lacks."""
     known = {name for found in OFFSETS.values() for name in found}
     assert CONSTANTS["RS_FMT_B_TABLE_KIND"] == CONSTANTS["RS_FMT_B_FIRST_RECORD"]  # the page says so in words
     known.add("RS_FMT_B_TABLE_KIND")
@@ -171,11 +171,11 @@ def sections():
 
 
 def rules():
-    """{number: text}. Rules are numbered paragraphs that begin with a time in italics; other numbered lists do not."""
-    found = re.findall(r"^(\d+)\. (\*.*(?:\n(?:    |   )\S.*)*)", PAGE, re.MULTILINE)
-    numbers = [int(number) for number, _ in found]
+    """{number: text}. Rules are numbered paragraphs that begin with a time in italics."""
+    numbered = re.findall(r"^(\d+)\. (\*.*(?:\n(?:    |   )\S.*)*)", PAGE, re.MULTILINE)
+    numbers = [int(number) for number, _ in numbered]
     assert len(set(numbers)) == len(numbers), numbers
-    return {int(number): text.replace("\n", " ") for number, text in found}
+    return {int(number): text.replace("\n", " ") for number, text in numbered}
 
 
 def test_codes():
@@ -185,7 +185,7 @@ def test_codes():
 
 
 def test_rules_are_all_there():
-    """Code and tests cite rules by number: a number is never given away again, and none is missing."""
+    """Code and tests cite rules by number, so the numbers have no gaps and are not reused."""
     assert sorted(rules()) == list(range(1, 46))
 
 
@@ -198,7 +198,7 @@ def test_a_rule_says_code_and_time(number):
 
 
 def test_one_meaning():
-    """Words that stood for several things on this page, and the only way in which each may still be used."""
+    """These words had several meanings on the page; each may be used only as here."""
     text = re.sub(r"`[^`]*`", "", PAGE)
     assert not re.findall(r"(?i)piece", text)
     assert set(re.findall(r"(?i)\bfingerprints?\b.*", text)) == {

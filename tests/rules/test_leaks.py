@@ -1,4 +1,4 @@
-"""Every public name has an operation in the leak check of `nox -s leaks`, or a reason why not."""
+"""The leak check of `nox -s leaks` has an operation for every public name, or a reason to leave it out."""
 
 import fnmatch
 import pathlib

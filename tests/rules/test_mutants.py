@@ -1,4 +1,4 @@
-"""The mutation run of `nox -s mutate`: what it changes in C."""
+"""The changes that the mutation run of `nox -s mutate` makes in C."""
 
 import pathlib
 
@@ -50,12 +50,12 @@ CHANGES = {
 
 
 def test_what_is_changed():
-    found = {}
+    changes = {}
     for mutant in mutants_of("csrc/f.c", SOURCE):
         assert SOURCE.splitlines()[mutant.line - 1].strip() == mutant.before
         assert applied(SOURCE, mutant) == SOURCE.replace(mutant.before, mutant.after)
-        found.setdefault(mutant.before, set()).add(mutant.after)
-    assert found == CHANGES
+        changes.setdefault(mutant.before, set()).add(mutant.after)
+    assert changes == CHANGES
 
 
 def test_a_condition_may_span_lines():

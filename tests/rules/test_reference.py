@@ -1,5 +1,5 @@
-"""Every public name stands in the reference: each name of the `__all__` of each module of the package, on one page of
-docs/reference/, under the name by which users reach it."""
+"""The reference has every public name: each name in the `__all__` of each module is on one page of docs/reference/,
+under the name that users write."""
 
 import ast
 import importlib
@@ -17,7 +17,7 @@ MODULES = sorted((ROOT / "recstore").rglob("*.py"))
 if not REFERENCE.is_dir():
     pytest.skip("the documents are not here", allow_module_level=True)
 
-# The last are for the other modules alone: `__all__` of such a module pins what they use of it.
+# Names for other modules of the package; their `__all__` pins which names the other modules use.
 NOT_DOCUMENTED = {"recstore.__version__"}
 NOT_DOCUMENTED |= {f"recstore.later.{name}" for name in ("foreign_names", "later", "named_arguments")}
 NOT_DOCUMENTED |= {f"recstore.torch.epochs.{name}" for name in ("EpochSampler", "IndexSampler")}
@@ -27,17 +27,17 @@ NOT_DOCUMENTED |= {
 
 
 def documented():
-    """The names in the tables of the reference, each once."""
-    found = []
+    """The names in the tables of the reference."""
+    names = []
     for page in sorted(REFERENCE.glob("*.md")):
         for block in re.findall(r"^```\{eval-rst\}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
-            found += re.findall(r"^   (recstore\.[\w.]+)$", block, re.MULTILINE)
-    return found
+            names += re.findall(r"^   (recstore\.[\w.]+)$", block, re.MULTILINE)
+    return names
 
 
 def public():
-    """`{full name: where it is defined}` of the names in `__all__` of each module, as the source has them."""
-    found = {}
+    """The full names of the names in `__all__` of each module, from the source."""
+    full_names = set()
     for path in MODULES:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         later = {}
@@ -47,12 +47,12 @@ def public():
                     later = ast.literal_eval(node.value)
                 elif node.targets[0].id == "__all__":
                     names = later if isinstance(node.value, ast.Call) else ast.literal_eval(node.value)  # list(_LATER)
-                    found.update({f"{module}.{name}": module for name in names})
-    return found
+                    full_names.update(f"{module}.{name}" for name in names)
+    return full_names
 
 
 def object_of(name):
-    """The object of a full name; pytest.skip's reason as a str where its module needs a package that is not here."""
+    """The object of a full name, or the error as a str if its module needs a package that is not installed."""
     module, _, last = name.rpartition(".")
     vision.prepare()
     try:
@@ -63,30 +63,30 @@ def object_of(name):
 
 def test_no_public_name_is_missing():
     names = documented()
-    objects = [found for found in map(object_of, names) if not isinstance(found, str)]
+    objects = [value for value in map(object_of, names) if not isinstance(value, str)]
     missing = [
         name
-        for name in public().keys() - set(names) - NOT_DOCUMENTED
-        if not isinstance(object_of(name), str) and not any(object_of(name) is one for one in objects)
+        for name in public() - set(names) - NOT_DOCUMENTED
+        if not isinstance(object_of(name), str) and not any(object_of(name) is value for value in objects)
     ]
     assert sorted(missing) == [], "list each name on a page of docs/reference/"
 
 
 def test_the_walk_finds_names():
-    assert {"recstore.shared", "recstore.torch.Loader", "recstore.integrations.lhotse.CutSet"} <= public().keys()
+    assert {"recstore.shared", "recstore.torch.Loader", "recstore.integrations.lhotse.CutSet"} <= public()
     assert "recstore.RecordList" in documented() and len(documented()) > 100
 
 
-def test_each_name_stands_once():
+def test_no_name_is_listed_twice():
     names = documented()
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
 @pytest.mark.parametrize("name", documented())
 def test_documented_name_exists(name):
-    found = object_of(name)
-    if isinstance(found, str):
-        assert not re.search(r"No module named '?recstore", found), found
-        pytest.skip(found)
-    if inspect.isclass(found) or inspect.isroutine(found):
-        assert inspect.getdoc(found), f"{name} has no docstring"
+    value = object_of(name)
+    if isinstance(value, str):
+        assert not re.search(r"No module named '?recstore", value), value
+        pytest.skip(value)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        assert inspect.getdoc(value), f"{name} has no docstring"

@@ -1,5 +1,5 @@
-"""What a release promises: one version, files of every earlier release that stay readable, the reader in plain Python,
-and public names that change only on purpose."""
+"""The promises of a release: one version number, readable files of every earlier release, a reader in plain Python, and
+public names that change only on purpose."""
 
 import hashlib
 import pathlib
@@ -28,10 +28,10 @@ def files_of(manifest):
     return [line.split("  ") for line in manifest.read_text().splitlines()]
 
 
-def test_the_version_stands_in_one_place():
+def test_the_version_is_in_one_place():
     assert recstore.__version__ == VERSION, "install again: the package was built from another version"
     first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
-    assert first == VERSION, "the newest part of CHANGELOG.md is that of pyproject.toml's version"
+    assert first == VERSION, "the first section of CHANGELOG.md must be for the version in pyproject.toml"
     sources = [*(ROOT / "recstore").rglob("*.py"), *(ROOT / "csrc").rglob("*.[ch]"), *(ROOT / "docs").rglob("*.py")]
     named = [path for path in sources if path.name != "_version.py" and f'"{VERSION}"' in path.read_text()]
     assert named == [] and VERSION not in (ROOT / "CITATION.cff").read_text()
@@ -39,19 +39,19 @@ def test_the_version_stands_in_one_place():
 
 @pytest.mark.parametrize("manifest", RELEASED, ids=lambda path: path.stem)
 def test_files_of_a_release_are_as_they_were(manifest):
-    """A released version wrote or read them. Whoever changes the format adds files, and regenerates none of these."""
+    """A released version wrote or read these files. After a change of the format, add files; do not regenerate these."""
     assert files_of(manifest), manifest
     for digest, name in files_of(manifest):
-        found = hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest()
-        assert found == digest, f"{name} is of release {manifest.stem}: restore it"
+        actual = hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest()
+        assert actual == digest, f"{name} belongs to release {manifest.stem}: restore it"
 
 
-# Their records are compared one by one with literals in tests/golden. Here: nothing of a release is left out.
+# tests/golden compares the records with literals; this test reads every file of a release.
 @pytest.mark.parametrize("manifest", RELEASED, ids=lambda path: path.stem)
 def test_files_of_a_release_are_read(manifest):
     for _, name in files_of(manifest):
         if not name.endswith(".rec"):
-            continue  # handles, which tests/golden/test_handles.py reads
+            continue  # tests/golden/test_handles.py reads the handles
         data = (GOLDEN / name).read_bytes()
         is_mapping = data[64:68] == reader.MAPPING.to_bytes(4, "little")
         plain = (mapping if is_mapping else reader).check(data)
@@ -68,7 +68,7 @@ def test_the_plain_reader_recovers_a_store_of_today(tmp_path, compression):
     path = tmp_path / "x.recs"
     with RecordList(RECORDS, compression=compression) as x:
         x.save(path)
-    # With no package to import: isolated, and from a copy, as it is in the sdist.
+    # Isolated, so that it cannot import recstore.
     done = subprocess.run(
         [sys.executable, "-I", str(ROOT / "tests/ref"), "--check", str(path)], capture_output=True, text=True
     )
@@ -98,18 +98,18 @@ def test_the_plain_reader_names_a_damaged_file(tmp_path):
 
 def test_public_names_change_on_purpose():
     assert public_names.LISTED.read_text() == public_names.listing(), (
-        "public names or arguments changed: run python tests/support/public_names.py, look at its diff, and write CHANGELOG.md"
+        "public names or arguments changed: run python tests/support/public_names.py, check its diff, and write CHANGELOG.md"
     )
 
 
 def test_an_argument_has_one_name():
-    """By the table of arguments in CONTRIBUTING.md."""
+    """No function uses the other names in the table of arguments of CONTRIBUTING.md."""
     rows = re.findall(r"^\| `(\w+)` \| .* \| (`.*`) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     others = {other: name for name, cell in rows for other in re.findall(r"`(\w+)`", cell)}
     assert len(others) > 20
     for line in public_names.LISTED.read_text().splitlines():
         name, _, arguments = line.partition("(")
         if not name.startswith("recstore.integrations."):
-            taken = set(re.findall(r"\*{0,2}(\w+)", arguments))
-            assert not taken & others.keys() - {"limit"}, f"{name}: {[others[one] for one in taken & others.keys()]}"
-            assert "limit" not in taken or "cache" in taken, name
+            words = set(re.findall(r"\*{0,2}(\w+)", arguments))
+            assert not words & others.keys() - {"limit"}, f"{name}: {[others[word] for word in words & others.keys()]}"
+            assert "limit" not in words or "cache" in words, name

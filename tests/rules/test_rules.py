@@ -1,5 +1,5 @@
-"""The rules of the house that a machine can check: which way includes point, what the core may not know, what
-`import recstore` may not load, how long files get, and that documents name files that exist."""
+"""Rules of the code that a machine can check: the layers of the C core, its independence of Python and POSIX, a light
+`import recstore`, the length of files and functions, and file names in documents."""
 
 import ast
 import pathlib
@@ -16,8 +16,8 @@ CSRC = ROOT / "csrc"
 if not CSRC.is_dir():
     pytest.skip("these tests read the checkout, which is not here", allow_module_level=True)
 
-# The layers of the core, each a folder of csrc/: the layers that its files may include, beside their own. Within a
-# layer the modules' includes form no circle. A layer may name only those above it in this table.
+# {layer: other layers that its files may include}. A layer is a folder of csrc/ and may name only earlier layers of this
+# table. Within a layer, includes have no circles.
 LAYERS = {
     "base": set(),
     "os": {"base"},
@@ -30,11 +30,11 @@ LAYERS = {
     "write": {"base", "os", "format", "symbols", "plan"},
     "arrow": {"base", "os", "format", "read", "columns", "symbols", "plan", "write"},
 }
-# What reads and what writes know nothing of each other. Each module of arrow/ belongs to one of the two.
+# Reading and writing layers are independent of each other. Each module of arrow/ belongs to one of the two sides.
 READING = {"read", "columns", "verify"}
 WRITING = {"symbols", "plan", "write"}
-UMBRELLA = CSRC / "recstore.h"  # includes all that users need, and is included by no file of the core
-# Known to os/ alone: any header that C11 does not have, and, of C11, the streams of stdio to none.
+UMBRELLA = CSRC / "recstore.h"  # includes all public headers; no file of the core includes it
+# Only os/ may include other headers than these, and no layer may use the streams of stdio.
 C11_HEADERS = set(
     "assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h "
     "stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h "
@@ -45,7 +45,7 @@ NOT_LOADED = "typing dataclasses pathlib multiprocessing decimal uuid zoneinfo n
 MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi": 800}
 MOST_FUNCTION_LINES = 60
 LARGEST = 500_000  # bytes of a file of the repository
-MOST_COLUMNS = 120  # of what is shipped; tables of tests may be wider
+MOST_COLUMNS = 120  # of shipped files; tables in tests may be wider
 
 C_FILES = sorted([*CSRC.rglob("*.c"), *CSRC.rglob("*.h")])
 C_HEADERS = [path for path in C_FILES if path.suffix == ".h"]
@@ -78,7 +78,7 @@ def name_of(path):
 
 
 def without_comments(text):
-    """The C text with comments and strings blanked: what the compiler reads as code."""
+    """C code with comments and strings blanked."""
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', " ", text, flags=re.DOTALL)
 
 
@@ -87,15 +87,16 @@ def includes(path, opener):
 
 
 def module_of(path):
-    """A module is a header and the files that define its functions: a .c file without a header of its own name belongs
-    to the header that it includes first."""
+    """The header of a file's module. A .c file without a header of the same name belongs to the header that it includes
+    first."""
     if path.with_suffix(".h").exists():
         return name_of(path.with_suffix(".h"))
     return name_of(CSRC / includes(path, '"')[0])
 
 
 def circle_in(graph):
-    """Modules of which each includes one that is left: the circles, and the modules that lead into them."""
+    """The modules of circles, and the modules that lead into circles. Repeatedly removes modules that include no remaining
+    module."""
     left = dict(graph)
     while free := [module for module, names in left.items() if not names & left.keys()]:
         for module in free:
@@ -119,12 +120,12 @@ def test_includes_follow_the_layers(path):
     layer = path.parent.name
     named = includes(path, '"')
     assert [name for name in named if not (CSRC / name).is_file()] == [], "an include names its layer: base/rs_bytes.h"
-    strangers = [name for name in named if name.partition("/")[0] not in LAYERS[layer] | {layer}]
-    assert strangers == [], f"{name_of(path)} may not include {strangers}"
+    forbidden = [name for name in named if name.partition("/")[0] not in LAYERS[layer] | {layer}]
+    assert forbidden == [], f"{name_of(path)} may not include {forbidden}"
 
 
 def layers_behind(path):
-    """The layers that a file includes, by itself or through other files."""
+    """The layers that a file includes, directly or through other files."""
     left, seen = [path], set()
     while left:
         for name in includes(left.pop(), '"'):
@@ -135,16 +136,16 @@ def layers_behind(path):
 
 
 @pytest.mark.parametrize("path", [path for path in LAYERED if path.parent.name == "arrow"], ids=name_of)
-def test_a_way_of_arrow_rests_on_one_side(path):
+def test_a_module_of_arrow_only_reads_or_only_writes(path):
     assert not (layers_behind(path) & READING and layers_behind(path) & WRITING)
 
 
-def test_layers_behind_a_file_are_found():
+def test_layers_behind():
     assert layers_behind(CSRC / "arrow/rs_arrow_in.h") >= {"base", "format", "symbols", "plan", "write"}
     assert layers_behind(CSRC / "arrow/rs_arrow_out.c") >= {"base", "format", "read", "columns"}
 
 
-def test_modules_include_in_no_circle():
+def test_includes_have_no_circles():
     assert circle_in({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     assert circle_in({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b", "c"]
     graph = {}
@@ -154,7 +155,7 @@ def test_modules_include_in_no_circle():
     assert circle_in(graph) == []
 
 
-def test_files_call_in_no_circle():
+def test_calls_between_files_have_no_circles():
     code = {name_of(path): without_comments(path.read_text()) for path in LAYERED if path.suffix == ".c"}
     function = re.compile(r"^(?!static)\w[\w *]*\b(rs_\w+)\([^;{]*\)\s*\{", flags=re.MULTILINE)
     home = {name: file for file, text in code.items() for name in function.findall(text)}
@@ -184,7 +185,7 @@ def test_core_neither_knows_python_nor_prints(path):
 
 @pytest.mark.parametrize("path", C_FILES + BINDING_C, ids=name_of)
 def test_errno_is_named(path):
-    """The numbers differ from system to system: EIO and its kin come from errno.h. 0 says that no call failed."""
+    """The numbers differ between systems, so they come from errno.h. 0 means that no call failed."""
     code = without_comments(path.read_text())
     assert re.findall(r"errno\s*(?:[=!]=|=)\s*(?!0\b)\d+|rs_error_set_errno\([^,]*,[^,]*,\s*\d+", code) == []
 
@@ -229,7 +230,7 @@ def test_python_functions_are_short(path):
 
 @pytest.mark.parametrize("path", [path for path in C_FILES + BINDING_C if path.suffix == ".c"], ids=name_of)
 def test_c_functions_are_short(path):
-    """By the house style: a body opens at the end of a line that starts in column 0, and closes with } there."""
+    """In our style, a body opens at the end of a line that starts in column 0, and closes with } in column 0."""
     long, start = [], None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if start is None and re.match(r"[A-Za-z_].*\)\s*\{$|\s.*\)\s*\{$", line) and "=" not in line:
@@ -242,8 +243,8 @@ def test_c_functions_are_short(path):
 
 
 def pyx_functions(text):
-    """`(line, length)` of each function of Cython text. Its indented lines are its body; a declaration of a variable ends
-    without the colon."""
+    """`(line, length)` of each function in Cython code. Its indented lines are its body; a declaration of a variable does
+    not end with a colon."""
     lines = text.splitlines()
     for first, line in enumerate(lines):
         opening = re.match(r"( *)(?:cp?def|def) (?!class )[^=]*\(", line)
@@ -262,24 +263,23 @@ def pyx_functions(text):
         yield first + 1, end - first
 
 
-def test_functions_of_cython_are_found():
+def test_pyx_functions():
     text = "cdef int f(int a,\n        int b) except -1:\n    cdef X x = X(a)\n\n    return b\n\ncdef class C:\n"
     assert list(pyx_functions(text + "    def g(self): # h\n        pass\n")) == [(1, 5), (8, 2)]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recstore").rglob("*.pyx")), ids=name_of)
 def test_cython_functions_are_short(path):
-    found = list(pyx_functions(path.read_text()))
-    assert [(line, length) for line, length in found if length > MOST_FUNCTION_LINES] == []
+    assert [function for function in pyx_functions(path.read_text()) if function[1] > MOST_FUNCTION_LINES] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_files_that_exist(document):
     text = (ROOT / document).read_text()
-    # Only folders of this repository, and Markdown or configuration at its top, count as its paths.
+    # Paths begin with a folder of this repository, or are Markdown or configuration files at its top.
     tops = r"(?:csrc|recstore|tests|bench|docs|\.ci)/[\w./-]*|[A-Z_]+\.md|pyproject\.toml|CMakeLists\.txt|LICENSE"
     named = re.findall(rf"`({tops})`", text) + re.findall(r"\]\(((?!\w+:)[^)#\s]+)", text)
-    # Links lead from the document's own folder, names from the top.
+    # Links are relative to the document's folder, names to the top of the repository.
     missing = [
         name for name in named if not (ROOT / name).exists() and not (ROOT / document).parent.joinpath(name).exists()
     ]
@@ -295,29 +295,29 @@ def test_every_status_has_an_error_class():
     unmapped = [name for name, number in codes.items() if number not in errors.STATUS_CLASSES]
     assert unmapped == []
     assert all(issubclass(cls, Exception) for cls in errors.STATUS_CLASSES.values())
-    assert sorted(set(errors.STATUS_CLASSES) - set(codes.values()) - {0}) == [], "a class for no status"
+    assert sorted(set(errors.STATUS_CLASSES) - set(codes.values()) - {0}) == [], "a class without a status"
 
 
 def test_precommit_runs_the_tools_that_ci_runs():
     config = ROOT / ".pre-commit-config.yaml"
     if not config.exists():
-        pytest.skip("a source distribution leaves out what only a checkout needs")
+        pytest.skip("only a checkout has this file")
     (pins,) = re.findall(r"^lint = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), flags=re.DOTALL | re.MULTILINE)
     assert set(re.findall(r'"(\S+==\S+)"', config.read_text())) == set(re.findall(r'"(\S+==\S+)"', pins))
 
 
-def test_no_large_file_is_kept():
-    """The history keeps each file for ever."""
+def test_no_file_is_large():
+    """The history keeps every file for ever."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
-        pytest.skip("this is no git checkout")
+        pytest.skip("this is not a git checkout")
     paths = [ROOT / name for name in listed.stdout.split("\0") if name]
     assert len(paths) > 500
     assert [str(path) for path in paths if path.is_file() and path.stat().st_size > LARGEST] == []
 
 
 def test_import_is_light(tmp_path):
-    """Compared with what the interpreter loads by itself: site may have brought anything."""
+    """Ignores modules that the interpreter has loaded before, because site may load anything."""
     code = "import sys; before = set(sys.modules); import recstore; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}

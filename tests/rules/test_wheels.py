@@ -1,4 +1,4 @@
-"""The settings of the wheels name the Pythons that the package names, and the workflow runs what pyproject.toml pins."""
+"""Wheels are built for all Pythons that the package names, and only the tested files are published."""
 
 import pathlib
 import re
@@ -14,16 +14,16 @@ PROJECT = (ROOT / "pyproject.toml").read_text()
 
 
 def test_a_wheel_for_each_python_that_is_named():
-    named = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PROJECT)
-    built = re.search(r'^build = "(.*)"$', PROJECT, flags=re.MULTILINE)[1].split()
-    assert [f"cp3{minor}-*" for minor in named] == [one for one in built if not one.endswith("t-*")]
-    looked_for = re.findall(
+    minors = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PROJECT)
+    wheels = re.search(r'^build = "(.*)"$', PROJECT, flags=re.MULTILINE)[1].split()
+    assert [f"cp3{minor}-*" for minor in minors] == [wheel for wheel in wheels if not wheel.endswith("t-*")]
+    tested = re.findall(
         r'"([\dt.]+)"', re.search(r"^PYTHONS = (.*)$", (ROOT / "noxfile.py").read_text(), re.MULTILINE)[1]
     )
-    assert [version for version in looked_for if not version.endswith("t")] == [f"3.{minor}" for minor in named]
-    free_threaded = {f"cp{version.replace('.', '')}-*" for version in looked_for if version.endswith("t")}
-    assert {one for one in built if one.endswith("t-*")} <= free_threaded
-    assert f'requires-python = ">=3.{named[0]}"' in PROJECT
+    assert [version for version in tested if not version.endswith("t")] == [f"3.{minor}" for minor in minors]
+    free_threaded = {f"cp{version.replace('.', '')}-*" for version in tested if version.endswith("t")}
+    assert {wheel for wheel in wheels if wheel.endswith("t-*")} <= free_threaded
+    assert f'requires-python = ">=3.{minors[0]}"' in PROJECT
 
 
 def test_the_workflow_publishes_what_was_tested():

@@ -1,4 +1,4 @@
-"""Strict comparison for round trips, and the ways in which a value can be stored: shared by tests/py/test_values_*.py."""
+"""Strict comparison of values, and round trips of a value through every way of storing it."""
 
 import collections
 import datetime
@@ -9,7 +9,7 @@ import recstore
 
 
 def alike(a, b):
-    """Whether two values are of the same types and equal to the last bit, NaNs and signed zeros included."""
+    """Whether two values have the same types and are equal bit by bit, NaNs and signed zeros included."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
@@ -41,8 +41,8 @@ def alike(a, b):
 
 
 def copies(value, tmp_path=None):
-    """What a value is read back as, by way of every node that can hold it: alone, as a constant, beside others, self-describing;
-    with a folder, from a file that was checked as a whole (whose classes have to be registered)."""
+    """Yields a value as read back from every node that can hold it: alone, as a constant, beside other values,
+    self-describing. With a folder, also from a fully verified file, for which classes must be registered."""
     other = {"v": value, "l": [value, value], "t": (value,)}
     records = [
         [value],
@@ -65,7 +65,7 @@ def copies(value, tmp_path=None):
 
 
 def _leaves(got, put, value):
-    """Where `put` holds `value`, what `got` holds."""
+    """Yields the parts of `got` at the places where `put` has `value`."""
     if put is value:
         yield got
     elif type(put) in (list, tuple):

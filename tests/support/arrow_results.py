@@ -1,10 +1,10 @@
-"""What the tests of exports compare: Arrow arrays against those that pyarrow makes of decoded records."""
+"""Compares exported Arrow arrays with the arrays that pyarrow makes from decoded records."""
 
 import pyarrow as pa
 
 
 def alike(got, expected):
-    """Whether two types are equal, the order of the fields of structs aside."""
+    """Whether two types are equal; the order of struct fields does not matter."""
     if pa.types.is_struct(got) and pa.types.is_struct(expected):
         names = [field.name for field in got]
         return sorted(names) == sorted(f.name for f in expected) and all(
@@ -16,13 +16,13 @@ def alike(got, expected):
 
 
 def check_table(records, x):
-    """Both ways out, against the columns that pyarrow makes of the decoded records."""
+    """Checks to_arrow() and the stream against the columns that pyarrow makes from the decoded records."""
     names = dict.fromkeys(name for record in records for name in record)
     table, streamed = x.to_arrow(), pa.table(x)
     assert sorted(table.column_names) == sorted(names) and set(names) <= set(streamed.column_names)
-    for made in (table, streamed):
-        made.validate(full=True)
-        assert made.num_rows == len(records)
+    for result in (table, streamed):
+        result.validate(full=True)
+        assert result.num_rows == len(records)
     for name in streamed.column_names:
         expected = pa.array([record.get(name) for record in records])
         assert streamed[name].to_pylist() == expected.to_pylist(), name

@@ -1,4 +1,4 @@
-"""Arrow arrays of every type that recstore reads, for the tests of tables."""
+"""Arrow arrays of every type that recstore reads."""
 
 import datetime
 
@@ -17,21 +17,21 @@ def _views(rows, kind):
 
 
 def arrays():
-    """{name of the type: array}. Each array has a null where its type can have one."""
+    """{name of the type: array}. Each array has a null, if its type allows nulls."""
     ints = {f"{kind}{bits}": getattr(pa, f"{kind}{bits}")() for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
-    found = {name: pa.array([None, *_ints(kind.bit_width, name[0] == "u")], kind) for name, kind in ints.items()}
+    all_arrays = {name: pa.array([None, *_ints(kind.bit_width, name[0] == "u")], kind) for name, kind in ints.items()}
     texts = ["", "a", None, "é" * 3, "汉字", "😀 ok", LONG, "\0", "x" * 1000, "é" + "a" * 40]
-    blobs = [None if one is None else one.encode() for one in texts]
+    blobs = [None if text is None else text.encode() for text in texts]
     for kind in (pa.string, pa.large_string, pa.string_view):
-        found[kind.__name__] = pa.array(texts, kind())
+        all_arrays[kind.__name__] = pa.array(texts, kind())
     for kind in (pa.binary, pa.large_binary, pa.binary_view):
-        found[kind.__name__] = pa.array(blobs, kind())
-    found |= _numbers() | _times() | _nested() | _indirect()
-    found["fixed_size_binary"] = pa.array([b"abc", None, b"\0\0\0"], pa.binary(3))
-    found["fixed_size_binary_of_none"] = pa.array([b"", None], pa.binary(0))
-    found["null"] = pa.nulls(3)
-    found["bool"] = pa.array([True, None, False] * 7)
-    return found
+        all_arrays[kind.__name__] = pa.array(blobs, kind())
+    all_arrays |= _numbers() | _times() | _nested() | _indirect()
+    all_arrays["fixed_size_binary"] = pa.array([b"abc", None, b"\0\0\0"], pa.binary(3))
+    all_arrays["fixed_size_binary_of_none"] = pa.array([b"", None], pa.binary(0))
+    all_arrays["null"] = pa.nulls(3)
+    all_arrays["bool"] = pa.array([True, None, False] * 7)
+    return all_arrays
 
 
 def _ints(bits, unsigned):
@@ -43,7 +43,7 @@ def _ints(bits, unsigned):
 def _numbers():
     halves = np.arange(65536, dtype=np.uint16).view(np.float16)
     floats = [0.0, -0.0, 1.5, 0.1, float("inf"), float("-inf"), 5e-324, 1e308, None]
-    found = {
+    arrays_by_name = {
         "float16": pa.array(halves[~np.isnan(halves)]),
         "float32": pa.array(floats, pa.float32()),
         "float64": pa.array(floats, pa.float64()),
@@ -53,30 +53,32 @@ def _numbers():
         for scale in (0, 2, precision, -3):
             whole = [0, 1, -1, 10, 12345, -99999, 10**precision - 1, -(10**precision) + 1, 0]
             data = b"".join(n.to_bytes(bits // 8, "little", signed=True) for n in whole)
-            buffers = [pa.py_buffer(b"\xff\x00"), pa.py_buffer(data)]  # the last one is null
-            found[f"decimal{bits}, scale {scale}"] = pa.Array.from_buffers(kind(precision, scale), len(whole), buffers)
-    return found
+            buffers = [pa.py_buffer(b"\xff\x00"), pa.py_buffer(data)]  # the last element is null
+            arrays_by_name[f"decimal{bits}, scale {scale}"] = pa.Array.from_buffers(
+                kind(precision, scale), len(whole), buffers
+            )
+    return arrays_by_name
 
 
 def _times():
-    found = {"date32": pa.array([0, None, -719162, 2932896, 19000], pa.date32())}
-    found["date64"] = pa.array(
+    arrays_by_name = {"date32": pa.array([0, None, -719162, 2932896, 19000], pa.date32())}
+    arrays_by_name["date64"] = pa.array(
         [datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31), datetime.date(2024, 2, 29)], pa.date64()
     )
     for unit, most in (("s", 86399), ("ms", 86399999)):
-        found[f"time32 {unit}"] = pa.array([0, None, 1, most], pa.time32(unit))
+        arrays_by_name[f"time32 {unit}"] = pa.array([0, None, 1, most], pa.time32(unit))
     for unit, most in (("us", 86399999999), ("ns", 86399999999999)):
-        found[f"time64 {unit}"] = pa.array([0, None, 1, 1500, most], pa.time64(unit))
+        arrays_by_name[f"time64 {unit}"] = pa.array([0, None, 1, 1500, most], pa.time64(unit))
     for unit, per_second in (("s", 1), ("ms", 10**3), ("us", 10**6)):
         seconds = [0, None, 1, -1, 1698541200, 1698537600, -62135500000, 253402200000, 951782400]
         stamps = [None if s is None else s * per_second + (per_second > 1) for s in seconds]
-        found[f"timestamp {unit}"] = pa.array(stamps, pa.timestamp(unit))
+        arrays_by_name[f"timestamp {unit}"] = pa.array(stamps, pa.timestamp(unit))
         for zone in ("UTC", "Europe/Paris", "+05:30", "-00:01", "America/St_Johns"):
-            found[f"timestamp {unit} {zone}"] = pa.array(stamps, pa.timestamp(unit, zone))
+            arrays_by_name[f"timestamp {unit} {zone}"] = pa.array(stamps, pa.timestamp(unit, zone))
         most = min(2**63 - 1, (10**9 * 86400 - 1) * per_second)
         durations = [0, None, 1, -1, 86400 * per_second, most, max(-(2**63), -(10**9 - 1) * 86400 * per_second)]
-        found[f"duration {unit}"] = pa.array(durations, pa.duration(unit))
-    return found
+        arrays_by_name[f"duration {unit}"] = pa.array(durations, pa.duration(unit))
+    return arrays_by_name
 
 
 def _nested():
@@ -105,7 +107,7 @@ def _nested():
 def _indirect():
     words = pa.array(["red", None, "green", "blue"])
     ids, offsets = pa.array([0, 1, 0, 1], pa.int8()), pa.array([0, 0, 1, 1], pa.int32())
-    found = {
+    arrays_by_name = {
         "run_end_encoded": _runs(words, [2, 3, 7, 8]),
         "run_end_encoded of lists": _runs(pa.array([[1], None]), [1, 4]),
         "sparse_union": pa.UnionArray.from_sparse(ids, [pa.array([1, 2, None, 4]), pa.array(["a", "b", "c", None])]),
@@ -124,7 +126,9 @@ def _indirect():
         ),
     }
     for name, kind in (("int8", pa.int8()), ("uint8", pa.uint8()), ("int64", pa.int64()), ("uint32", pa.uint32())):
-        found[f"dictionary of {name}"] = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 3, 0], kind), words)
+        arrays_by_name[f"dictionary of {name}"] = pa.DictionaryArray.from_arrays(
+            pa.array([0, None, 1, 3, 0], kind), words
+        )
     structs = pa.array([{"x": 1}, {"x": None}])
-    found["dictionary of structs"] = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), structs)
-    return found
+    arrays_by_name["dictionary of structs"] = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), structs)
+    return arrays_by_name

@@ -1,5 +1,5 @@
-"""Chromium for tests of pages. A test module that imports the fixture `browser` from here is skipped without playwright or
-without Chromium."""
+"""Chromium for tests of pages. A test module that imports the fixture `browser` is skipped without playwright or
+Chromium."""
 
 import shutil
 
@@ -7,7 +7,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# Chromium asks no server for anything: no updates, no lists, no other protocol.
+# Keeps Chromium from contacting servers.
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --disable-background-networking "
     "--disable-component-update"

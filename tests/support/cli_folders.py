@@ -1,4 +1,4 @@
-"""Where the commands of a test run, the files that they read, and what they say."""
+"""Runs commands in an empty folder and returns their output."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from recstore.cli import main
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """No test sees another's named stores, nor files in its current folder, which this is."""
+    """The current folder, empty; named stores have a folder of their own too."""
     (tmp_path / "stores").mkdir(mode=0o700)
     (tmp_path / "work").mkdir()
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
@@ -17,10 +17,10 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(capfdbinary):
-    """Runs a command; `(status, out, err)`."""
+    """Runs a command and returns `(status, out, err)`."""
 
     def call(*arguments):
-        status = main.main([str(one) for one in arguments])
+        status = main.main([str(argument) for argument in arguments])
         out, err = capfdbinary.readouterr()
         return status, out.decode(), err.decode()
 

@@ -1,4 +1,4 @@
-"""The descriptors of this process, counted for tests that nothing stays open."""
+"""Counts the open descriptors of this process."""
 
 import gc
 import os
@@ -9,8 +9,8 @@ from waiting import until
 
 
 def names():
-    """The sorted descriptors, without TCP connections: those of servers that run in this process for other tests come
-    and go. Stores that earlier tests left to the garbage collector are closed first."""
+    """The open descriptors, sorted. Leaves out TCP connections, because servers of other tests run in this process. First
+    collects garbage, to close the stores of earlier tests."""
     gc.collect()
     return sorted(name for name in os.listdir("/proc/self/fd") if not _is_tcp(int(name)))
 
@@ -19,10 +19,10 @@ def _is_tcp(descriptor):
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return False
-        with socket.socket(fileno=os.dup(descriptor)) as one:
-            return one.family in (socket.AF_INET, socket.AF_INET6)
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            return copy.family in (socket.AF_INET, socket.AF_INET6)
     except OSError:
-        return True  # closed meanwhile: the listing's own descriptor, or one of another thread
+        return True  # it is closed already: the descriptor of the listing, or of another thread
 
 
 def count():
@@ -30,5 +30,5 @@ def count():
 
 
 def wait_for(most):
-    """Wait until this process has at most so many descriptors: threads that end close theirs a little later."""
+    """Waits until this process has at most so many descriptors: ending threads close theirs with a delay."""
     until(lambda: count() <= most, f"more than {most} descriptors", pause=0.05)

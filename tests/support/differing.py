@@ -1,4 +1,4 @@
-"""What the tests of docs/list-and-dict/ share: which row a test is for, the pages' own words, and the containers."""
+"""Shared by the tests of docs/list-and-dict/: the rows of the pages, and fixtures with containers."""
 
 import pathlib
 
@@ -13,30 +13,30 @@ PAGES = sorted((HERE.parent / "docs" / "list-and-dict").glob("*.md"))
 
 
 def page_rows():
-    """{first cell: the third, what happens here} of the tables of all pages; no row stands on two of them."""
-    found = {}
+    """{first cell: third cell, what recstore does} of the tables of all pages. A row is on only one page."""
+    rows = {}
     for page in PAGES:
         for cells in pages.table(page, 4):
             if cells[0].startswith("`"):
                 key = cells[0].strip("`")
-                assert key not in found, f"{page.name} repeats the row {key} of another page"
-                found[key] = cells[2]
-    return found
+                assert key not in rows, f"{page.name} repeats the row {key} of another page"
+                rows[key] = cells[2]
+    return rows
 
 
 @pytest.fixture
 def fails(request):
-    """Checks that a call fails with exactly this, and that the pages say so: the error's name, and its message up to the first colon."""
-    said = page_rows()[request.function.row] if PAGES else None
+    """Checks that a call raises exactly this error, and that its row has the name and the beginning of the message."""
+    cell = page_rows()[request.function.row] if PAGES else None
 
     def check(kind, message, call):
         with pytest.raises(kind) as caught:
             call()
         assert type(caught.value) is kind
         assert str(caught.value) == message
-        if said is not None:
-            assert kind.__name__ in said
-            assert message.split(": it is")[0].split("; ")[0] in said
+        if cell is not None:
+            assert kind.__name__ in cell
+            assert message.split(": it is")[0].split("; ")[0] in cell
 
     return check
 

@@ -1,4 +1,4 @@
-"""A file that takes no bytes, for tests of copies that fail."""
+"""A file whose writes fail."""
 
 import io
 

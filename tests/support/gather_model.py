@@ -1,7 +1,7 @@
-"""Fields over the gather in plain Python of tests/prop/gathered.py, and whether two batches are the same.
+"""Fields over the plain Python gather of tests/prop/gathered.py, and a comparison of batches.
 
-`GatherSpec` and `Gather` have the interface of `recstore._core.native`. Nothing of the C core is used but the decoded
-record, so that a fault of the native read cannot hide here.
+`GatherSpec` and `Gather` have the interface of `recstore._core.native`. From the C core they use only decoded records,
+so that they do not share a fault of the native read.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class GatherSpec:
 
 
 def looked_up(record, path):
-    """The value at a path, as `x.field(path)` takes it; Field.MISSING where the record lacks it."""
+    """The value at a path of `x.field(path)`; Field.MISSING if the record lacks it."""
     if path is None:
         return record
     if isinstance(path, str):
@@ -65,21 +65,21 @@ class Gather:
 
 
 def modelled(f):
-    """A Fields that gives what `f` should give: the same decisions, over the model."""
+    """A copy of the Fields `f` that reads through the model."""
     from recstore.torch import fields, layouts
 
     out = fields._made(f.records, f._layouts, f.transform, f.output)
     native = layouts.native
     layouts.native = type("native", (), {"GatherSpec": GatherSpec})
     try:
-        out._gather = Gather(out.records, [one.spec() for one in out._native])
+        out._gather = Gather(out.records, [layout.spec() for layout in out._native])
     finally:
         layouts.native = native
     return out
 
 
 def assert_same(ours, expected, where="batch"):
-    """Equal in type, dtype, shape and every bit, through dicts, tuples and lists."""
+    """Checks that two batches are equal in type, dtype, shape and every bit; goes through dicts, tuples and lists."""
     assert type(ours) is type(expected), where
     if isinstance(ours, dict):
         assert list(ours) == list(expected), where
@@ -93,8 +93,8 @@ def assert_same(ours, expected, where="batch"):
         assert bits_of(ours) == bits_of(expected), where
     elif isinstance(ours, (tuple, list)):
         assert len(ours) == len(expected), where
-        for i, (one, other) in enumerate(zip(ours, expected)):
-            assert_same(one, other, f"{where}[{i}]")
+        for i, (our_item, expected_item) in enumerate(zip(ours, expected)):
+            assert_same(our_item, expected_item, f"{where}[{i}]")
     else:
         assert ours == expected, where
 

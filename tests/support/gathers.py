@@ -1,4 +1,4 @@
-"""Reads a batch with native.Gather into numpy arrays, for tests of several folders."""
+"""Reads a batch with native.Gather into numpy arrays."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def spec(path, form, dtype="int64", **options):
 
 
 def read(x, positions, *specs):
-    """For each spec the list of its parts as arrays; bfloat16 as its bits."""
+    """For each spec, the list of its parts as arrays; bfloat16 as uint16 bits."""
     return read_with(native.Gather(x, specs), positions)
 
 

@@ -1,8 +1,8 @@
-"""Random object graphs for share_dataset and audit, and what the tests of them look at: contents and distinct memory,
-both by walks of their own.
+"""Random object graphs for tests of share_dataset and audit, with independent walks that compute a graph's content and
+its distinct memory.
 
-Values are plain, shared, mapped from files, views, broadcast, and referred to several times; of numpy, torch, lists,
-dicts and objects.
+Values are numpy arrays, tensors, lists, dicts and objects: plain, shared, mapped from files, views, broadcast, and
+referenced several times.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ try:
 except ImportError:
     torch = None
 else:
-    torch.set_num_threads(1)  # a forked child has none of the threads that its parent computes with, and would wait
+    torch.set_num_threads(1)  # a forked child would wait for the parent's threads, which it does not have
 
 
 @dataclasses.dataclass
@@ -55,7 +55,7 @@ def numbers(rng, n):
 
 
 class Maker:
-    """Makes values of each kind; `folder` is for the files of mapped ones. `pool` has all that were made."""
+    """Makes values of each kind. `folder` is for files to map, `pool` has all values so far."""
 
     def __init__(self, seed, folder):
         self.rng, self.folder, self.pool = random.Random(seed), folder, []
@@ -121,7 +121,7 @@ class Maker:
         return np.frombuffer(self.pool[-1], np.uint8)
 
     def memory_map(self):
-        descriptor, path = tempfile.mkstemp(".bin", dir=self.folder)  # another maker's file may be mapped
+        descriptor, path = tempfile.mkstemp(".bin", dir=self.folder)  # a new file, because existing ones may be mapped
         os.close(descriptor)
         numbers(self.rng, self.rng.choice([100, 20_000])).tofile(path)
         mapped = np.memmap(path, np.float64, self.rng.choice(["r", "c", "r+"]))
@@ -226,12 +226,12 @@ KINDS = [
 ]
 
 
-# ---- What a graph holds ----
+# ---- The content of a graph ----
 
 
 def digest_of(value, seen=None):
-    """A digest of what a graph holds, equal for lists and stores of equal records. `seen` has the objects so far, with
-    theirs."""
+    """A digest of the content of a graph, equal for lists and stores of equal records. `seen` has the digests of visited
+    objects."""
     seen = {} if seen is None else seen
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value) if not isinstance(value, (str, bytes)) or len(value) < 40 else hashed(repr(value))
@@ -241,9 +241,9 @@ def digest_of(value, seen=None):
 
 
 def content(value, of):
-    """What an object holds itself, `of` each value in it."""
+    """The content of an object, with `of(value)` for each value in it."""
     if isinstance(value, np.ndarray):
-        native = value.astype(value.dtype.newbyteorder("="))  # as numpy unpickles an array of the other byte order
+        native = value.astype(value.dtype.newbyteorder("="))  # unpickling changes the byte order
         whole = value.tolist() if value.dtype.hasobject else np.ascontiguousarray(native).tobytes()
         return "array", str(native.dtype), value.shape, whole
     if torch is not None and isinstance(value, torch.Tensor):
@@ -267,8 +267,8 @@ def hashed(text):
 
 
 def distinct_memory(root):
-    """The bytes that a graph takes in this process: each object once, each byte that arrays view once. Stores and what
-    lies in their memory count nothing."""
+    """The bytes that a graph takes in this process: each object once, each byte of array memory once. Stores, and arrays
+    over shared memory, do not count."""
     seen, spans, todo, total = {}, [], [root], 0
     while todo:
         value = todo.pop()
@@ -293,7 +293,7 @@ def distinct_memory(root):
             start = np.frombuffer(value, np.uint8).__array_interface__["data"][0]
             spans.append((start, start + len(value)))
         elif type(value) is str and not value.isascii():
-            total += 73 + len(value)  # of Latin-1; getsizeof counts the UTF-8 that pickling leaves behind too
+            total += 73 + len(value)  # of Latin-1; getsizeof also counts the UTF-8 copy that pickling leaves behind
         else:
             total += sys.getsizeof(value)
             if isinstance(value, dict):
@@ -312,39 +312,39 @@ def distinct_memory(root):
     return total
 
 
-# ---- What processes write ----
+# ---- Writes to shared memory ----
 
 
 def shared_arrays_of(graph):
-    """The arrays and tensors of a graph in shared memory that processes may write to."""
+    """The writable arrays and tensors of a graph in shared memory."""
     memory = memory_kinds.Memory()
-    for one in object_graph.arrays_in(graph):
-        region = memory.region(one)
-        is_open = one.flags.writeable if isinstance(one, np.ndarray) else True
-        if region is not None and region.shared and region.writable and is_open:
-            yield one
+    for array in object_graph.arrays_in(graph):
+        region = memory.region(array)
+        writeable = array.flags.writeable if isinstance(array, np.ndarray) else True
+        if region is not None and region.shared and region.writable and writeable:
+            yield array
 
 
 def firsts(graph):
-    """What they hold at first."""
-    return [float(one[(0,) * one.ndim]) for one in shared_arrays_of(graph)]
+    """The first elements of the shared arrays."""
+    return [float(array[(0,) * array.ndim]) for array in shared_arrays_of(graph)]
 
 
 def written(graph, number):
-    """Writes to all of them, and returns what they then hold at first."""
-    for one in shared_arrays_of(graph):
-        one[(0,) * one.ndim] = number = number + 1
+    """Writes the first elements of the shared arrays, and returns them."""
+    for array in shared_arrays_of(graph):
+        array[(0,) * array.ndim] = number = number + 1
     return firsts(graph)
 
 
 def send_digests(held, queue):
-    """What a spawned process runs."""
+    """Runs in a spawned process: sends digests, then the elements that it has written."""
     queue.put([digest_of(graph) for graph in held])
     queue.put([written(graph, 7) for graph in held])
 
 
 def shared_by_name(name, folder, seeds):
-    """What a rank runs: it notes the digests of graphs that ranks share, and of equal ones of its own."""
+    """Runs in a rank: writes the digests of graphs that ranks share, and of equal graphs that it makes itself."""
     out = []
     for seed in seeds:
         graph = share_dataset(Maker(seed, folder).graph, 1000, shared=f"{name} {seed}", fingerprint="1")

@@ -1,4 +1,4 @@
-"""Objects that hold datasets in all the ways there are, for the tests of share_dataset."""
+"""Objects that hold datasets in many ways, for the tests of share_dataset."""
 
 import dataclasses
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Slotted:
 
 
 class SlottedChild(Slotted):
-    __slots__ = ("__private", "samples")  # the second hides its base's
+    __slots__ = ("__private", "samples")  # "samples" hides the slot of the base
 
     def __init__(self, samples):
         Slotted.samples.__set__(self, samples)
@@ -56,7 +56,7 @@ class Named(NamedTuple):
 
 
 class Guarded:
-    """Everything that a class can do about its attributes raises."""
+    """All hooks for attributes raise."""
 
     def __init__(self, samples):
         self.__dict__["samples"] = samples
@@ -85,7 +85,7 @@ class Delegating:
 
 
 class Proxy:
-    """Looks like what it holds, also to isinstance."""
+    """Looks like the object that it wraps, even to isinstance."""
 
     def __init__(self, inner):
         object.__setattr__(self, "inner", inner)
@@ -95,4 +95,4 @@ class Proxy:
         return type(object.__getattribute__(self, "inner"))
 
     def __getattribute__(self, name):
-        raise AssertionError(f"{name} was asked for")
+        raise AssertionError(f"{name} was read")

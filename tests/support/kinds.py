@@ -1,6 +1,6 @@
-"""Classes whose values tests store: in a module of their own, so that processes that tests start can import it.
+"""Classes of stored values, in a module that other processes can import.
 
-No constructor may run when a value is read: those here count.
+Reading a value must not run a constructor, so these constructors count their calls.
 """
 
 import collections
@@ -15,7 +15,7 @@ made = collections.Counter()
 
 
 def counting(cls):
-    """Counts every run of the class's own code that makes an object."""
+    """Counts every call of the class's constructors."""
     for name in ("__init__", "__post_init__", "__attrs_post_init__", "__setstate__"):
         inner = vars(cls).get(name)
         if inner is not None:
@@ -68,7 +68,7 @@ class Typed(typing.NamedTuple):
 
 
 class Subpair(Pair):
-    """With a __dict__ of its own, empty unless somebody fills it."""
+    """Has a __dict__, which is usually empty."""
 
 
 @counting
@@ -103,7 +103,7 @@ class Child(Plain):
 
 @dataclasses.dataclass(slots=True, repr=False, eq=False)
 class Unset:
-    """A field that nothing ever sets."""
+    """Has a field that is never set."""
 
     a: int
     b: int = dataclasses.field(init=False)
@@ -126,7 +126,7 @@ class KwOnly:
 
 @dataclasses.dataclass
 class Half:
-    """Slots from one base and a __dict__ from another."""
+    """Has a slot and a __dict__."""
 
     __slots__ = ("x", "__dict__")
     x: int
@@ -134,7 +134,7 @@ class Half:
 
 @dataclasses.dataclass
 class WithProperty:
-    """A field's name is a property of a subclass: reading back must not run it."""
+    """The name of a field is a property of a subclass; reading back must not run the property."""
 
     value: int
 
@@ -142,7 +142,7 @@ class WithProperty:
 class Guarded(WithProperty):
     def __setattr__(self, name, value):
         if made["guard"]:
-            raise RuntimeError("set by somebody")
+            raise RuntimeError("__setattr__ was called")
         super().__setattr__(name, value)
 
 
@@ -178,7 +178,7 @@ class AttrsHash:
 
 
 class Point:
-    """To be registered: attributes of any kind."""
+    """For register(): attributes of any kind."""
 
     def __init__(self, x, y):
         made["Point"] += 1
@@ -198,7 +198,7 @@ class Base:
 
 
 class Private(Base):
-    """Slots of a class and of its base, a private one and one that is not set."""
+    """Slots in a class and its base; one is private, one is not set."""
 
     __slots__ = ("__hidden", "unset", "__weakref__")
 
@@ -215,7 +215,7 @@ class Private(Base):
 
 
 class Box:
-    """To be registered with a pair of functions."""
+    """For register() with a pair of functions."""
 
     def __init__(self, numbers):
         self.numbers = memoryview(bytes(numbers))
@@ -253,7 +253,7 @@ def local_class():
 
 
 class Unlucky:
-    """Loading its pickle leaves a trace."""
+    """Loading its pickle is counted."""
 
     def __reduce__(self):
         return _trace, ()
@@ -264,11 +264,11 @@ def _trace():
     return "unpickled"
 
 
-# ---- what processes that tests start run ---------------------------------------------------------------------------------
+# ---- Functions for other processes ----
 
 
 def look(store, i, connection):
-    """Sends what record i is in this process: its class's name, and its text; or the error."""
+    """Sends the class name and the repr of record i in this process, or its error."""
     try:
         value = store[i]
         connection.send((f"{type(value).__module__}.{type(value).__qualname__}", repr(value)))
@@ -278,7 +278,7 @@ def look(store, i, connection):
 
 
 def look_at_array(store, connection):
-    """Sends whether the array may be written, its sum, and how many are counted."""
+    """Sends whether the array is writeable, its sum, and the number of exported arrays."""
     array = store[0]
     connection.send((array.flags.writeable, float(array.sum()), store.segment.exported))
     connection.close()

@@ -1,4 +1,4 @@
-"""Launchers such as torchrun, run by tests: whatever they start is gone afterwards."""
+"""Runs launchers such as torchrun, and ends all processes that they start."""
 
 import contextlib
 import os
@@ -10,22 +10,22 @@ import tempfile
 
 from recstore.shm import process_memory
 
-# Leaves the current folder out of sys.path: in that of the checkout lies recstore without its module. Python 3.10 has only
-# the flag that leaves out PYTHON* variables too.
+# Leaves the current folder out of sys.path, because the checkout has recstore without its compiled module. Python 3.10
+# only has a flag that also ignores PYTHON* variables.
 SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
-# What a program of a test needs to import `mp` and what is in tests/support.
+# The PYTHONPATH with which a program can import `mp` and the modules of tests/support.
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 PYTHONPATH = os.pathsep.join([str(TESTS), str(TESTS / "support")])
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
-# The variables by which launchers tell their processes who they are.
+# The variables that launchers set for their processes.
 OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 @contextlib.contextmanager
 def launched(folder, *command, **variables):
-    """Python with these arguments, running in `folder`; what it prints goes to the file `output` there."""
+    """Runs Python with these arguments in `folder`, with its output in the file `output` there."""
     environment = {name: value for name, value in os.environ.items() if name not in OF_LAUNCHERS}
-    # multiprocessing binds sockets below TMPDIR, and their paths have to be shorter than 108 bytes: `folder` may be long.
+    # multiprocessing binds sockets in TMPDIR; their paths must be shorter than 108 bytes, and `folder` may be long.
     with tempfile.TemporaryDirectory(prefix="rs-") as short, open(folder / "output", "w") as output:
         environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": short, **variables}
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A small mapping, for the tests of RecordDict."""
+"""A small RecordDict."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs of the monitor that tests make up, in the form of recstore.monitor.log."""
+"""Makes up runs of the monitor, in the format of recstore.monitor.log."""
 
 import json
 
@@ -10,7 +10,7 @@ FIGURES = ("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous")
 
 
 def process(label, pid, **figures):
-    """An entry of a sample. Figures are in MB; RSS, PSS and anonymous memory follow from USS and shared memory unless given."""
+    """An entry of a sample. Figures are in MB; by default RSS, PSS and anonymous memory follow from USS and shared."""
     uss, shared = figures.get("uss") or 0, figures.get("shared") or 0
     sizes = {
         "rss": uss + shared,
@@ -94,7 +94,7 @@ def write(path, *entries):
     return path
 
 
-# ---- Runs with a trouble ----
+# ---- Runs with a problem ----
 
 
 def kinds(*entries):
@@ -106,7 +106,7 @@ def judged(kind, *entries):
 
 
 def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=0):
-    """A parent and two workers that share 200 MB, of which each worker copies `copied` MB."""
+    """A parent and two workers that share 200 MB; each worker copies `copied` MB of it."""
     entries = []
     for i in range(steps + 1):
         part = i / steps
@@ -154,7 +154,7 @@ def mapped(size, limit=1000, exit=1, signal=None):
 
 
 def generations(copied, count=4, inherited=200, own=0, faults=None, first=0, forked=True, files=0, **settings):
-    """Workers that live for one sample each; two at a time, each with `copied` MB of what it inherited."""
+    """Workers that live for one sample, two at a time; each copies `copied` MB of its inherited memory."""
     entries = [start(**settings)] if settings else []
     for i in range(first + count):
         main = process("main", 10, uss=20, shared=inherited - 20, shared_file=files, anonymous=inherited)

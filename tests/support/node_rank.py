@@ -1,6 +1,6 @@
-"""One rank on a node, as a program: trains on a set of shards until it is to stop, and writes what it has seen.
+"""A program: a rank on a node that reads batches of a set of shards, and writes the records that it has seen.
 
-It gets its settings as JSON on its standard input: `url`, `options`, `cache`, `rank`, `ranks`, `nodes`, `batches` (None for
+It reads settings as JSON from standard input: `url`, `options`, `cache`, `rank`, `ranks`, `nodes`, `batches` (None for
 the rest of the epoch), `state` (of a sampler, or None) and `out`, the path for its results.
 """
 
@@ -12,22 +12,24 @@ def main():
     import recstore
     from recstore.torch import BatchSampler, Fields, ShardSampler
 
-    wanted = json.load(sys.stdin)
-    x = recstore.open(wanted["url"], cache=wanted["cache"], options=wanted["options"], lazy=True)
-    sampler = ShardSampler(x, window=2, seed=7, rank=wanted["rank"], world_size=wanted["ranks"], nodes=wanted["nodes"])
-    batches = BatchSampler(sampler, wanted["batch"])
-    if wanted["state"] is not None:
-        batches.load_state_dict(wanted["state"])
+    settings = json.load(sys.stdin)
+    x = recstore.open(settings["url"], cache=settings["cache"], options=settings["options"], lazy=True)
+    sampler = ShardSampler(
+        x, window=2, seed=7, rank=settings["rank"], world_size=settings["ranks"], nodes=settings["nodes"]
+    )
+    batches = BatchSampler(sampler, settings["batch"])
+    if settings["state"] is not None:
+        batches.load_state_dict(settings["state"])
     fields = Fields(x, "file", "line")
-    seen, taken = [], 0
+    seen, count = [], 0
     for positions in batches:
         batch = fields.batch(positions)
         seen += zip(batch["file"], batch["line"].tolist())
-        taken += 1
-        if taken == wanted["batches"]:
+        count += 1
+        if count == settings["batches"]:
             break
-    state = batches.state_dict(batches=taken)
-    with open(wanted["out"], "w") as file:
+    state = batches.state_dict(batches=count)
+    with open(settings["out"], "w") as file:
         json.dump({"seen": seen, "state": state, "shards": x.selection.shards.n_mapped}, file)
     x.close()
 

@@ -1,7 +1,7 @@
-"""Machines of a cluster on this one, for tests: each node is a network namespace and a mount namespace with its own
-/dev/shm and its own folder where the others have theirs.
+"""Simulates the machines of a cluster: each node is a network namespace and a mount namespace, with its own /dev/shm and
+its own content of a folder.
 
-A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` says what there is not.
+A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` tells which of them are missing.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ COMMANDS = ("ip", "unshare", "nsenter", "mount")
 
 
 def missing():
-    """The reason why no node can be made here; None if one can."""
+    """The reason why nodes cannot be made here; None if they can."""
     if not sys.platform.startswith("linux"):
         return "nodes are namespaces of Linux"
     if os.geteuid() != 0:
         return "making a namespace needs root"
     lacking = [name for name in COMMANDS if shutil.which(name, path=_PATH) is None]
     if lacking:
-        return f"nodes are made by {', '.join(lacking)}, which is not here: apt-get install iproute2 util-linux"
+        return f"nodes need {', '.join(lacking)}: apt-get install iproute2 util-linux"
     trial = subprocess.run(["unshare", "--mount", "--net", "true"], env=_environment(), capture_output=True, text=True)
     return f"no namespaces: {trial.stderr.strip()}" if trial.returncode else None
 
@@ -38,10 +38,10 @@ def _run(*command):
 
 
 class Node:
-    """One node. `gateway` is the address by which it reaches this machine, where servers of a test listen.
+    """One node; a context manager. `gateway` is the address at which it reaches this machine and its servers.
 
-    `local` is a folder that exists on this machine; inside the node its content is the node's own. A node ends by
-    `close`, or with the block of a with statement; its processes are killed then.
+    `local` is a folder of this machine; inside the node it has its own content. `close` ends the node and kills its
+    processes.
     """
 
     def __init__(self, number, local):
@@ -63,7 +63,7 @@ class Node:
         _run("ip", "netns", "add", self.name)
         self.made.callback(_run, "ip", "netns", "del", self.name)
         _run("ip", "link", "add", self.outer, "type", "veth", "peer", "name", self.inner, "netns", self.name)
-        # The namespace is deleted a moment after its last process, and the link with it. A later test may use the name.
+        # The namespace, and with it the link, goes a moment after its last process. A later test may use the name.
         self.made.callback(subprocess.run, ["ip", "link", "del", self.outer], env=_environment(), capture_output=True)
         _run("ip", "addr", "add", f"{self.gateway}/24", "dev", self.outer)
         _run("ip", "link", "set", self.outer, "up")
@@ -72,7 +72,8 @@ class Node:
         _run("ip", "-n", self.name, "link", "set", "lo", "up")
 
     def _mount(self):
-        """Starts the process that holds the namespace of mounts. It ends with its standard input, so with this one."""
+        """Starts the process that holds the mount namespace. It ends when its standard input closes, so at the latest
+        with this process."""
         mounts = 'mount -t tmpfs -o size=256m tmpfs /dev/shm && mount --bind "$1" "$2" && echo ready && exec cat'
         command = ["ip", "netns", "exec", self.name, "unshare", "--mount", "--propagation", "private"]
         self.holder = subprocess.Popen(

@@ -1,8 +1,8 @@
-"""Tests that belong to the rows of a page in docs/: they say which row they are for, and the page's own words are read."""
+"""Tests for the rows of tables in docs/: a mark that names the row, and a reader of tables."""
 
 
 def row(key):
-    """Says which row of the page a test is for."""
+    """Marks a test with the row of the page that it tests."""
 
     def keep(function):
         function.row = key
@@ -12,11 +12,11 @@ def row(key):
 
 
 def table(page, width):
-    """The rows of a page's tables of `width` columns, each a list of cells; no two begin alike."""
-    found = []
+    """The rows of a page's tables of `width` columns, each a list of cells. The first cells differ."""
+    rows = []
     for line in page.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip().replace("\0", "|") for cell in line.replace("\\|", "\0").split("|")][1:-1]
         if len(cells) == width and not cells[0].startswith("---"):
-            assert cells[0] not in [row[0] for row in found]
-            found.append(cells)
-    return found
+            assert cells[0] not in [cells_before[0] for cells_before in rows]
+            rows.append(cells)
+    return rows

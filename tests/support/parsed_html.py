@@ -1,4 +1,4 @@
-"""HTML for tests: text that must be escaped, and the tags and texts of an output."""
+"""HTML for tests: a text that must be escaped, and a parser of tags and texts."""
 
 from html.parser import HTMLParser
 
@@ -6,7 +6,7 @@ HOSTILE = "<script>alert(1)</script> & \"'</td>"
 
 
 class Parsed(HTMLParser):
-    """The tags and texts of HTML; raises for tags that do not match."""
+    """The tags and texts of HTML; raises AssertionError for mismatched tags."""
 
     VOID = ("br", "img")
 

@@ -1,4 +1,4 @@
-"""The records and the positions of the tests of indices."""
+"""Records and positions for tests of indexing."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Lists the public names of the package, with the arguments of each function, as its stubs and annotated modules give them.
+"""Lists the public names of the package and the arguments of its functions, from the stubs and annotated modules.
 
-`python tests/support/public_names.py` writes the list that tests/rules/test_release.py compares with the stubs. A line that
-goes or changes breaks somebody's program: say so in CHANGELOG.md, and leave the old name working for a version.
+`python tests/support/public_names.py` writes the list that tests/rules/test_release.py compares with the package. A line
+that goes or changes breaks programs: write it in CHANGELOG.md, and keep the old name working for a version.
 """
 
 import ast
@@ -19,20 +19,23 @@ def is_public(name):
 
 
 def arguments(function):
-    """The arguments without their types; a default as `=...`, as stubs may leave it out."""
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    first_default = len(positional) - len(given.defaults)
-    parts = [one.arg + ("=..." if i >= first_default else "") for i, one in enumerate(positional)]
-    if given.posonlyargs:
-        parts.insert(len(given.posonlyargs), "/")
-    if given.vararg:
-        parts.append(f"*{given.vararg.arg}")
-    elif given.kwonlyargs:
+    """The arguments without their types; defaults as `=...`, because stubs may omit them."""
+    parameters = function.args
+    positional = [*parameters.posonlyargs, *parameters.args]
+    first_default = len(positional) - len(parameters.defaults)
+    parts = [parameter.arg + ("=..." if i >= first_default else "") for i, parameter in enumerate(positional)]
+    if parameters.posonlyargs:
+        parts.insert(len(parameters.posonlyargs), "/")
+    if parameters.vararg:
+        parts.append(f"*{parameters.vararg.arg}")
+    elif parameters.kwonlyargs:
         parts.append("*")
-    parts += [one.arg + ("" if value is None else "=...") for one, value in zip(given.kwonlyargs, given.kw_defaults)]
-    if given.kwarg:
-        parts.append(f"**{given.kwarg.arg}")
+    parts += [
+        parameter.arg + ("" if value is None else "=...")
+        for parameter, value in zip(parameters.kwonlyargs, parameters.kw_defaults)
+    ]
+    if parameters.kwarg:
+        parts.append(f"**{parameters.kwarg.arg}")
     return ", ".join(parts)
 
 
@@ -57,7 +60,9 @@ def names_in(body, prefix):
             yield f"{prefix}{node.target.id}"
         elif isinstance(node, ast.ImportFrom):
             yield from (
-                f"{prefix}{one.asname}" for one in node.names if one.asname == one.name and is_public(one.asname)
+                f"{prefix}{alias.asname}"
+                for alias in node.names
+                if alias.asname == alias.name and is_public(alias.asname)
             )
 
 
@@ -69,19 +74,19 @@ def defined_name(node):
 
 
 def exported(body):
-    """The statements of an annotated module that define a name of its `__all__`; none for a module without one. Methods
-    that only print or pickle are left out, as in stubs."""
+    """The statements of an annotated module that define the names in its `__all__`. Leaves out methods that only print or
+    pickle, as stubs do."""
     listed = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
     chosen = [node for node in body if defined_name(node) in listed]
     for node in body:  # a name that another annotated module defines
         ours = isinstance(node, ast.ImportFrom) and node.module.startswith("recstore.")
-        if ours and any((one.asname or one.name) in listed for one in node.names):
+        if ours and any((alias.asname or alias.name) in listed for alias in node.names):
             path = ROOT / (node.module.replace(".", "/") + ".py")
-            chosen += [one for one in ast.parse(path.read_text()).body if defined_name(one) in listed]
+            chosen += [child for child in ast.parse(path.read_text()).body if defined_name(child) in listed]
     for node in chosen:
         if isinstance(node, ast.ClassDef):
             hidden = ("__getstate__", "__repr__", "__setstate__", "__str__")
-            node.body = [one for one in node.body if defined_name(one) not in hidden]
+            node.body = [child for child in node.body if defined_name(child) not in hidden]
     return chosen
 
 
@@ -105,13 +110,13 @@ def sources():
 
 
 def listing():
-    """All lines, sorted. Of the modules whose name or folder begins with an underscore only the compiled classes count,
-    from which public ones inherit, and of these the methods."""
+    """All lines, sorted. Leaves out private modules, except for the methods of the compiled base classes of public
+    classes."""
     lines = set()
     for parts, body in sources():
         if parts == COMPILED:
             for node in body:
-                node.body = [one for one in node.body if not isinstance(one, ast.AnnAssign)]
+                node.body = [child for child in node.body if not isinstance(child, ast.AnnAssign)]
         prefix = ".".join(part for part in parts if part != "__init__") + "."
         lines.update(names_in(body, prefix))
     return "".join(f"{line}\n" for line in sorted(lines))

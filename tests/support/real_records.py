@@ -1,5 +1,5 @@
-"""Real records for several tests, as programs read them with json and csv; of large files a part, spread over the whole. A file that
-neither RECSTORE_DATA nor ../shared/data has skips the test."""
+"""Real records, read with json and csv; from large files, every n-th record. A test is skipped if its file is in neither
+RECSTORE_DATA nor ../shared/data."""
 
 import csv
 import gzip
@@ -26,10 +26,10 @@ def read(name):
 
 def from_json(name, *parts):
     """A file's list, or the list that `parts` lead to."""
-    found = json.loads(read(name))
+    value = json.loads(read(name))
     for part in parts:
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def from_lines(name, step=1):
@@ -41,7 +41,7 @@ def rows(name, **options):
 
 
 def numbered(value):
-    """A csv cell as programs turn it into a number, where it is one."""
+    """A csv cell as an int or float, if it is one."""
     for kind in (int, float):
         try:
             return kind(value)

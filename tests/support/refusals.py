@@ -1,4 +1,4 @@
-"""Values that cannot be stored, and what their errors say to store instead."""
+"""Values that cannot be stored, and the remedies that their errors name."""
 
 import re
 import sys
@@ -49,16 +49,16 @@ def stored(value):
 
 
 def remedied(value, **names):
-    """What is read after the value is stored as its message says, and the message. A result that cannot be stored has a
-    message of its own."""
+    """Applies the remedy of the message for a value: `(the value read back, the message)`. Raises EncodeError if the
+    remedy gives a value that cannot be stored either, of another type."""
     text = refused(value)
     code = CODE.search(text.partition("; ")[2])
     assert code, text
-    made = eval(code[1], {"x": value, **sys.modules, **names})
+    remedy = eval(code[1], {"x": value, **sys.modules, **names})
     try:
-        return stored(made), text
+        return stored(remedy), text
     except EncodeError as e:
-        assert type(made) is not type(value), (text, e)
+        assert type(remedy) is not type(value), (text, e)
         raise
 
 

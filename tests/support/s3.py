@@ -1,9 +1,9 @@
-"""An S3 server on the loopback that also fails on purpose.
+"""An S3 server on the loopback that fails on purpose.
 
-`Server()` starts moto's server in this process, and a proxy before it, which a test tells what to do: `refuse`, `reset`,
-`cut`, `flip`, `expire`, `delay`. It counts requests and bytes, by method and object. moto knows `If-None-Match: *` at a
-PUT, but looks and writes in two steps; the proxy passes such requests one at a time, so that one of two writers wins,
-as S3 promises. It takes over the times of the objects as well where a test sets `server.age`.
+`Server()` starts moto's server in this process, and a proxy in front of it that follows the orders of a test: `refuse`,
+`reset`, `cut`, `flip`, `expire`, `delay`. It counts requests and bytes, by method and object. moto supports
+`If-None-Match: *` in a PUT, but checks and writes in two steps; the proxy passes such requests on one at a time, so that
+only one of two writers wins, as in S3.
 
     with s3.Server() as server:
         storage = storage_of(server.url("bucket/prefix"), server.options)
@@ -32,7 +32,7 @@ DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access D
 
 
 class Fault:
-    """One thing to do wrong: `kind`, for which requests, and how many times it is left to do."""
+    """A fault: its kind, the requests that it hits, and how many times it is still to happen."""
 
     def __init__(self, kind, times, method, match, argument):
         self.kind, self.times, self.method, self.match, self.argument = kind, times, method, match, argument
@@ -42,10 +42,10 @@ class Fault:
 
 
 class Server:
-    """moto's S3 server behind the proxy. `endpoint` is that of the proxy; `options` are those of `storage_of`.
+    """moto's S3 server behind the proxy. `endpoint` is the endpoint of the proxy; `options` are for `storage_of`.
 
-    `requests` counts by (method, path), `sent` and `received` count the bytes of bodies by path: what clients got and
-    gave. `log` has each (method, path, status), 0 for a connection that was reset.
+    `requests` counts by (method, path). `sent` and `received` count the bytes of bodies by path, from the view of the
+    server. `log` has (method, path, status) of each request; the status of a reset connection is 0.
     """
 
     def __init__(self, buckets=("bucket",)):
@@ -90,7 +90,7 @@ class Server:
         self._moto.stop()
 
     def _listen(self, address):
-        """Starts a proxy at an address of this machine; returns its endpoint."""
+        """Starts a proxy at an address of this machine: its endpoint."""
         proxy = http.server.ThreadingHTTPServer((address, 0), type("Handler", (_Handler,), {"server_": self}))
         proxy.daemon_threads = True
         thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -99,7 +99,7 @@ class Server:
         return f"http://{address}:{proxy.server_port}"
 
     def options_at(self, address):
-        """The options for clients that reach this machine at another address, such as a node of nodes.py."""
+        """The options for clients that reach this machine at another address, such as the nodes of nodes.py."""
         return {**self.options, "endpoint": self._listen(address)}
 
     def url(self, path):
@@ -109,43 +109,43 @@ class Server:
     def make_bucket(self, name):
         self._ask("PUT", f"/{name}")
 
-    # ---- Faults. `match` is a pattern found in the path; `method` is GET, PUT, ...; None for all. ----
+    # ---- Faults. `match` is a pattern for the path; `method` is GET, PUT, ...; None for all. ----
 
     def refuse(self, times=1, method=None, match="", status=503, body=SLOW_DOWN):
-        """The next requests get an error of the server."""
+        """The next requests get a server error."""
         self._add("refuse", times, method, match, (status, body))
 
     def expire(self, times, match=""):
-        """The next requests get 403, as with a token that has expired."""
+        """The next requests get 403, as with an expired token."""
         self.refuse(times, None, match, 403, EXPIRED)
 
     def deny(self, times=1, method=None, match=""):
-        """The next requests get 403, as without the right to make them."""
+        """The next requests get 403, as without permission."""
         self.refuse(times, method, match, 403, DENIED)
 
     def reset(self, times=1, method=None, match="", after=False):
-        """The next connections are reset before the request is passed on; with `after`, before its answer is."""
+        """The next connections are reset before the request is passed on; with `after`, before the answer is."""
         self._add("reset after" if after else "reset", times, method, match, None)
 
     def cut(self, times=1, method="GET", match="", at=0.5):
-        """The bodies of the next answers end there, and the connection with them."""
+        """The next answers are truncated, and their connections closed."""
         self._add("cut", times, method, match, at)
 
     def flip(self, times=1, method="GET", match="", at=0.5):
-        """One bit of the bodies of the next answers is wrong."""
+        """The next answers have a flipped bit."""
         self._add("flip", times, method, match, at)
 
     def delay(self, seconds, times=1, method=None, match=""):
-        """The next requests are passed on later."""
+        """The next requests are passed on after a delay."""
         self._add("delay", times, method, match, seconds)
 
     def heal(self):
-        """Takes back all that is left to do wrong."""
+        """Cancels all faults."""
         with self._lock:
             self._faults.clear()
 
     def left(self):
-        """How many faults no request has met yet."""
+        """The number of faults that have not happened yet."""
         with self._lock:
             return sum(fault.times for fault in self._faults)
 
@@ -154,17 +154,17 @@ class Server:
             self._faults.append(Fault(kind, times, method, match, argument))
 
     def take(self, method, path):
-        """The faults of a request, each of which is then done once more."""
+        """{kind: argument} of the faults that hit a request; counts them as done."""
         with self._lock:
-            found = {}
+            hits = {}
             for fault in self._faults:
-                if fault.kind not in found and fault.fits(method, path):
+                if fault.kind not in hits and fault.fits(method, path):
                     fault.times -= 1
-                    found[fault.kind] = fault.argument
+                    hits[fault.kind] = fault.argument
             self._faults = [fault for fault in self._faults if fault.times > 0]
-            return found
+            return hits
 
-    # ---- What was asked ----
+    # ---- Requests and objects ----
 
     def reset_counts(self):
         self.requests, self.sent, self.received = (collections.Counter() for _ in range(3))
@@ -178,20 +178,20 @@ class Server:
             self.log.append((method, path, status))
 
     def objects(self, bucket="bucket"):
-        """`{key: bytes}` of all objects of a bucket, past the proxy."""
+        """`{key: bytes}` of all objects of a bucket, not through the proxy."""
         from urllib.parse import quote
 
-        found, token = {}, ""
+        contents, token = {}, ""
         while token is not None:
             _, body = self._ask("GET", f"/{bucket}?list-type=2{token}")
             keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
-            found.update({key: self._ask("GET", f"/{bucket}/{quote(key)}")[1] for key in keys})
+            contents.update({key: self._ask("GET", f"/{bucket}/{quote(key)}")[1] for key in keys})
             more = re.search(r"<NextContinuationToken>(.*?)<", body.decode())
             token = f"&continuation-token={quote(more[1])}" if more else None
-        return found
+        return contents
 
     def put(self, key, data, bucket="bucket"):
-        """Writes an object past the proxy."""
+        """Writes an object, not through the proxy."""
         self._ask("PUT", f"/{bucket}/{key}", data)
 
     def delete(self, key, bucket="bucket"):
@@ -211,18 +211,18 @@ class Server:
         raise KeyError(key)
 
     def _ask(self, method, path, body=None, headers=()):
-        """A request to moto itself: the status and the body."""
-        own = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
+        """A request to moto, not through the proxy: `(status, body)`."""
+        default = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
         connection = http.client.HTTPConnection(*self.inner, timeout=60)
         try:
-            connection.request(method, path, body, own | dict(headers))
+            connection.request(method, path, body, default | dict(headers))
             answer = connection.getresponse()
-            found = answer.read()
+            content = answer.read()
         finally:
             connection.close()
         if answer.status >= 400:
-            raise RuntimeError(f"{method} {path}: {answer.status} {found[:300]}")
-        return answer.status, found
+            raise RuntimeError(f"{method} {path}: {answer.status} {content[:300]}")
+        return answer.status, content
 
 
 def _seconds(n):
@@ -232,10 +232,10 @@ def _seconds(n):
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """Passes a request on to moto, or does what the server was told to do wrong."""
+    """Passes a request on to moto, or commits a fault."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for the client
+    disable_nagle_algorithm = True  # headers and body are two writes; the second would wait for the client
     wbufsize = 1 << 16
     server_ = None
 
@@ -259,13 +259,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if "refuse" in faults:
             status, text = faults["refuse"]
             return self._answer(path, status, [("Content-Type", "application/xml")], text.encode(), len(body))
-        status, headers, found = self._passed_on(body)
+        status, headers, content = self._passed_on(body)
         if "reset after" in faults:
             return self._reset(path, len(body))
-        if "flip" in faults and found:
-            at = min(len(found) - 1, int(len(found) * faults["flip"]))
-            found = found[:at] + bytes([found[at] ^ 1]) + found[at + 1 :]
-        self._answer(path, status, headers, found, len(body), faults.get("cut"))
+        if "flip" in faults and content:
+            at = min(len(content) - 1, int(len(content) * faults["flip"]))
+            content = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        self._answer(path, status, headers, content, len(body), faults.get("cut"))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
 
@@ -307,14 +307,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if cut is not None:
             body, self.close_connection = body[: int(len(body) * cut)], True
-        # Counted before it is sent: a test looks as soon as its client has the answer. Until then nothing has left.
+        # Counts before sending, because a test reads the counts as soon as its client has the answer.
         self.server_.note(self.command, path, status, received, 0 if self.command == "HEAD" else len(body))
         if self.command != "HEAD":
             self.wfile.write(body)
             self.wfile.flush()
 
     def _reset(self, path, received):
-        """Closes the connection with a RST, as a network or a server that breaks down does."""
+        """Closes the connection with a RST, like a network or a server that breaks down."""
         self.server_.note(self.command, path, 0, received, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True

@@ -1,5 +1,5 @@
-"""Fixtures and helpers for tests that read a set of shards from the S3 server of s3.py. The conftest.py of a folder of
-tests imports the fixtures."""
+"""Fixtures and helpers for tests that read a set of shards from the S3 server of s3.py. Import the fixtures in a
+conftest.py."""
 
 import os
 import pathlib
@@ -27,7 +27,7 @@ def running():
 
 @pytest.fixture
 def server(running, request):
-    """The S3 server, with a prefix of the test's own as `at`."""
+    """The S3 server; `at` is the URL of a prefix for this test."""
     running.heal()
     running.prefix = f"{abs(hash(request.node.nodeid))}"
     running.at = running.url(f"bucket/{running.prefix}")
@@ -38,13 +38,13 @@ def server(running, request):
 
 @pytest.fixture
 def bucket(server):
-    """The Storage of that prefix."""
+    """The Storage of the test's prefix."""
     return storage_of(server.at, server.options)
 
 
 @pytest.fixture
 def made(server):
-    """A set of six shard files, written; nothing is counted yet."""
+    """The server with a set of six shard files; its counts are reset."""
     server.made = shard_sets.write(server.at, PARTS, server.options)
     settled(server)
     return server
@@ -60,13 +60,13 @@ def nothing_half_made(folder):
 
 
 def fetched(server, ending=".recs"):
-    """How many objects were sent, and their bytes."""
+    """`(number, bytes)` of the objects that were sent."""
     sent = {path: n for path, n in server.sent.items() if path.endswith(ending) and n}
     return len(sent), sum(sent.values())
 
 
 def settled(server):
-    """Counts anew, after what was asked for so far: the process that fetches may still be at it."""
+    """Resets the counts once no more requests come, because another process may still be fetching."""
     last = -1
     while last != len(server.log):
         last = len(server.log)
@@ -75,6 +75,6 @@ def settled(server):
 
 
 def has_sent(server, n, ending=".recs"):
-    """Asserts that so many objects were sent. See `settled`."""
+    """Waits until `n` objects were sent, and checks that there are no more."""
     until(lambda: fetched(server, ending)[0] >= n)
     assert fetched(server, ending)[0] == n

@@ -1,4 +1,4 @@
-"""Samplers of several ranks, for the tests of samplers and of epochs that go on."""
+"""Samplers of several ranks."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from recstore.torch import ShuffleSampler
 
 @pytest.fixture(autouse=True)
 def no_ranks(monkeypatch):
-    """The environment names no rank, whatever started the tests."""
+    """Removes the variables that name a rank."""
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -17,5 +17,5 @@ def ranks(n, world_size, **options):
 
 
 def in_turn(per_rank):
-    """The indices that all ranks take, step after step."""
+    """The indices of all ranks, step by step."""
     return [index for step in zip(*per_rank) for index in step]

@@ -1,4 +1,4 @@
-"""The bytes of segments, for tests that say that two builds give the same ones."""
+"""The bytes of segments that are equal in equal builds."""
 
 import os
 
@@ -6,8 +6,8 @@ from recstore import RecordList
 
 
 def content(x):
-    """The bytes of a file's content, a segment, a RecordList or a RecordDict, without those that differ from build to
-    build: the identity, the time, and the checksum over both. Sections within the header are part of it."""
+    """The bytes of a file's content, a segment, a RecordList or a RecordDict, without the parts of the header that differ
+    between builds: the identity, the time, and the checksum over both."""
     if not isinstance(x, bytes):
         if not hasattr(x, "fileno"):
             x = x.segment if isinstance(x, RecordList) else x._values.segments[0]

@@ -1,5 +1,5 @@
-"""The order of a ShardSampler in plain Python, from the essay at the head of recstore/torch/shard_order.py, and sets of
-shards that note which shards they are told of."""
+"""The order of a ShardSampler in plain Python, by the docstring of recstore/torch/shard_order.py, and sets of shards that
+record their use."""
 
 from ref import permute
 
@@ -8,14 +8,14 @@ from recstore._core import native
 
 
 def share(items, parts, part):
-    """The elements of a list that one of so many parts of about equal length has."""
+    """The elements of part `part`, if a list is cut into `parts` parts of about equal length."""
     each, more = divmod(len(items), parts)
     begin = part * each + min(part, more)
     return items[begin : begin + each + (part < more)]
 
 
 def windows_of(lane, window):
-    """The records of a lane, pairs `(shard, record)`, as lists of the records of each window."""
+    """The records of a lane, given as pairs `(shard, record)`, in lists by window."""
     shards = list(dict.fromkeys(shard for shard, _ in lane))
     count = -(-len(shards) // window)
     cuts = [i * len(shards) // count for i in range(count + 1)] if count else [0]
@@ -24,7 +24,7 @@ def windows_of(lane, window):
 
 
 def seats(ends, window, key, lanes):
-    """The records of an epoch, lane after lane."""
+    """The records of an epoch, lane by lane."""
     starts = [0, *ends[:-1]]
     shards = [i for i, (start, end) in enumerate(zip(starts, ends)) if start < end]
     if key is not None:
@@ -38,13 +38,13 @@ def seats(ends, window, key, lanes):
 
 
 def dealt(left, lanes):
-    """The records of the seats that are left, as a leg with so many lanes takes them: `(lane, record)`."""
+    """The remaining records in the order of a leg with so many lanes: `(lane, record)`."""
     parts = [share(left, lanes, lane) for lane in range(lanes)]
     return [(p % lanes, parts[p % lanes][p // lanes]) for p in range(len(left))]
 
 
 def epoch(ends, window, seed, legs, number=0, shuffle=True):
-    """The items of an epoch with these legs: for each its lane and its record."""
+    """The items of an epoch with these legs: `(lane, record)`."""
     key = (seed + permute.mix(number)) & permute.MASK if shuffle else None
     left = seats(ends, window, key, legs[0][1])
     items = []
@@ -52,21 +52,19 @@ def epoch(ends, window, seed, legs, number=0, shuffle=True):
         end = legs[i + 1][0] if i + 1 < len(legs) else begin + len(left)
         leg = dealt(left, lanes)[: end - begin]
         items += leg
-        taken = {record for _, record in leg}
-        left = [
-            record for record in sum((share(left, lanes, lane) for lane in range(lanes)), []) if record not in taken
-        ]
+        used = {record for _, record in leg}
+        left = [record for record in sum((share(left, lanes, lane) for lane in range(lanes)), []) if record not in used]
     return items
 
 
 def shared_out(items, first, leg, world_size, drop_last):
-    """For each rank the records that it takes from item `first` on of an epoch, of which `leg` is the last one."""
+    """For each rank, its records from item `first` of an epoch on; `leg` is the last leg of the epoch."""
     n, (begin, lanes) = len(items), leg
     turns = (n - first) // world_size if drop_last else -(-(n - first) // world_size)
     ranks = [[] for _ in range(world_size)]
     for turn in range(turns):
         start = first + turn * world_size
-        # Items behind the end count on through the lanes; they repeat what was taken a turn before.
+        # Items after the end continue through the lanes; they repeat the items of the previous turn.
         order = sorted(range(start, start + world_size), key=lambda p: ((p - begin) % lanes, p))
         for rank, p in enumerate(order):
             if p >= n:
@@ -76,7 +74,7 @@ def shared_out(items, first, leg, world_size, drop_last):
 
 
 class Opener:
-    """Opens the shards of a set, and notes the shards that it is told of and those that it opens."""
+    """Opens the shards of a set. Records the shards that it opens, and the shards announced by `wanted`."""
 
     lazy, token, nbytes, attributes = True, b"", 0, {}
 
@@ -92,7 +90,7 @@ class Opener:
 
 
 def set_of(counts):
-    """`(records, opener)` of a set of shards with so many records each, which are counted through."""
+    """`(records, opener)` of a set of shards with so many records each; the records are 0, 1, 2 and so on."""
     starts = [sum(counts[:i]) for i in range(len(counts))]
     opener = Opener([recstore.RecordList(range(start, start + count)) for start, count in zip(starts, counts)])
     shards = native.Shards(counts, native.MappedShards(len(counts), opener))

@@ -1,4 +1,4 @@
-"""Datasets that are read by batches and a wrapper of datasets, for the tests of the Loader, and the names of its threads."""
+"""Datasets for tests of the Loader, and its threads."""
 
 import gc
 import threading
@@ -10,7 +10,7 @@ from waiting import LIMIT_S
 
 
 class Batches:
-    """A dataset that is read by batches, as Fields is."""
+    """A dataset that is read in batches, like Fields."""
 
     def __init__(self, n=23):
         self.n = n
@@ -75,7 +75,7 @@ def no_thread_left():
 
 
 class Delegating:
-    """A wrapper as people write it: it asks the dataset for the attributes that it lacks."""
+    """A common wrapper: it delegates missing attributes to the dataset."""
 
     def __init__(self, dataset):
         self.inner = dataset

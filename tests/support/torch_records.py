@@ -1,4 +1,4 @@
-"""The records of the tests of batches."""
+"""Records for tests of batches."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ ORDER = [3, 88, 0, 41, 41, 7, -1, 60]
 
 
 def record(i):
-    """Numbers, rows, lists and lists of lists of all kinds; every third record lacks `some`, every fifth has None."""
+    """Numbers, rows, lists and lists of lists of many kinds. In every third record `some` is missing, in every fifth
+    None."""
     out = {
         "id": i,
         "big": 2**40 + i,
@@ -38,7 +39,7 @@ def record(i):
 
 @pytest.fixture(scope="module", params=["auto", "none"])
 def x(request):
-    """A store with schemas, and one of self-describing values."""
+    """A store with schemas, then a store of self-describing values."""
     with RecordList(map(record, range(N)), compression=request.param) as x:
         yield x
 

@@ -1,4 +1,4 @@
-"""A value of every kind that docs/values.md names, and what stands for it in a table."""
+"""A value of every kind that docs/values.md names, and its equivalent in a table."""
 
 import collections
 import datetime as dt
@@ -56,7 +56,7 @@ TENSORS = {} if torch is None else {
     "tensor_0d": torch.tensor(3),
 }  # fmt: skip
 KINDS = {**PLAIN, **NUMPY, **TENSORS}
-# One kind of those that the library tells apart, for triples.
+# A representative of each kind that the library distinguishes, for triples.
 FEW = (
     "None bool int negative int63 uint64 int70 float complex str escaped bytes list texts tuple mixed_tuple dict no_keys "
     "int_key enum_set range ordered date zoned_time naive utc east berlin tokyo timedelta decimal fraction uuid path enum "
@@ -66,7 +66,7 @@ FEW = (
 
 
 def alike(value):
-    """The value in the types that a table has."""
+    """The value converted to a type of tables."""
     if torch is not None and isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, enum.Enum):
@@ -87,7 +87,7 @@ def alike(value):
 
 
 def stands_for(got, value):
-    """Whether a value of a table, as pyarrow gives it, stands for a value of a record."""
+    """Whether a value of a table, as pyarrow returns it, is the equivalent of a value of a record."""
     value = alike(value)
     if isinstance(value, np.datetime64 | np.timedelta64):
         wide = type(got).__name__ in ("Timestamp", "Timedelta")  # of pandas, for nanoseconds

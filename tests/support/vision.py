@@ -1,4 +1,4 @@
-"""torchvision for tests, which use its datasets and none of its operators; and libraries that import it."""
+"""torchvision's datasets for tests, without its operators, and libraries that import torchvision."""
 
 import glob
 import importlib.util
@@ -9,18 +9,17 @@ import pytest
 
 
 def prepare():
-    """Makes sure that torchvision can be imported if it is installed, by this process or by a library. Returns whether
-    it is installed."""
-    found = importlib.util.find_spec("torchvision")
-    if found is None or "torchvision" in sys.modules:
-        return found is not None
+    """Makes torchvision importable if it is installed. Returns whether it is installed."""
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or "torchvision" in sys.modules:
+        return spec is not None
     import torch
 
     try:
-        for library in glob.glob(os.path.join(os.path.dirname(found.origin), "_C*.so")):
+        for library in glob.glob(os.path.join(os.path.dirname(spec.origin), "_C*.so")):
             torch.ops.load_library(library)
     except OSError:
-        # A torchvision built for CUDA beside a PyTorch without it: importing it needs the schemas of these two.
+        # torchvision is built for CUDA, but PyTorch is not: importing torchvision needs these two schemas.
         for name in ("nms", "qnms"):
             schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
             torch.library.define(f"torchvision::{name}", schema)
@@ -40,14 +39,14 @@ def datasets():
 
 
 def lightning():
-    """The module lightning.pytorch, which imports torchvision where that is installed; skips the test without it."""
+    """The module lightning.pytorch, which imports an installed torchvision; skips the test without Lightning."""
     pytest.importorskip("torch")
     prepare()
     return pytest.importorskip("lightning.pytorch", reason="needs the packages of `nox -s real`")
 
 
 def module_of(lightning, seen):
-    """A module of Lightning that notes in `seen` the indices that it trains on, by epoch."""
+    """A Lightning module that appends the indices of its training steps to `seen[epoch]`."""
     import torch
 
     class Module(lightning.LightningModule):

@@ -1,4 +1,4 @@
-"""The one limit of every wait in a test, and what tests wait for: conditions, threads, processes, programs."""
+"""Waits for conditions, threads, processes and programs, with the same limit everywhere."""
 
 import os
 import pickle
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-LIMIT_S = 100  # less than pytest's own limit, so that a test says what it waited for
+LIMIT_S = 100  # less than pytest's limit, so that a test reports what it waited for
 
 
 def until(true, why="it did not come true", seconds=LIMIT_S, pause=0.01):
@@ -19,48 +19,48 @@ def until(true, why="it did not come true", seconds=LIMIT_S, pause=0.01):
 
 def together(crew):
     """Starts threads or processes, and waits for all of them."""
-    for one in crew:
-        one.start()
-    for one in crew:
-        one.join(LIMIT_S)
-        assert not one.is_alive(), one
+    for member in crew:
+        member.start()
+    for member in crew:
+        member.join(LIMIT_S)
+        assert not member.is_alive(), member
 
 
-def run(command, **how):
-    """A program, and what it wrote as text."""
-    return subprocess.run(command, **{"capture_output": True, "text": True, "timeout": LIMIT_S, **how})
+def run(command, **options):
+    """Runs a program and captures its output as text."""
+    return subprocess.run(command, **{"capture_output": True, "text": True, "timeout": LIMIT_S, **options})
 
 
-def python(*arguments, **how):
-    return run([sys.executable, *arguments], **how)
+def python(*arguments, **options):
+    return run([sys.executable, *arguments], **options)
 
 
 def in_child(work):
-    """The result of `work()` in a forked process, or its exception."""
+    """The result of `work()` in a forked process; raises its exception."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         signal.alarm(LIMIT_S)
         try:
-            found = work()
+            result = work()
         except BaseException as error:
-            found = error
+            result = error
         with os.fdopen(writing, "wb") as file:
-            file.write(pickle.dumps(found))
+            file.write(pickle.dumps(result))
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as file:
         data = file.read()
     os.waitpid(pid, 0)
-    found = pickle.loads(data)
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    result = pickle.loads(data)
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def attached(name, *counts):
-    """Waits until the stores of a name are attached so many times: a program that builds beside a test may look
-    whether a store is in use, and counts for that moment."""
-    import recstore  # not for those who only wait
+    """Waits until the stores of a name are attached so many times. A concurrent build may count for a moment, because it
+    tests whether the store is in use."""
+    import recstore  # late, so that tests can wait without loading it
 
     until(lambda: sorted(info.attached for info in recstore.names.list(name)) == list(counts), seconds=20)

@@ -1,13 +1,14 @@
-"""Every way out of a store over records of two or three kinds of values: equal values, or an error that names the field.
+"""Tries every export of stores whose records mix two or three kinds of values: the values must be equal, or an error must
+name the field.
 
-    python tests/support/ways_out.py PROGRESS columns                every ordered pair as a column of one store
-    python tests/support/ways_out.py PROGRESS all PART OF            every ordered pair of FEW kinds, by every way
+    python tests/support/ways_out.py PROGRESS columns                every ordered pair as a column of a store
+    python tests/support/ways_out.py PROGRESS all PART OF            every ordered pair of FEW kinds, every export
     python tests/support/ways_out.py PROGRESS triples PART OF        every ordered triple of FEW kinds
-    python tests/support/ways_out.py PROGRESS sample SEED N          N pairs of all kinds by every way
+    python tests/support/ways_out.py PROGRESS sample SEED N          N pairs of all kinds, every export
     python tests/support/ways_out.py PROGRESS sample-triples SEED N  N triples of all kinds
 
-It prints a line for each case that is wrong. Other libraries read the values, and a crash of one ends the process:
-the case that was under way stands in the file PROGRESS.
+It prints a line for each wrong case. The crash of another library ends the process; the file PROGRESS names the current
+case.
 """
 
 import contextlib
@@ -49,7 +50,7 @@ WAYS = {}
 
 
 class Refused(Exception):
-    """An error that the documents name."""
+    """The export raised a documented error."""
 
 
 def way(*shapes):
@@ -71,13 +72,13 @@ pa, pl, pandas, duckdb, torch = map(library, ("pyarrow", "polars", "pandas", "du
 
 
 def refusal(error, shape):
-    """Whether an error is one that the documents name: its class, and the field that it names."""
+    """Whether an error is documented: its class is right, and it names the field."""
     return type(error) in (TypeError, ValueError) and any(name in str(error) for name in NAMES[shape])
 
 
 def made(read, shape, foreign=()):
-    """What `read` gives. Refused for an error that the documents name; the error in the middle of a stream is one of
-    the library that reads it."""
+    """The result of `read()`. Raises Refused for a documented error. In the middle of a stream, the reading library raises
+    an error of its own, one of `foreign`."""
     try:
         return read()
     except Exception as error:
@@ -87,11 +88,11 @@ def made(read, shape, foreign=()):
 
 
 def same_rows(got, records):
-    """In a stream of structs a record that is None is a row of nulls."""
+    """Checks rows. In a stream of structs, a record that is None is a row of nulls."""
     assert len(got) == len(records), got
-    for one, record in zip(got, records, strict=True):
-        nulls = record is None and type(one) is dict and not any(value is not None for value in one.values())
-        assert nulls or stands_for(one, record), (one, record)
+    for row, record in zip(got, records, strict=True):
+        nulls = record is None and type(row) is dict and not any(value is not None for value in row.values())
+        assert nulls or stands_for(row, record), (row, record)
 
 
 # ---- Arrow ----
@@ -140,7 +141,7 @@ def one_field(x, records, shape):
 
 @way()
 def to_polars(x, records, shape):
-    """polars has no type for UUIDs, and its conversion to objects cuts nanoseconds off: its Arrow data has both."""
+    """polars has no type for UUIDs, and drops nanoseconds of objects; its Arrow data has both."""
     made_rows = made(x.to_polars, shape)
     assert len(made_rows) == len(records)
     if "UUID" not in repr(records):
@@ -149,7 +150,7 @@ def to_polars(x, records, shape):
 
 @way(*ROWS)
 def to_duckdb(x, records, shape):
-    """DuckDB's types are others; the number of rows and the plain column are looked at."""
+    """DuckDB's types differ, so this checks only the number of rows and the plain column."""
     name = "n" if shape == "dict" else '"1"'
 
     def read(x=x):  # DuckDB finds the variable
@@ -167,11 +168,11 @@ def to_duckdb(x, records, shape):
 
 @way()
 def to_pandas(x, records, shape):
-    """The frame that pandas makes of the list, or objects that are equal to those in it."""
+    """The result is the frame that pandas makes from the list, or has equal objects."""
     try:
         got = x.to_pandas()
     except TypeError as error:
-        assert "columns by str" in str(error) and any(type(r) is dict and 1 in r for r in records), error
+        assert "column names are strings" in str(error) and any(type(r) is dict and 1 in r for r in records), error
         return
     assert len(got) == len(records)
     cells = [got[name].tolist() for name in got.columns]
@@ -183,7 +184,7 @@ def to_pandas(x, records, shape):
         return
     wanted = {"dict": lambda r: list(r.values()), "scalar": lambda r: [r]}.get(shape, list)
     for cell, value in zip(sum(zip(*cells, strict=True), ()), sum(map(wanted, x.to_list()), []), strict=True):
-        # a column of IntFlag members and of numpy's numbers is one of numbers to pandas
+        # pandas makes a column of numbers from IntFlag members and numpy scalars
         assert repr(cell) == repr(value) or isinstance(cell, int | float) and cell == value, (cell, value)
 
 
@@ -206,7 +207,7 @@ def numpy_asarray(x, records, shape):
 
 
 def same_numbers(got, value):
-    """Whether an item of a column of numbers is a value of a record; a mixed column has the widest type."""
+    """Whether an item of a column of numbers equals the value of a record; a mixed column has the widest type."""
     if type(got) is type(value) and repr(got) == repr(value):
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -260,7 +261,7 @@ def fields(x, records, shape):
 
 
 def cat(x, *flags):
-    """What `recstore cat` writes, or None where it says on one line why it does not."""
+    """The output of `recstore cat`, or None if it fails with a one-line error."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "a.recs")
         x.save(path)
@@ -282,7 +283,7 @@ def cat_csv(x, records, shape):
             type(value).__module__ == "kinds" or (shape == "scalar" and isinstance(value, dict | tuple))
             for value in values
         ):
-            return  # rows with columns; in a file that is opened without its classes their objects are Records
+            return  # their objects are written as rows of several columns, because the file is opened without its classes
         for row, value in zip(rows, values, strict=False):
             text = "" if value is None else value.isoformat() if hasattr(value, "isoformat") else str(value)
             assert not row or row[0] == text, (row, value)
@@ -315,8 +316,8 @@ NEEDS = {
 
 
 def cases(mode, first, second):
-    """Each case as `(names of kinds, names of ways)`: part `first` of `second` of all, or of samples the cases that seed
-    `first` draws, `second` of them."""
+    """Yields `(names of kinds, names of exports)`: part `first` of `second` parts of all cases, or in the sample modes,
+    `second` random cases with the seed `first`."""
     if mode.startswith("sample"):
         draw = random.Random(first)
         count, ways = (3, ("to_arrow", "arrow_stream")) if mode == "sample-triples" else (2, WAYS)
@@ -327,7 +328,7 @@ def cases(mode, first, second):
 
 
 def judge(progress, case, check, *what):
-    """Runs one case, and prints what is wrong."""
+    """Runs a case and prints its failure."""
     os.pwrite(progress, case.encode().ljust(200), 0)
     try:
         check(*what)
@@ -370,5 +371,5 @@ def run(path, mode, *numbers):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a test that is killed takes this process along
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: this process ends with the test
     run(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""`recstore build`, `recstore cat`, and `recstore head` of files: from files to stores and back, as a user calls them."""
+"""`recstore build`, `recstore cat`, and `recstore head` of files: from files to stores and back."""
 
 import datetime
 import json
@@ -22,7 +22,7 @@ ROWS = [{"id": i, "name": f'{i}, "x"' if i else "", "half": i / 2, "note": None}
 
 @pytest.fixture
 def made(run):
-    """Runs `recstore build`, which succeeds; the records of its file."""
+    """Runs `recstore build`, which must succeed, and returns the records of its file."""
 
     def call(*arguments):
         status, out, err = run("build", *arguments, "-o", "out.recs", "--force")
@@ -43,7 +43,7 @@ def lines(rows):
 
 
 def tables():
-    """A file of each format with the same records."""
+    """Write a file of each format with the same records."""
     from pyarrow import feather, parquet
 
     table = pyarrow.Table.from_pylist(ROWS)
@@ -89,8 +89,8 @@ def test_options_of_csv(made):
     write("x.txt", "about\na|'b|c'|1\nd|\xfc|2|3\n".encode("latin-1"))
     options = ["--delimiter", "|", "--quote", "'", "--encoding", "latin-1", "--skip-rows", 1, "--errors", "skip"]
     assert made("x.txt", "--format", "csv", *options, "--no-header") == [{"0": "a", "1": "b|c", "2": 1}]
-    found = made("x.txt", "--format", "csv", *options, "--header", "p,q,n", "--dtypes", "n=float")
-    assert repr(found) == "[{'p': 'a', 'q': 'b|c', 'n': 1.0}]"
+    rows = made("x.txt", "--format", "csv", *options, "--header", "p,q,n", "--dtypes", "n=float")
+    assert repr(rows) == "[{'p': 'a', 'q': 'b|c', 'n': 1.0}]"
     assert made(write("y.csv", 'a,b\n"x,1\n'), "--quote", "none", "--dtypes", "str") == [{"a": '"x', "b": "1"}]
     assert made(write("y.txt", "a\tb\n1\t2\n"), "--format", "csv", "--delimiter", "tab") == [{"a": 1, "b": 2}]
 
@@ -100,11 +100,11 @@ def test_a_store_is_built_by_name_and_found_by_the_reader(run):
     status, out, err = run("build", "x.csv", "--shared", "test-build", "--keep", "1h", "-o", "x.recs")
     assert (status, err) == (0, "")
     assert out.startswith("x.recs and test-build (shared, kept for 1h after its last use): 1 ")
-    (one,) = recstore.names.list("test-build")
-    assert one.state == "kept"
+    (kept,) = recstore.names.list("test-build")
+    assert kept.state == "kept"
     with recstore.shared("test-build", recstore.sources.csv("x.csv")) as x, recstore.open("x.recs") as y:
         assert x.to_list() == y.to_list() == [{"a": 1}]
-        assert [found.path for found in recstore.names.list("test-build")] == [one.path]
+        assert [info.path for info in recstore.names.list("test-build")] == [kept.path]
     assert run("rm", "test-build")[0] == 0
 
 
@@ -121,10 +121,10 @@ def test_indexes_are_saved(run):
 def test_the_result_as_json(run):
     tables()
     status, out, _ = run("build", "x.csv", "-o", "x.recs", "--json")
-    said = json.loads(out)
-    assert status == 0 and said.pop("seconds") >= 0
+    report = json.loads(out)
+    assert status == 0 and report.pop("seconds") >= 0
     with recstore.open("x.recs") as x:
-        assert said == {"output": "x.recs", "shared": None, "records": 10, "nbytes": x.nbytes}
+        assert report == {"output": "x.recs", "shared": None, "records": 10, "nbytes": x.nbytes}
 
 
 def test_an_existing_file_stays_unless_forced(run, folder):
@@ -141,37 +141,7 @@ def test_an_existing_file_stays_unless_forced(run, folder):
     assert run("build", "x.csv", "-o", "x.recs", "--force")[0] == 0
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["x.csv"], "say where the store goes: -o FILE, --shared NAME, or --shards URL"),
-    (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
-    (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
-    (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
-    (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
-    (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
-    (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
-    (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
-    (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is not a type"),
-    (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
-    (["x.csv", "--shared", "a/b"], "a/b"), (["x.csv", "--shared", "a", "--keep", "long"], "--keep takes a duration"),
-    (["-", "-o", "y"], "standard input has no name; give --format"),
-    (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
-    (["-", "--shared", "y", "--format", "csv"], "standard input"),
-    (["x.csv", "-o", "none/y"], "target folder does not exist"), (["x.recs", "-o", "y"], "is a store already")
-])  # fmt: skip
-def test_what_cannot_be_built_is_said_in_a_line(run, arguments, said):
-    tables()
-    write("x.unknown", "")
-    recstore.RecordList([1]).save("x.recs")
-    before = sorted(os.listdir())
-    status, out, err = run("build", *arguments)
-    of_files = arguments[-1] in ("zz", "none/y") or arguments[0] == "x.recs"
-    assert (status, out) == (1 if of_files else 2, "")
-    assert err.startswith("recstore build: ") and err.count("\n") == 1
-    assert said in err
-    assert sorted(os.listdir()) == before
-
-
-def test_flags_stand_in_messages_about_files(run):
+def test_messages_about_files_name_options(run):
     write("x.csv", "a,a\n1,2\n")
     assert "--header A,B and --skip-rows 1" in run("build", "x.csv", "-o", "y")[2]
     write("x.csv", "a,b\n1\n")
@@ -185,7 +155,7 @@ def command(*arguments, **how):
 
 
 def test_ctrl_c_leaves_nothing(folder):
-    """The build waits for more of its standard input when the signal comes."""
+    """The signal comes while the build waits for more standard input."""
     process = command(
         *("build", "-", "--format", "jsonl", "-o", "x.recs"),
         stdin=subprocess.PIPE,
@@ -203,7 +173,7 @@ def test_ctrl_c_leaves_nothing(folder):
 
 
 def test_ctrl_c_of_shards_leaves_no_temporary_file(folder):
-    """The processes that write are ended while they put their files into the set."""
+    """The signal comes while processes add files to the set."""
     for number in range(4):
         text = "".join(json.dumps({"id": i, "text": os.urandom(40).hex()}) + "\n" for i in range(50_000))
         (folder / f"{number}.jsonl").write_text(text)
@@ -221,7 +191,7 @@ def test_ctrl_c_of_shards_leaves_no_temporary_file(folder):
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.JSONL.gz", "a.feather"])
-def test_a_store_has_no_name_of_another_format(run, folder, name):
+def test_a_store_is_not_named_like_another_format(run, folder, name):
     (folder / "in.jsonl").write_text("{}\n")
     status, _, err = run("build", "in.jsonl", "-o", name, "--force")
     assert status != 0 and "name it .recs" in err and not os.path.exists(name)
@@ -280,21 +250,17 @@ def test_values_that_json_does_not_have(run):
     assert json.loads(out) == {"t": "2020-01-02T03:04:00+00:00", "s": "é\ud800", "n": [1, [2]]}
     recstore.RecordList([{"a": 1}, {"a": {"b": [0, b"x"]}}]).save("x.recs")
     status, out, err = run("cat", "x.recs")
-    assert (status, err) == (
-        1,
-        "recstore cat: record 1: a.b[1] is a bytes, which JSON does not have; leave it out with --columns, or write "
-        "--parquet\n",
-    )
+    assert status == 1 and "record 1: a.b[1] is a bytes" in err
 
 
 def test_mappings(run):
     recstore.RecordDict({"a": 1, 2: [3]}).save("x.recs")
     assert run("cat", "x.recs")[1] == '{"key": "a", "value": 1}\n{"key": 2, "value": [3]}\n'
     for option in (["--csv"], ["--columns", "a"], ["--parquet", "y.parquet"]):
-        assert "is a mapping, whose lines have a key and a value" in run("cat", "x.recs", *option)[2]
+        assert "is a mapping" in run("cat", "x.recs", *option)[2]
 
 
-def test_csv_is_read_back_as_it_was(run, made, store):
+def test_csv_round_trips(run, made, store):
     status, out, _ = run("cat", store, "--csv")
     assert status == 0 and out.startswith('id,name,half,note\n0,"",0.0,\n1,"1, ""x""",0.5,\n')
     assert made(write("y.csv", out)) == ROWS
@@ -311,12 +277,11 @@ def test_csv_is_read_back_as_it_was(run, made, store):
     assert run("cat", "x.recs", "--csv") == (0, "", "")
 
 
-def test_csv_of_what_is_no_table(run):
-    recstore.RecordList([{"a": 1}, {"a": [2]}]).save("x.recs")
+@pytest.mark.parametrize(("second", "message"), [({"a": [2]}, "record 1: 'a' is a list"), (5, "record 1 is an int")])
+def test_csv_of_records_that_are_not_a_table(run, second, message):
+    recstore.RecordList([{"a": 1}, second]).save("x.recs")
     status, _, err = run("cat", "x.recs", "--csv")
-    assert status == 1 and "record 1: 'a' is a list, and a cell of CSV holds one value; choose fields" in err
-    recstore.RecordList([{"a": 1}, 5]).save("x.recs")
-    assert "record 1 is an int, unlike record 0; write --jsonl" in run("cat", "x.recs", "--csv")[2]
+    assert status == 1 and message in err
 
 
 streams = pytest.mark.skipif(not hasattr(pyarrow.RecordBatchReader, "from_stream"), reason="needs pyarrow 15")
@@ -351,10 +316,8 @@ def test_row_groups_are_bounded(run, store, monkeypatch):
 
 
 def test_wrong_arguments_of_cat(run, store):
-    assert "no record has a field 'zz'; there are: id, name" in run("cat", store, "--columns", "zz")[2]
-    assert "--force belongs to --parquet" in run("cat", store, "--force")[2]
-    assert run("cat", "nothing")[0] == 1
-    for arguments in (["--rows", "a"], ["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
+    assert "no record has a field 'zz'; the fields are: id, name" in run("cat", store, "--columns", "zz")[2]
+    for arguments in (["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
         caught = pytest.raises(SystemExit, lambda: run("cat", store, *arguments))
         assert caught.value.code == 2
 
@@ -393,9 +356,9 @@ def test_head_reads_only_what_it_needs(run):
 
 
 def test_head_of_a_store_has_no_options_of_files(run, store):
-    assert "--records is for files that are read" in run("head", store, "--records", "a")[2]
+    assert run("head", store, "--records", "a")[0] == 2
     os.rename(store, "x.csv")
-    assert run("head", "x.csv", "-n", 1)[1] == f"0: {ROWS[0]}\n... 9 more\n", "the first bytes say that it is a store"
+    assert run("head", "x.csv", "-n", 1)[1] == f"0: {ROWS[0]}\n... 9 more\n", "its first bytes show that it is a store"
 
 
 def test_formats_by_name():

@@ -1,4 +1,4 @@
-"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and with stores that mean ill."""
+"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and over hostile stores."""
 
 import collections
 import dataclasses
@@ -23,8 +23,8 @@ def numbers():
 
 
 @pytest.fixture
-def said(run):
-    """Runs a command that succeeds with --json; what it says."""
+def run_json(run):
+    """Runs a command with --json, which must succeed, and returns its result."""
 
     def call(*arguments):
         status, out, err = run(*arguments, "--json")
@@ -37,34 +37,34 @@ def said(run):
 # ---- ls ----
 
 
-def test_ls(numbers, run, said):
+def test_ls(numbers, run, run_json):
     status, out, _ = run("ls")
     heading, line = out.splitlines()
     assert status == 0
     assert heading.split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
     assert line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line
     assert line.endswith("in use")
-    (one,) = said("ls")
-    assert {key: one[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
+    (entry,) = run_json("ls")
+    assert {key: entry[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
         "name": "numbers", "fingerprint": "v1", "records": 1234, "nbytes": numbers.nbytes, "state": "in use", "keep": None}  # fmt: skip
-    assert 0 <= one["age"] < 60 and os.path.exists(one["path"])
+    assert 0 <= entry["age"] < 60 and os.path.exists(entry["path"])
 
 
-def test_ls_of_nothing(run, said):
+def test_ls_of_nothing(run, run_json):
     assert run("ls") == (0, "no named stores of this user\n", "")
-    assert said("ls") == []
+    assert run_json("ls") == []
 
 
-def test_ls_elsewhere(tmp_path, numbers, said):
+def test_ls_elsewhere(tmp_path, numbers, run_json):
     with recstore.shared("other", lambda: [1], fingerprint="x", dir=tmp_path / "else"):
-        assert [one["name"] for one in said("ls", "--dir", tmp_path / "else")] == ["other"]
-        assert [one["name"] for one in said("ls")] == ["numbers"]
+        assert [one["name"] for one in run_json("ls", "--dir", tmp_path / "else")] == ["other"]
+        assert [one["name"] for one in run_json("ls")] == ["numbers"]
 
 
 # ---- info, head, verify ----
 
 
-def test_by_name(numbers, run, said):
+def test_by_name(numbers, run, run_json):
     assert run("info", "numbers")[1].startswith("1,234 records, ")
     assert run("head", "numbers", "-n", "2") == (
         0,
@@ -72,68 +72,68 @@ def test_by_name(numbers, run, said):
         "",
     )
     assert run("verify", "numbers") == (0, "numbers: good, 1,234 records\n", "")
-    assert said("info", "numbers")["records"] == 1234
-    assert said("head", "numbers", "-n", 1) == [{"key": 0, "value": {"id": 0, "half": 0.0}}]
-    assert said("verify", "numbers") == {"what": "numbers", "good": True, "records": 1234, "nbytes": numbers.nbytes}
+    assert run_json("info", "numbers")["records"] == 1234
+    assert run_json("head", "numbers", "-n", 1) == [{"key": 0, "value": {"id": 0, "half": 0.0}}]
+    assert run_json("verify", "numbers") == {"what": "numbers", "good": True, "records": 1234, "nbytes": numbers.nbytes}
     assert numbers[5] == {"id": 5, "half": 2.5}
-    assert len(recstore.names.list("numbers")) == 1, "looking does not remove"
+    assert len(recstore.names.list("numbers")) == 1, "inspecting removes nothing"
 
 
-def test_info_of_fields(numbers, run, said):
-    found = said("info", "numbers", "--fields")["fields"]
-    assert [(one["field"], one["values"]) for one in found] == [("", 1234), ("id", 1234), ("half", 1234)]
+def test_info_of_fields(numbers, run, run_json):
+    fields = run_json("info", "numbers", "--fields")["fields"]
+    assert [(field["field"], field["values"]) for field in fields] == [("", 1234), ("id", 1234), ("half", 1234)]
     text = run("info", "numbers", "--fields")[1]
     assert "\n  half  " in text and "\nbesides " in text
-    assert said("info", "numbers")["fields"] == [] and "besides" not in run("info", "numbers")[1]
+    assert run_json("info", "numbers")["fields"] == [] and "besides" not in run("info", "numbers")[1]
     recstore.RecordDict({"a": {"x": 1}, "b": {"x": 2}}).save("map.rec")
-    assert said("info", "map.rec", "--fields")["segments"][0]["fields"][0]["field"] == ""
+    assert run_json("info", "map.rec", "--fields")["segments"][0]["fields"][0]["field"] == ""
 
 
-def test_by_file(run, said):
+def test_by_file(run, run_json):
     recstore.RecordList([1, 2.5, "three"]).save("x.rec")
     for what in ("x.rec", "./x.rec"):
         assert run("head", what) == (0, "0: 1\n1: 2.5\n2: 'three'\n", "")
-        assert said("verify", what)["records"] == 3
-        assert said("info", what)["backing"] == "file"
+        assert run_json("verify", what)["records"] == 3
+        assert run_json("info", what)["backing"] == "file"
 
 
-def test_a_name_goes_before_a_file(numbers, run):
+def test_a_name_has_priority_over_a_file(numbers, run):
     recstore.RecordList(["file"]).save("numbers")
     assert run("verify", "numbers")[1] == "numbers: good, 1,234 records\n"
     assert run("verify", "./numbers")[1] == "./numbers: good, 1 record\n"
 
 
-def test_mappings(run, said):
+def test_mappings(run, run_json):
     with recstore.RecordDict({"a": 1, 2: [3]}, name="map"):
         assert run("head", "map") == (0, "'a': 1\n2: [3]\n", "")
-        assert said("head", "map") == [{"key": "a", "value": 1}, {"key": 2, "value": [3]}]
+        assert run_json("head", "map") == [{"key": "a", "value": 1}, {"key": 2, "value": [3]}]
         assert run("verify", "map")[:2] == (0, "map: good, 2 records\n")
-        assert said("info", "map")["records"] == 2
+        assert run_json("info", "map")["records"] == 2
     recstore.RecordDict({}).save("empty")
-    assert run("head", "empty") == (0, "", "") and said("head", "empty") == []
+    assert run("head", "empty") == (0, "", "") and run_json("head", "empty") == []
     assert run("verify", "empty")[1] == "empty: good, 0 records\n"
 
 
-def test_which_fingerprint(numbers, run, said):
+def test_which_fingerprint(numbers, run, run_json):
     with recstore.shared("numbers", lambda: [0], fingerprint="v2"):
         for command in ("info", "head", "verify"):
             status, out, err = run(command, "numbers")
             assert (status, out) == (1, "") and "'v1', 'v2'" in err and err.count("\n") == 1
-        assert said("verify", "numbers", "--fingerprint", "v2")["records"] == 1
-        assert said("verify", "numbers", "--fingerprint", "v1")["records"] == 1234
+        assert run_json("verify", "numbers", "--fingerprint", "v2")["records"] == 1
+        assert run_json("verify", "numbers", "--fingerprint", "v1")["records"] == 1234
         assert run("verify", "numbers", "--fingerprint", "v3")[0] == 1
 
 
 @pytest.mark.parametrize("command", ["info", "head", "verify"])
-def test_what_is_not_there(command, run):
+def test_missing_stores(command, run):
     for what in ("nothing", "x" * 300, ".hidden", "./nothing"):
         status, out, err = run(command, what)
         assert (status, out) == (1, "") and err.startswith(f"recstore {command}: ") and err.count("\n") == 1
-    assert "nor is there such a file" in run(command, "nothing")[2]
+    assert "a file 'nothing' does not exist either" in run(command, "nothing")[2]
 
 
 @pytest.mark.parametrize("command", ["info", "head", "verify"])
-def test_a_pipe_is_no_file(command, run, tmp_path):
+def test_a_pipe_is_not_a_file(command, run, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     status, out, err = run(command, str(tmp_path / "pipe"))
     assert (status, out) == (1, "") and "not a regular file" in err
@@ -157,7 +157,7 @@ def test_head_counts(run):
     pytest.raises(SystemExit, lambda: main.main(["head", "x", "-n", "0"]))
 
 
-# ---- What a store may hold ----
+# ---- Hostile stores ----
 
 
 @dataclasses.dataclass
@@ -178,15 +178,15 @@ class Pickled:
         return print, ("loaded",)
 
 
-def test_nothing_is_loaded(run, said, capfdbinary):
+def test_nothing_is_loaded(run, run_json, capfdbinary):
     recstore.RecordList([Sample("a", (1, 2)), Pickled(), 3], on_unsupported="pickle").save("x")
-    capfdbinary.readouterr()  # storing loads the first pickle of a class, to see that it can be
+    capfdbinary.readouterr()  # storing loads the first pickle of a class, as a check
     status, out, err = run("head", "x")
     lines = out.splitlines()
     assert (status, err, len(lines)) == (0, "", 3)
     assert lines[0].startswith("0: ") and lines[0].endswith("Sample(name='a', sizes=(1, 2))")
     assert lines[1].startswith("1: <not shown: ") and lines[2] == "2: 3" and "loaded\n" not in out
-    answers = said("head", "x")
+    answers = run_json("head", "x")
     assert answers[0]["value"] == {"name": "a", "sizes": [1, 2]}
     assert "error" in answers[1] and answers[2] == {"key": 2, "value": 3}
 
@@ -200,7 +200,7 @@ def test_terminals_are_safe(run):
     assert run("head", "x", "-n", 7)[1].count("\n") == 8
 
 
-def test_cut_short(run, said):
+def test_cut_short(run, run_json):
     record = {
         "text": "y" * 10_000, "many": list(range(100_000)), "deep": nested(60), "big": 10**5000, "bytes": b"z" * 10_000
     }  # fmt: skip
@@ -209,10 +209,10 @@ def test_cut_short(run, said):
     assert len(out) < 1000
     for part in ("(10,000 characters)", "(99,988 more)", "[...]", "<int of 16,610 bits>", "(10,000 bytes)"):
         assert part in out
-    assert len(json.dumps(said("head", "x"))) < 1500
+    assert len(json.dumps(run_json("head", "x"))) < 1500
 
 
-def test_values_as_json(said):
+def test_values_as_json(run_json):
     import datetime
     import decimal
 
@@ -221,7 +221,7 @@ def test_values_as_json(said):
         True, 1j
     ]  # fmt: skip
     recstore.RecordList(values).save("x")
-    shown = [one["value"] for one in said("head", "x", "-n", 20)]
+    shown = [one["value"] for one in run_json("head", "x", "-n", 20)]
     assert shown == [
         "nan", "inf", "{1, 2}", {"(1, 2)": None}, "datetime.date(2026, 1, 2)", "Decimal('1.5')", "\ud800", True, "1j"
     ]  # fmt: skip
@@ -238,10 +238,10 @@ def test_brief():
 # ---- rm, gc ----
 
 
-def test_rm(numbers, run, said):
+def test_rm(numbers, run, run_json):
     with recstore.shared("numbers", lambda: [0], fingerprint="v2", keep=True):
-        assert said("rm", "numbers", "--fingerprint", "v2") == {"name": "numbers", "removed": 1}
-    assert run("rm", "numbers") == (0, "numbers: removed, 1 store; processes that read it may go on\n", "")
+        assert run_json("rm", "numbers", "--fingerprint", "v2") == {"name": "numbers", "removed": 1}
+    assert run("rm", "numbers") == (0, "numbers: removed 1 store; processes that read it continue\n", "")
     assert numbers[1] == {"id": 1, "half": 0.5} and recstore.names.list() == []
     status, out, err = run("rm", "numbers")
     assert (status, out) == (1, "") and "no segment 'numbers'" in err
@@ -251,25 +251,25 @@ def test_rm(numbers, run, said):
 
 
 def killed(keep):
-    """A store whose builder was killed."""
+    """Build a store in a process that is killed; returns the number of files in the folder of stores."""
     code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
     waiting.python("-c", code, cwd="/")
     return len(os.listdir(os.environ["RECSTORE_DIR"]))
 
 
-def test_gc(run, said):
+def test_gc(run, run_json):
     assert run("gc") == (0, "nothing to remove\n", "")
     assert killed(False) == 1
-    assert said("ls")[0]["state"] == "orphan"
+    assert run_json("ls")[0]["state"] == "orphan"
     status, out, _ = run("gc")
     assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(os.environ["RECSTORE_DIR"]) == []
     assert killed(True) == 1
-    assert said("gc") == {"removed": 0, "bytes": 0} and said("ls")[0]["state"] == "kept"
-    assert said("rm", "left")["removed"] == 1
+    assert run_json("gc") == {"removed": 0, "bytes": 0} and run_json("ls")[0]["state"] == "kept"
+    assert run_json("rm", "left")["removed"] == 1
 
 
-def test_gc_leaves_what_is_used(numbers, said):
-    assert said("gc")["removed"] == 0 and len(said("ls")) == 1
+def test_gc_keeps_stores_in_use(numbers, run_json):
+    assert run_json("gc")["removed"] == 0 and len(run_json("ls")) == 1
 
 
 def test_a_reader_that_stops_reading(numbers):
@@ -282,7 +282,7 @@ def test_a_reader_that_stops_reading(numbers):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_terminal_of_few_letters():
+def test_an_ascii_terminal():
     recstore.RecordList(["é→"]).save("x")
     command = "-m", "recstore.cli.main", "head", os.path.abspath("x")
     done = waiting.python(*command, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})

@@ -1,4 +1,4 @@
-"""What the command prints when it fails: no Python, no numbers of errors, and 2 for wrong usage."""
+"""Failing commands: the message has no Python and no error number, and wrong usage exits with 2."""
 
 import argparse
 import re
@@ -11,7 +11,7 @@ from recstore.cli import main
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with two stores of one name and files of several kinds, which is the working directory."""
+    """The working directory, with two stores that share a name and files of several formats."""
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "names"))
     monkeypatch.delenv("RECSTORE_CACHE", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -35,8 +35,8 @@ def run(arguments, capsys):
         status = main.main(arguments.split())
     except SystemExit as end:
         status = end.code
-    said = capsys.readouterr().err
-    return status, said if status != 2 else said.rstrip().rpartition("\n")[2]  # argparse prints the usage above
+    message = capsys.readouterr().err
+    return status, message if status != 2 else message.rstrip().rpartition("\n")[2]  # argparse prints the usage above
 
 
 USAGE = """build a.jsonl
@@ -52,6 +52,7 @@ build - --shared n
 build a.xyz -o o.recs
 build a.csv a.jsonl -o o.recs
 build a.jsonl -o o.recs --records a
+build a.jsonl -o o.recs --no-header
 build a.csv -o o.recs --delimiter ab
 build a.jsonl -o a.csv
 build a.csv -o o.recs --encoding klingon
@@ -101,6 +102,8 @@ cat x.recs --parquet a.csv
 build nosuch.jsonl -o o.recs
 build a.jsonl -o /no/such/o.recs
 build a.jsonl -o o.recs --index-by zz
+build a.csv -o o.recs --columns zz
+build x.recs -o o.recs
 build a.jsonl -o o.recs --force --shared two --dir /no/such
 build . -o o.recs
 doctor --post-mortem nosuch
@@ -114,33 +117,37 @@ PYTHON = re.compile(r"recstore\.\w+|\[Errno|invalid \w+ value|\b(?!RECSTORE)\w+=
 
 @pytest.mark.parametrize("arguments", USAGE.split("\n"))
 def test_wrong_usage(arguments, folder, capsys):
-    status, said = run(arguments, capsys)
-    assert status == 2 and not PYTHON.search(said), said
+    before = sorted(folder.iterdir())
+    status, message = run(arguments, capsys)
+    assert status == 2 and not PYTHON.search(message), message
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("arguments", FAILED.split("\n"))
 def test_failures(arguments, folder, capsys):
-    status, said = run(arguments, capsys)
-    assert status == 1 and said.count("\n") == 1 and not PYTHON.search(said), said
+    before = sorted(folder.iterdir())
+    status, message = run(arguments, capsys)
+    assert status == 1 and message.count("\n") == 1 and not PYTHON.search(message), message
+    assert sorted(folder.iterdir()) == before
 
 
-def test_names_of_files_and_reasons(folder, capsys):
-    for arguments, name in (
-        ("ls --dir /no/such", "/no/such: "),
-        ("monitor --log . -- ls", ".: "),
-        ("build nosuch.jsonl -o o.recs", "nosuch.jsonl: "),
-    ):
-        assert run(arguments, capsys)[1].startswith(f"recstore {arguments.split()[0]}: {name}")
-
-
-def test_advice_names_commands(folder, capsys):
-    assert "recstore ls" in run("info nosuch", capsys)[1]
-    assert "--fingerprint" in run("info two", capsys)[1]
-    assert "recstore build" in run("info a.csv", capsys)[1] or "header" in run("info a.csv", capsys)[1]
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("ls --dir /no/such", ": /no/such: "),
+        ("monitor --log . -- ls", ": .: "),
+        ("build nosuch.jsonl -o o.recs", ": nosuch.jsonl: "),
+        ("info nosuch", "recstore ls"),
+        ("info two", "--fingerprint"),
+        ("build a.csv -o o.recs --columns zz", "'a', 'b'"),
+    ],
+)
+def test_messages_name_files_and_commands(folder, capsys, arguments, part):
+    assert part in run(arguments, capsys)[1]
 
 
 def test_every_option_names_the_value_that_it_refuses():
-    """A conversion that raises ValueError is shown by argparse with the name of a Python function."""
+    """If a conversion raises ValueError, argparse shows the name of a Python function."""
     parsers = [main._parser()]
     for parser in parsers:
         for action in parser._actions:

@@ -223,7 +223,7 @@ def test_heapify(n, fails):
 def test_pickle(x, fails, monkeypatch):
     text = (
         "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while this process "
-        "holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that a handle is meant"
+        "holds the store. Use .save(path) or .to_list() to keep the data, or set RECSTORE_PICKLE=allow if you want a handle"
     )
     file = io.BytesIO()
     monkeypatch.delenv("RECSTORE_PICKLE", raising=False)

@@ -197,7 +197,7 @@ def test_arrow_of_other_records(compression):
             )
             assert type(values[0] if values else None) is dict or got.type == pyarrow.array(values).type
     with recstore.RecordList([{1: 2}] * 3, compression=compression) as x:
-        pytest.raises(TypeError, x.to_arrow).match("columns by str")
+        pytest.raises(TypeError, x.to_arrow).match("column names are strings")
 
 
 def test_pandas(rows, ragged):

@@ -1,5 +1,4 @@
-"""`fingerprint`: equal for equal content wherever it lies, different for different content; and the hashes that joblib
-makes of stores."""
+"""`fingerprint`: equal for equal content in any backing, different for different content; and joblib's hashes of stores."""
 
 import datetime
 import os
@@ -32,7 +31,7 @@ def saved(x, tmp_path):
         yield store
 
 
-def test_equal_content_has_one_fingerprint(x, saved, tmp_path):
+def test_equal_content_has_the_same_fingerprint(x, saved, tmp_path):
     assert len(x.fingerprint) == 64 and int(x.fingerprint, 16)
     others = [
         RecordList(iter(RECORDS)),
@@ -58,7 +57,7 @@ def test_different_content(one, other):
 
 
 def test_each_bit_of_the_records_counts(x):
-    """Whatever single record is changed, in the first or the last block, the fingerprint is another."""
+    """A change of any record, in the first or the last block, changes the fingerprint."""
     many = [{"id": i, "name": f"n{i}"} for i in range(70_000)]
     seen = set()
     for changed in (None, 0, 1, 65_535, 65_536, 69_999):
@@ -67,7 +66,7 @@ def test_each_bit_of_the_records_counts(x):
     assert len(seen) == 6
 
 
-def test_views_of_one_sequence_have_one_fingerprint(x, saved):
+def test_views_of_the_same_sequence_have_the_same_fingerprint(x, saved):
     with RecordList(RECORDS) as y:
         for views in [
             [
@@ -98,7 +97,7 @@ def test_mappings(x, saved, tmp_path):
         d.save(tmp_path / "d.recs")
         opened = recstore.open(tmp_path / "d.recs")
         assert d.fingerprint == e.fingerprint == opened.fingerprint != x.fingerprint
-        assert RecordList(d.values()).fingerprint == x.fingerprint  # the bytes of values are those of a list
+        assert RecordList(d.values()).fingerprint == x.fingerprint  # values have the bytes of a list
         assert d.select(["n001"]).fingerprint == opened.select(["n001"]).fingerprint != d.select(["n002"]).fingerprint
         assert d.field("id").fingerprint != d.fingerprint
         assert (
@@ -116,8 +115,7 @@ def test_mappings(x, saved, tmp_path):
     assert groups.fingerprint != x[1:].group_by("image").fingerprint
 
 
-def test_it_does_not_count_what_is_no_content(x, tmp_path):
-    """The time, the id, the name and the seed of a key index differ between builds."""
+def test_the_name_and_the_id_do_not_count(x):
     with RecordList(RECORDS, name="content-hash-test") as named:
         assert named.fingerprint == x.fingerprint and named.segment.id != x.segment.id
 
@@ -131,7 +129,7 @@ def test_closed_and_detached():
 
 
 def test_damage_in_the_tables(x, tmp_path):
-    """A malformed block entry is an error and not a hash of bytes outside the heap."""
+    """A malformed block entry is an error, not a hash of bytes outside the heap."""
     x.save(tmp_path / "x.recs")
     data = bytearray((tmp_path / "x.recs").read_bytes())
     with recstore.open(tmp_path / "x.recs") as whole:
@@ -159,7 +157,7 @@ def views_of(x):
 
 
 def test_a_pickle_of_a_file_names_no_process(saved):
-    """The same bytes in every process; nothing is pinned, and no warning says that a process has to hold it."""
+    """The bytes are the same in every process. Pickling pins nothing and does not warn."""
     code = (
         "import pickle, sys, recstore, test_content_hash as t\n"
         f"x = recstore.open({saved.segment.path!r})\n"
@@ -177,14 +175,14 @@ def test_a_pickle_of_a_file_names_no_process(saved):
         assert pickle.loads(bytes.fromhex(pickled)) == view
 
 
-def test_a_pickle_of_a_file_is_read_after_its_process(x, tmp_path, monkeypatch):
+def test_a_pickle_of_a_file_outlives_its_process(x, tmp_path):
     x.save(tmp_path / "x.recs")
     code = f"import pickle, recstore; print(pickle.dumps(recstore.open({str(tmp_path / 'x.recs')!r})[5:9]).hex())"
     done = waiting.python("-W", "error", "-c", code, check=True)
     assert pickle.loads(bytes.fromhex(done.stdout)).to_list() == RECORDS[5:9]
 
 
-def test_a_pickle_of_a_view_with_an_index_array_still_needs_its_process(saved, monkeypatch):
+def test_a_pickle_of_a_view_with_an_index_array_needs_its_process(saved, monkeypatch):
     monkeypatch.delenv("RECSTORE_PICKLE", raising=False)
     monkeypatch.setattr(handles, "_warned", False)
     with pytest.warns(RuntimeWarning, match="writes a handle"):
@@ -237,7 +235,7 @@ def test_joblib_tells_contents_apart(x, saved):
         views = [x, x[1:], x[[1, 2]], x.field("id"), saved, saved[1:], saved[[1, 2]], d, e, d.keys(), d.values()]
         assert len({joblib.hash(view) for view in views}) == len(views)
         with recstore.open(saved.segment.path, allow_pickle=True) as other:
-            assert joblib.hash(other) != joblib.hash(saved)  # it may read other values
+            assert joblib.hash(other) != joblib.hash(saved)  # allow_pickle may change the values
     assert not pins._pins
 
 

@@ -1,4 +1,4 @@
-"""Labels of segments, and how the list of segments prints."""
+"""Labels of segments, and the table of segments."""
 
 import os
 
@@ -23,7 +23,7 @@ def test_label(place, kind):
         label = Label.of(segment)
         assert (label.name, label.fingerprint, label.pid, label.keep) == ("of me", "", str(os.getpid()), "")
         segment.verify()
-        # A label changes nothing for who does not know it: the same bytes, opened as a file.
+        # A label does not matter to open().
         x.save(place / "saved")
         with recstore.open(place / "saved", verify="full") as y:
             assert y == x
@@ -49,7 +49,7 @@ class Labelled:
     [(1, b""), (1, b"\5abc"), (2, b"\1a\1b"), (1, b"\1a\1b\1c"), (1, b"\1\xff\1b"), (2**60, b""), (1, b"\xff" * 20)],
     ids=range(7),
 )
-def test_labels_that_do_not_fit(packed):
+def test_malformed_labels(packed):
     assert Label.of(Labelled(*packed)) is None
 
 
@@ -83,19 +83,19 @@ def test_table_without_proc(place, monkeypatch):
 
 def test_foreign_files_stay(place):
     target = Target("x")
-    strangers = [
+    foreign = [
         "notes", "recs1-", "recs1-short", named_segments.PREFIX + "x" * 30, target.file_name + ".lck.old",
         target.file_name + "-"
     ]  # fmt: skip
-    for name in strangers:
+    for name in foreign:
         (place / name).write_text("mine")
     assert recstore.names.collect() == 0 and recstore.names.list() == []
-    (place / (target.file_name + ".abc")).write_text("a temporary file of who was killed")
-    (place / (target.file_name + ".lck")).write_text("a lock of who was killed")
-    assert recstore.names.collect() == 2 and sorted(os.listdir(place)) == sorted(strangers)
+    (place / (target.file_name + ".abc")).write_text("a temporary file of a killed process")
+    (place / (target.file_name + ".lck")).write_text("a lock of a killed process")
+    assert recstore.names.collect() == 2 and sorted(os.listdir(place)) == sorted(foreign)
 
 
-def test_systems_names_differ_by_user(monkeypatch):
+def test_system_names_differ_by_user(monkeypatch):
     ours = named_segments.system_name("coco", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert named_segments.system_name("coco", "1") != ours

@@ -1,4 +1,4 @@
-"""recstore.shm.process_memory: the memory of this process and of another one, as /proc has it."""
+"""recstore.shm.process_memory: the memory of this process and of another process."""
 
 import mmap
 import os
@@ -19,7 +19,7 @@ def test_usage_of_this_process():
     usage = process_memory.usage()
     assert 0 < usage.uss <= usage.pss <= usage.rss
     assert repr(usage).startswith("Usage(rss=")
-    with mmap.mmap(-1, 20_000_000) as ballast:  # memory of malloc may have been the process's before
+    with mmap.mmap(-1, 20_000_000) as ballast:  # malloc could reuse memory of this process
         ballast.write(b"x" * len(ballast))
         assert process_memory.usage().uss - usage.uss > 15_000_000
         assert process_memory.peak_rss() - usage.rss > 15_000_000

@@ -1,5 +1,5 @@
-"""Producers of Arrow that break the rules of the interface, made with ctypes: each is an InputError, and everything is
-released exactly once. The rules themselves are tested in tests/c/test_arrow_in.c."""
+"""Arrow producers that break the rules of the interface, made with ctypes: each is an InputError, and everything is
+released exactly once. tests/c/test_arrow_in.c tests the rules themselves."""
 
 import ctypes
 import gc
@@ -16,44 +16,25 @@ I64, PTR = ctypes.c_int64, ctypes.c_void_p
 RELEASE = ctypes.CFUNCTYPE(None, PTR)
 
 
-class Schema(ctypes.Structure):
-    _fields_ = [
-        ("format", ctypes.c_char_p),
-        ("name", ctypes.c_char_p),
-        ("metadata", ctypes.c_char_p),
-        ("flags", I64),
-        ("n_children", I64),
-        ("children", PTR),
-        ("dictionary", PTR),
-        ("release", PTR),
-        ("private_data", PTR),
-    ]
+def struct(name, **groups):
+    """A ctypes.Structure; each argument is the name of a type and its fields, in order."""
+    types = {"text": ctypes.c_char_p, "int64": I64, "pointer": PTR}
+    fields = [(field, types[kind]) for kind, fields in groups.items() for field in fields.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-class Array(ctypes.Structure):
-    _fields_ = [
-        ("length", I64),
-        ("null_count", I64),
-        ("offset", I64),
-        ("n_buffers", I64),
-        ("n_children", I64),
-        ("buffers", PTR),
-        ("children", PTR),
-        ("dictionary", PTR),
-        ("release", PTR),
-        ("private_data", PTR),
-    ]
-
-
-class Stream(ctypes.Structure):
-    _fields_ = [
-        ("get_schema", PTR),
-        ("get_next", PTR),
-        ("get_last_error", PTR),
-        ("release", PTR),
-        ("private_data", PTR),
-    ]
-
+Schema = struct(
+    "Schema",
+    text="format name metadata",
+    int64="flags n_children",
+    pointer="children dictionary release private_data",
+)
+Array = struct(
+    "Array",
+    int64="length null_count offset n_buffers n_children",
+    pointer="buffers children dictionary release private_data",
+)
+Stream = struct("Stream", pointer="get_schema get_next get_last_error release private_data")
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [PTR, ctypes.c_char_p, PTR]
@@ -80,9 +61,9 @@ class Producer:
             for name, value in dict(changes).items():
                 setattr(struct, name, value)
 
-    def _releasing(self, what, kind):
+    def _releasing(self, name, kind):
         def release(pointer):
-            self.released[what] += 1
+            self.released[name] += 1
             kind.from_address(pointer).release = None
 
         return release
@@ -91,7 +72,7 @@ class Producer:
         return capsule(self.schema), capsule(self.array)
 
 
-def test_a_producer_in_order():
+def test_a_correct_producer():
     producer = Producer()
     with RecordList(producer) as x:
         assert x.to_list() == [7, -1, 300]
@@ -143,7 +124,7 @@ def test_a_value_that_cannot_be_stored_releases_what_was_read():
 
 
 class Gives:
-    """An object whose methods return what is given."""
+    """An object whose method returns the given value."""
 
     def __init__(self, value):
         self.value = value
@@ -171,12 +152,12 @@ def test_objects_in_place_of_capsules():
         Gives((capsule(producer.array), capsule(producer.schema))),
         Gives((capsule(producer.schema), "array")),
     ]
-    for one in wrong:
-        with pytest.raises(InputError, match=f"{type(one).__name__} gave an? .* in place of a capsule 'arrow_"):
-            RecordList(one)
-    for one in (Gives(None), Gives((1, 2, 3)), Gives(capsule(producer.schema))):
+    for source in wrong:
+        with pytest.raises(InputError, match=f"{type(source).__name__} gave an? .* in place of a capsule 'arrow_"):
+            RecordList(source)
+    for source in (Gives(None), Gives((1, 2, 3)), Gives(capsule(producer.schema))):
         with pytest.raises(InputError, match="Gives gave an? .* in place of two capsules"):
-            RecordList(one)
+            RecordList(source)
     assert sum(producer.released.values()) == 0
 
 
@@ -193,7 +174,7 @@ def test_an_exception_of_the_method_is_raised():
 
 
 class StreamProducer:
-    """A stream of one column, given `arrays` times, then `code` instead of the end if it is not 0."""
+    """A stream that returns its column `arrays` times, then the error `code` if it is not 0."""
 
     def __init__(self, arrays=2, code=0, message=None, array=(), schema_code=0):
         self.one = Producer(array=array)
@@ -232,7 +213,7 @@ class StreamProducer:
         return capsule(self.stream)
 
 
-def test_a_stream_in_order():
+def test_a_correct_stream():
     producer = StreamProducer()
     with RecordList(producer) as x:
         assert x.to_list() == [7, -1, 300] * 2
@@ -274,7 +255,7 @@ def test_a_stream_with_a_broken_array():
 
 
 def test_a_long_append_can_be_interrupted():
-    """Ctrl-C within an array of 2^40 nulls, which takes its producer no memory."""
+    """Ctrl-C comes while an array of 2^40 nulls is appended; such an array takes no memory."""
     import _thread
     import threading
 
@@ -285,18 +266,18 @@ def test_a_long_append_can_be_interrupted():
     timer.join()
 
 
-# ---- Errors in the middle of a stream --------------------------------------------------------------------------------
+# ---- Errors in the middle of a stream ----
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, recstore.errors.ClosedError("the store is closed"), MemoryError])
 @pytest.mark.parametrize("read", ["to_arrow", "field", "to_polars"])
 def test_an_error_in_the_middle_of_a_stream_comes_out(error, read, monkeypatch):
-    """Not as one of pyarrow's, which is a ValueError, whatever it was."""
+    """pyarrow would raise a ValueError for any error."""
     pytest.importorskip("polars" if read == "to_polars" else "pyarrow")
-    made = native.arrow_export
+    original = native.arrow_export
 
     class Failing:
-        """An export whose stream fails as the C functions of a stream do."""
+        """An export whose stream fails like the C functions of a stream."""
 
         def __init__(self, export):
             self.export, self.failure = export, None
@@ -308,9 +289,9 @@ def test_an_error_in_the_middle_of_a_stream_comes_out(error, read, monkeypatch):
         export.failure = error
         raise ValueError("an error of the library")
 
-    def export(*args, **how):
-        found = made(*args, **how)
-        return found and (Failing(found[0]), found[1])
+    def export(*args, **options):
+        result = original(*args, **options)
+        return result and (Failing(result[0]), result[1])
 
     monkeypatch.setattr(arrow_out.native, "arrow_export", export)
     monkeypatch.setattr(arrow_out.native, "arrow_stream", failing_read)

@@ -19,7 +19,7 @@ pa = pytest.importorskip("pyarrow")
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
 
-# ---- Real files ------------------------------------------------------------------------------------------------------
+# ---- Real files ----
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_real_files(name):
         check_table(records, x)
 
 
-# ---- Records of any type, drifting over blocks ----------------------------------------------------------------------
+# ---- Records of any type, which changes between blocks ----
 
 words = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 scalars = st.one_of(
@@ -75,8 +75,8 @@ anything = st.lists(cells, min_size=1, max_size=6)
        st.randoms(use_true_random=False))  # fmt: skip
 @settings(deadline=None, max_examples=150)
 def test_any_records(columns, times, compression, chance):
-    """Columns that pyarrow makes a table of are the same here; others are a clear error or a table with structs for
-    tuples."""
+    """If pyarrow can make a table from the columns, the result is equal. If not, it is an error, or a table with structs
+    for tuples."""
     n = max(map(len, columns)) * times
     records = [
         {f"c{k}": column[i % len(column)] for k, column in enumerate(columns) if i < n // 2 or k != 1} for i in range(n)
@@ -90,23 +90,23 @@ def test_any_records(columns, times, compression, chance):
 def check_any(view, records):
     try:
         names = dict.fromkeys(name for record in records for name in record)
-        wanted = pa.table({name: pa.array([r.get(name) for r in records]) for name in names}).to_pylist()
+        expected = pa.table({name: pa.array([r.get(name) for r in records]) for name in names}).to_pylist()
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
-        wanted = None
+        expected = None
     try:
         table = view.to_arrow()
     except (TypeError, ValueError):
-        assert wanted is None or has_nul_in_names(records)
+        assert expected is None or has_nul_in_names(records)
         return
     table.validate(full=True)
-    if wanted is not None and not any(map(has_tuples, records)):
-        assert table.to_pylist() == wanted
+    if expected is not None and not any(map(has_tuples, records)):
+        assert table.to_pylist() == expected
     else:
         assert table.num_rows == len(records)
 
 
 @pytest.mark.parametrize("value", [["", b"\x80"], ["a", b"b", b"\xff"]])
-def test_bytes_beside_text_are_never_invalid_text(value):
+def test_mixed_bytes_and_text_are_not_exported_as_invalid_text(value):
     with (
         RecordList([{"a": value}]) as x,
         pytest.raises(TypeError, match="'a.*' holds values of several types, str and bytes"),
@@ -120,7 +120,7 @@ def has_nul_in_names(value):
     return isinstance(value, list | tuple) and any(map(has_nul_in_names, value))
 
 
-def test_names_that_arrow_cannot_tell():
+def test_names_that_arrow_cannot_hold():
     for records in ([{"a\0b": 1}], [{"a": {"\0": None}}]):
         with RecordList(records) as x, pytest.raises(ValueError, match="with a NUL"):
             pa.table(x)
@@ -132,7 +132,7 @@ def has_tuples(value):
     return isinstance(value, tuple) or (isinstance(value, list) and any(map(has_tuples, value)))
 
 
-# ---- Damage ----------------------------------------------------------------------------------------------------------
+# ---- Damage ----
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("v1-*.rec")), ids=lambda path: path.stem)
@@ -151,7 +151,7 @@ def test_golden_files_never_crash(path):
 
 
 def test_changed_bytes_never_crash(tmp_path):
-    """Bytes of the records changed at random: a table, or an error that names the store's damage."""
+    """After random changes of bytes, the result is a table or an error."""
     records = [
         {"i": i, "t": f"n{i % 9}/{i:05d}.jpg", "l": list(range(i % 5)), "s": {"a": i / 3}, "d": dt.date(2000, 1, 1 + i % 28),
          "m": decimal.Decimal(i) / 8, "o": None if i % 3 else "x" * (i % 4), "a": np.arange(i % 3)}
@@ -189,8 +189,8 @@ def test_changed_bytes_never_crash(tmp_path):
         ([1, 2, 3], ["a"]),
     ],
 )
-def test_chosen_fields_below_what_is_no_dict(records, paths):
-    """They lead nowhere; once this ended in a crash, and in values that nobody had chosen."""
+def test_paths_into_values_that_are_not_dicts(records, paths):
+    """Such paths select nothing. Once they led to a crash, and to values of other fields."""
     with RecordList(records) as x:
         chosen = x._only(paths)
         table = chosen.to_arrow()

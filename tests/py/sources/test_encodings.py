@@ -1,4 +1,4 @@
-"""The encodings of text files (recstore/sources/encodings.py): every reader knows the byte order marks."""
+"""The encodings of text files (recstore/sources/encodings.py): every reader understands byte order marks."""
 
 import codecs
 import gzip
@@ -20,7 +20,7 @@ MARKED = {
     "utf-32-le": codecs.BOM_UTF32_LE,
     "utf-32-be": codecs.BOM_UTF32_BE,
 }
-WORDS = ["a.jpg", "\u010a\u0a0d.jpg", "😀.jpg"]  # with the bytes of line ends within characters
+WORDS = ["a.jpg", "\u010a\u0a0d.jpg", "😀.jpg"]  # some characters contain the bytes of line ends
 ROWS = [{"a": word} for word in WORDS]
 READERS = {
     "jsonl": (recstore.read_jsonl, "".join(f'{{"a": "{word}"}}\n' for word in WORDS), ROWS, {}),
@@ -38,22 +38,22 @@ each_reader = pytest.mark.parametrize("name", READERS)
 each_mark = pytest.mark.parametrize("encoding", MARKED)
 
 
-def found(reader, source, options):
+def read_all(reader, source, options):
     with reader(source, **options) as x:
         return x.to_list()
 
 
 @each_reader
 @each_mark
-def test_a_mark_is_read_and_left_out(name, encoding, tmp_path):
+def test_a_mark_gives_the_encoding_and_is_dropped(name, encoding, tmp_path):
     reader, text, expected, options = READERS[name]
     data = MARKED[encoding] + text.encode(encoding)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(data))
     (tmp_path / "a").write_bytes(data)
     for source in (io.BytesIO(data), path, tmp_path / "a"):
-        assert found(reader, source, options) == expected
-    assert found(reader, [tmp_path / "a", path], {**options, "workers": 2}) == expected * 2
+        assert read_all(reader, source, options) == expected
+    assert read_all(reader, [tmp_path / "a", path], {**options, "workers": 2}) == expected * 2
 
 
 @each_reader
@@ -70,44 +70,38 @@ def test_a_mark_through_a_pipe(name, encoding):
     writer = threading.Thread(target=write)
     writer.start()
     with open(read_end, "rb", buffering=0) as pipe:
-        assert found(reader, pipe, options) == expected
+        assert read_all(reader, pipe, options) == expected
     writer.join()
 
 
 @each_reader
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32-be"])
-def test_a_character_that_is_cut_is_an_error_that_names_the_file(name, encoding, tmp_path):
+def test_half_a_character_is_an_error_that_names_the_file(name, encoding, tmp_path):
     reader, text, _, options = READERS[name]
     path = tmp_path / "cut.txt"
     half = b"\x00\xd8" if encoding == "utf-16-le" else b"\xff\xff\x00\x00"
     path.write_bytes(MARKED[encoding] + text.encode(encoding) + half + "\n".encode(encoding))
     with pytest.raises(recstore.errors.InputError, match="cut.txt.*utf-(16|32)"):
-        found(reader, path, options)
+        read_all(reader, path, options)
 
 
 @pytest.mark.parametrize("given", ["latin-1", "utf-8", "ascii", "cp1252", "utf-16-be"])
 @each_mark
-def test_a_mark_counts_more_than_the_argument(given, encoding, tmp_path, monkeypatch):
+def test_a_mark_takes_precedence_over_the_argument(given, encoding, tmp_path, monkeypatch):
     monkeypatch.setattr(line_blocks, "RANGE", 100)
     words = WORDS * 30
     data = MARKED[encoding] + "\n".join(words).encode(encoding)
     (tmp_path / "a.txt").write_bytes(data)
     for workers in (0, 2):
-        assert found(recstore.read_lines, tmp_path / "a.txt", {"encoding": given, "workers": workers}) == words
+        assert read_all(recstore.read_lines, tmp_path / "a.txt", {"encoding": given, "workers": workers}) == words
     names = [{"0": word} for word in words]
-    assert found(recstore.read_csv, io.BytesIO(data), {"encoding": given, "header": False}) == names
-
-
-@each_reader
-def test_without_a_mark_the_text_is_utf_8(name):
-    reader, text, expected, options = READERS[name]
-    assert found(reader, io.BytesIO(text.encode()), options) == expected
+    assert read_all(recstore.read_csv, io.BytesIO(data), {"encoding": given, "header": False}) == names
 
 
 def test_a_mark_alone():
     for mark in MARKED.values():
-        assert found(recstore.read_lines, io.BytesIO(mark), {}) == []
-        assert found(recstore.read_jsonl, io.BytesIO(mark), {}) == []
+        assert read_all(recstore.read_lines, io.BytesIO(mark), {}) == []
+        assert read_all(recstore.read_jsonl, io.BytesIO(mark), {}) == []
         with pytest.raises(recstore.errors.InputError, match="the file is empty"):
             recstore.read_json(io.BytesIO(mark))
 
@@ -121,7 +115,7 @@ def test_errors_of_other_encodings_have_the_line():
 
 
 class OneByOne(io.RawIOBase):
-    """Reads return a byte each."""
+    """Each read returns a single byte."""
 
     def __init__(self, data):
         self.data = io.BytesIO(data)
@@ -141,4 +135,4 @@ def test_any_size_of_reads(size, encoding):
     file = encodings.utf8(io.BytesIO(data), "a")
     read = b"".join(iter(lambda: file.read(size), b""))
     assert read.decode("utf-8-sig") == text
-    assert found(recstore.read_lines, OneByOne(data), {}) == WORDS
+    assert read_all(recstore.read_lines, OneByOne(data), {}) == WORDS

@@ -1,4 +1,4 @@
-"""Names of pandas, polars and others where recstore has another one: the error says which."""
+"""Errors about names of pandas, polars and other libraries end with recstore's counterpart."""
 
 import inspect
 import io
@@ -20,7 +20,7 @@ KINDS = [name for name in sources.__all__ if name != "Source"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_hint_is_for_a_name_that_the_reader_has_not(kind):
+def test_each_hint_is_for_a_name_that_the_reader_lacks(kind):
     own = {*inspect.signature(getattr(sources, kind)).parameters, *build_options.NAMES}
     hints = foreign_names._BY_READER.get(kind, {})
     assert not own & {*hints, *foreign_names._FILES}
@@ -32,16 +32,16 @@ def test_each_hint_is_for_a_name_that_the_reader_has_not(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reader_takes_the_arguments_of_its_source(kind):
     own = inspect.signature(getattr(sources, kind)).parameters
-    assert len(own) <= 15 and all(one.annotation for one in own.values())
+    assert len(own) <= 15 and all(parameter.annotation for parameter in own.values())
     if hasattr(recstore, f"read_{kind}"):
         parameters = dict(inspect.signature(getattr(recstore, f"read_{kind}")).parameters)
         assert parameters.pop("options").annotation == "Unpack[BuildOptions]" and parameters == own
 
 
 def test_options_unknown_or_of_another_reader():
-    """The nearest name is suggested, or the source that has the argument."""
+    """The error suggests the nearest name, or the source that has the argument."""
     file = io.BytesIO(b"1\n")
-    for call, said in (
+    for call, message in (
         (lambda: sources.csv(file, colums=["a"]), "'colums'; did you mean 'columns'"),
         (lambda: sources.csv(file, max_rows=1), "'max_rows'; did you mean 'n_rows'"),
         (lambda: sources.jsonl(file, delimiter=";"), "'delimiter'; it is an argument of sources.csv"),
@@ -58,11 +58,11 @@ def test_options_unknown_or_of_another_reader():
         (lambda: recstore.RecordDict({}, arays="view"), r"RecordDict\(\).*'arays'; did you mean 'arrays'"),
         (lambda: sources.lines(file, colour=1), "'colour'$"),
     ):
-        with pytest.raises(TypeError, match=said):
+        with pytest.raises(TypeError, match=message):
             call()
 
 
-def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
+def test_each_hint_for_a_function_is_for_a_function_that_recstore_lacks():
     for name, hint in foreign_names._FUNCTIONS.items():
         with pytest.raises(AttributeError, match=f"no attribute '{name}'; write "):
             getattr(recstore, name)
@@ -72,7 +72,7 @@ def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
         recstore.colour
 
 
-def test_a_name_of_a_module_says_where_it_is():
+def test_a_name_in_another_module_names_the_module():
     for name, place in (("EncodeError", "errors"), ("collect", "names"), ("csv", "sources"), ("ShardWriter", "remote")):
         with pytest.raises(AttributeError, match=f"no attribute '{name}'; write recstore.{place}.{name}$"):
             getattr(recstore, name)
@@ -84,33 +84,27 @@ def test_a_name_of_a_module_says_where_it_is():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("reader", "arguments", "message"),
     [
-        ({"sep": ";"}, "'sep'; write delimiter="),
-        ({"usecols": ["id"]}, "'usecols'; write columns="),
-        ({"nrows": 1}, "'nrows'; did you mean 'n_rows'"),
-        ({"limit": 1}, "'limit'; write n_rows="),
-        ({"names": ["id"]}, "'names'; write header="),
-        ({"dtype": str}, "'dtype'; did you mean 'dtypes'"),
+        (recstore.read_csv, {"sep": ";"}, "'sep'; write delimiter="),
+        (recstore.read_csv, {"usecols": ["id"]}, "'usecols'; write columns="),
+        (recstore.read_csv, {"nrows": 1}, "'nrows'; did you mean 'n_rows'"),
+        (recstore.read_csv, {"limit": 1}, "'limit'; write n_rows="),
+        (recstore.read_csv, {"names": ["id"]}, "'names'; write header="),
+        (recstore.read_csv, {"dtype": str}, "'dtype'; did you mean 'dtypes'"),
+        (recstore.read_json, {"lines": True}, r"'lines'; write recstore.read_jsonl\(path\)"),
+        (recstore.read_json, {"orient": "index"}, "'orient'; write entries=True"),
+        (recstore.read_jsonl, {"lines": True}, "'lines'; omit it"),
     ],
 )
-def test_arguments_of_pandas(given, said):
+def test_arguments_of_pandas(reader, arguments, message):
     pytest.importorskip("pyarrow")
-    with pytest.raises(TypeError, match=said):
-        recstore.read_csv(io.BytesIO(b"id\n1\n"), **given)
-
-
-def test_lines_and_orient():
-    with pytest.raises(TypeError, match=r"'lines'; write recstore.read_jsonl\(path\)"):
-        recstore.read_json(io.BytesIO(b"[]"), lines=True)
-    with pytest.raises(TypeError, match="'lines'; leave it out"):
-        recstore.read_jsonl(io.BytesIO(b""), lines=True)
-    with pytest.raises(TypeError, match="'orient'; write entries=True"):
-        recstore.read_json(io.BytesIO(b"[]"), orient="index")
+    with pytest.raises(TypeError, match=message):
+        reader(io.BytesIO(b"1\n"), **arguments)
 
 
 @pytest.mark.parametrize("header", [None, 0, "infer"])
-def test_a_header_that_is_no_list(header):
+def test_a_header_that_is_not_a_list(header):
     pytest.importorskip("pyarrow")
     with pytest.raises(TypeError, match="False if no row has them, or a list of the names"):
         recstore.read_csv(io.BytesIO(b"id\n1\n"), header=header)
@@ -118,7 +112,7 @@ def test_a_header_that_is_no_list(header):
 
 def test_another_delimiter_is_advised_where_there_is_one_column():
     pytest.importorskip("pyarrow")
-    with pytest.raises(recstore.errors.InputError, match="divided by ',': give another delimiter="):
+    with pytest.raises(recstore.errors.InputError, match="',' here: give another delimiter="):
         recstore.read_csv(io.BytesIO(b"path;score\na;0,5\n"))
     with pytest.raises(recstore.errors.InputError, match="2 expected; quote the cell"):
         recstore.read_csv(io.BytesIO(b"path,score\na,0,5\n"))
@@ -128,12 +122,10 @@ def test_a_document_in_the_reader_of_lines():
     for text in (b'[\n {"id": 1}\n]', b'{\n "id": 1\n}'):
         with pytest.raises(recstore.errors.InputError, match="read_json reads a document of several lines"):
             recstore.read_jsonl(io.BytesIO(text))
-    with pytest.raises(recstore.errors.InputError, match='errors="skip" leaves bad lines out'):
-        recstore.read_jsonl(io.BytesIO(b'{"id": 1}\n[\n'))
 
 
 def test_a_list_of_several_arrays():
-    with pytest.raises(TypeError, match="several arrays are several calls"):
+    with pytest.raises(TypeError, match="several arrays"):
         recstore.read_json(io.BytesIO(b"{}"), records=["images", "annotations"])
 
 
@@ -148,13 +140,13 @@ def test_a_parquet_file_in_read_arrow():
         recstore.read_arrow(file)
 
 
-def test_things_that_are_no_files():
-    for given, said in (
+def test_arguments_that_are_not_files():
+    for argument, message in (
         (iter(["a"]), r"give a list of paths: list\(paths\)"),
         (io.StringIO("a"), r"or give io.BytesIO\(text.encode\(\)\)"),
     ):
-        with pytest.raises(TypeError, match=said):
-            recstore.read_lines(given)
+        with pytest.raises(TypeError, match=message):
+            recstore.read_lines(argument)
     for text in ('{"a": 1}', '[{"a": 1}]'):
         with pytest.raises(FileNotFoundError, match="reads a text"):
             recstore.read_json(text)
@@ -178,13 +170,13 @@ def test_frames_of_another_library():
 def test_methods_of_frames():
     with recstore.RecordList([{"id": 1}]) as x:
         for name, hint in type(x)._of_tables.items():
-            for one in (x, x[:1]):
+            for container in (x, x[:1]):
                 with pytest.raises(AttributeError, match=f"no attribute '{name}'; write ") as raised:
-                    getattr(one, name)
+                    getattr(container, name)
                 assert hint in str(raised.value)
 
 
-def test_open_of_a_file_that_is_no_store(tmp_path):
+def test_open_of_a_file_that_is_not_a_store(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1}\n' * 10_000)
     with pytest.raises(

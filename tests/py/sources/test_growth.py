@@ -1,5 +1,5 @@
-"""Inputs of which one dimension is large: the work of a reader grows as its bytes do. Work that grew with the square of
-such a dimension would take minutes here; where it can be counted, it is."""
+"""Inputs that are large in one dimension: the work must be linear in the bytes. Quadratic work would take minutes here; if
+the work can be counted, a test counts it."""
 
 import io
 import json
@@ -67,12 +67,12 @@ def test_keys_of_json():
         recstore.read_jsonl(io.BytesIO(wide), columns=[*names, names[-1]])
 
 
-def test_fields_are_known_by_one_look_at_their_names(monkeypatch):
+def test_fields_checks_all_names_at_once(monkeypatch):
     names, expected = names_and_cells(1000)
     with RecordList([expected] * 3) as x:
-        looks = []
-        monkeypatch.setattr(RecordList, "field", lambda self, *_, **__: looks.append(1))
-        assert len(x.fields(*names)) == 3 and not looks
+        calls = []
+        monkeypatch.setattr(RecordList, "field", lambda self, *_, **__: calls.append(1))
+        assert len(x.fields(*names)) == 3 and not calls
 
 
 def test_wrong_cells_of_csv():
@@ -107,7 +107,7 @@ def test_members_of_a_zip(tmp_path):
         assert file.read() == b"a\n"
 
 
-@pytest.mark.parametrize("n", [100, 3000, MANY])  # a struct, and values of any type; each of the last takes long alone
+@pytest.mark.parametrize("n", [100, 3000, MANY])  # a struct, then self-describing values
 @pytest.mark.parametrize("value", [str, int])
 def test_many_fields_of_a_record(n, value):
     record = {f"k{i}": value(i) for i in range(n)}
@@ -148,7 +148,7 @@ def test_lists_are_joined_many_times():
 
 
 def test_many_folders_of_a_pattern():
-    found = patterns.Patterns("**/**/**/**/a/**/b/**/*.jpg")
-    assert found.within(("a",) * 200) is None and found.leads(("a",) * 200)
-    assert found.within(("x",) * 100 + ("a", "y", "b"))("0.jpg")
+    pattern = patterns.Patterns("**/**/**/**/a/**/b/**/*.jpg")
+    assert pattern.within(("a",) * 200) is None and pattern.leads(("a",) * 200)
+    assert pattern.within(("x",) * 100 + ("a", "y", "b"))("0.jpg")
     assert not patterns.Patterns("*a*a*a*a*a*a*b").within(())("a" * 200)

@@ -1,4 +1,4 @@
-"""The files that readers are given (recstore/sources/inputs.py), and the steps that all readers share, with `read_lines`."""
+"""The files that readers read (recstore/sources/inputs.py), and the steps that all readers share."""
 
 import bz2
 import gzip
@@ -33,13 +33,13 @@ def packed(folder, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["", *inputs.PACKED])
-def test_files_are_unpacked_by_suffix(tmp_path, suffix):
+def test_files_are_decompressed_by_suffix(tmp_path, suffix):
     with recstore.read_lines(packed(tmp_path, suffix)) as x:
         assert x.to_list() == LINES
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
-def test_packed_files_may_be_joined(tmp_path, suffix):
+def test_concatenated_compressed_files(tmp_path, suffix):
     path = packed(tmp_path, suffix)
     path.write_bytes(path.read_bytes() * 2)
     with recstore.read_lines(path) as x:
@@ -47,17 +47,17 @@ def test_packed_files_may_be_joined(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", inputs.PACKED)
-def test_a_cut_packed_file_is_an_error_that_names_it(tmp_path, suffix):
+def test_a_truncated_compressed_file_is_an_error_that_names_it(tmp_path, suffix):
     path = packed(tmp_path, suffix)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(recstore.errors.InputError, match=f"list.txt{suffix}.*cannot be unpacked"):
+    with pytest.raises(recstore.errors.InputError, match=f"list.txt{suffix}.*cannot be decompressed"):
         recstore.read_lines(path)
 
 
 def damaged(path):
-    """The ways in which a packed file is damaged: each its bytes."""
+    """Yields the bytes of damaged versions of a compressed file."""
     whole = path.read_bytes()
-    yield b"not packed at all, whatever the name says\n" * 9
+    yield b"not compressed, despite the name\n" * 9
     yield whole[:-8] + bytes(8)
     for at in range(0, len(whole), 7):
         yield whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
@@ -65,7 +65,7 @@ def damaged(path):
 
 @pytest.mark.parametrize("read", ["lines", "jsonl", "json", "csv", "parquet", "arrow"])
 @pytest.mark.parametrize("suffix", inputs.PACKED)
-def test_a_damaged_packed_file_is_an_error_that_names_it(tmp_path, suffix, read):
+def test_a_damaged_compressed_file_is_an_error_that_names_it(tmp_path, suffix, read):
     if read in ("csv", "parquet", "arrow"):
         pytest.importorskip("pyarrow")
     path = packed(tmp_path, suffix)
@@ -77,27 +77,27 @@ def test_a_damaged_packed_file_is_an_error_that_names_it(tmp_path, suffix, read)
         except recstore.errors.InputError as error:
             refused += f"list.txt{suffix}" in str(error)
         else:
-            assert read in ("lines", "csv"), "a changed byte of a name or time in the packing changes no text"
+            assert read in ("lines", "csv"), "the changed byte may be part of a name or time, not of the text"
     assert refused > 1
 
 
-def test_files_come_in_the_order_given_and_those_of_a_pattern_by_name(tmp_path):
+def test_lists_keep_their_order_and_patterns_sort_by_name(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text(name)
     (tmp_path / "folder.txt").mkdir()
     pattern = str(tmp_path / "*.txt")
-    for given, found in (
+    for files, expected in (
         (pattern, ["a.txt", "b.txt", "c[1].txt"]),
         ([tmp_path / "b.txt", pattern], ["b.txt", "a.txt", "b.txt", "c[1].txt"]),
         (str(tmp_path / "c[1].txt"), ["c[1].txt"]),
         (os.fsencode(tmp_path / "a.txt"), ["a.txt"]),
     ):
-        with recstore.read_lines(given) as x:
-            assert x.to_list() == found
+        with recstore.read_lines(files) as x:
+            assert x.to_list() == expected
 
 
-def test_what_cannot_be_a_file_is_refused(tmp_path):
-    for given, error, text in (
+def test_arguments_that_are_not_files(tmp_path):
+    for argument, error, text in (
         (tmp_path / "none", FileNotFoundError, "no such file"),
         (str(tmp_path / "*.none"), FileNotFoundError, "no file matches"),
         (tmp_path, IsADirectoryError, "pattern"),
@@ -106,10 +106,10 @@ def test_what_cannot_be_a_file_is_refused(tmp_path):
         (io.StringIO("text"), TypeError, "binary"),
     ):
         with pytest.raises(error, match=text):
-            recstore.read_lines(given)
+            recstore.read_lines(argument)
 
 
-def test_a_file_object_stays_open_and_is_read_from_where_it_stands():
+def test_a_file_object_stays_open_and_is_read_from_its_position():
     file = io.BytesIO(TEXT)
     file.readline()
     with recstore.read_lines(file) as x:
@@ -117,12 +117,7 @@ def test_a_file_object_stays_open_and_is_read_from_where_it_stands():
     assert not file.closed
 
 
-def test_a_byte_order_mark_is_left_out():
-    with recstore.read_lines(io.BytesIO(b"\xef\xbb\xbfa\nb")) as x:
-        assert x.to_list() == ["a", "b"]
-
-
-def test_limit_and_where(tmp_path):
+def test_n_rows_and_where(tmp_path):
     path = packed(tmp_path, "")
     with recstore.read_lines(path, n_rows=2) as x, recstore.read_lines(path, where=lambda line: "b" in line) as y:
         assert (x.to_list(), y.to_list()) == (LINES[:2], ["b.jpg"])
@@ -138,7 +133,7 @@ def test_workers_read_a_file_each(tmp_path):
 
 
 def test_ten_thousand_files(tmp_path):
-    """With fewer descriptors than files."""
+    """The process may open fewer descriptors than there are files."""
     resource = pytest.importorskip("resource")
     for i in range(10_000):
         (tmp_path / f"{i:05}.jsonl").write_text(f'{{"id": {i}}}\n')
@@ -197,12 +192,12 @@ def test_shared_reads_once_and_follows_the_files_and_options(tmp_path):
 
 
 def test_save_builds_in_the_file(tmp_path):
-    """No other process sees a part of the file, and an error leaves what was there."""
+    """Other processes never see a partial file, and an error keeps the old file."""
     path, out = packed(tmp_path, ""), tmp_path / "out.recs"
     seen = []
 
     def where(line):
-        seen.append(sorted(one.name for one in tmp_path.iterdir()))
+        seen.append(sorted(entry.name for entry in tmp_path.iterdir()))
         return True
 
     recstore.sources.lines(path, where=where).save(out, compression="none")
@@ -229,7 +224,7 @@ def test_save_builds_in_the_file(tmp_path):
 
 
 def test_save_of_pairs_with_many_repeated_keys(tmp_path):
-    """They take two passes."""
+    """Such a mapping is built in two passes."""
     path = tmp_path / "x.json"
     path.write_text("{" + ", ".join(f'"{i % 3}": "{i:0200}"' for i in range(3000)) + "}")
     recstore.sources.json(path, entries=True).save(tmp_path / "x.recs")
@@ -239,7 +234,7 @@ def test_save_of_pairs_with_many_repeated_keys(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_options_that_do_not_belong_are_refused(tmp_path):
+def test_options_that_do_not_apply_are_refused(tmp_path):
     path = packed(tmp_path, "")
     for options, text in (
         ({"shared": "a"}, r"'shared'; write recstore.shared\(name, source\)"),
@@ -267,7 +262,7 @@ def test_progress_counts_stored_bytes(tmp_path, capfd):
 
 
 class Slow:
-    """A file object with nothing but `read`, which gives three bytes at a time, as sockets may."""
+    """A file object that has only `read`, which returns three bytes at a time, like a socket."""
 
     def __init__(self, data, error=None):
         self.file, self.error = io.BytesIO(data), error
@@ -279,7 +274,7 @@ class Slow:
 
 
 def of_each_reader(folder):
-    """Yields each reader of files and the bytes of a file for it."""
+    """Yields `(reader, bytes of a file for it)` for each reader."""
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import feather, parquet
 
@@ -293,7 +288,7 @@ def of_each_reader(folder):
     yield recstore.read_arrow, (folder / "x.arrow").read_bytes()
 
 
-def test_file_objects_may_give_less_than_they_are_asked_for(tmp_path):
+def test_file_objects_may_return_fewer_bytes_than_asked_for(tmp_path):
     for reader, data in of_each_reader(tmp_path):
         with reader(Slow(data)) as x:
             assert x.to_list() == [{"id": 1}, {"id": 2}], reader
@@ -303,7 +298,7 @@ def test_file_objects_may_give_less_than_they_are_asked_for(tmp_path):
             assert caught.value is error
 
 
-def test_a_file_object_without_bytes_yet_is_no_end():
+def test_a_non_blocking_file_object_is_an_error():
     class Waiting(io.RawIOBase):
         def readable(self):
             return True
@@ -318,7 +313,7 @@ def test_a_file_object_without_bytes_yet_is_no_end():
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_named_pipe_is_read_once(tmp_path, workers):
-    """Whoever writes to a pipe changes its time: that is no change of the file."""
+    """Writing to a pipe changes its time, but must not count as a change of the file."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     for reader, data in of_each_reader(tmp_path):
@@ -334,7 +329,7 @@ def test_a_named_pipe_is_read_once(tmp_path, workers):
 
 
 def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
-    """Its buffer stands behind the text that was read."""
+    """The position of its buffer is after the text that was read."""
     path = packed(tmp_path, "")
     for encoding in ("utf-8", "latin-1"):
         with open(path, encoding=encoding, errors="replace", newline="") as text:
@@ -349,7 +344,7 @@ def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
 def test_wrong_arguments_are_refused_by_each_reader(tmp_path):
     for reader, data in of_each_reader(tmp_path):
         for options, kind, match in (
-            ({"n_rows": -1}, ValueError, "n_rows is -1"),
+            ({"n_rows": -1}, ValueError, "not -1"),
             ({"n_rows": 1.5}, TypeError, "n_rows is a float"),
             ({"where": "id > 3"}, TypeError, "where is a str"),
             ({"columns": "id"}, TypeError, "write columns="),
@@ -362,13 +357,13 @@ def test_wrong_arguments_are_refused_by_each_reader(tmp_path):
             assert len(x) == 2
 
 
-def test_a_function_that_workers_cannot_have_is_said_to_be(tmp_path):
+def test_a_function_that_cannot_be_pickled_for_workers(tmp_path):
     with pytest.raises(TypeError, match="define functions with def at the top of a module, or leave workers= out"):
         recstore.read_lines(packed(tmp_path, ""), where=lambda line: True, workers=2)
 
 
 def test_a_name_that_is_not_utf8(tmp_path):
-    """pyarrow's own file system refuses it."""
+    """pyarrow's file system does not take such names."""
     for number, (reader, data) in enumerate(of_each_reader(tmp_path)):
         path = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"\xff%d" % number))
         with open(path, "wb") as file:
@@ -381,8 +376,8 @@ def test_a_name_that_is_not_utf8(tmp_path):
 @pytest.mark.parametrize("window", [27, 28, 31])
 def test_a_long_window_of_zstd(tmp_path, window):
     zstandard = pytest.importorskip("zstandard")
-    how = zstandard.ZstdCompressionParameters(window_log=window, enable_ldm=True)
-    packer = zstandard.ZstdCompressor(compression_params=how).compressobj()  # whose size is not in the frame
+    parameters = zstandard.ZstdCompressionParameters(window_log=window, enable_ldm=True)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()  # its frames do not have a size
     packed = packer.compress(TEXT) + packer.flush()
     skipped = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"hello"
     for content in (packed, skipped + packed, packed + skipped):
@@ -409,7 +404,7 @@ def test_a_file_manager_adds_files_to_a_zip(tmp_path, others):
         assert x.to_list() == LINES
 
 
-def test_a_zip_of_a_name_with_a_dot_or_of_two_files(tmp_path):
+def test_a_zip_with_a_hidden_file_or_two_files(tmp_path):
     with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
         archive.writestr("._list.txt", TEXT)
     with recstore.read_lines(tmp_path / "one.zip") as x:

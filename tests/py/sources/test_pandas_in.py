@@ -1,5 +1,5 @@
-"""DataFrames and Series of pandas: the values of pyarrow's own conversion, named levels of the index, columns of
-objects that Arrow cannot hold."""
+"""pandas DataFrames and Series: values equal pyarrow's conversion; named index levels; columns of objects that Arrow
+cannot hold."""
 
 import datetime
 import decimal
@@ -38,7 +38,7 @@ def arrow_rows(frame, **options):
     return pa.Table.from_pandas(frame, **options).to_pylist()
 
 
-def test_a_frame_gives_what_pyarrow_makes_of_it():
+def test_rows_equal_the_rows_of_pyarrow():
     rows = arrow_rows(FRAME, preserve_index=False)
     with RecordList(FRAME) as x, RecordList(recstore.sources.table(FRAME)) as y:
         assert alike(x.to_list(), rows) and alike(y.to_list(), rows)
@@ -59,7 +59,7 @@ def test_a_frame_is_converted_in_parts_of_one_type(monkeypatch, n):
     frame = pd.DataFrame(
         {
             "i": range(n),
-            "late": [None] * min(n, 15) + [0.5] * max(0, n - 15),  # a first part without values
+            "late": [None] * min(n, 15) + [0.5] * max(0, n - 15),  # the first part has no values
             "mixed": np.array([1] * min(n, 20) + [2.5] * max(0, n - 20), object),
         }
     )
@@ -96,7 +96,7 @@ def test_labels_of_columns_become_text():
         assert x.to_list() == [{"0": 1, "('a', 'b')": 2}]
 
 
-def test_two_columns_of_one_name():
+def test_two_columns_with_the_same_name():
     for frame in (
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         pd.DataFrame([[1, 2]], columns=[1, "1"]),
@@ -109,15 +109,16 @@ def test_two_columns_of_one_name():
 def test_objects_that_arrow_cannot_hold_stay_as_they_are():
     objects = [3, "text", {"a": 1, "b": [None]}, None, (1, 2), float("nan"), 2**70]
     frame = pd.DataFrame({"i": range(7), "any": np.array([None] * 7, object), "x": [0.5, np.nan] * 3 + [1.0]})
-    for number, one in enumerate(objects):
-        frame.at[number, "any"] = one
+    expected = [None if value != value else value for value in objects]
+    for number, value in enumerate(objects):
+        frame.at[number, "any"] = value
     with RecordList(frame) as x:
-        assert alike(x.field("any").to_list(), [None if one != one else one for one in objects])
+        assert alike(x.field("any").to_list(), expected)
         assert x.field("x").to_list() == [0.5, None] * 3 + [1.0] and list(x[0]) == ["i", "any", "x"]
     with recstore.RecordList(recstore.sources.table(frame, columns=["any"], missing="absent")) as x:
         assert x[0] == {"any": 3} and x[3] == {}
     with RecordList(frame["any"]) as x:
-        assert alike(x.to_list(), [None if one != one else one for one in objects])
+        assert alike(x.to_list(), expected)
     frame.at[0, "any"] = object()
     with pytest.raises(EncodeError, match="cannot store object"):
         RecordList(frame)
@@ -149,12 +150,12 @@ def test_frames_without_rows_or_columns():
             assert x.to_list() == [{}] * len(frame)
 
 
-def test_a_column_that_is_not_there():
+def test_a_missing_column():
     with pytest.raises(InputError, match="the table: no column 'b'; there are: 'a'"):
         recstore.RecordList(recstore.sources.table(pd.DataFrame({"a": [1]}), columns=["b"]))
 
 
-def test_a_subclass_with_an_export_of_its_own_uses_it():
+def test_a_subclass_with_its_own_export_uses_it():
     class Own(pd.DataFrame):
         def __arrow_c_stream__(self, requested_schema=None):
             return pa.table({"own": [1]}).__arrow_c_stream__(requested_schema)
@@ -189,7 +190,7 @@ def test_workers_read_frames():
 )
 def test_missing_values_of_a_column_of_objects_are_none(column):
     series = pd.Series(column)
-    values = [None if pd.api.types.is_scalar(one) and pd.isna(one) else one for one in series.tolist()]
+    values = [None if pd.api.types.is_scalar(value) and pd.isna(value) else value for value in series.tolist()]
     assert None in values
     with recstore.RecordList(series) as x:
         assert repr(x.to_list()) == repr(values)
@@ -213,6 +214,6 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
 )
 def test_values_that_arrow_would_change_are_kept(values):
     column = pd.Series(values, dtype=object)
-    for frame, expected in ((column, values), (pd.DataFrame({"v": column}), [{"v": one} for one in values])):
+    for frame, expected in ((column, values), (pd.DataFrame({"v": column}), [{"v": value} for value in values])):
         with recstore.RecordList(recstore.sources.table(frame)) as x:
             assert alike(x.to_list(), expected)

@@ -1,5 +1,5 @@
-"""Parquet files of many columns or large pages (recstore/sources/parquet_files.py, parquet_pages.py): parts of the columns are
-read one after another, with equal values, and the memory follows the pages."""
+"""Parquet files with many columns or large pages (recstore/sources/parquet_files.py, parquet_pages.py): the columns are
+read in parts, with equal values and bounded memory."""
 
 import io
 import random
@@ -36,7 +36,7 @@ ROWS = TABLE.to_pylist()
 
 @pytest.fixture
 def in_parts(monkeypatch):
-    """Each column is a part by itself."""
+    """Makes each column a part."""
     monkeypatch.setattr(parquet_files, "_HELD", 1)
 
 
@@ -77,11 +77,11 @@ def test_a_column_of_each_type_beside_another(name, in_parts):
         pq.write_table(pa.table({"x": array, "i": range(len(array))}), file)
         expected = pq.read_table(file).to_pylist()
     except (pa.ArrowException, OSError):
-        pytest.skip(f"Parquet has no {name}")
+        pytest.skip(f"Parquet cannot hold {name}")
     assert alike(read(file), expected)
 
 
-def test_parts_whose_values_take_more_than_an_array_holds(path, in_parts, monkeypatch):
+def test_parts_whose_values_exceed_an_array(path, in_parts, monkeypatch):
     class Strict(pq.ParquetFile):
         def iter_batches(self, size, groups, names, **options):
             for batch in super().iter_batches(size, groups, names, **options):
@@ -105,7 +105,7 @@ def test_a_damaged_part_is_an_error_that_names_the_file(path, in_parts):
 
 
 @pytest.mark.parametrize("held", [1, 1 << 30])
-def test_rows_that_are_not_there_are_an_error(path, held, monkeypatch):
+def test_missing_rows_are_an_error(path, held, monkeypatch):
     class Fewer(pq.ParquetFile):
         def iter_batches(self, *args, **options):
             yield from [batch for batch in super().iter_batches(*args, **options) if batch.num_rows > 5000]
@@ -175,13 +175,13 @@ def test_the_headers_of_all_pages(version, compression, tmp_path):
 @pytest.mark.parametrize("byte", [b"\x1c", b"\xff", b"\x15\xff", b"\x18\xff\xff\xff\x7f", b"\x11", b"\x05\0", b"\0"])
 def test_bytes_that_are_not_headers_end_the_search(byte, path):
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(1)
-    found = [*parquet_pages._headers(io.BytesIO(byte * 200_000), chunk)]
-    assert len(found) < 10_000
+    headers = [*parquet_pages._headers(io.BytesIO(byte * 200_000), chunk)]
+    assert len(headers) < 10_000
     assert parquet_pages.of_chunk(io.BytesIO(byte * 200_000), chunk).held > 0
 
 
 def test_random_bytes_in_headers(path):
-    """Each is told as some page, or ends the search."""
+    """Random bytes are read as some page, or end the search."""
     data, chunk = path.read_bytes(), pq.ParquetFile(path).metadata.row_group(0).column(1)
     content = random.Random(0)
     for _ in range(3000):
@@ -223,7 +223,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_the_memory_of_a_reader_does_not_follow_the_file(name, tmp_path):
+def test_memory_is_bounded(name, tmp_path):
     columns, options = LARGE[name]
     table = pa.table(columns)
     path = tmp_path / "x.parquet"

@@ -1,4 +1,4 @@
-"""`read_jsonl` (recstore/sources/jsonl_files.py): one JSON value a line."""
+"""`read_jsonl` (recstore/sources/jsonl_files.py): one JSON value per line."""
 
 import io
 import json
@@ -34,9 +34,9 @@ def decoder(request, monkeypatch):
 def test_lines_of_every_kind(decoder, monkeypatch, size):
     monkeypatch.setattr(line_blocks, "BLOCK", size)
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n  \n[NaN, 18446744073709551616]\n"\\ud800"\n 5 \n\r\n{"last": "line"}'
-    wanted = [{"a": 1}, [float("nan"), 2**64], "\ud800", 5, {"last": "line"}]
-    assert repr(read(text)) == repr(wanted)
-    assert repr(read(text + b"\n")) == repr(wanted)
+    expected = [{"a": 1}, [float("nan"), 2**64], "\ud800", 5, {"last": "line"}]
+    assert repr(read(text)) == repr(expected)
+    assert repr(read(text + b"\n")) == repr(expected)
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"\xef\xbb\xbf", b"\n \n\r\n"])
@@ -62,7 +62,7 @@ def test_any_lines_cut_anywhere(values, ends, size):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([b"", b"1", b"22", b"x" * 9]), max_size=12), st.integers(1, 9), st.integers(1, 9))
 def test_every_line_is_in_one_range(lines, size, block):
-    """The ranges of a file have its lines, each once and in order, wherever the cuts fall."""
+    """The ranges of a file have each of its lines once and in order, wherever they are cut."""
     before, line_blocks.BLOCK = line_blocks.BLOCK, block
     try:
         for text in (b"\n".join(lines), b"\n".join(lines) + b"\n"):
@@ -90,22 +90,22 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("line, said", BAD)
-def test_a_bad_line_is_named(tmp_path, decoder, line, said):
+@pytest.mark.parametrize("line, message", BAD)
+def test_a_bad_line_is_named(tmp_path, decoder, line, message):
     path = tmp_path / "bad.jsonl"
     path.write_bytes(b'{"a": 1}\n\n' + line + b"\n2\n")
-    with pytest.raises(recstore.errors.InputError, match=rf'bad.jsonl, line 3: not JSON: .*{said}.*errors="skip"'):
+    with pytest.raises(recstore.errors.InputError, match=rf'bad.jsonl, line 3: not JSON: .*{message}.*errors="skip"'):
         recstore.read_jsonl(path)
     with recstore.read_jsonl(path, errors="skip") as x:
         assert x.to_list() == [{"a": 1}, 2]
 
 
-def test_a_last_line_that_is_cut_is_said_to_be():
-    with pytest.raises(recstore.errors.InputError, match='line 2: .*may be cut off; errors="skip"'):
+def test_a_bad_last_line_may_be_truncated():
+    with pytest.raises(recstore.errors.InputError, match='line 2: .*may be truncated; errors="skip"'):
         read(b'{"a": 1}\n{"a":')
     with pytest.raises(recstore.errors.InputError) as caught:
         read(b'{"a": 1}\n{"a":\n')
-    assert "cut off" not in str(caught.value)
+    assert "truncated" not in str(caught.value)
 
 
 def test_a_value_over_two_lines_is_two_bad_lines():
@@ -115,7 +115,7 @@ def test_a_value_over_two_lines_is_two_bad_lines():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_broken_lines_are_taken_and_refused_as_by_json(decoder, seed):
+def test_broken_lines_are_accepted_or_refused_like_json(decoder, seed):
     draw = random.Random(seed)
     lines = [b"5", b'"a\\nb"', b'{"a": [1.5, NaN], "b": "}"}', b"[18446744073709551616]", b"[[], {}]", b"null"]
     for _ in range(1500):
@@ -124,13 +124,13 @@ def test_broken_lines_are_taken_and_refused_as_by_json(decoder, seed):
             at = draw.randrange(len(line) + 1)
             line[at : at + draw.randrange(2)] = bytes([draw.choice(b'[]{},:"\\ 0159.e-tn\x00\xff')])
         try:
-            wanted = [json_values.exact(bytes(line))] if line.strip() else []
+            expected = [json_values.exact(bytes(line))] if line.strip() else []
         except ValueError:
-            wanted = []
+            expected = []
         source = jsonl_files.JsonlSource([inputs.FileObject(io.BytesIO(line + b"\n"))], "skip")
-        found = []
-        source.append_to(found)
-        assert repr(found) == repr(wanted), line
+        records = []
+        source.append_to(records)
+        assert repr(records) == repr(expected), line
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\t\r\n", b"\n\n \n"])
@@ -142,7 +142,7 @@ def test_bad_lines_between_blank_ones_have_their_numbers(blank, size, monkeypatc
     with pytest.raises(recstore.errors.InputError, match=f"line {line}:"):
         read(text)
     assert read(text, errors="skip") == [1, 2]
-    assert f"left 2 bad lines out: 2 of <BytesIO> (the first is line {line})" in caplog.text
+    assert f"skipped 2 bad lines: 2 of <BytesIO> (the first is line {line})" in caplog.text
 
 
 def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):
@@ -154,7 +154,7 @@ def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):
             with recstore.read_jsonl(tmp_path / "*.jsonl", errors="skip", workers=workers) as x:
                 assert x.to_list() == [1, 2, 3, 4]
         (message,) = [record.getMessage() for record in caplog.records if record.name == "recstore"]
-        assert "left 4 bad lines out" in message
+        assert "skipped 4 bad lines" in message
         assert f"2 of {tmp_path}/a.jsonl (the first is line 2)" in message
         assert f"2 of {tmp_path}/c.jsonl (the first is line 1)" in message
         assert "b.jsonl" not in message

@@ -1,5 +1,5 @@
-"""`read_lines` (recstore/sources/line_files.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
-test_inputs.py."""
+"""`read_lines` (recstore/sources/line_files.py) in blocks and ranges, compared with open() in text mode. test_inputs.py
+tests the steps that all readers share."""
 
 import io
 
@@ -31,12 +31,12 @@ def read(text, **options):
     st.booleans(),
     st.sampled_from(["keep", "skip"]),
 )
-def test_lines_are_those_of_open(parts, encoding, size, mark, empty):
+def test_lines_equal_the_lines_of_open(parts, encoding, size, mark, empty):
     text = b"\xef\xbb\xbf" * mark + b"".join(parts)
     before, line_blocks.BLOCK = line_blocks.BLOCK, size
     try:
-        wanted = as_open_reads(text, "utf-8-sig" if mark or encoding.lower().startswith("utf") else encoding, empty)
-        assert read(text, encoding=encoding, empty=empty) == wanted
+        expected = as_open_reads(text, "utf-8-sig" if mark or encoding.lower().startswith("utf") else encoding, empty)
+        assert read(text, encoding=encoding, empty=empty) == expected
     finally:
         line_blocks.BLOCK = before
 
@@ -51,12 +51,12 @@ def test_other_encodings(encoding, monkeypatch):
 def test_workers_read_ranges(tmp_path, monkeypatch):
     monkeypatch.setattr(line_blocks, "RANGE", 100)
     path = tmp_path / "list.txt"
-    wanted = [f"{'x' * (i * 7 % 30)}{i}" for i in range(500)]
-    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(wanted).encode())
+    expected = [f"{'x' * (i * 7 % 30)}{i}" for i in range(500)]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(expected).encode())
     assert len(line_files.LineSource([inputs.LocalFile(str(path))]).split()) > 50
     assert len(line_files.LineSource([inputs.LocalFile(str(path))], "utf-16").split()) == 1
     with recstore.read_lines([path, path], workers=2) as x:
-        assert x.to_list() == wanted * 2
+        assert x.to_list() == expected * 2
 
 
 def test_an_encoding_that_does_not_exist():

@@ -1,5 +1,5 @@
-"""Real files read with json and csv, stored, and read back equal: values, types and the order of keys. Skipped where RECSTORE_DATA (or
-../shared/data) does not have them; of large files a part is taken, spread over the whole."""
+"""Records of real files round-trip exactly, with the types of values and the order of keys. A test is skipped if its file
+is in neither RECSTORE_DATA nor ../shared/data."""
 
 import marshal
 
@@ -11,7 +11,6 @@ from recstore import RecordDict, RecordList
 
 pytestmark = pytest.mark.slow
 
-# Each as {key: value}.
 MAPPINGS = {
     "countries": lambda: {one["cca3"]: one for one in LISTS["countries"]()},
     "gemoji": lambda: {one["emoji"]: one for one in LISTS["gemoji"]()},
@@ -28,7 +27,7 @@ MAPPINGS = {
 
 
 def exact(value):
-    """Bytes that differ for other values, other types, another order of keys or another bit of a float."""
+    """Bytes that differ if values, types, the order of keys or a bit of a float differ."""
     return marshal.dumps(value, 0)
 
 
@@ -36,7 +35,7 @@ def exact(value):
 @pytest.mark.parametrize("name", LISTS)
 def test_lists(name, compression):
     records = LISTS[name]()
-    assert len(records) >= 40, "the file is not the one this test was written for"
+    assert len(records) >= 40, "the file has changed"
     before = exact(records)
     with RecordList(records, compression=compression) as x:
         assert exact(x.to_list()) == before == exact(records)
@@ -69,7 +68,7 @@ def test_files(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["tate artworks", "sgd", "nlvr2", "movies", "taco annotations", "coco crowds"])
 def test_fields(name):
-    """A field read alone is what it is in the whole record, and records without it are found."""
+    """A single field equals the same field of the whole record; records without it give the default."""
     records = LISTS[name]()[:600]
     names = list(dict.fromkeys(key for record in records for key in record))
     with RecordList(records) as x:

@@ -1,4 +1,4 @@
-"""Real files, each read by one line and compared value by value with the obvious way to read it in Python."""
+"""Reads real files, and compares each value with a plain reader in Python."""
 
 import csv
 import gzip
@@ -23,7 +23,7 @@ if not FOLDER.is_dir():
 
 
 def text_of(path):
-    """The unpacked text of a file."""
+    """The decompressed text of a file."""
     if path.suffix == ".zip":
         archive = zipfile.ZipFile(path)
         return archive.read(archive.namelist()[0]).decode()
@@ -35,13 +35,13 @@ def text_of(path):
 def json_at(*keys):
     """The value of a JSON file under these keys."""
 
-    def obvious(path):
+    def plain(path):
         value = json.loads(text_of(path))
         for key in keys:
             value = value[key]
         return value
 
-    return obvious
+    return plain
 
 
 def json_lines(path):
@@ -53,8 +53,8 @@ def lines(path):
 
 
 def typed(cells):
-    """The cells of a column as read_csv documents it: ints if all are, else floats if all are, else text; None for an
-    empty cell."""
+    """The documented conversion of a column: to ints if all cells are ints, else to floats if all are floats, else text;
+    an empty cell is None."""
     for kind in (int, float):
         try:
             return [None if cell == "" else kind(cell) for cell in cells]
@@ -64,16 +64,16 @@ def typed(cells):
 
 
 def rows(delimiter=",", names=None, quoting=csv.QUOTE_MINIMAL):
-    """The rows of a CSV file as dicts, each column of the narrowest type that all of its cells have."""
+    """The rows of a CSV file as dicts, with the documented conversion."""
 
-    def obvious(path, most=None):
+    def plain(path, most=None):
         text = io.StringIO(text_of(path), newline="")
-        found = list(itertools.islice(csv.reader(text, delimiter=delimiter, quoting=quoting), most))
-        heads = names or found.pop(0)
-        columns = [typed(cells) for cells in zip(*found, strict=True)]
+        lines = list(itertools.islice(csv.reader(text, delimiter=delimiter, quoting=quoting), most))
+        heads = names or lines.pop(0)
+        columns = [typed(cells) for cells in zip(*lines, strict=True)]
         return [dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    return obvious
+    return plain
 
 
 def read_json(records=None, **options):
@@ -100,7 +100,7 @@ CASES = {
     "coco/val2017_boxes_yolov4.txt.xz": [(recstore.read_lines, lines)],
     "commonvoice/sentences.tsv.xz": [
         (
-            # All 1.8 million rows would take half a minute more; all lines are compared below.
+            # All 1.8 million rows would take half a minute more; read_lines compares all lines.
             read_csv(delimiter="\t", header=["language", "sentence"], quote=None, n_rows=300_000),
             lambda path: rows("\t", ["language", "sentence"], csv.QUOTE_NONE)(path, 300_000),
         ),
@@ -165,9 +165,9 @@ def test_one_line_gives_what_python_gives(name):
     path = FOLDER / name
     if not path.exists():
         pytest.skip(f"{name} is not among the real files here")
-    for read, obvious in CASES[name]:
+    for read, plain in CASES[name]:
         with read(path) as x:
-            expected = obvious(path)
+            expected = plain(path)
             assert len(x) == len(expected)
             if isinstance(expected, dict):
                 assert x.to_dict() == expected

@@ -1,5 +1,5 @@
-"""Every way out of a store over every pair of kinds of values: equal values, or one error that names the field. The
-cases run in processes of their own, because a library that crashes would end this one."""
+"""Every export of stores that mix two kinds of values: equal values, or an error that names the field. The cases run in
+other processes, because a library may crash."""
 
 import datetime as dt
 import pathlib
@@ -55,7 +55,7 @@ def test_a_crash_and_a_wrong_value_are_failures(tmp_path, monkeypatch):
         check(tmp_path)
 
 
-# ---- Values that only Python reads -----------------------------------------------------------------------------------
+# ---- Values that only Python reads ----
 
 MADE = [
     ([LEVEL, 2], "int64", [1, 2]),
@@ -117,7 +117,7 @@ def test_polars_takes_zones_without_a_name_as_utc():
         assert str(x.to_arrow().schema.field("at").type) == "timestamp[us, tz=+05:30]"
 
 
-# ---- What a column does not hold -------------------------------------------------------------------------------------
+# ---- Values that a column cannot hold ----
 
 
 @pytest.mark.parametrize("big", [2**53 + 1, -(2**53) - 1, 2**64 - 1, np.int64(2**60 + 1), np.uint64(2**64 - 1)])
@@ -132,7 +132,7 @@ def test_an_int_that_a_column_of_floats_would_round(big, compression):
                 pa.chunked_array(x)
             assert x[:42].to_arrow().to_pylist()[1] == make(3)
     if type(big) is not int:
-        return  # to_numpy takes no numpy scalars beside Python's numbers
+        return  # to_numpy does not mix numpy scalars with Python's numbers
     with RecordList([{"v": value} for value in values]) as x:
         column = x.field("v").to_numpy()
         assert column.dtype == object and column.tolist() == values
@@ -148,14 +148,14 @@ def test_the_error_names_every_kind():
             x.to_arrow()
 
 
-def test_names_are_for_columns():
+def test_names_of_columns():
     with RecordList([]) as x:
         assert x.to_arrow(names=["a", "b"]).column_names == ["a", "b"]
     with RecordList([1, 2]) as x, pytest.raises(ValueError, match="no columns"):
         x.to_arrow(names=["a"])
 
 
-# ---- pandas, CSV, Fields ---------------------------------------------------------------------------------------------
+# ---- pandas, CSV ----
 
 
 @pytest.mark.parametrize("text", ["\udc80", "a\ud800", "\udcc3\udca9"])
@@ -171,8 +171,8 @@ def test_text_without_utf8(text, tmp_path, capsys):
     with RecordList([{text: 1}]) as x:
         assert x.to_pandas().to_dict("records") == [{text: 1}]
     assert main.main(["cat", str(tmp_path / "a.recs"), "--csv"]) == 1
-    said = capsys.readouterr()
-    assert "record 1: 't'" in said.err and "--jsonl" in said.err
+    err = capsys.readouterr().err
+    assert "record 1: 't'" in err and "--jsonl" in err
     assert main.main(["cat", str(tmp_path / "a.recs"), "--csv", "--columns", "n"]) == 0
 
 
@@ -221,5 +221,5 @@ def test_a_lazy_view_has_the_columns_of_its_records(value):
         assert x.fields("v").lazy().to_arrow().schema == x.fields("v").to_arrow().schema
         assert x.field("v").to_arrow().type == x.field("v", default=None).to_arrow().type
         assert pa.types.is_list(x.field("v").to_arrow().type)
-    with RecordList([({"a": value}, {}), ({}, {"a": value})]) as x:  # the second is no null of the first
+    with RecordList([({"a": value}, {}), ({}, {"a": value})]) as x:  # the second record lacks the field
         assert x.lazy().to_arrow().to_pylist() == x.to_arrow().to_pylist()
