@@ -86,8 +86,8 @@ def test_records_that_are_numbers_or_lists():
     (["id"], {"id": "tensor"}, ValueError, "'id' is named twice"),
     ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "an entry 'tokens_lengths'"),
     ([["id", "score"]], {}, TypeError, r"write Fields\(x, 'id', 'score'\), not a list"),
-    (["idd"], {}, KeyError, "no field 'idd'.*'id' is meant"), ([3], {}, TypeError, r"name=Field\(field=3\)"),
-    ([], {"id": 3}, TypeError, "id= must be a form"), ([], {"id": "paded"}, ValueError, "'padded' is meant"),
+    (["idd"], {}, KeyError, "no field 'idd'.*did you mean 'id'"), ([3], {}, TypeError, r"name=Field\(field=3\)"),
+    ([], {"id": 3}, TypeError, "id= must be a form"), ([], {"id": "paded"}, ValueError, "did you mean 'padded'"),
     ([], {"name": "tensor"}, TypeError, "'name' has text.*name='text', 'bytes' or 'category'"),
     (["camera"], {}, TypeError, r"'camera' has .*'camera.id', or write camera='object'"),
     (["polygons"], {}, ValueError, "'polygons' has lists of different lengths.*polygons='jagged'"),
@@ -161,7 +161,7 @@ def test_empty_inner_lists():
 def test_a_record_dataset_refuses_a_field_that_no_record_has():
     """If the schemas show it. A view without schemas, and groups, are read without a check."""
     x = RecordList({"id": i, "name": f"{i}.jpg"} for i in range(1000))
-    with pytest.raises(KeyError, match="no record has the field 'nam'; there are: 'id', 'name'; 'name' is meant"):
+    with pytest.raises(KeyError, match="no record has the field 'nam'; there are: 'id', 'name'; did you mean 'name'"):
         RecordDataset(x, fields=["id", "nam"])
     assert RecordDataset(x[:0], fields="id")[:] == []
     assert len(RecordDataset(x.group_by("name").values(), fields="id")) == 1000
