@@ -12,6 +12,7 @@ from typing_extensions import Self
 from recstore._core.trust import Reader, Writer
 from recstore._types import Index, Selector
 from recstore.containers.records import RecordView
+from recstore.errors import EncodeError
 
 _T_co = TypeVar("_T_co", covariant=True)
 _K = TypeVar("_K")
@@ -245,7 +246,7 @@ class Placing:
 class Projection:
     def describe(self) -> tuple[Any, ...] | None: ...
 
-class Refused(Exception): ...
+class Refused(EncodeError): ...
 
 class SavedIndex:
     entries: int

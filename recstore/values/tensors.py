@@ -120,9 +120,9 @@ def made_of(cls: type, payload: Any) -> Any:
     return of_class(payload[0], cls, payload[1])
 
 
-def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
+def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False) -> str | None:
     """The advice for a tensor that cannot be stored, code in which it is `x`; None for one that can. The caller may
-    keep the attributes that a plain tensor was given."""
+    keep the attributes that a plain tensor was given, and share memory whatever its dtype."""
     torch = sys.modules["torch"]
     kind = type(value)
     if kind is torch.Tensor and not keeps_attributes and static_types.instance_dict(value):
@@ -152,6 +152,8 @@ def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
         except (TypeError, RuntimeError):
             if value._is_zerotensor():
                 return "store x.clone()"
+            if any_dtype:
+                return None
             return f"its dtype {value.dtype} has no place in the format; store x.view(torch.uint8), without its dtype"
     return None
 

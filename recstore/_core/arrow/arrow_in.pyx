@@ -202,7 +202,7 @@ cdef class ArrowReader:
                     status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, most, limit, &err)
             encoder.n += self.rows.next - before
             if status == RS_E_IN_VALUE and self.failure is None:
-                raise Refused(f": {err.message.decode('utf-8', 'replace')}")  # the building process knows the number
+                raise Refused(err.message.decode("utf-8", "replace"))
             err.record = encoder.n
             self.refuse(status, &err, None)
             if encoder.is_due():
@@ -217,5 +217,7 @@ cdef class ArrowReader:
             return check_path(status, err, path)
         if status == RS_E_MEM or self.failure is not None:
             return self.check(status, err)
-        cls = errors.InputError if errors.STATUS_CLASSES[status] is errors.InputError else errors.EncodeError
-        raise cls(f"record {err.record}: {err.message.decode('utf-8', 'replace')}")
+        text = err.message.decode("utf-8", "replace")
+        if errors.STATUS_CLASSES[status] is errors.InputError:
+            raise errors.InputError(f"record {err.record}: {text}")
+        raise errors.EncodeError(text, err.record)

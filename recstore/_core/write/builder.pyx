@@ -130,7 +130,7 @@ cdef class Builder(SegmentBuilder):
             counted = encode_counted(&self.builder, &self.keys, record, self.settings, False, &counts)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
-            raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
+            raise errors.EncodeError(str(e), self.builder.n_records) from None
         except BaseException:
             rs_builder_drop_record(&self.builder, mark)
             raise
@@ -144,8 +144,8 @@ cdef class Builder(SegmentBuilder):
             if status == RS_E_MEM:
                 raise_status(&err)
             unsupported = hooks.module("unsupported")
-            why = unsupported.refused(record, err.message.decode())
-            raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
+            reason = unsupported.refused(record, err.message.decode()).reason
+            raise errors.EncodeError(reason, self.builder.n_records)
         if rs_builder_is_full(&self.builder):
             flush_block(&self.builder, False, self.saved)
 

@@ -2,12 +2,6 @@
 (csrc/write/rs_mapping_builder.h)."""
 
 
-cdef str entry_name(uint64_t number, key):
-    """The name of an entry in an error message."""
-    unsupported = hooks.module("unsupported")
-    return f"entry {number} ({unsupported.shown(key)})"
-
-
 @cython.final
 cdef class MappingBuilder(SegmentBuilder):
     """Streams pairs into a new segment."""
@@ -55,7 +49,7 @@ cdef class MappingBuilder(SegmentBuilder):
                 value_counts = &of_value
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
-            raise errors.EncodeError(f"{entry_name(number, key)}: {what} {e}") from None
+            raise errors.EncodeError(f"{what} {e}", number, hooks.module("unsupported").shown(key)) from None
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
@@ -65,7 +59,8 @@ cdef class MappingBuilder(SegmentBuilder):
             if status == RS_E_MEM:
                 raise_status(&err)
             unsupported = hooks.module("unsupported")
-            raise errors.EncodeError(f"{entry_name(number, key)}: {unsupported.refused(value, err.message.decode())}")
+            reason = unsupported.refused(value, err.message.decode()).reason
+            raise errors.EncodeError(reason, number, unsupported.shown(key))
         self.pair_ended(number, values_mark)
 
     cdef int pair_ended(self, uint64_t number, size_t values_mark) except -1:

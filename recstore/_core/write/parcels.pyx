@@ -13,9 +13,8 @@ cdef object unsupported():
     return hooks.module("unsupported")
 
 
-class Refused(Exception):
-    """A record cannot be stored. The argument is the text of the EncodeError after the record's number, which only the
-    building process knows."""
+class Refused(errors.EncodeError):
+    """A worker cannot store a record, whose number only the building process knows."""
 
 
 cdef bytes packed(rs_parcel *parcel):
@@ -77,11 +76,10 @@ cdef class ListEncoder:
         self.n += 1
 
     cdef int append_to_builder(self, record) except -1:
-        number = self.builder.builder.n_records
         try:
             self.builder.append(record)
         except errors.EncodeError as e:
-            raise Refused(str(e).removeprefix(f"record {number}")) from None
+            raise Refused(e.reason) from None
         return 0
 
     cdef int append_to_parcel(self, record) except -1:
@@ -92,14 +90,14 @@ cdef class ListEncoder:
         except BaseException as e:
             rs_parcel_drop_record(&self.parcel, arrays, slots)
             if isinstance(e, errors.EncodeError):
-                raise Refused(f": {e}") from None
+                raise Refused(str(e)) from None
             raise
         cdef rs_status status = rs_parcel_end_record(&self.parcel, &err)
         if status != RS_OK:
             rs_parcel_drop_record(&self.parcel, arrays, slots)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise Refused(f": {unsupported().refused(record, err.message.decode())}")
+            raise Refused(unsupported().refused(record, err.message.decode()).reason)
         return 0
 
     cdef bint is_due(self) except -1:
@@ -182,11 +180,10 @@ cdef class PairEncoder:
             self.opaque.append((n - self.taken, first, key if first == n else None))
 
     cdef int append_to_builder(self, key, value) except -1:
-        number = self.hashes.n
         try:
             self.builder.append(key, value)
         except errors.EncodeError as e:
-            raise Refused(str(e).removeprefix(f"entry {number}")) from None
+            raise Refused(e.reason, key=e.key) from None
         return 0
 
     cdef int append_to_parcels(self, key, value) except -1:
@@ -202,7 +199,7 @@ cdef class PairEncoder:
         except BaseException as e:
             self.drop(key_arrays, key_slots, arrays, slots)
             if isinstance(e, errors.EncodeError):
-                raise Refused(f" ({unsupported().shown(key)}): {what} {e}") from None
+                raise Refused(f"{what} {e}", key=unsupported().shown(key)) from None
             raise
         cdef rs_status status = rs_parcel_end_record(&self.keys, &err)
         if status == RS_OK:
@@ -213,7 +210,8 @@ cdef class PairEncoder:
             self.drop(key_arrays, key_slots, arrays, slots)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise Refused(f" ({unsupported().shown(key)}): {unsupported().refused(value, err.message.decode())}")
+            reason = unsupported().refused(value, err.message.decode()).reason
+            raise Refused(reason, key=unsupported().shown(key))
         return 0
 
     cdef int drop(self, size_t key_arrays, size_t key_slots, size_t arrays, size_t slots) except -1:

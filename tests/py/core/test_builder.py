@@ -1,6 +1,7 @@
 """Building in blocks: many records, records that change from block to block, very large ones, and both forms of each."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -154,6 +155,17 @@ def test_a_refused_record_leaves_the_builder_as_it_was():
     segment = builder.finish()
     assert segment.records == 3 and segment.blocks()[0][4] == 3 * 4032 - 32
     segment.close()
+
+
+def test_the_fields_of_an_encode_error():
+    for make, pair, key in ((RecordList, False, None), (RecordDict, True, "'k1'")):
+        for workers in (0, 1):
+            entries = [("k0", 0), ("k1", [0, len])] if pair else [0, [0, len]]
+            source = [entries] if workers else entries
+            error = pytest.raises(recstore.errors.EncodeError, make, source, workers=workers).value
+            for e in (error, pickle.loads(pickle.dumps(error))):
+                assert (e.record, e.key, e.filename) == (1, key, None)
+                assert "$[1]" in e.reason and "1: " not in e.reason and str(e).endswith(f": {e.reason}")
 
 
 def test_a_finished_builder():
