@@ -8,7 +8,7 @@ cdef enum:
     CHUNK_INDICES = 1024  # that an IndexIterator computes at once: 8 KiB, about 20 microseconds
 
 
-cdef int64_t *room(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
+cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
     """The memory of a buffer, which the caller has to release. `count` gets its number of integers."""
     PyObject_GetBuffer(out, buffer, PyBUF_CONTIG)
     if buffer.itemsize != 8:
@@ -44,7 +44,7 @@ def fill_permutation(out, n, seed, first, step):
     cdef uint64_t length, start, by
     if not 0 < n <= RS_PERMUTE_MAX:
         raise ValueError(f"a permutation of {n} elements")
-    cdef int64_t *data = room(out, &buffer, &count)
+    cdef int64_t *data = integers_of(out, &buffer, &count)
     try:
         require_run(first, step, count)
         length, start, by = n, first % n, step % n
@@ -126,7 +126,7 @@ cdef class AliasTable:
     """Numbers 0 to n - 1, drawn by weight in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
     doubles. ValueError for weights from which nothing can be drawn. Any number of threads may draw."""
 
-    cdef rs_alias it
+    cdef rs_alias core
 
     def __cinit__(self, weights=None):
         cdef Py_buffer buffer
@@ -137,44 +137,44 @@ cdef class AliasTable:
         PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG_RO)
         try:
             with nogil:
-                status = rs_alias_init(&self.it, <const double *>buffer.buf, buffer.len // sizeof(double), &err)
+                status = rs_alias_init(&self.core, <const double *>buffer.buf, buffer.len // sizeof(double), &err)
             check(status, &err)
         finally:
             PyBuffer_Release(&buffer)
 
     def __dealloc__(self):
-        rs_alias_clear(&self.it)
+        rs_alias_clear(&self.core)
 
     @property
     def nbytes(self):
-        return self.it.n * (8 + rs_alias_width(self.it.n))
+        return self.core.n * (8 + rs_alias_width(self.core.n))
 
     def draw(self, out, key, first, step, period):
         """Writes draws number first, first + step, ... of `key`, each modulo `period`."""
         cdef Py_buffer buffer
         cdef Py_ssize_t count
         cdef uint64_t of_key = key, start = first, by = step, modulus = period
-        cdef int64_t *data = room(out, &buffer, &count)
+        cdef int64_t *data = integers_of(out, &buffer, &count)
         try:
             require_run(first, step, count)
-            if self.it.n == 0 or modulus == 0:
+            if self.core.n == 0 or modulus == 0:
                 raise ValueError("an empty table")
             with nogil:
-                rs_alias_run(&self.it, of_key, start, by, modulus, count, data)
+                rs_alias_run(&self.core, of_key, start, by, modulus, count, data)
         finally:
             PyBuffer_Release(&buffer)
 
     def __reduce__(self):
-        n = self.it.n
-        return alias_table, (n, PyBytes_FromStringAndSize(<const char *>self.it.thresholds, n * 8),
-                             PyBytes_FromStringAndSize(<const char *>self.it.others, n * rs_alias_width(n)))
+        n = self.core.n
+        return alias_table, (n, PyBytes_FromStringAndSize(<const char *>self.core.thresholds, n * 8),
+                             PyBytes_FromStringAndSize(<const char *>self.core.others, n * rs_alias_width(n)))
 
 
 def alias_table(n, bytes thresholds, bytes others):
     """The AliasTable that was pickled as these bytes."""
     cdef AliasTable out = AliasTable.__new__(AliasTable)
     cdef rs_error err
-    check(rs_alias_of_bytes(&out.it, n, PyBytes_AS_STRING(thresholds), len(thresholds), PyBytes_AS_STRING(others),
+    check(rs_alias_of_bytes(&out.core, n, PyBytes_AS_STRING(thresholds), len(thresholds), PyBytes_AS_STRING(others),
                             len(others), &err), &err)
     return out
 
@@ -184,7 +184,7 @@ def draw_below(bounds, key, first, step, period):
     cdef Py_buffer buffer
     cdef Py_ssize_t count
     cdef uint64_t of_key = key, start = first, by = step, modulus = period
-    cdef int64_t *data = room(bounds, &buffer, &count)
+    cdef int64_t *data = integers_of(bounds, &buffer, &count)
     try:
         require_run(first, step, count)
         if modulus == 0:
@@ -221,7 +221,7 @@ def read_entries(Blob blob not None, unsigned width, out):
     cdef const uint8_t *entries
     if width not in (4, 8):
         raise ValueError(f"entries of {width} bytes")
-    cdef int64_t *data = room(out, &buffer, &count)
+    cdef int64_t *data = integers_of(out, &buffer, &count)
     try:
         entries = blob.data  # with the interpreter lock: another thread may close the blob
         if blob.is_closed():

@@ -70,7 +70,7 @@ cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *c
     return check(rs_path_begin(cursor, where.tree.nodes, place, &err), &err)
 
 
-cdef object lacking(uint64_t index, path):
+cdef object missing_field(uint64_t index, path):
     return KeyError(f"record {index} has no field {str(path)!r}")
 
 
@@ -125,7 +125,7 @@ cdef class Record:
         segment."""
         begin_record(self.segment, self.store, &self.where, cursor, place)
         if self.base is not None and not self.base.walk(self.program, cursor, place, None):
-            raise lacking(self.index, self.base)
+            raise missing_field(self.index, self.base)
         return 0
 
     cdef bint go(self, rs_cursor *cursor, rs_place *place, object key) except -1:
@@ -444,7 +444,7 @@ cdef class FieldProjection(Projection):
                 segment.leave()
         if self.has_default:
             return self.default
-        raise lacking(<uint64_t>index, self.path)
+        raise missing_field(<uint64_t>index, self.path)
 
     def __eq__(self, other):
         if type(other) is not FieldProjection:
@@ -504,7 +504,7 @@ cdef class FieldsProjection(Projection):
             program = program_at(segment, &where)
             begin_record(segment, store, &where, &begun_cursor, &begun_place)
             if self.path is not None and not self.path.walk(program, &begun_cursor, &begun_place, None):
-                raise lacking(<uint64_t>index, self.path)
+                raise missing_field(<uint64_t>index, self.path)
             if len(self.paths) > SCANNED:
                 children = children_of(program, begun_cursor, begun_place)
             for path in self.paths:

@@ -176,7 +176,7 @@ cdef class KeyIndex:
         cdef rs_error err
         self.segment = saved.segment
         self.saved = saved
-        self.open(saved.it.keys, &err)
+        self.open(saved.core.keys, &err)
         return self
 
     @staticmethod

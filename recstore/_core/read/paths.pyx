@@ -207,7 +207,7 @@ cdef object hash_of_key(object key):
         raise errors.CorruptError("a dict key that cannot be hashed") from None
 
 
-cdef bint find_in_dict_coded(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+cdef bint find_in_dict(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
     cdef uint64_t n, _
     cdef rs_error err
     hash(key)
@@ -242,7 +242,7 @@ cdef list map_keys(Program program, rs_cursor *cursor, rs_place *place):
 
 
 cdef bint find_in_map(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-    """Goes to the value of a key of a map, as `find_in_dict_coded` does in an `any` dict."""
+    """Goes to the value of a key of a map, as `find_in_dict` does in an `any` dict."""
     cdef rs_map entries
     cdef rs_error err
     cdef uint64_t i
@@ -300,7 +300,7 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
         check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
         return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
     if opened == DICT:
-        return find_in_dict_coded(program, cursor, place, key)
+        return find_in_dict(program, cursor, place, key)
     if opened == MAP:
         return find_in_map(program, cursor, place, key)
     if opened == SEQUENCE:

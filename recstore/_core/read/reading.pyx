@@ -51,7 +51,7 @@ cdef class StoreReader:
         cdef rs_error err
         check(rs_store_find(self.store, index, &record, &err), &err)
         program_of(record.tree, self.reader, self.programs)
-        return taken(record_at(self.store, &record, NULL))
+        return value_of(record_at(self.store, &record, NULL))
 
     cdef object get_entry(self, const rs_table *table, uint32_t number):
         """Decodes entry `number` of a table. It must be in range, and the table's tree must have its Program."""
@@ -60,10 +60,10 @@ cdef class StoreReader:
         check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)
         record.block = &table.block
         record.tree = table.tree
-        return taken(record_at(self.store, &record, NULL))
+        return value_of(record_at(self.store, &record, NULL))
 
 
-cdef inline object taken(PyObject *value):
+cdef inline object value_of(PyObject *value):
     """Returns the value of record_at, or raises the exception that it set."""
     if value == NULL:
         raise_what_is_set()

@@ -24,12 +24,12 @@ cdef extern from *:
 
 cdef class _Permutation:
     """Owns the round keys of a permutation."""
-    cdef rs_permutation it
+    cdef rs_permutation core
     cdef readonly object seed
 
     def __cinit__(self, uint64_t n, seed):
         self.seed = int(seed) & 0xFFFFFFFFFFFFFFFF
-        rs_permutation_init(&self.it, n, self.seed)
+        rs_permutation_init(&self.core, n, self.seed)
 
 
 cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ssize_t value) noexcept:
@@ -297,7 +297,7 @@ cdef class Selection:
         stage.step = 1
         stage.width = 0
         stage.blob = NULL
-        stage.permutation = &permutation.it
+        stage.permutation = &permutation.core
         out.push(&stage, permutation)
         return out
 

@@ -7,7 +7,7 @@ cdef class LiveSample:
     cdef uint64_t n_records
     cdef uint64_t one_of   # one record of so many is in the sample
     cdef size_t held_bytes
-    cdef bint told
+    cdef bint warned
 
     @staticmethod
     cdef LiveSample of(uint64_t n_records, uint64_t size_bytes)

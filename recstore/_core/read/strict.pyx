@@ -61,17 +61,17 @@ cdef class LiveSample:
         with cython.critical_section(self):
             # Multiplicative hashing, so that a program that reads every second record does not read every one of the
             # sample.
-            if self.told or ((index + 1) * <uint64_t>0x9E3779B97F4A7C15 >> 32) % self.one_of != 0:
+            if self.warned or ((index + 1) * <uint64_t>0x9E3779B97F4A7C15 >> 32) % self.one_of != 0:
                 return False
             if index not in self.held or not is_alive(self.held[index]):
                 self.drop(index)
                 self.held[index] = self.parts(value)
             if <uint64_t>len(self.held) * self.one_of * 2 <= self.n_records:
                 return False
-            self.told = <uint64_t>self.drop_dead() * self.one_of * 2 > self.n_records
-            if self.told:
+            self.warned = <uint64_t>self.drop_dead() * self.one_of * 2 > self.n_records
+            if self.warned:
                 self.held.clear()
-            return self.told
+            return self.warned
 
     cdef list parts(self, object value):
         cdef list out = []

@@ -222,14 +222,14 @@ cdef class Records:
         return self._take(key)
 
     def __iter__(self):
-        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.begin(self, 0, 1)
-        return it
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        iterator.begin(self, 0, 1)
+        return iterator
 
     def __reversed__(self):
-        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.begin(self, self.length - 1, -1)
-        return it
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        iterator.begin(self, self.length - 1, -1)
+        return iterator
 
     def _many(self, indices, default, bint has_default):
         """The decoded records at `indices` in one call. The next records are prefetched while one is decoded."""

@@ -19,16 +19,16 @@ cdef class Lock:
     ``state`` is HELD if this process holds the lock, BUSY if another does, and GONE if this process locked a file that
     is no longer at `path`: then the lock is worthless, because others do not see it."""
 
-    cdef rs_os_lock it
+    cdef rs_os_lock core
     cdef readonly str state
     cdef readonly str path
     cdef bytes encoded
 
     def __cinit__(self, str path):
         cdef rs_error err
-        self.it.fd = -1
+        self.core.fd = -1
         self.path, self.encoded = path, encode_path(path)
-        check_path(rs_os_open_lock(self.encoded, &self.it, &err), &err, path)
+        check_path(rs_os_open_lock(self.encoded, &self.core, &err), &err, path)
         self.attempt()
 
     def __dealloc__(self):
@@ -38,7 +38,7 @@ cdef class Lock:
         """Tries to lock again without waiting, and returns the new state."""
         cdef rs_error err
         cdef rs_bool named
-        cdef rs_status status = rs_os_try_lock(self.it.fd, self.encoded, &named, &err)
+        cdef rs_status status = rs_os_try_lock(self.core.fd, self.encoded, &named, &err)
         if status == RS_E_STATE_BUSY:
             self.state = BUSY
         elif status == RS_OK:
@@ -49,19 +49,19 @@ cdef class Lock:
 
     def leads(self):
         """Whether this file is still at the path."""
-        return bool(rs_os_leads_to(self.encoded, self.it.fd))
+        return bool(rs_os_leads_to(self.encoded, self.core.fd))
 
     def read(self):
         """The content of the file; the process that holds the lock may be writing it."""
-        return os.pread(self.it.fd, MOST, 0)
+        return os.pread(self.core.fd, MOST, 0)
 
     def write(self, bytes content):
         """Sets the content. False if the file system refuses: the content only informs, so the build goes on."""
         try:
-            if os.fstat(self.it.fd).st_nlink > 1:
+            if os.fstat(self.core.fd).st_nlink > 1:
                 return False  # who may write the folder has linked a file of ours here since the lock was opened
-            os.ftruncate(self.it.fd, 0)
-            os.pwrite(self.it.fd, content[:MOST], 0)
+            os.ftruncate(self.core.fd, 0)
+            os.pwrite(self.core.fd, content[:MOST], 0)
         except OSError:
             return False
         return True
@@ -72,15 +72,15 @@ cdef class Lock:
 
     def forget(self):
         """Closes the file and leaves it where it is, as the end of a killed process does."""
-        rs_os_close_lock(&self.it)
+        rs_os_close_lock(&self.core)
 
     cdef int drop(self) except -1:
         cdef rs_status _ignored
         # In a forked child the file is closed, and the lock its parent's.
-        if self.it.fd >= 0 and self.state == HELD and rs_os_leads_to(self.encoded, self.it.fd):
+        if self.core.fd >= 0 and self.state == HELD and rs_os_leads_to(self.encoded, self.core.fd):
             # Only the holder of the lock removes the file, so the path cannot lead to another file since the test.
             _ignored = rs_os_unlink(self.encoded, NULL, NULL)
-        rs_os_close_lock(&self.it)
+        rs_os_close_lock(&self.core)
         return 0
 
 

@@ -13,15 +13,15 @@ cdef class SavedIndex:
 
     @property
     def kind(self):
-        return self.it.kind
+        return self.core.kind
 
     @property
     def entries(self):
-        return self.it.index.n_entries
+        return self.core.index.n_entries
 
     @property
     def width(self):
-        return self.it.width
+        return self.core.width
 
     @property
     def nbytes(self):
@@ -30,7 +30,7 @@ cdef class SavedIndex:
     def path(self):
         """The Path of the field. CorruptError if the section holds none."""
         self.segment.require_open()
-        names = load_any(self.it.path.ptr, rs_slice_left(&self.it.path))
+        names = load_any(self.core.path.ptr, rs_slice_left(&self.core.path))
         if type(names) is not tuple or not names:
             raise errors.CorruptError("saved index: not the names of a path")
         return Path.of_names(names)
@@ -45,21 +45,21 @@ cdef class SavedIndex:
         cdef const uint8_t *data = NULL
         cdef uint64_t n = 0
         self.segment.require_open()
-        if part == 0 and self.it.kind == RS_FMT_SAVED_RECORDS:
-            data, n = self.it.order, 2 * self.it.index.n_entries
+        if part == 0 and self.core.kind == RS_FMT_SAVED_RECORDS:
+            data, n = self.core.order, 2 * self.core.index.n_entries
         elif part == 0:
-            data, n = self.it.starts, self.it.index.n_entries + 1
+            data, n = self.core.starts, self.core.index.n_entries + 1
         elif part == 1:
-            data, n = self.it.rows, self.it.n_records
+            data, n = self.core.rows, self.core.n_records
         if data == NULL:
             return None
-        return self.segment.section_blob((self.number, part), data, n * self.it.width)
+        return self.segment.section_blob((self.number, part), data, n * self.core.width)
 
     def firsts(self):
         """The Selection of the first record of each entry."""
         whole = Selection.whole(self.segment)
-        width, n = self.it.width, <Py_ssize_t>self.it.index.n_entries
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
+        width, n = self.core.width, <Py_ssize_t>self.core.index.n_entries
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
             order = self.blob(0)
             return whole if order is None else whole.indexed(order, 0, width, 2 * n).sliced(0, 2, n)
         return self.ordered().indexed(self.blob(0), 0, width, n)
@@ -67,14 +67,14 @@ cdef class SavedIndex:
     def lasts(self):
         """Of INDEX_RECORDS the Selection of the last record of each entry."""
         whole = Selection.whole(self.segment)
-        order, n = self.blob(0), <Py_ssize_t>self.it.index.n_entries
-        return whole if order is None else whole.indexed(order, 0, self.it.width, 2 * n).sliced(1, 2, n)
+        order, n = self.blob(0), <Py_ssize_t>self.core.index.n_entries
+        return whole if order is None else whole.indexed(order, 0, self.core.width, 2 * n).sliced(1, 2, n)
 
     def ordered(self):
         """Of INDEX_GROUPS the Selection of all records, group after group."""
         whole = Selection.whole(self.segment)
         rows = self.blob(1)
-        return whole if rows is None else whole.indexed(rows, 0, self.it.width, <Py_ssize_t>self.it.n_records)
+        return whole if rows is None else whole.indexed(rows, 0, self.core.width, <Py_ssize_t>self.core.n_records)
 
     cdef Records proof(self):
         """The keys of the records by the rows of `rows_of`, if a lookup has to compare them. None for trusted bytes,
@@ -82,19 +82,19 @@ cdef class SavedIndex:
         reader = self.segment.reader_
         if reader is None or reader.trusted or self.segment.verified:
             return None
-        if self.it.kind == RS_FMT_SAVED_RECORDS and self.it.order == NULL:
+        if self.core.kind == RS_FMT_SAVED_RECORDS and self.core.order == NULL:
             return None
-        rows = self.lasts() if self.it.kind == RS_FMT_SAVED_RECORDS else self.ordered()
+        rows = self.lasts() if self.core.kind == RS_FMT_SAVED_RECORDS else self.ordered()
         return Records()._set(rows, FieldProjection(self.path()))
 
     cdef int rows_of(self, uint64_t entry, uint64_t *begin, uint64_t *end) except -1:
         """The rows of `proof` of an entry but for its first record, which the lookup has compared."""
         cdef rs_error err
         self.segment.require_open()
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
             begin[0], end[0] = entry, entry + 1
             return 0
-        check_path(rs_saved_index_group(&self.it, entry, begin, end, &err), &err, self.segment.file())
+        check_path(rs_saved_index_group(&self.core, entry, begin, end, &err), &err, self.segment.file())
         begin[0] += 1
         return 0
 
@@ -112,7 +112,7 @@ def saved_indexes(Segment segment):
         one.segment = segment
         one.number = <int>i
         status = rs_saved_index_open(segment.store.segment, &segment.store.directory.saved_indexes[i],
-                                     segment.store.header.n_records, &one.it, &err)
+                                     segment.store.header.n_records, &one.core, &err)
         if status != RS_E_FMT_VERSION:
             check_path(status, &err, segment.file())
             out.append(one)
@@ -148,8 +148,8 @@ def find_saved(Segment segment, unsigned kind, Path path):
     except (errors.EncodeError, ValueError):
         return None
     for one in saved_indexes(segment):
-        there = one.it.path
-        if one.it.kind == kind and wanted == (<const char *>there.ptr)[:rs_slice_left(&there)]:
+        there = one.core.path
+        if one.core.kind == kind and wanted == (<const char *>there.ptr)[:rs_slice_left(&there)]:
             return one
     return None
 
@@ -265,19 +265,19 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
     cdef uint64_t steps = rs_keys_steps(&index.keys)
     opaque = set(index.opaque())
     alike, passed = {}, {}
-    for entry in range(self.it.index.n_entries):
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
-            check(rs_saved_index_records(&self.it, entry, &first, &last, &err), &err)
+    for entry in range(self.core.index.n_entries):
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
+            check(rs_saved_index_records(&self.core, entry, &first, &last, &err), &err)
             records = (first, last)
         else:
-            check(rs_saved_index_group(&self.it, entry, &begin, &end, &err), &err)
+            check(rs_saved_index_group(&self.core, entry, &begin, &end, &err), &err)
             records = range(begin, end)
         first_key = None
         for number in records:
             record = number
-            if self.it.kind == RS_FMT_SAVED_GROUPS:
+            if self.core.kind == RS_FMT_SAVED_GROUPS:
                 row = number
-                check(rs_saved_index_row(&self.it, row, &record, &err), &err)
+                check(rs_saved_index_row(&self.core, row, &record, &err), &err)
             PyErr_CheckSignals()
             key = key_of_record(reader, path, record)
             hash_of(key, "saved index: record", record)
@@ -308,11 +308,11 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
             return 0
         if entry == RS_NOWHERE:
             raise errors.CorruptError(f"saved index: entry {wanted} is not where its key is looked for")
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
-            check(rs_saved_index_records(&self.it, entry, &record, &last, &err), &err)
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
+            check(rs_saved_index_records(&self.core, entry, &record, &last, &err), &err)
         else:
-            check(rs_saved_index_group(&self.it, entry, &record, &last, &err), &err)
-            check(rs_saved_index_row(&self.it, record, &record, &err), &err)
+            check(rs_saved_index_group(&self.core, entry, &record, &last, &err), &err)
+            check(rs_saved_index_row(&self.core, record, &record, &err), &err)
         if record not in passed:
             passed[record] = hash_of(key_of_record(reader, path, record), "saved index: record", record)
         if passed[record] == wanted_hash and key_of_record(reader, path, record) == key:
