@@ -1,15 +1,15 @@
-"""Batches of indices for the samplers of recstore.torch, written into a given buffer without the interpreter lock.
+"""Batches of indices for the samplers of recstore.torch, written into the caller's buffer without the interpreter lock.
 
-A buffer here is contiguous, writable and of 64-bit integers, such as an int64 array of numpy.
+A buffer is contiguous, writable and of 64-bit integers, such as an int64 array of numpy.
 """
 
 
 cdef enum:
-    CHUNK_INDICES = 1024  # that an IndexIterator computes at once: 8 KiB, about 20 microseconds
+    CHUNK_INDICES = 1024  # of an IndexIterator: 8 KiB, about 20 microseconds
 
 
 cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
-    """The memory of a buffer, which the caller has to release. `count` gets its number of integers."""
+    """The memory of a buffer, which the caller has to release. Sets `count` to its number of integers."""
     PyObject_GetBuffer(out, buffer, PyBUF_CONTIG)
     if buffer.itemsize != 8:
         PyBuffer_Release(buffer)
@@ -19,25 +19,25 @@ cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL
 
 
 cdef int require_run(first, step, Py_ssize_t count) except -1:
-    """Raises ValueError unless first + step * (count - 1) is a position that 63 bits hold."""
+    """Raises ValueError unless first + step * (count - 1) fits in 63 bits."""
     if first < 0 or step < 0 or first + step * max(count - 1, 0) > MAX_LENGTH:
         raise ValueError(f"positions from {first} in steps of {step} are out of range")
     return 0
 
 
 def permutation_seed(seed, number):
-    """The 64-bit seed of the numbered order under `seed`: of an epoch, of a bucket. Number 0 keeps the seed."""
+    """The 64-bit seed of order `number` (an epoch, a bucket) under `seed`. Number 0 keeps the seed."""
     return rs_permutation_seed(<uint64_t>(int(seed) & 0xFFFFFFFFFFFFFFFF), <uint64_t>number)
 
 
 def mixed(uint64_t z):
-    """A number of 64 bits that says nothing of `z` at first sight, see rs_mix64."""
+    """A 64-bit hash of `z` (rs_mix64)."""
     return rs_mix64(z)
 
 
 def fill_permutation(out, n, seed, first, step):
-    """Writes the elements at positions first, first + step, ... of the permutation "feistel-1" of n elements. Positions
-    count modulo n, which is above 0. `seed` is an int below 2**64; None: the elements are the positions modulo n."""
+    """Writes the elements at positions first, first + step, ... modulo n of the permutation "feistel-1" of n elements.
+    n is above 0. `seed` is an int below 2**64; None writes the positions modulo n."""
     cdef rs_permutation permutation
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
@@ -64,14 +64,15 @@ def fill_permutation(out, n, seed, first, step):
 
 
 cdef class IndexIterator:
-    """An iterator of ints, computed a chunk at once. ``taken`` is the number of ints that it has given.
+    """An iterator of ints, which it computes in chunks. ``taken`` is the number of ints so far. For one thread at a
+    time.
 
-    At the first int it calls `begin`, which returns `(fill, count)`: `fill(buffer, taken)` writes the indices that
-    follow the first `taken` ones of `count`. One thread at a time may use it."""
+    At the first int it calls `begin`, which returns `(fill, count)`: `fill(buffer, taken)` writes the indices from
+    number `taken` of `count` on."""
 
     cdef object begin
     cdef object fill
-    cdef object chunk      # an array("q"), which `data` leads into
+    cdef object chunk      # an array("q"), to whose items `data` points
     cdef int64_t *data
     cdef Py_ssize_t at     # the next index in the chunk
     cdef Py_ssize_t end
@@ -111,10 +112,10 @@ cdef class IndexIterator:
         import array
         chunk = array.array("q", bytes(n * 8))
         self.fill(chunk, self.taken)
-        # The old chunk is used until the new one is complete, also where `fill` lets another thread run.
+        # The old chunk stays in use until the new one is complete, because `fill` may let another thread run.
         PyObject_GetBuffer(chunk, &buffer, PyBUF_CONTIG_RO)
         self.data = <int64_t *>buffer.buf
-        PyBuffer_Release(&buffer)  # the array is of this iterator alone: nobody resizes it
+        PyBuffer_Release(&buffer)  # nobody else has the array, so nobody resizes it
         self.chunk = chunk
         self.at, self.end = 0, n
         return 0
@@ -123,8 +124,9 @@ cdef class IndexIterator:
 # ---- Draws by weight ----
 
 cdef class AliasTable:
-    """Numbers 0 to n - 1, drawn by weight in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
-    doubles. ValueError for weights from which nothing can be drawn. Any number of threads may draw."""
+    """Draws numbers 0 to n - 1 by weight, in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
+    doubles. Raises ValueError unless a weight is above 0 and all are finite and 0 or more. Any number of threads may
+    draw."""
 
     cdef rs_alias core
 
@@ -171,7 +173,7 @@ cdef class AliasTable:
 
 
 def alias_table(n, bytes thresholds, bytes others):
-    """The AliasTable that was pickled as these bytes."""
+    """The AliasTable from its pickled state."""
     cdef AliasTable out = AliasTable.__new__(AliasTable)
     cdef rs_error err
     check(rs_alias_of_bytes(&out.core, n, PyBytes_AS_STRING(thresholds), len(thresholds), PyBytes_AS_STRING(others),
@@ -180,7 +182,7 @@ def alias_table(n, bytes thresholds, bytes others):
 
 
 def draw_below(bounds, key, first, step, period):
-    """Replaces each bound by an even number below it, the second one of draws number first, first + step, ..."""
+    """Replaces each bound by a uniformly drawn number below it: the second number of draws first, first + step, ..."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count
     cdef uint64_t of_key = key, start = first, by = step, modulus = period
@@ -196,8 +198,8 @@ def draw_below(bounds, key, first, step, period):
 
 
 def draw_keys(weights, key):
-    """Replaces weights, a buffer of doubles, by the keys of `key`: successive draws without replacement are the numbers
-    in the order of their keys."""
+    """Replaces weights, a buffer of doubles, by sort keys under `key`. The order of the sort keys is the order of draws
+    without replacement."""
     cdef Py_buffer buffer
     cdef uint64_t of_key = key
     PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG)
@@ -213,9 +215,9 @@ def draw_keys(weights, key):
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):
-    """Replaces each number in `out` by that entry of a blob of numbers of `width` bytes, 4 or 8, which lists the
-    records of a store. IndexError for a number that has no entry, CorruptError for an entry that is no record,
-    ClosedError after the blob was closed."""
+    """Replaces each number in `out` by the entry with this number in `blob`, which lists record numbers of a store in
+    `width` bytes each, 4 or 8. Raises IndexError for a number without an entry, CorruptError for an entry that is not a
+    record of the store, ClosedError for a closed blob."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
     cdef const uint8_t *entries

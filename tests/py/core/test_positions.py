@@ -194,7 +194,7 @@ def test_bools_where_no_mask_is_taken(letters):
 @pytest.mark.parametrize("bad", [[1, True], [True, 1], [1, 2, np.bool_(True)], [np.bool_(True), np.int64(1)], [True] * 9 + [0]], ids=str)  # fmt: skip
 def test_bools_among_integers(letters, bad):
     for call in (letters.__getitem__, letters.select):
-        with pytest.raises(TypeError, match="indices are a list of integers or a mask of bools, not of both"):
+        with pytest.raises(TypeError, match="indices are a list of integers or a mask of bools, not a mix"):
             call(bad)
 
 
