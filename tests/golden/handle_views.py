@@ -1,4 +1,4 @@
-"""The views whose handles are golden: what a handle says of a view never changes within its version of handles.
+"""The views whose handles are golden: within a version of handles, the description of a view never changes.
 
 The code of commit e3fd5e5, before the package had rooms, wrote handles.json from these views. That file never changes:
 a new version of handles gets a file of its own.

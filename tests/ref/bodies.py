@@ -141,8 +141,8 @@ def read_tuple(node, cur, depth):
         return tuple(items) if node.param else items
     keys = node.aux_cursor(cur.budget)
     pairs = [(read_any(keys, depth + 1), item) for item in items]
-    found = add_keys(pairs, len(pairs), start)  # 22, of the absent keys too
-    return {key: item for key, item in found.items() if item is not ABSENT}
+    with_absent = add_keys(pairs, len(pairs), start)  # 22, for absent keys too
+    return {key: item for key, item in with_absent.items() if item is not ABSENT}
 
 
 # ---- packed numbers --------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Placed(Node):
 
 @dataclass
 class Own:
-    """The value of an exceptions node that stands in the places."""
+    """The value of an exceptions node that is stored in the places."""
 
     value: object
 

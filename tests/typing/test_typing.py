@@ -53,10 +53,10 @@ def code():
 
 def stubs(folder):
     """The stubs; without PyTorch not those of recstore.torch, whose users have it, and without Lightning not its."""
-    found = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
+    report = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
     needs = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
     left_out = tuple(start for start, library in needs.items() if importlib.util.find_spec(library) is None)
-    return [name for name in found if not name.startswith(left_out)]
+    return [name for name in report if not name.startswith(left_out)]
 
 
 def run(folder, *command, **environment):
@@ -77,7 +77,7 @@ def is_annotated(path):
 
 
 def test_the_package_has_its_stubs():
-    """A module that says what is public in it has types in its code or a stub, also where it is installed."""
+    """A module with an __all__ has types in its code or a stub, also when installed."""
     assert (PACKAGE / "py.typed").is_file()
     public = [path for path in PACKAGE.rglob("*.py") if "\n__all__ = " in path.read_text()]
     assert len(public) > 6
@@ -112,13 +112,13 @@ def test_pyright(project):
         project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1"
     )
     assert done.stdout, done.stderr
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     messages = [
-        f"{pathlib.Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}"
-        for one in found["generalDiagnostics"]
+        f"{pathlib.Path(item['file']).name}:{item['range']['start']['line'] + 1}: {item['message']}"
+        for item in report["generalDiagnostics"]
     ]
     assert messages == []
-    assert found["summary"]["filesAnalyzed"] >= len(settings["include"])
+    assert report["summary"]["filesAnalyzed"] >= len(settings["include"])
 
 
 @needs("mypy")

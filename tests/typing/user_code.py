@@ -315,7 +315,7 @@ assert_type(audited.pickled, int | None)
 assert_type(audited.advice, tuple[str, ...])
 recstore.audit(samples, 8)  # type: ignore[call-arg]
 
-# ---- Classes of one's own ----
+# ---- User classes ----
 
 
 @recstore.register

@@ -26,8 +26,8 @@ def stages(view):
         for part in selection.parts or ():
             yield from walk(part, depth + 1)
 
-    found = list(walk(view.selection))
-    return max(n for n, _ in found), max(depth for _, depth in found), len(found)
+    nodes = list(walk(view.selection))
+    return max(n for n, _ in nodes), max(depth for _, depth in nodes), len(nodes)
 
 
 def held(view):
