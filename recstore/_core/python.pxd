@@ -21,7 +21,6 @@ cdef extern from "Python.h":
 
     double PyFloat_AS_DOUBLE(object)
     bint PyLong_CheckExact(object)
-    object PyLong_FromVoidPtr(void *)
     long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
 
     char *PyBytes_AS_STRING(object)

@@ -35,7 +35,7 @@ def dump(lines):
 
 
 def put_together(lines, size=None):
-    """The bytes of a dump. Bytes that it does not give are zero; without a `size` it gives all of them."""
+    """The bytes of a dump. With `size`, missing bytes are zero; without it, no byte may be missing."""
     out, end = bytearray(size or 0), 0
     for at, data in lines:
         assert end <= at and (size is None or at + len(data) <= size), f"line {at:04X} overlaps, or goes back or beyond"

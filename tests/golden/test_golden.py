@@ -1,4 +1,4 @@
-"""Every version reads the committed segments: each record equals its literal, each damaged file gives its own error."""
+"""Every version reads the committed segments: each record equals its literal, each damaged file has its error."""
 
 import enum
 import hashlib

@@ -1,4 +1,4 @@
-"""Every version finds records by the saved indexes of the committed segments; each damaged file gives its own error."""
+"""Every version finds records by the saved indexes of the committed segments; each damaged file has its error."""
 
 import pathlib
 

@@ -112,7 +112,7 @@ def handles(folder):
         make, parts = x.__reduce__()[:2]
         recstore.handles.attach(*parts) if make is recstore.handles.attach else make(*parts)
         copy.copy(x)[0], copy.deepcopy(x)[0]
-    pins.clear()  # a pickled store is held for a minute, for whoever loads it
+    pins.clear()  # a pin holds a pickled store for a minute
 
 
 @operation(

@@ -34,7 +34,7 @@ from .trees import (
 )
 from .values import add_keys, make_ext, read_any, read_data, refuse_ext
 
-ABSENT = object()  # stands for the value of a key that is absent
+ABSENT = object()  # the value of an absent key
 
 
 def read_alone(node, cur, depth=0):
@@ -91,7 +91,7 @@ def read_body(node, cur, depth, bits):
 
 
 def read_composed(node, cur, depth, bits):
-    """The value of an ndarray, tuple or struct node, or of a node that gives a joined or coded str."""
+    """The value of an ndarray, tuple or struct node, or of a node of joined or coded strs."""
     if node.kind == NDARRAY:
         flags, code, dtype, shape = node.array
         shape = read_shape(cur) if shape is None else shape

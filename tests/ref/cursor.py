@@ -47,7 +47,7 @@ class Cursor:
     arrays: tuple | None
     budget: Budget
     shared: bool = False
-    places: object = None  # the Places of the block; None within tables
+    places: object = None  # the Places of the block; None in tables
     local: int = 0  # the number of the record in its block
 
     def spend(self, n):

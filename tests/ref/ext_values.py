@@ -1,4 +1,4 @@
-"""Ext values of csrc/FORMAT.md: `make` gives the Python value of a code, an EXTRA and a payload; `ext_of` gives these
+"""Ext values of csrc/FORMAT.md: `make` returns the Python value of a code, an EXTRA and a payload; `ext_of` returns these
 three of a value.
 
 Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an

@@ -167,7 +167,7 @@ class SavedIndex:
 
 
 def open_all(data):
-    """The SavedIndexes of a segment, but for those of later kinds."""
+    """The SavedIndexes of a segment, without later kinds."""
     segment = Segment(bytes(data))
     indexes = [SavedIndex(segment, entry) for entry in sections_of(segment.data, segment.header)]
     return [index for index in indexes if index.kind in (RECORDS, GROUPS)]

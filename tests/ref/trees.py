@@ -78,7 +78,7 @@ class Node:
 
 @dataclass
 class Tree:
-    """All nodes, the root first. levels is how many nodes with children lie within one another, those of its tables
+    """All nodes, the root first. levels is the depth of nested nodes with children, its tables
     included."""
 
     nodes: list
@@ -160,7 +160,7 @@ def check_payloads(nodes):  # 19
 
 
 def check_places(nodes):  # 18
-    """Checks the nodes that may stand in some places only: REST, same, optional keys, parts of a concat."""
+    """Checks the nodes that are allowed only in some places: REST, same, optional keys, parts of a concat."""
     tail = {id(nodes[0])}
     if nodes[0].kind == SAME or nodes[0].is_key():
         fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")

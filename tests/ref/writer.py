@@ -111,7 +111,7 @@ def int_value(value):
 
 
 def any_value(value, arrays=None):
-    """The any value, as a writer must store it. arrays is the bytearray that takes array data of 1024 bytes and more."""
+    """The any value, as a writer must store it. arrays is the bytearray for array data of 1024 bytes and more."""
     if isinstance(value, Coded):
         return value.raw
     ext = ext_of(value)

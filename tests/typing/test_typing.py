@@ -1,7 +1,7 @@
-"""The stubs: mypy and pyright accept them and what users write with them, and stubtest finds them true of the installed package.
+"""The stubs: mypy and pyright accept them and user code, and stubtest finds that they match the installed package.
 
-One run of each tool. mypy and pyright read the stubs from a copy, so that they check them as strictly as the user's code and not as an
-installed package's; that the installed package has them, where checkers look, is what stubtest rests on.
+One run of each tool. mypy and pyright read a copy of the stubs, so that they check them as strictly as the user's code and not as an
+installed package; stubtest reads the stubs of the installed package.
 """
 
 import ast
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = pathlib.Path(recstore.__file__).parent
-INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # else it is an editable install
+INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # not an editable install
 
 
 def needs(module):
@@ -52,7 +52,7 @@ def code():
 
 
 def stubs(folder):
-    """The stubs; without PyTorch not those of recstore.torch, whose users have it, and without Lightning not its."""
+    """The stubs, without those of recstore.torch if PyTorch is missing, and of Lightning's if that is."""
     report = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
     needs = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
     left_out = tuple(start for start, library in needs.items() if importlib.util.find_spec(library) is None)
@@ -107,7 +107,7 @@ def test_pyright(project):
         pytest.skip("pyright runs on Node.js, which is not here: pip install recstore[test]")
     settings = {"include": [*stubs(project), *code()], "typeCheckingMode": "strict"}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    # Without the first it asks a server for its newest version.
+    # Without the variable, pyright asks a server for its newest version.
     done = run(
         project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1"
     )
@@ -123,8 +123,8 @@ def test_pyright(project):
 
 @needs("mypy")
 def test_stubtest(tmp_path):
-    """Modules with a stub: every public name and method is in it with its arguments, and nothing else is. What they
-    import is not looked at: it takes time, and may be missing."""
+    """Each stub has exactly the public names and methods of its module, with their arguments. Imported
+    packages are skipped: they take time, and may be missing."""
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
         "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"

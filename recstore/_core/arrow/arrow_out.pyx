@@ -419,11 +419,8 @@ cdef class ArrowExport:
         memset(&place, 0, sizeof(rs_place))
         for i in range(n):
             raw, arrays = self.dumped_records[self.position + i][:2]
-            cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
-            cursor.arrays = <const uint8_t *><const char *>arrays
-            cursor.arrays_size = len(arrays)
-            cursor.budget.values = cursor.budget.bytes = len(raw)
-            cursor.budget.depth = RS_FMT_DEPTH
+            set_cursor(&cursor, <const uint8_t *><const char *>raw, len(raw), <const uint8_t *><const char *>arrays,
+                       len(arrays))
             try:
                 check_arrow(rs_arrow_out_take(&self.core, &cursor, &place, &err), &err)
             except ArrowValueError as e:

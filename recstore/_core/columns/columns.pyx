@@ -277,12 +277,7 @@ cdef class ColumnReader:
                 return 0
             self.dumped = dumped[0]
             self.core.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
-        cursor.in_ = self.core.missing
-        cursor.arrays = NULL
-        cursor.arrays_size = 0
-        cursor.budget.values = cursor.budget.bytes = len(self.dumped)
-        cursor.budget.depth = RS_FMT_DEPTH
-        cursor.shared = False
+        set_cursor(&cursor, self.core.missing.ptr, len(self.dumped), NULL, 0)
         place.node = NULL
         place.body = NULL
         place.bits = 0

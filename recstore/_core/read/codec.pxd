@@ -33,6 +33,17 @@ cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
     return 0
 
 
+cdef inline void set_cursor(rs_cursor *cursor, const uint8_t *data, size_t size, const uint8_t *arrays,
+                            size_t arrays_size) noexcept:
+    """Moves a cursor to the bytes of one value outside a block, which also bound its budget."""
+    cursor.in_ = rs_slice_of(data, size)
+    cursor.arrays = arrays
+    cursor.arrays_size = arrays_size
+    cursor.budget.values = cursor.budget.bytes = size
+    cursor.budget.depth = RS_FMT_DEPTH
+    cursor.shared = False
+
+
 cdef inline object struct_keys(const rs_node *node):
     """The keys of a struct. The tree must have its Program."""
     return (<tuple>node.slot)[0]

@@ -399,12 +399,7 @@ cdef class Program:
 
 cdef void begin_extra(decode_state *c, const uint8_t *bytes_, size_t size):
     """Makes `c` read bytes of a tree, which never refer to the arrays of a block."""
-    c.cursor.in_ = rs_slice_of(bytes_, size)
-    c.cursor.arrays = NULL
-    c.cursor.arrays_size = 0
-    c.cursor.budget.values = c.cursor.budget.bytes = size
-    c.cursor.budget.depth = RS_FMT_DEPTH
-    c.cursor.shared = False
+    set_cursor(&c.cursor, bytes_, size, NULL, 0)
 
 
 # The errors of hash(). numpy's dates raise ValueError without a unit, OverflowError far from 1970 with some units.

@@ -383,13 +383,7 @@ cdef class LazyProjection(Projection):
             segment.leave()
 
     def key(self):
-        return type(self), self.path, self.base
-
-    def __eq__(self, other):
-        return type(other) is LazyProjection and self.key() == (<LazyProjection>other).key()
-
-    def __hash__(self):
-        return hash(self.key())
+        return self.path, self.base
 
     def describe(self):
         """A tuple of plain values; `projection_from` makes an equal projection of it."""
@@ -523,12 +517,6 @@ cdef class FieldsProjection(Projection):
 
     def key(self):
         return self.paths, self.path, self.base
-
-    def __eq__(self, other):
-        return type(other) is FieldsProjection and self.key() == (<FieldsProjection>other).key()
-
-    def __hash__(self):
-        return hash(self.key())
 
     def describe(self):
         """A tuple of plain values; `projection_from` makes an equal projection of it."""

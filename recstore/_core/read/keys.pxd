@@ -25,6 +25,7 @@ cdef class KeyHashes:
     cdef readonly dict opaque   # opaque key -> the numbers of its records
     cdef readonly object seed
     cdef readonly uint64_t n
+    cdef int mark_opaque(self, uint64_t number) except -1
     cpdef append(self, key)
     cdef const uint8_t *flags(self)
     cdef KeyHashes chosen(self, const uint64_t *records, uint64_t n)

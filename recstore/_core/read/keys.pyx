@@ -241,6 +241,11 @@ cdef class KeyHashes:
     def __dealloc__(self):
         rs_buffer_clear(&self.hashes)
 
+    cdef int mark_opaque(self, uint64_t number) except -1:
+        self.opaque_flags.extend(bytes(number - len(self.opaque_flags)))
+        self.opaque_flags.append(1)
+        return 0
+
     cpdef append(self, key):
         """Adds a key. If hash(key) raises, adds nothing."""
         cdef uint64_t h = 0
@@ -249,8 +254,7 @@ cdef class KeyHashes:
         if not hashed:
             # A dict compares identity first: the same NaN object is the same key, another NaN object is another key.
             self.opaque.setdefault(key, []).append(self.n)
-            self.opaque_flags.extend(bytes(self.n - len(self.opaque_flags)))
-            self.opaque_flags.append(1)
+            self.mark_opaque(self.n)
         check(rs_buffer_append(&self.hashes, &h, 8, &err), &err)
         self.n += 1
 
@@ -261,8 +265,7 @@ cdef class KeyHashes:
         for number, key in opaque:
             number += self.n
             self.opaque.setdefault(key, []).append(number)
-            self.opaque_flags.extend(bytes(number - len(self.opaque_flags)))
-            self.opaque_flags.append(1)
+            self.mark_opaque(number)
         check(rs_buffer_append(&self.hashes, PyBytes_AS_STRING(hashes), len(hashes), &err), &err)
         self.n += len(hashes) // 8
 
@@ -367,8 +370,7 @@ cdef class KeyHashes:
                 continue
             check(rs_buffer_append(&out.hashes, self.hashes.data + 8 * i, 8, &err), &err)
             if flags != NULL and flags[i]:
-                out.opaque_flags.extend(bytes(out.n - len(out.opaque_flags)))
-                out.opaque_flags.append(1)
+                out.mark_opaque(out.n)
                 out.opaque[i] = [out.n]
             out.n += 1
         return out
@@ -382,8 +384,7 @@ cdef class KeyHashes:
         for i in range(n):
             check(rs_buffer_append(&out.hashes, self.hashes.data + 8 * records[i], 8, &err), &err)
             if flags != NULL and flags[records[i]]:
-                out.opaque_flags.extend(bytes(i - len(out.opaque_flags)))
-                out.opaque_flags.append(1)
+                out.mark_opaque(i)
                 out.opaque[records[i]] = [i]
         out.n = n
         return out

@@ -35,12 +35,7 @@ cdef object load_any(const uint8_t *data, size_t size):
 cdef object decode_whole(Program program, const uint8_t *data, size_t size, const uint8_t *arrays, size_t arrays_size):
     """Decodes the `any` value that fills `size` bytes."""
     cdef rs_cursor cursor
-    cursor.in_ = rs_slice_of(data, size)
-    cursor.arrays = arrays
-    cursor.arrays_size = arrays_size
-    cursor.budget.values = cursor.budget.bytes = size
-    cursor.budget.depth = RS_FMT_DEPTH
-    cursor.shared = False
+    set_cursor(&cursor, data, size, arrays, arrays_size)
     value = program.decode_place(&cursor, NULL, NULL, 0, None)
     if cursor.in_.ptr != cursor.in_.end:
         raise errors.CorruptError("bytes are left over after a value")

@@ -28,6 +28,16 @@ cdef class Projection:
         cdef Segment segment = <Segment>leaf.segment  # a reference, as in Records.at_shard
         return self.read(segment, leaf.store, leaf.index)
 
+    def key(self):
+        """A value that is equal for equal projections."""
+        return id(self)
+
+    def __eq__(self, other):
+        return type(other) is type(self) and self.key() == (<Projection>other).key()
+
+    def __hash__(self):
+        return hash(self.key())
+
     def describe(self):
         """Plain values for a handle, from which `projection_from` makes an equal projection; None: whole records."""
         return None
