@@ -50,12 +50,14 @@ class EncodeError(Error, TypeError):
         filename: the file that the record was read from, or None.
     """
 
+    reason: str
+    record: int | None
+    key: str | None
+    filename: str | None
+
     def __init__(self, reason: str = "", record: int | None = None, key: str | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.record = record
-        self.key = key
-        self.filename: str | None = None
+        self.reason, self.record, self.key, self.filename = reason, record, key, None
 
     def __str__(self) -> str:
         text = self.reason

@@ -144,7 +144,7 @@ def shared(
 def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
     how = partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays)
-    return partial(how, classes=trust.classes_by_name(classes))
+    return partial(how, classes=trust.class_table(classes))
 
 
 def _check_options(options: dict[str, Any]) -> None:

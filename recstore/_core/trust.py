@@ -146,7 +146,7 @@ def _load(module: str, qualname: str) -> type:
     return value
 
 
-def classes_by_name(classes: Any) -> dict[ClassName, type]:
+def class_table(classes: Any) -> dict[ClassName, type]:
     """`{(module, qualname): class}` for the argument `classes` of a reader: an iterable of classes, or a mapping of
     full names to classes. Raises TypeError for anything else."""
     out: dict[ClassName, type] = {}
