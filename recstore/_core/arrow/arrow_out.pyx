@@ -2,7 +2,7 @@
 
 The loops are C (csrc/arrow/rs_arrow_out.h) and run without the interpreter lock. This file finds the records of views,
 loads blocks, and looks fields up where C cannot. A batch enters every segment that it reads, so a `close` in another
-thread takes effect only after the batch has ended; the next one then fails. Batches are memory of their own.
+thread takes effect only after the batch; the next batch then fails. Batches have their own memory.
 """
 
 cdef enum:
@@ -578,7 +578,7 @@ cdef void drop_stream(ArrowArrayStream *stream) noexcept with gil:
 
 
 cdef void stream_release(ArrowArrayStream *stream) noexcept nogil:
-    # A library may release a stream at the end of the process, when there is no interpreter any more.
+    # A library may release a stream at the end of the process, after the interpreter.
     if Py_IsInitialized():
         drop_stream(stream)
     stream.private_data = NULL

@@ -90,7 +90,7 @@ cdef class FieldKinds:
     # ---- Nodes ----
 
     cdef int add(self, Program program, const rs_node *node, list steps, Py_ssize_t at) except -1:
-        """Adds the kinds that a node gives, from step number `at` of the path on."""
+        """Adds the kinds of a node, from step number `at` of the path on."""
         cdef uint32_t i
         cdef unsigned kind = node.kind
         if kind in (RS_FMT_NODE_UNION, RS_FMT_NODE_RISING, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS):

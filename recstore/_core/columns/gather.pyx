@@ -319,7 +319,7 @@ cdef class Gather:
             if default is not MISSING:
                 dumped = dump(default)
                 if len(dumped) > 2 or dumped[1]:
-                    raise TypeError(f"the default {default!r:.60} is no number, list or text")
+                    raise TypeError(f"the default {default!r:.60} is not a number, list or text")
                 self.held.append(dumped[0])
                 self.specs[i].absent = rs_slice_of(<const char *><bytes>dumped[0], len(dumped[0]))
 
@@ -567,11 +567,11 @@ cdef class Gather:
         elif stop.why == RS_GATHER_LENGTH:
             row = [spec.core.row[i] for i in range(spec.core.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
-            error = ValueError(f"{name} has the shape {shape_in(value)}, and the batch takes ({shape}) there: "
+            error = ValueError(f"{name} has the shape {shape_in(value)}, and the batch expects ({shape}): "
                                f"{value!r:.60}")
         else:
             takes = "numbers" if spec.form == "values" and spec.core.n_row == 0 else TAKES[spec.form]
-            error = ValueError(f"{name} is {described(value)}, and the batch takes {takes} there")
+            error = ValueError(f"{name} is {described(value)}, and the batch expects {takes}")
         error.field = stop.field
         return error
 
@@ -614,7 +614,7 @@ cdef class Gather:
 
 FREE_DIMS = {"values": 0, "ragged": 1, "padded": 1, "packed": 1, "nested": 2, "padded_nested": 2}
 TAKES = {
-    "values": "lists or arrays of numbers, all of one shape,",
+    "values": "lists or arrays of numbers, all of one shape",
     "ragged": "lists or arrays of numbers",
     "padded": "lists or arrays of numbers",
     "packed": "lists or arrays of numbers",

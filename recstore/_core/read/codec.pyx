@@ -186,8 +186,8 @@ cdef class KeptTable:
 
 
 cdef class Entries:
-    """The objects that all Programs of one store share: the decoded entries of its tables, to which the tables' slots
-    point, the keys and templates of structs, and the cache of the keys of `any` values. The Programs keep it alive; a
+    """The objects that all Programs of one store share: the decoded entries of its tables (the tables' slots point to
+    them), the keys and templates of structs, and the cache of the keys of `any` values. The Programs keep it alive; a
     store is not read after they are gone."""
 
     def __cinit__(self):

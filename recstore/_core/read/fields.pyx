@@ -76,9 +76,9 @@ cdef object missing_field(uint64_t index, path):
 @cython.freelist(64)
 @cython.final
 cdef class Record:
-    """A read-only mapping that decodes a field when the field is read; ``x.lazy()`` gives Records.
+    """A read-only mapping that decodes a field when the field is read; ``x.lazy()`` returns Records.
 
-    ``r["bbox"]`` decodes that field and skips the others. Each read gives a fresh value that belongs to the caller;
+    ``r["bbox"]`` decodes that field and skips the others. Each read returns a fresh value that belongs to the caller;
     nested values are plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It
     keeps its store alive, and after ``close()`` reading it raises ClosedError. Pickling or deep-copying a Record gives
     one that holds the decoded fields.

@@ -64,7 +64,7 @@ cdef class Positions:
             view.shape = &self.shape
 
     cdef int reserve(self, Py_ssize_t n) except -1:
-        """Allocates n numbers, and one more, to which rs_positions_of_mask may write."""
+        """Allocates n numbers, and one more for rs_positions_of_mask to write."""
         cdef int64_t *at = NULL
         if <uint64_t>n < INT64_MAX // 8:
             at = <int64_t *>realloc(self.at, (n + 1) * sizeof(int64_t))

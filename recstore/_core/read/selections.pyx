@@ -190,7 +190,7 @@ cdef class Selection:
         return self
 
     cdef Selection derived(self):
-        """A copy, onto which the caller pushes further stages."""
+        """A copy, for the caller to push further stages."""
         cdef Selection out = Selection.__new__(Selection)
         cdef Py_ssize_t i
         out.length = self.length
@@ -217,7 +217,7 @@ cdef class Selection:
         return out
 
     cdef int push(self, Stage *stage, object held) except -1:
-        """Adds a stage before all others, of which there must be fewer than MAX_STAGES."""
+        """Adds a stage before all others. There must be fewer than MAX_STAGES."""
         cdef int i
         for i in range(self.n_stages, 0, -1):
             self.stages[i] = self.stages[i - 1]
@@ -490,7 +490,7 @@ cdef class Selection:
         return True
 
     cdef Selection collapsed(self):
-        """The same records with fewer stages, of which there must be at least two. An index array replaces the inner
+        """The same records with fewer stages; there must be at least two. An index array replaces the inner
         stages, from the stage with the fewest positions on. Takes time and memory proportional to these positions. It
         is needed once in several views of views."""
         cdef Selection out = self.derived()
@@ -578,7 +578,7 @@ cdef class Selection:
         return (id(self.segment), self.store) if self.segment is not None else (id(self.shards), -1)
 
     def blobs(self):
-        """The index arrays, each once, without those that are sections of segments."""
+        """The index arrays, each once, without sections of segments."""
         seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
         for part in self.parts or ():
             seen.update((id(blob), blob) for blob in part.blobs())

@@ -7,7 +7,7 @@ interpreter (threads.h) the last reference to the Segment unmaps it, so calls ne
 """
 
 
-# Errors about one record, to which the code that reads the record adds its number.
+# Errors about one record. The code that reads the record adds its number.
 RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 
 # Limits for segments from a build or a handle of this library, which must always be readable.

@@ -40,7 +40,7 @@ cdef bint put_array(encode_state *out, object value) except -1:
     if described is None:
         return False
     if out.within_key and value.dtype.names is not None and not isinstance(value, _arrays.np.ndarray):
-        # A read-only structured value can be hashed, but reading gives a writable one, which cannot.
+        # A read-only structured value can be hashed, but the decoded value is writable and cannot.
         raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert "
                                  "it with .item() first")
     head, data = described

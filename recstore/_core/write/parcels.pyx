@@ -139,7 +139,7 @@ cdef class ListEncoder:
         return None if blocks is None else (blocks,)
 
     def end(self):
-        """Ends the last block, so that take_blocks gives it."""
+        """Ends the last block, so that take_blocks returns it."""
         if self.builder is not None:
             flush_block(&self.builder.builder, True, None)
 

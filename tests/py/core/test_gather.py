@@ -89,7 +89,7 @@ def test_text_that_is_not_utf8():
     odd = ["a\ud800", "plain", "\ud800"] * 40
     with recstore.RecordList({"t": text} for text in odd) as x:
         assert read_one(x, range(120), "t", "strings") == [odd]
-        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the batch takes"):
+        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the batch expects"):
             read_one(x, [1, 3], "t", "text")
 
 
@@ -135,11 +135,11 @@ def test_views_and_mappings(x):
 
 
 @pytest.mark.parametrize(("options", "kind", "words"), [
-    (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch takes numbers there"),
+    (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch expects numbers"),
     (("box", "text"), ValueError, "'box' of record 7 is the list"),
     (("polygons", "ragged"), ValueError, r"'polygons' of record 7 is the list \[\[7.0, 2.0\], \[3"),
     (("tokens", "nested"), ValueError, "'tokens' of record 7"), (("box", "values"), ValueError, "'box' of record 7"),
-    (("grid", "values", "int64", (3, 2)), ValueError, r"has the shape \(2, 3\), and the batch takes \(3, 2\) there"),
+    (("grid", "values", "int64", (3, 2)), ValueError, r"has the shape \(2, 3\), and the batch expects \(3, 2\)"),
     (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the batch"),
     (("grid", "ragged"), ValueError, r"'grid' of record 7 has the shape \(2, 3\)"),
     (("maybe", "values"), ValueError, "'maybe' of record 10 is None: give missing="),
