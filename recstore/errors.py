@@ -39,7 +39,31 @@ class Error(Exception):
 
 
 class EncodeError(Error, TypeError):
-    """A value cannot be stored. The message names record, path, type and the nearest remedy."""
+    """A value cannot be stored. The message names record, path, type and the nearest remedy.
+
+    Attributes:
+        reason: the message without file and record.
+        record: the number of the record, or of the pair of a mapping, in the store that is being built; None outside
+            of a build.
+        key: the key of the pair as text; None for a record of a list.
+        filename: the file that the record was read from, or None.
+    """
+
+    reason: str
+    record: int | None
+    key: str | None
+    filename: str | None
+
+    def __init__(self, reason: str = "", record: int | None = None, key: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.record, self.key, self.filename = reason, record, key, None
+
+    def __str__(self) -> str:
+        text = self.reason
+        if self.record is not None:
+            entry = f"record {self.record}" if self.key is None else f"entry {self.record} ({self.key})"
+            text = f"{entry}: {text}"
+        return text if self.filename is None else f"{self.filename}: {text}"
 
 
 class _FileError(Error):

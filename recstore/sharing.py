@@ -143,7 +143,7 @@ def shared(
 
 def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
     """A function that gives the trust.Reader of a store for this process."""
-    allowed = trust.given(classes)
+    allowed = trust.class_table(classes)
     return partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=allowed)
 
 

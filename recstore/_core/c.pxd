@@ -10,7 +10,6 @@ cdef extern from "recstore.h" nogil:
         int sys_errno
         uint64_t offset
         uint64_t record
-        uint64_t needed
         char message[256]
 
     uint64_t RS_NOWHERE
@@ -19,35 +18,23 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...)
 
     enum:
-        RS_OK
-        RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT
-        RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_FMT_TRAILING
-        RS_E_STATE_BUSY, RS_E_STATE_STOPPED
-        RS_E_SPACE
-        RS_E_MEM
-        RS_E_IN_VALUE, RS_E_IN_FAILED
+        RS_OK, RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT, RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_STATE_BUSY
+        RS_E_STATE_STOPPED, RS_E_SPACE, RS_E_MEM, RS_E_IN_VALUE, RS_E_IN_FAILED
 
     enum:
-        RS_FMT_TAG_NONE, RS_FMT_TAG_FALSE, RS_FMT_TAG_TRUE
-        RS_FMT_TAG_INT8, RS_FMT_TAG_INT16, RS_FMT_TAG_INT32, RS_FMT_TAG_INT64, RS_FMT_TAG_BIGINT
-        RS_FMT_TAG_FLOAT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR2, RS_FMT_TAG_STR4, RS_FMT_TAG_BYTES
-        RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY, RS_FMT_TAG_EXT
-        RS_FMT_TAG_ZERO, RS_FMT_SMALL_MIN, RS_FMT_SMALL_MAX
-        RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL
-        RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
-        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT, RS_FMT_NODE_DECIMAL, RS_FMT_NODE_NUMBERS
-        RS_FMT_NODE_DICT_CODED, RS_FMT_NODE_SYMBOLS, RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX
-        RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL, RS_FMT_NODE_RISING, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS
-        RS_FMT_NODE_MAP, RS_FMT_NODE_LAST, RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE
-        RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT, RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN, RS_FMT_BLOCK_RAW, RS_FMT_BLOCK_RECORDS
-        RS_FMT_SECTION_OFFSETS, RS_FMT_SECTION_TREES, RS_FMT_SECTION_TREE_TABLE, RS_FMT_INDEX_LINES
-        RS_FMT_SECTION_KEY_INDEX, RS_FMT_SECTION_TABLES, RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS
-        RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
-        RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
-        RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
-        RS_FMT_EXT_TIMEDELTA, RS_FMT_EXT_TIMEZONE, RS_FMT_EXT_ZONEINFO, RS_FMT_EXT_DECIMAL, RS_FMT_EXT_FRACTION
-        RS_FMT_EXT_UUID, RS_FMT_EXT_PATH, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_DATACLASS
-        RS_FMT_EXT_ATTRS, RS_FMT_EXT_OBJECT, RS_FMT_EXT_PICKLED, RS_FMT_EXT_TENSOR, RS_FMT_EXT_STRINGDTYPE
+        RS_FMT_TAG_NONE, RS_FMT_TAG_BIGINT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR4, RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE
+        RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY, RS_FMT_TAG_EXT, RS_FMT_NODE_ANY, RS_FMT_NODE_CONST
+        RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL, RS_FMT_NODE_STR, RS_FMT_NODE_BYTES
+        RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT, RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY
+        RS_FMT_NODE_EXT, RS_FMT_NODE_DECIMAL, RS_FMT_NODE_NUMBERS, RS_FMT_NODE_DICT_CODED, RS_FMT_NODE_SYMBOLS
+        RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX, RS_FMT_NODE_OPTIONAL, RS_FMT_NODE_RISING
+        RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS, RS_FMT_NODE_MAP, RS_FMT_NODE_LAST, RS_FMT_FLAG_FIXED
+        RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT, RS_FMT_DEPTH
+        RS_FMT_ARRAY_FORTRAN, RS_FMT_BLOCK_RAW, RS_FMT_BLOCK_RECORDS, RS_FMT_SECTION_OFFSETS
+        RS_FMT_SECTION_TREES, RS_FMT_SECTION_TREE_TABLE, RS_FMT_INDEX_LINES, RS_FMT_SECTION_KEY_INDEX
+        RS_FMT_SECTION_TABLES, RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS, RS_FMT_EXT_COMPLEX, RS_FMT_EXT_SET
+        RS_FMT_EXT_FROZENSET, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
+        RS_FMT_EXT_DEQUE, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_OBJECT, RS_FMT_EXT_TENSOR
         RS_FMT_EXT_LAST, RS_FMT_ARRAY_WIDTH_SHIFT
 
     ctypedef struct rs_integers:
@@ -149,7 +136,6 @@ cdef extern from "recstore.h" nogil:
         uint16_t flags
         uint8_t bits
         bint fixed
-        bint payload
         uint32_t index
         uint32_t n_children
         uint32_t count
@@ -226,8 +212,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err)
 
     enum:
-        RS_COLUMN_OTHER, RS_COLUMN_SCALAR, RS_COLUMN_SEQUENCE
-        RS_COLUMN_BOOL, RS_COLUMN_INT, RS_COLUMN_FLOAT
+        RS_COLUMN_SCALAR, RS_COLUMN_SEQUENCE
 
     ctypedef struct rs_column:
         rs_buffer values
@@ -257,7 +242,7 @@ cdef extern from "recstore.h" nogil:
         rs_compiled_tree *trees
         size_t n_trees
         const rs_node *node
-        uint64_t group_off, group_bytes, bit_off, body_off, least
+        uint64_t group_bytes, bit_off, body_off, least
     rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree, rs_error *err)
     void rs_compiled_path_clear(rs_compiled_path *self)
     void rs_compiled_path_set(rs_compiled_path *self, size_t tree, uint32_t key, uint32_t node, int32_t to)
@@ -273,7 +258,7 @@ cdef extern from "recstore.h" nogil:
         uint64_t max_bytes
 
     enum:
-        RS_FMT_CONTENT_LIST, RS_FMT_CONTENT_MAPPING
+        RS_FMT_CONTENT_MAPPING
 
     ctypedef struct rs_header:
         uint64_t segment_size
@@ -394,7 +379,6 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_column_read:
         rs_slice missing
         int kind
-        rs_bool nulls
         rs_column numbers
         rs_buffer text
         rs_buffer offsets
@@ -414,8 +398,7 @@ cdef extern from "recstore.h" nogil:
                                   rs_error *err)
 
     enum:
-        RS_DTYPES
-        RS_DTYPE_BOOL, RS_DTYPE_INT64, RS_DTYPE_UINT8, RS_DTYPE_UINT64
+        RS_DTYPES, RS_DTYPE_INT64
     const char *rs_dtype_name(unsigned dtype)
     uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *source, uint64_t n, uint8_t *to, size_t step)
     rs_bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to)
@@ -582,7 +565,6 @@ cdef extern from "recstore.h" nogil:
         rs_bool cut
     void rs_plan_log_clear(rs_plan_log *self)
     ctypedef struct rs_choices:
-        rs_level level
         uint64_t without
         rs_plan_log *log
     rs_choices rs_choices_of(rs_level level)
@@ -701,7 +683,7 @@ cdef extern from "recstore.h" nogil:
     uint64_t rs_keys_hash_int(uint64_t seed, int64_t value)
 
     ctypedef struct rs_key_probe:
-        uint64_t left
+        pass
     rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
     uint64_t rs_keys_steps(const rs_keys *keys)
@@ -776,7 +758,7 @@ cdef extern from "recstore.h" nogil:
                                         uint64_t n, rs_error *err)
 
     enum:
-        RS_JSON_DEPTH
+        pass
     ctypedef struct rs_json_bounds:
         uint64_t n_commas
         uint32_t depth

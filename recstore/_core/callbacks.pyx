@@ -1,26 +1,27 @@
-"""What the interpreter calls at any moment: when a weak reference dies, after a collection of garbage. It is compiled,
-because Python code there would handle a signal, and the interpreter drops the exception of the handler: a Ctrl-C.
+"""Callbacks that the interpreter runs at any moment: for a dead weak reference, after a garbage collection. They are
+compiled, because Python code there would run pending signal handlers, and the interpreter drops the KeyboardInterrupt
+that a handler raises in a callback.
 """
 
 
 cdef class Forget:
-    """The callback of a weak reference that stands in a dict: takes it out, unless another one stands there by now."""
+    """The callback of a weak reference in a dict. Removes the entry, unless another reference has replaced it."""
 
-    cdef dict known
+    cdef dict references
     cdef object key
 
-    def __init__(self, dict known not None, key):
-        self.known = known
+    def __init__(self, dict references not None, key):
+        self.references = references
         self.key = key
 
-    def __call__(self, gone):
-        if self.known.get(self.key) is gone:
-            self.known.pop(self.key, None)
+    def __call__(self, reference):
+        if self.references.get(self.key) is reference:
+            self.references.pop(self.key, None)
 
 
 cdef class SweepAfterCollection:
-    """A callback of `gc.callbacks` that calls `sweep` when the first of `pins` has ended by `clock()` or is closed. The
-    values of `pins` are `(resource, end)`, the next to end first."""
+    """A function for `gc.callbacks`. Calls `sweep` if the first pin has ended by `clock()` or is closed. The values of
+    `pins` are `(resource, end)`, the earliest end first."""
 
     cdef object pins
     cdef object clock
@@ -36,7 +37,7 @@ cdef class SweepAfterCollection:
             return
         try:
             first = next(iter(self.pins.values()), None)
-        except RuntimeError:  # another thread has changed it: that one has swept
+        except RuntimeError:  # another thread changes the pins, and sweeps
             return
         if first is None:
             return

@@ -1,7 +1,7 @@
 /* decode.c: makes Python values from bytes; see decode.h. There are functions for any values, for fixed nodes (whose
- * body is checked and at a known address), for appended nodes (whose body is taken from the cursor), for rows, lists,
- * texts and entries of tables. Code for errors is out of line. The order of checks is that of rs_check.c, which walks
- * the same bytes without making values. */
+ * body is checked and at a known address), for appended nodes (whose body is at the cursor), for rows, lists, texts and
+ * entries of tables. Error paths are out of line. The checks have the same order as in rs_check.c, which walks the same
+ * bytes without making values. */
 #include "decode_str.h"
 
 #include "read/rs_text.h"
@@ -24,8 +24,8 @@ COLD bool decode_paused(decode_state *self) {
     return PyErr_CheckSignals() == 0;
 }
 
-/* Counts the n values of a container that is entered. Returns NULL from the calling function, with an exception set,
- * when the handler of a signal has raised it. */
+/* Counts the n values of an entered container. Returns NULL from the calling function, with an exception set, when a
+ * signal handler has raised it. */
 #define COUNT(n) \
     do { \
         if (RS_UNLIKELY((self->work += (n)) >= DECODE_PAUSE && !decode_paused(self))) return NULL; \
@@ -41,7 +41,7 @@ static COLD PyObject *corrupt(const char *what) {
     return NULL;
 }
 
-/* Releases a container that is not whole, and returns NULL. */
+/* Releases an incomplete container, and returns NULL. */
 static COLD PyObject *dropped(PyObject *out) {
     Py_DECREF(out);
     return NULL;
@@ -57,7 +57,7 @@ PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     return RS_LIKELY(unit_bytes == 1) ? latin1_str(units, n) : wide_str(units, n, unit_bytes);
 }
 
-/* Makes a str that the core first puts together, of any length and width. */
+/* Makes a str that the core assembles, of any length and width. */
 static APART PyObject *long_text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     rs_text text;
     PyObject *out = NULL;
@@ -71,7 +71,7 @@ static APART PyObject *long_text_value(decode_state *self, const rs_node *node, 
     return out;
 }
 
-/* Makes a str that the core first puts together, from digits or parts. Most are short. */
+/* Makes a str that the core assembles from digits or parts. Most are short. */
 static APART PyObject *text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     uint8_t units[RS_TEXT_INLINE];
     int n = rs_text_short(&self->cursor, node, body, bits, units);
@@ -80,7 +80,7 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return latin1_str(units, (uint64_t)n);
 }
 
-/* Makes the str of a symbols node. A short one is decoded on the stack, without being measured first. */
+/* Makes the str of a symbols node. A short str is decoded on the stack, without measuring it first. */
 static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     enum { SHORT = 128 };
     uint8_t units[SHORT * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK];
@@ -101,8 +101,7 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
 
 /* ---- any values ---- */
 
-/* Returns a dict key of n units of 1 byte: the object that was made for the same units before, if it is still in the
- * cache. A key replaces another one in its slot, so the size of the cache is bounded. */
+/* Returns a dict key of n units of 1 byte, if possible from the cache. A new key replaces the key in its slot. */
 static PyObject *cached_key(PyObject **keys, const uint8_t *units, uint64_t n) {
     uint64_t first = n >= 8 ? rs_load_u64(units) : rs_load_few_unchecked(units, n);
     uint64_t last = n >= 8 ? rs_load_u64(units + n - 8) : 0;
@@ -137,8 +136,8 @@ HOT PyObject *any_key(decode_state *self) {
     return decode_any(self);
 }
 
-/* Returns false, with CorruptError set, for a key that has no hash. numpy dates without a unit raise ValueError then,
- * and those of several units that are far from 1970 OverflowError. */
+/* Returns false, with CorruptError set, for a key that cannot be hashed. numpy's dates raise ValueError without a unit,
+ * and OverflowError far from 1970 with some units. */
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
@@ -177,8 +176,8 @@ HOT PyObject *new_sequence(uint64_t n, bool is_list) {
     return is_list ? PyList_New((Py_ssize_t)n) : PyTuple_New((Py_ssize_t)n);
 }
 
-/* Sets item i, and takes over the reference. The list's array is not cached between calls, because Python code that
- * finds the list through the garbage collector may have changed it. */
+/* Sets item i, and takes over the reference. Reads the list's array anew each time, because Python code that finds the
+ * list through the garbage collector may have changed it. */
 HOT void put_item(PyObject *out, bool is_list, uint64_t i, PyObject *item) {
     if (is_list) {
         PyList_SET_ITEM(out, (Py_ssize_t)i, item);
@@ -293,8 +292,8 @@ PyObject *decode_any(decode_state *self) {
 
 /* ---- Fixed nodes ---- */
 
-/* Makes the value of a const that has no cached one. Mutable values are made anew each time, so that each record
- * belongs to its caller. So are NaNs, which differ by identity. */
+/* Makes the value of a const without a cached value. Mutable values are made anew each time, so that each record
+ * belongs to its caller, and so are NaNs, which differ by identity. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
     if (node->aux[0] != RS_FMT_TAG_NDARRAY && node->aux[0] != RS_FMT_TAG_FLOAT) {
@@ -309,7 +308,7 @@ static PyObject *expand_const(decode_state *self, const rs_node *node) {
     return value;
 }
 
-/* Makes the value of a fixed node. Its body is at `body` and within bounds. */
+/* Makes the value of a fixed node. Its body is at `body` and in bounds. */
 HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     PyObject *out;
     switch (node->kind) {
@@ -330,8 +329,8 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Makes the ints or floats of a list. No Python code runs meanwhile, so the array of items does not move. Returns
- * false, with MemoryError set, when there is no memory. */
+/* Makes the ints or floats of a list. Runs no Python code, so the array of items does not move. Returns false, with
+ * MemoryError set, without memory. */
 static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, const rs_slice *group,
                         const uint8_t *bodies) {
     uint64_t i, base = child->base;
@@ -384,14 +383,14 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
     return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
 }
 
-/* Returns whether a child of a struct is a key that this value does not have. */
+/* Returns whether this value of a struct lacks the key of a child. */
 HOT bool is_absent(const rs_node *child, const rs_slice *group) {
     return child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
            rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
 }
 
-/* Makes the dict for a value with n of the struct's keys. When few keys are absent, it copies the template and deletes
- * them, which costs less than letting a new dict grow. */
+/* Makes the dict for a value with n of the struct's keys. When few keys are absent, copies the template and deletes
+ * them, which is faster than growing a new dict. */
 static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     if (FREE_THREADED || n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
@@ -405,7 +404,7 @@ static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32
     return out;
 }
 
-/* Sets the values of `out` and returns it. With `partial` the absent keys are passed over. */
+/* Sets the values of `out` and returns it. With `partial`, skips absent keys. */
 HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, PyObject *out, bool partial) {
     const rs_node *child = node->children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
@@ -424,7 +423,7 @@ HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8
     return out;
 }
 
-/* Makes the value of a struct that has only n of the keys. */
+/* Makes the value of a struct with only n of the keys. */
 static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
     rs_slice group = rs_slice_of(head, node->group_bytes);
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
@@ -432,7 +431,7 @@ static PyObject *partial_value(decode_state *self, const rs_node *node, const ui
     return filled_struct(self, node, head, partial_dict(node, &group, n), true);
 }
 
-/* Makes the value of a struct. Its head is taken already; the bodies that are not fixed are at the cursor. */
+/* Makes the value of a struct. The cursor is after its head, at the bodies that are not fixed. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
     if (RS_UNLIKELY(node->partial)) {
         rs_slice group = rs_slice_of(head, node->group_bytes);
@@ -441,9 +440,8 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
     COUNT(node->n_children);
-    /* A new dict grows when it gets its sixth key, and a copy has the room at once. For fewer keys a new dict is
-     * faster, because replacing a value costs more than adding a key. Without the interpreter's lock a copy locks the
-     * template. */
+    /* A new dict grows with its sixth key, a copy of the template does not. For fewer keys a new dict is faster: to
+     * replace a value takes longer than to add a key. Free-threaded, a copy would lock the template. */
     PyObject *out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
                                                            : PyDict_New();
     return filled_struct(self, node, head, out, false);
@@ -490,7 +488,7 @@ static PyObject *absent_value(const rs_node *node) {
     return Py_None;
 }
 
-/* Makes the value of a record's own under an exceptions node. */
+/* Makes the value that an exceptions node stores for this record alone. */
 static APART PyObject *own_value(decode_state *self, const rs_node *node, const rs_outer *outer) {
     PyObject *value = decode_alone(self, &node->children[1]);
     if (RS_UNLIKELY(value == NULL)) return NULL;
@@ -510,7 +508,7 @@ static APART PyObject *exceptions_value(decode_state *self, const rs_node *node,
     return body != NULL ? fixed_value(self, node->children, body, bits) : appended_value(self, node->children, bits);
 }
 
-/* Makes the value of a rising or runs node. Apart, as what it needs of the stack would slow down every other kind. */
+/* Makes the value of a rising or runs node. Its large stack frame would slow down every other kind. */
 static APART PyObject *placed_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     TRY(rs_decode_placed(&self->cursor, &node, &body, &bits, &self->err));
     return fixed_value(self, node, body, bits);
@@ -551,14 +549,14 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
 
 /* ---- Entries of tables ---- */
 
-/* Returns the bytes that a kept value counts against the budget. That is never more than reading it counted, so that a
- * record that was read once can be read again. */
+/* Returns the bytes that a kept value counts against the budget: never more than decoding it, so that a record that was
+ * read once can be read again. */
 HOT uint64_t kept_cost(PyObject *value) {
     if (PyUnicode_CheckExact(value)) return (uint64_t)PyUnicode_GET_LENGTH(value);
     return PyBytes_CheckExact(value) ? (uint64_t)PyBytes_GET_SIZE(value) : 0;
 }
 
-/* Returns whether the value of an entry is immutable, so that all records may share one object. */
+/* Returns whether the value of an entry is immutable, so that records may share it. */
 static bool may_keep(const rs_node *root, PyObject *value) {
 #ifdef Py_GIL_DISABLED
     (void)root, (void)value;
@@ -605,7 +603,7 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
 
 /* ---- Appended nodes ---- */
 
-/* Makes the items of packed numbers that are already unpacked. Returns false, with MemoryError set, without memory. */
+/* Makes the items of unpacked numbers. Returns false, with MemoryError set, without memory. */
 static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
         for (uint64_t i = 0; i < n; i++) {
@@ -665,7 +663,7 @@ static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
     return out;
 }
 
-/* Makes the value of an any node. Within an entry of a table its bytes count against the budget. */
+/* Makes the value of an any node. In an entry of a table its bytes count against the budget. */
 static PyObject *any_value(decode_state *self, const rs_node *node) {
     rs_slice *in = &self->cursor.in;
     const uint8_t *begin = in->ptr;
@@ -706,7 +704,7 @@ static PyObject *list_value(decode_state *self, const rs_node *node) {
     return out;
 }
 
-/* Makes the value of a node that is not fixed. Its body is at the cursor. */
+/* Makes the value of a node that is not fixed, with its body at the cursor. */
 static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_t bits) {
     const uint8_t *p;
     uint64_t n = 0;

@@ -1,6 +1,6 @@
-/* decode.h: makes Python values from the bytes of a record. It is written in C with the Python API, because Cython's
- * handling of temporaries made the same code slower. The rare work (exceptions, arrays, classes, preparing a tree) is
- * in codec.pyx, as the codec_ functions below.
+/* decode.h: makes Python values from the bytes of a record. In C, because Cython's handling of temporaries made the
+ * same code slower. The rare work (exceptions, arrays, classes, preparing a tree) is in codec.pyx, as the codec_
+ * functions below.
  *
  * The caller of each function holds the interpreter lock, and no exception is set. A function that returns PyObject *
  * returns a new reference, or NULL with an exception set. */
@@ -15,55 +15,57 @@
 /* The number of slots of a program's cache of dict keys. */
 enum { DECODE_KEYS = 512 };
 
-/* The values after which a long record lets the handlers of signals run, so that Ctrl-C ends the reading. */
+/* The values of a long record between two checks for signals, so that Ctrl-C ends the reading. */
 enum { DECODE_PAUSE = 1 << 20 };
-/* The pairs of one dict between two such looks. Keys of one hash make each pair as slow as the dict is long. */
+/* The pairs of one dict between two such checks. With equal hashes, each pair takes time proportional to the dict. */
 enum { DECODE_PAIRS = 256 };
 
-/* The codes of ext values that are immutable in depth: one object may be the value in many records. Bit k is code k. */
+/* The codes of deeply immutable ext values: many records may share one object. Bit k is code k. */
 #define DECODE_IMMUTABLE \
     (UINT64_C(1) << RS_FMT_EXT_COMPLEX | UINT64_C(1) << RS_FMT_EXT_RANGE | UINT64_C(1) << RS_FMT_EXT_ELLIPSIS | \
      UINT64_C(1) << RS_FMT_EXT_DATE | UINT64_C(1) << RS_FMT_EXT_TIMEDELTA | UINT64_C(1) << RS_FMT_EXT_TIMEZONE | \
      UINT64_C(1) << RS_FMT_EXT_ZONEINFO | UINT64_C(1) << RS_FMT_EXT_DECIMAL | UINT64_C(1) << RS_FMT_EXT_FRACTION | \
      UINT64_C(1) << RS_FMT_EXT_UUID | UINT64_C(1) << RS_FMT_EXT_PATH)
 
-/* The state of decoding one record. It is on the caller's stack, used by one thread, and borrows everything.
+/* The state of decoding one record. It is on the caller's stack, for one thread, and borrows everything.
  *
- * Python objects are cached in the nodes. When rs_tree.program is set, that program owns the objects in the slots of
- * the tree's nodes (rs_node.slot), and the trees of its tables have programs too. The slot holds: of a struct `(keys,
- * template)`, a tuple of the keys and a dict with these keys to copy; of a const its value, or NULL when each record
- * gets a new one; of an ndarray its dtype; of an ext the function that makes the value, NULL until it is first needed.
- * rs_table.slot of a value table is NULL, or an array of the values of its entries that this process keeps
+ * Nodes cache Python objects. When rs_tree.program is set, the program owns the objects in the slots of the tree's
+ * nodes (rs_node.slot), and the trees of its tables have programs too. The slot holds
+ * - for a struct `(keys, template)`, a tuple of the keys and a dict with these keys to copy;
+ * - for a const its value, or NULL when each record gets a new one;
+ * - for an ndarray its dtype;
+ * - for an ext the function that makes the value, NULL before its first use.
+ * rs_table.slot of a value table is NULL or an array of the decoded entries that this process keeps
  * (codec_keep_entry); an entry that is not kept is NULL. */
 typedef struct decode_state {
-    rs_cursor cursor;  /* the bytes and the budget that are left */
+    rs_cursor cursor;  /* the remaining bytes and budget */
     PyObject *program; /* the Program of the tree */
     PyObject *owner;   /* the Owner of the mapping, for arrays that are views of it; NULL when arrays are copied */
-    uint64_t work;     /* the values in containers since signals were handled last; 0 at first */
-    PyObject **keys;   /* cache of DECODE_KEYS dict keys of any values, each a str or NULL; NULL when there is none */
+    uint64_t work;     /* the values in containers since the last check for signals; 0 at first */
+    PyObject **keys;   /* a cache of DECODE_KEYS dict keys of any values, each a str or NULL; NULL for no cache */
     rs_error err;      /* the error of the last call of the core */
 } decode_state;
 
-/* Makes the value of a node that stands alone at the cursor. */
+/* Makes the value of a standalone node at the cursor. */
 PyObject *decode_alone(decode_state *self, const rs_node *node);
 /* Makes the value of a whole record, which must fill the cursor's bytes. */
 PyObject *decode_record(decode_state *self, const rs_tree *tree);
-/* Makes the value at a place of rs_path.h. When `node` is NULL, it is the any value at the cursor. `body` is the body
- * of a fixed node, and is ignored for others. */
+/* Makes the value at a place of rs_path.h; for `node` NULL, the any value at the cursor. `body` is the body of a fixed
+ * node, and is ignored for others. */
 PyObject *decode_place(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
-/* Runs the handlers of signals. Returns false with an exception set when one has raised it. */
+/* Runs signal handlers. Returns false with an exception set when a handler has raised it. */
 bool decode_paused(decode_state *self);
-/* Returns whether pair i of a dict is to be read; false as decode_paused. */
+/* Before pair i of a dict, checks for signals from time to time. Returns false as decode_paused. */
 static inline bool decode_goes_on(decode_state *self, uint64_t i) {
     return RS_LIKELY(i % DECODE_PAIRS != DECODE_PAIRS - 1) || decode_paused(self);
 }
 /* Makes the dict of a map node, whose body is at the cursor. */
 PyObject *decode_map(decode_state *self, const rs_node *node);
 /* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns -1 with
- * an exception set: CorruptError for a key that has no hash. */
+ * an exception set: CorruptError for a key that cannot be hashed. */
 int decode_put(PyObject *dict, PyObject *key, PyObject *value);
-/* Returns a dict into which n pairs were put. When two had one key: NULL, with CorruptError set and the dict
- * released. */
+/* Returns a dict after n pairs were put into it. When two had the same key, releases the dict, sets CorruptError and
+ * returns NULL. */
 PyObject *decode_all_put(PyObject *dict, uint64_t n);
 /* Makes the any value at the cursor. */
 PyObject *decode_any(decode_state *self);
@@ -83,10 +85,10 @@ PyObject *codec_bigint(const uint8_t *data, uint64_t n);
 PyObject *codec_any_array(decode_state *self);
 /* Makes the value of an ndarray node. When `body` is NULL, the body is at the cursor. */
 PyObject *codec_node_array(decode_state *self, const rs_node *node, const uint8_t *body);
-/* Returns the function that makes ext values of this code and EXTRA, of `size` bytes, from their payloads. When `slot`
- * is not NULL, the function is kept there where that is allowed. */
+/* Returns the function that makes ext values of this code and EXTRA (`size` bytes) from their payloads. Keeps it in
+ * *slot, if `slot` is not NULL and the function may be kept. */
 PyObject *codec_maker(decode_state *self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot);
-/* Keeps the value of a const of an ext value in its slot, if it is immutable. Returns -1 with an exception set. */
+/* Keeps the ext value of a const in its slot if it is immutable. Returns -1 with an exception set. */
 int codec_keep_const(decode_state *self, const rs_node *node, PyObject *value);
-/* Keeps the immutable value of entry `local` of a table while there is room. Returns -1 with an exception set. */
+/* Keeps the immutable value of entry `local` of a table if there is room. Returns -1 with an exception set. */
 int codec_keep_entry(decode_state *self, const rs_table *table, uint32_t local, PyObject *value);

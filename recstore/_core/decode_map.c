@@ -1,4 +1,4 @@
-/* decode_map.c: makes the dicts of map nodes; see decode.h. All keys of a map stand before the first value. */
+/* decode_map.c: makes the dicts of map nodes; see decode.h. All keys of a map come before its values. */
 #include "decode.h"
 
 /* The keys of a map, or its values. */
@@ -14,7 +14,7 @@ static PyObject *failed(decode_state *self) {
     return NULL;
 }
 
-/* Releases a container that is not whole, and returns NULL. */
+/* Releases an incomplete container, and returns NULL. */
 static PyObject *dropped(PyObject *out) {
     Py_DECREF(out);
     return NULL;

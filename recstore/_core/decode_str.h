@@ -4,43 +4,43 @@
 #include "decode.h"
 
 #define COLD __attribute__((noinline, cold))
-/* For functions that need much of the stack, so that recursive functions do not have it in their frames. */
+/* For functions with large stack frames, to keep these out of the frames of recursive functions. */
 #define APART __attribute__((noinline))
 #define HOT static inline __attribute__((always_inline))
 
-/* The units may be in a file that another process writes to. So the test whether they are ASCII looks at the copy in
- * the str object, or at the registers that the copy is written from, and never at the mapping alone. */
+/* Another process may write to the file that has the units. So the test for ASCII reads the copy in the str object, or
+ * the registers from which the copy is written, and never the mapping alone. */
 
-/* 16 bytes at any address, which fit a register of most processors. */
-typedef uint64_t words __attribute__((vector_size(16), aligned(1), may_alias));
+/* 16 bytes at any address, the size of a register on most processors. */
+typedef uint64_t vec16 __attribute__((vector_size(16), aligned(1), may_alias));
 
-HOT words load_words(const uint8_t *p) { return *(const words *)p; }
-HOT void store_words(uint8_t *p, words w) { *(words *)p = w; }
-HOT uint64_t bits_in(words w) { return w[0] | w[1]; }
+HOT vec16 load_16(const uint8_t *p) { return *(const vec16 *)p; }
+HOT void store_16(uint8_t *p, vec16 v) { *(vec16 *)p = v; }
+HOT uint64_t bits_in(vec16 v) { return v[0] | v[1]; }
 
-/* Returns the bitwise or of n bytes, n at least 16. The last step overlaps the one before: no byte is loaded alone. */
+/* Returns the bitwise or of n bytes, n at least 16. The last load overlaps the one before. */
 HOT uint64_t bits_of(const uint8_t *p, size_t n) {
-    words all = load_words(p + n - 16);
-    for (size_t i = 0; i + 16 < n; i += 16) all |= load_words(p + i);
+    vec16 all = load_16(p + n - 16);
+    for (size_t i = 0; i + 16 < n; i += 16) all |= load_16(p + i);
     return bits_in(all);
 }
 
 /* Copies n bytes, n at least 16, and returns the bitwise or of the copy. */
 HOT uint64_t copy_bits(uint8_t *to, const uint8_t *from, size_t n) {
-    words last = load_words(from + n - 16), all = last;
+    vec16 last = load_16(from + n - 16), all = last;
     for (size_t i = 0; i + 16 < n; i += 16) {
-        words w = load_words(from + i);
-        all |= w;
-        store_words(to + i, w);
+        vec16 v = load_16(from + i);
+        all |= v;
+        store_16(to + i, v);
     }
-    store_words(to + n - 16, last);
+    store_16(to + n - 16, last);
     return bits_in(all);
 }
 
 enum { ASCII = 127, LATIN1 = 255 };
 #define ABOVE_ASCII UINT64_C(0x8080808080808080)
 
-/* Makes a str for n units, n above 1, all below 128 when `ascii` is true, else below 256. *data becomes the address of
+/* Makes a str for n units, n above 1, all below 128 when `ascii` is true, else below 256. Sets *data to the address of
  * its units, which the caller writes. */
 HOT PyObject *new_str(uint64_t n, bool ascii, uint8_t **data) {
     PyObject *s = PyUnicode_New((Py_ssize_t)n, ascii ? ASCII : LATIN1);
@@ -49,14 +49,14 @@ HOT PyObject *new_str(uint64_t n, bool ascii, uint8_t **data) {
     return s;
 }
 
-/* Replaces a str that was made for a wrong guess. The new one has the units of the old one, its private copy. */
+/* Replaces a str that was made for a wrong guess by a new str of the same units, which are in its private copy. */
 static COLD PyObject *str_again(PyObject *guessed, const uint8_t *copy, uint64_t n, unsigned unit_bytes) {
     PyObject *s = PyUnicode_FromKindAndData((int)unit_bytes, copy, (Py_ssize_t)n);
     Py_DECREF(guessed);
     return s;
 }
 
-/* Makes a str of more units than registers hold. A look at the mapping gives a guess, and the copy decides. */
+/* Makes a str of more units than fit into registers. Guesses from the mapping whether it is ASCII; the copy decides. */
 HOT PyObject *long_latin1_str(const uint8_t *units, uint64_t n) {
     bool ascii = (bits_of(units, (size_t)n) & ABOVE_ASCII) == 0;
     uint8_t *data;
@@ -91,16 +91,16 @@ HOT PyObject *latin1_str(const uint8_t *units, uint64_t n) {
         s = new_str(n, ((a | b) & ABOVE_ASCII) == 0, &data);
         if (RS_LIKELY(s != NULL)) rs_store_u64(data, a), rs_store_u64(data + n - 8, b);
     } else if (n <= 32) {
-        words a = load_words(units), b = load_words(units + n - 16);
+        vec16 a = load_16(units), b = load_16(units + n - 16);
         s = new_str(n, (bits_in(a | b) & ABOVE_ASCII) == 0, &data);
-        if (RS_LIKELY(s != NULL)) store_words(data, a), store_words(data + n - 16, b);
+        if (RS_LIKELY(s != NULL)) store_16(data, a), store_16(data + n - 16, b);
     } else if (n <= 64) {
-        words a = load_words(units), b = load_words(units + 16);
-        words c = load_words(units + n - 32), d = load_words(units + n - 16);
+        vec16 a = load_16(units), b = load_16(units + 16);
+        vec16 c = load_16(units + n - 32), d = load_16(units + n - 16);
         s = new_str(n, (bits_in(a | b | c | d) & ABOVE_ASCII) == 0, &data);
         if (RS_UNLIKELY(s == NULL)) return NULL;
-        store_words(data, a), store_words(data + 16, b);
-        store_words(data + n - 32, c), store_words(data + n - 16, d);
+        store_16(data, a), store_16(data + 16, b);
+        store_16(data + n - 32, c), store_16(data + n - 16, d);
     } else {
         s = long_latin1_str(units, n);
     }

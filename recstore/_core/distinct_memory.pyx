@@ -1,8 +1,7 @@
-"""Distinct memory: the bytes that objects take with everything that they lead to, each object and each byte once.
+"""Distinct memory: the size of objects and everything reachable from them, each object and each byte once.
 
-Objects are told apart by their ids, the memory of arrays by its addresses. An object with one reference has nobody else
-who leads to it, so only the others are remembered: the walk needs little memory of its own, and takes some 30
-nanoseconds an object.
+Objects differ by id, the memory of arrays by address. An object with one reference is reached once, so only the others
+are remembered: the walk needs little memory, and about 30 ns per object.
 """
 
 cdef extern from *:
@@ -38,8 +37,8 @@ cdef extern from *:
         return type->tp_basicsize + n + (PyType_IS_GC(type) ? 2 * (Py_ssize_t)sizeof(void *) : 0);
     }
 
-    /* Of the attributes of an object that the garbage collector led to the `n` objects `held`, its class the last: two
-       words before the object, and while it has no instance dictionary, a block with one entry to spare. */
+    /* The bytes of an object's inline attributes: two words before the object and, while it has no instance dictionary,
+       a block with one spare entry. `held` are its `n` referents, its class the last. */
     static Py_ssize_t rs_attributes_size(PyObject *value, PyObject **held, size_t n) {
     #ifdef Py_TPFLAGS_MANAGED_DICT
         if (Py_TYPE(value)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
@@ -86,33 +85,33 @@ cdef extern from *:
     void qsort(void *, size_t, size_t, int (*)(const void *, const void *))
 
 cdef enum:
-    ADDRESSED_FROM = 1024  # bytes from which on the content of a bytes object counts by its address: arrays may view it
+    ADDRESSED_FROM = 1024  # size of a bytes object; from here on it counts by its address, because arrays may view it
 
 
 @cython.final
 cdef class DistinctMemory:
     """Counts the memory of the values that are added, one after another.
 
-    `kind_of` says of a class that is no builtin one how its objects are counted: a number of bytes for an object that
-    leads to nothing; -1 to ask `opened`; -2 for an object that the garbage collector knows. `opened` gives of an object
-    its bytes, its spans of memory as `(first address, past the last)`, and the objects that it leads to.
+    `kind_of(class)` returns for a class that is not builtin how to count its objects: the size of an object without
+    referents, -1 to call `opened`, or -2 to use the garbage collector's referents. `opened(object)` returns the size
+    of an object, its spans of memory as `(first address, past the last)`, and its referents.
     """
 
     cdef object kind_of, opened
     cdef dict kinds
-    cdef dict skipped  # address -> references that are still passed over
-    cdef list asked, kept  # objects for `opened`, and lists whose entries are waiting
+    cdef dict skipped  # address -> references that are still skipped
+    cdef list to_open, kept  # objects for `opened`, and lists whose entries are in `waiting`
     cdef rs_waiting waiting
     cdef PyObject **seen
     cdef size_t n_seen, room
     cdef uint64_t *spans  # pairs; the first `n_merged` are sorted and disjoint
     cdef size_t n_spans, spans_capacity
-    cdef uint64_t loose  # bytes of objects and of all spans, those that overlap counted more than once
+    cdef uint64_t upper_bound  # bytes of objects and of all spans, with overlaps counted twice
     cdef uint64_t plain  # bytes of objects
 
     def __cinit__(self, kind_of, opened):
         self.kind_of, self.opened = kind_of, opened
-        self.kinds, self.skipped, self.asked, self.kept = {}, {}, [], []
+        self.kinds, self.skipped, self.to_open, self.kept = {}, {}, [], []
 
     def __dealloc__(self):
         free(self.waiting.items)
@@ -120,34 +119,34 @@ cdef class DistinctMemory:
         free(self.spans)
 
     def skip(self, value, times):
-        """Passes over the first `times` references to `value` from what is added later, until it is added itself. One
-        more reference counts it."""
+        """Skips the first `times` references to `value` in values that are added later. One more reference, or adding
+        the value itself, counts it."""
         self.remember(<PyObject *>value)
         self.skipped[<size_t><PyObject *>value] = times
 
     def add(self, value, uint64_t limit=0):
-        """Adds a value, unless it was counted before, and returns `total`. With `limit` it may stop, and return any
-        number from there up, once so many bytes are found."""
-        cdef uint64_t found = 0
+        """Adds a value, unless it was counted before, and returns `total`. With `limit` it may stop at `limit` bytes
+        and return any number from there up."""
+        cdef uint64_t total = 0
         if not self.remember(<PyObject *>value) and self.skipped.pop(<size_t><PyObject *>value, None) is None:
             return self.total
         try:
             self.count(<PyObject *>value)
             while True:
-                if limit and self.loose >= limit:
-                    found = self.total
-                    if found >= limit:
-                        return found
+                if limit and self.upper_bound >= limit:
+                    total = self.total
+                    if total >= limit:
+                        return total
                 if self.waiting.n:
                     self.waiting.n -= 1
-                    self.meet(self.waiting.items[self.waiting.n])
-                elif self.asked:
-                    self.open_asked()
+                    self.visit(self.waiting.items[self.waiting.n])
+                elif self.to_open:
+                    self.open_objects()
                 else:
                     break
         finally:
             self.waiting.n = 0
-            self.asked, self.kept = [], []
+            self.to_open, self.kept = [], []
         return self.total
 
     @property
@@ -167,16 +166,16 @@ cdef class DistinctMemory:
             self.n_spans = n + 1
             for i in range(self.n_spans):
                 bytes_ += self.spans[2 * i + 1] - self.spans[2 * i]
-        self.loose = self.plain + bytes_
-        return self.loose
+        self.upper_bound = self.plain + bytes_
+        return self.upper_bound
 
     @property
     def objects(self):
-        """The bytes of the objects among these, without the memory of arrays and of long bytes."""
+        """The bytes of the objects in `total`, without the memory of arrays and of long bytes objects."""
         return self.plain
 
-    cdef int meet(self, PyObject *value) except -1:
-        """Counts an object that a counted one leads to, unless it was counted before."""
+    cdef int visit(self, PyObject *value) except -1:
+        """Counts a referent of a counted object, unless it was counted before."""
         if value == NULL or value == <PyObject *>None:
             return 0
         if references_of(value) > 1 and not self.remember(value) and not self.is_held_elsewhere(value):
@@ -184,7 +183,7 @@ cdef class DistinctMemory:
         return self.count(value)
 
     cdef bint is_held_elsewhere(self, PyObject *value) except -1:
-        """Whether this is one reference more to a skipped value than are passed over."""
+        """Whether this is one reference more than `skip` allows for."""
         cdef PyTypeObject *t = type_of(value)
         if not self.skipped or t == &PyUnicode_Type or t == &PyLong_Type or t == &PyFloat_Type:
             return False
@@ -241,7 +240,7 @@ cdef class DistinctMemory:
         if kind is None:
             kind = self.kinds[type(<object>value)] = self.kind_of(type(<object>value))
         if kind == -1:
-            self.asked.append(<object>value)
+            self.to_open.append(<object>value)
             return 0
         if kind == -2:
             before = self.waiting.n
@@ -264,9 +263,10 @@ cdef class DistinctMemory:
                 raise MemoryError
         return 0
 
-    cdef int open_asked(self) except -1:
-        """Asks for the objects that only Python code can read. No pointer is waiting while that runs."""
-        values, self.asked, self.kept = self.asked, [], []
+    cdef int open_objects(self) except -1:
+        """Counts the objects that only Python code can read. `waiting` must be empty, because that code may free
+        objects."""
+        values, self.to_open, self.kept = self.to_open, [], []
         for value in values:
             size, spans, referents = self.opened(value)
             self.put(size)
@@ -282,7 +282,7 @@ cdef class DistinctMemory:
 
     cdef int put(self, Py_ssize_t bytes_) except -1:
         self.plain += <uint64_t>bytes_
-        self.loose += <uint64_t>bytes_
+        self.upper_bound += <uint64_t>bytes_
         return 0
 
     cdef int span(self, uint64_t low, uint64_t high) except -1:
@@ -298,7 +298,7 @@ cdef class DistinctMemory:
         self.spans[2 * self.n_spans] = low
         self.spans[2 * self.n_spans + 1] = high
         self.n_spans += 1
-        self.loose += high - low
+        self.upper_bound += high - low
         return 0
 
     cdef bint remember(self, PyObject *value) except -1:

@@ -1,4 +1,4 @@
-/* encode.c: writes Python values as any values; see encode.h. Each function takes the address to write at and returns
+/* encode.c: writes Python values as any values; see encode.h. Each function takes the address to write to and returns
  * the address after the value, or NULL with an exception set. So the end of the buffer stays in a register, and its
  * size is stored only before code outside this file runs. */
 #include "encode.h"
@@ -6,9 +6,9 @@
 #include "write/rs_any_put.h"
 
 enum {
-    SLACK = 64,        /* room after the limit: a copy of a short key is the longest write without a test */
+    SLACK = 64,        /* room after the limit, for the longest write without a test: a copy of a short key */
     MAX_KEY = 64,      /* the most bytes of a key that is kept */
-    MAX_CHILDREN = 8,  /* of a node: where dicts have ever new keys, keeping them is of no use */
+    MAX_CHILDREN = 8,  /* of a node: keys that are new in each dict are not worth keeping */
     MAX_KEYS = 1 << 14 /* nodes of all trees */
 };
 
@@ -21,7 +21,7 @@ static uint8_t *put(encode_state *self, uint8_t *at, PyObject *value, int depth,
 
 static void set_limit(encode_state *self) { self->limit = self->raw->data + self->raw->capacity_bytes - SLACK; }
 
-/* The end of what is written, with room for `size` bytes behind it, and for SLACK more; NULL with an exception set. */
+/* Reserves `size` bytes and SLACK more. Returns the end of the written bytes, or NULL with an exception set. */
 static COLD uint8_t *reserve(encode_state *self, size_t size) {
     rs_error err;
     if (rs_buffer_reserve(self->raw, size + SLACK, &err) != RS_OK) {
@@ -37,7 +37,7 @@ static COLD uint8_t *grow(encode_state *self, uint8_t *at, size_t size) {
     return reserve(self, size);
 }
 
-/* Makes room for `size` bytes, and for SLACK more. */
+/* Makes room for `size` bytes and SLACK more. */
 HOT uint8_t *room(encode_state *self, uint8_t *at, size_t size) {
     if (RS_LIKELY(at <= self->limit && size <= (size_t)(self->limit - at))) return at;
     return grow(self, at, size);
@@ -102,7 +102,7 @@ void encode_keys_clear(encode_keys *self) {
     }
 }
 
-/* Returns a new node; NULL when there are enough, or without memory. */
+/* Returns a new node; NULL when there are MAX_KEYS, or without memory. */
 static COLD encode_key *new_key(encode_keys *self, uint64_t hash, const uint8_t *bytes, size_t size) {
     if (self->n >= MAX_KEYS) return NULL;
     encode_key *node = (encode_key *)PyMem_Calloc(1, sizeof *node + MAX_KEY);
@@ -116,14 +116,14 @@ static COLD encode_key *new_key(encode_keys *self, uint64_t hash, const uint8_t 
     return node;
 }
 
-/* Returns the root for the dicts within the value of `place`, or NULL. */
+/* Returns the root for the dicts in the value of `place`, or NULL. */
 HOT encode_key *root_below(encode_state *self, encode_key *place) {
     if (place == NULL) return NULL;
     if (RS_UNLIKELY(place->below == NULL)) place->below = new_key(self->keys, RS_KEY_SET_SEED, NULL, 0);
     return place->below;
 }
 
-/* Returns the node that follows `node` with the key of these bytes, made when it is new; NULL when it is not kept. */
+/* Returns the child of `node` for the key of these bytes, perhaps a new one; NULL for a key that is not kept. */
 static encode_key *find_key(encode_state *self, encode_key *node, PyObject *key, const uint8_t *bytes, size_t size) {
     for (encode_key *child = node->child; child != NULL; child = child->sibling) {
         if (child->size == size && rs_equal_few(child->bytes, bytes, size)) {
@@ -144,7 +144,7 @@ static encode_key *find_key(encode_state *self, encode_key *node, PyObject *key,
     return child;
 }
 
-/* Writes a key. *node moves on to its node; *hash takes it up. */
+/* Writes a key. Moves *node to the key's node, and adds the key to *hash. */
 HOT uint8_t *put_key(encode_state *self, uint8_t *at, PyObject *key, int depth, encode_key **node, uint64_t *hash) {
     encode_key *last = *node == NULL ? NULL : (*node)->last;
     if (RS_LIKELY(last != NULL && last->key == key)) {
@@ -205,14 +205,14 @@ HOT uint8_t *put_begin(encode_state *self, uint8_t *at, uint8_t tag, uint64_t n,
     return rs_put_head(at, tag, n);
 }
 
-/* Writes the n pairs of `pairs`: `dict` itself or, where another thread may change that at any time, a copy of it. */
+/* Writes the n pairs of `pairs`: `dict` itself or, in a free-threaded interpreter, a copy of it. */
 static uint8_t *put_pairs(encode_state *self, uint8_t *at, PyObject *dict, PyObject *pairs, Py_ssize_t n, int depth,
                           encode_key *node, uint64_t *hash) {
     Py_ssize_t pos = 0, seen = 0;
     size_t order = 0, python = self->python;
     PyObject *key, *item;
     while (PyDict_Next(pairs, &pos, &key, &item)) {
-        bool runs_code = !PyUnicode_CheckExact(key); /* which might take key and value out of the dict */
+        bool runs_code = !PyUnicode_CheckExact(key); /* which might remove key and value from the dict */
         order = with_key(order, key);
         if (RS_UNLIKELY(runs_code)) Py_INCREF(key), Py_INCREF(item);
         at = put_key(self, at, key, depth - 1, &node, hash);
@@ -222,7 +222,7 @@ static uint8_t *put_pairs(encode_state *self, uint8_t *at, PyObject *dict, PyObj
         seen++;
         if (PyDict_GET_SIZE(dict) != n) break;
     }
-    /* If Python code emptied and refilled the dict, a key may have come twice and another never, at the same size. */
+    /* If Python code cleared and refilled the dict, a key may have come twice and another never, at the same size. */
     if (seen != n || PyDict_GET_SIZE(dict) != n || (self->python != python && order_now(dict) != order)) {
         return changed("dict");
     }
@@ -258,7 +258,7 @@ static uint8_t *put_list(encode_state *self, uint8_t *at, PyObject *list, int de
     Py_ssize_t n = PyList_GET_SIZE(list), i;
     at = put_begin(self, at, RS_FMT_TAG_LIST, (uint64_t)n, depth);
     for (i = 0; i < n && i < PyList_GET_SIZE(list); i++) {
-#ifdef Py_GIL_DISABLED /* another thread may take the item out of the list at any time */
+#ifdef Py_GIL_DISABLED /* another thread may remove the item from the list */
         PyObject *item = PyList_GetItemRef(list, i);
         if (item == NULL) {
             PyErr_Clear();
@@ -289,7 +289,7 @@ static uint8_t *put_container(encode_state *self, uint8_t *at, PyObject *value, 
     if (depth == 0 || (type != &PyDict_Type && type != &PyList_Type && type != &PyTuple_Type)) {
         return put_other(self, at, value, depth);
     }
-    /* Python code within may release the container that this one stands in. */
+    /* Python code during the call may release the container around this one. */
     Py_INCREF(value);
     if (type == &PyDict_Type) at = put_dict(self, at, value, depth, place);
     else if (type == &PyList_Type) at = put_list(self, at, value, depth, place);
@@ -298,7 +298,7 @@ static uint8_t *put_container(encode_state *self, uint8_t *at, PyObject *value, 
     return at;
 }
 
-/* Writes a value. The dicts within it have their keys below `place`, which may be NULL. */
+/* Writes a value. The keys of its dicts are below `place`, which may be NULL. */
 static uint8_t *put(encode_state *self, uint8_t *at, PyObject *value, int depth, encode_key *place) {
     PyTypeObject *type = Py_TYPE(value);
     at = room(self, at, 0);
@@ -317,7 +317,7 @@ static uint8_t *put(encode_state *self, uint8_t *at, PyObject *value, int depth,
 
 int encode_put(encode_state *self, PyObject *value, int depth) {
     encode_key *place = NULL;
-    uint8_t *at = reserve(self, 0); /* the buffer may be empty still, and no offset is added to NULL */
+    uint8_t *at = reserve(self, 0); /* an empty buffer may have no memory */
     if (at == NULL) return -1;
     if (self->keys != NULL && self->python == 0) {
         if (self->keys->top == NULL) self->keys->top = new_key(self->keys, 0, NULL, 0);

@@ -1,7 +1,7 @@
-"""The floor of the benchmarks, and for them alone: making the objects of a record without decoding any bytes."""
+"""For the benchmarks alone, their lower bound: makes the objects of a record without decoding bytes."""
 
 cdef extern from "Python.h":
-    # These give owned references as plain pointers, so that Cython does not count them.
+    # These return owned references as plain pointers, which Cython does not count.
     PyObject *new_unicode "PyUnicode_New"(Py_ssize_t n, uint32_t widest)
     void *unicode_data "PyUnicode_DATA"(PyObject *)
     PyObject *new_long "PyLong_FromLongLong"(long long)

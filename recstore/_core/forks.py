@@ -1,13 +1,13 @@
-"""Forks, and what must not be under way at one.
+"""Keeps signal handlers and imports of other threads away from forks.
 
-Around the start of a child process of its own, recstore holds signals back (`undisturbed`). A handler of Python runs
-wherever the main thread is. If it raises in a function of os.register_at_fork, CPython prints the exception and goes
-on, so that Ctrl-C is lost; if that function was about to take a lock or had one, as that of `logging`, the lock stays.
+When recstore starts a child process, it holds signals back (`undisturbed`). A Python signal handler runs wherever the
+main thread is. If it raises inside a function of os.register_at_fork, CPython prints the exception and goes on, so a
+Ctrl-C is lost; and a lock of that function, such as the lock of `logging`, stays locked.
 
-Before any fork of this process, `finish_imports` waits for other threads that are importing modules for recstore, as
-the first call of a function may do. A child that is forked meanwhile has half a module, whose lock belongs to a thread
-that the child lacks: its own import of that module would never return. recstore/__init__.py registers the wait before
-it imports anything. A fork while Python still looks for that file is out of reach.
+Before every fork of this process, `finish_imports` waits until no other thread imports a module for recstore. A child
+that is forked during such an import has half a module and an import lock that nobody releases, so its own import never
+returns. recstore/__init__.py registers the wait before it imports anything else. A fork during the search for
+recstore/__init__.py itself is not covered.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 
     _Handler = Callable[[int, FrameType | None], Any]
 
-_PATIENCE_S = 10.0  # a thread that imports may itself wait for something that the forking thread holds
+_PATIENCE_S = 10.0  # the importing thread may itself wait for a lock of the forking thread
 _MACHINERY = "<frozen importlib"
-_holding: list[undisturbed] = []  # the calls of `undisturbed` that have not ended
+_active: list[undisturbed] = []
 
 
 class undisturbed:
-    """Within `with`, no signal handler of Python runs in this thread. Those of signals that have come are called at the
-    end, in their order. A child that is forked within has the handlers of its parent."""
+    """A context in which no Python signal handler runs in this thread. At its end, the handlers of the signals that
+    arrived run in order. A child that is forked inside has the handlers of its parent."""
 
-    came: list[tuple[int, FrameType | None]]
+    arrived: list[tuple[int, FrameType | None]]
     handlers: dict[int, _Handler]
 
     def __enter__(self) -> undisturbed:
         import signal
 
-        self.came, self.handlers, self.set = [], {}, signal.signal
-        _holding.append(self)
+        self.arrived, self.handlers, self.set = [], {}, signal.signal
+        _active.append(self)
         try:
             for number in signal.valid_signals():
                 handler = signal.getsignal(number)
                 if callable(handler):
                     self.handlers[number] = handler
-                    signal.signal(number, self.note)
+                    signal.signal(number, self.handle)
         except ValueError:
             self.handlers.clear()  # not the main thread, which alone runs handlers
         except BaseException:
@@ -55,51 +55,52 @@ class undisturbed:
             raise
         return self
 
-    def note(self, number: int, frame: FrameType | None) -> None:
-        if self in _holding:
-            self.came.append((number, frame))
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        if self in _active:
+            self.arrived.append((number, frame))
         else:
             self.handlers[number](number, frame)
 
     def release(self) -> None:
-        _holding.remove(self)
+        _active.remove(self)
         for number, handler in self.handlers.items():
             self.set(number, handler)
 
-    def call(self) -> None:
-        if self.came:
-            number, frame = self.came.pop(0)
+    def run_handlers(self) -> None:
+        if self.arrived:
+            number, frame = self.arrived.pop(0)
             try:
                 self.handlers[number](number, frame)
             finally:
-                self.call()
+                self.run_handlers()
 
     def __exit__(self, *error: object) -> None:
         try:
             self.release()
         finally:
-            self.call()
+            self.run_handlers()
 
 
 def _after_in_child() -> None:
-    for held in reversed(_holding[:]):
-        held.release()
+    for context in reversed(_active[:]):
+        context.release()
 
 
 def finish_imports() -> None:
+    """Waits until no other thread imports a module for recstore, at most _PATIENCE_S seconds."""
     end = monotonic() + _PATIENCE_S
     while _importing() and monotonic() < end:
         sleep(0.001)
 
 
 def _importing() -> bool:
-    """Whether another thread is importing a module of recstore, or another one that recstore needs just now."""
+    """Whether another thread imports a module of recstore, or a module that recstore imports."""
     me = get_ident()
     return any(thread != me and _imports_for_us(frame) for thread, frame in sys._current_frames().items())
 
 
 def _imports_for_us(frame: FrameType | None) -> bool:
-    name = None  # of the module that is imported in the frames that were last looked at
+    name = None  # of the module that the last frames of importlib import
     while frame is not None:
         if frame.f_code.co_filename.startswith(_MACHINERY):
             if frame.f_code.co_name == "_find_and_load":

@@ -1,5 +1,5 @@
-"""Hooks through which the compiled core reaches modules of later rooms. The core may not import them, so a later room
-registers a function that imports its module.
+"""Hooks by which the compiled core reaches modules of later rooms. The core may not import them, so each room registers
+functions that import its modules.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ _modules: dict[str, ModuleType] = {}
 
 
 def register(name: str, load: Callable[[], ModuleType]) -> None:
-    """Registers `load` as the function that imports and returns the module `name`. Each room registers its modules when
-    it is imported."""
+    """Registers `load` as the function that imports and returns the module `name`."""
     _loaders[name] = load
 
 
 def module(name: str) -> ModuleType:
     """The module registered as `name`; the first call imports it. KeyError if none is registered."""
-    found = _modules.get(name)
-    if found is None:
-        found = _modules[name] = _loaders[name]()
-    return found
+    imported = _modules.get(name)
+    if imported is None:
+        imported = _modules[name] = _loaders[name]()
+    return imported

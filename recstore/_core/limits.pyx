@@ -1,4 +1,4 @@
-"""The memory that a build may still take, for `recstore doctor`. Builds use the same number."""
+"""The memory that a build may still take, for `recstore doctor`. Builds use the same limit."""
 
 
 cdef extern from "os/rs_os.h" nogil:
@@ -17,15 +17,15 @@ def headroom(proc="/proc", file_system=""):
     """`(bytes, limit)`: the bytes that may be taken before `limit`, the machine or a memory cgroup, is 95% full.
     `(None, "")` if no limit is known.
 
-    `proc` is the folder with meminfo, self/cgroup and self/mountinfo. `file_system` is put in front of the mount points
-    in them.
+    `proc` is the folder with meminfo, self/cgroup and self/mountinfo. `file_system` is a prefix of the mount points in
+    these files.
     """
-    cdef bytes where = os.fsencode(proc), prefix = os.fsencode(file_system)
+    cdef bytes proc_path = os.fsencode(proc), prefix = os.fsencode(file_system)
     cdef rs_os_memory_roots roots
-    cdef uint64_t left
+    cdef uint64_t available
     cdef char name[RS_OS_LIMIT_NAME_SIZE]
-    roots.proc = where
+    roots.proc = proc_path
     roots.file_system = prefix
-    rs_os_memory_headroom_at(&roots, &left, name, sizeof(name))
+    rs_os_memory_headroom_at(&roots, &available, name, sizeof(name))
     limit = (<bytes>name).decode("utf-8", "backslashreplace")
-    return (None, "") if left == <uint64_t>-1 else (left, limit)
+    return (None, "") if available == <uint64_t>-1 else (available, limit)

@@ -1,5 +1,5 @@
-"""Types of the compiled module. Record and the base classes of the containers are public; the rest, with what begins
-with an underscore, is for the other modules of recstore and lists what they use."""
+"""Types of the compiled module. Record and the base classes of the containers are public, except names with an
+underscore. The rest is what other modules of recstore use."""
 
 import os
 from array import array
@@ -12,6 +12,7 @@ from typing_extensions import Self
 from recstore._core.trust import Reader, Writer
 from recstore._types import Index, Selector
 from recstore.containers.records import RecordView
+from recstore.errors import EncodeError
 
 _T_co = TypeVar("_T_co", covariant=True)
 _K = TypeVar("_K")
@@ -100,7 +101,7 @@ class Records(Generic[_T_co]):
     ) -> Self: ...
     def _unwatched(self) -> Self: ...
     def __len__(self) -> int: ...
-    # Selectors come before SupportsIndex, because arrays of numpy and torch define __index__ too.
+    # Selectors before SupportsIndex, because arrays of numpy and torch define __index__ too.
     @overload
     def __getitem__(self, key: int, /) -> _T_co: ...
     @overload
@@ -110,7 +111,7 @@ class Records(Generic[_T_co]):
     def __iter__(self) -> Iterator[_T_co]: ...
     def __reversed__(self) -> Iterator[_T_co]: ...
 
-# ---- Internal: for the other modules of recstore, by name ----
+# ---- Internal, for other modules of recstore ----
 
 _Limits: TypeAlias = tuple[int, int] | None
 _Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -120,7 +121,7 @@ Sizes: TypeAlias = list[tuple[int, int]]
 
 Buffer: TypeAlias = Any  # an object with the buffer protocol, for which numpy's stubs have no type
 AnyBuilder: TypeAlias = Builder | MappingBuilder
-Choices: TypeAlias = str | tuple[str, tuple[str, ...]]  # compression, and the names of nodes that no tree may have
+Choices: TypeAlias = str | tuple[str, tuple[str, ...]]  # compression, and the names of nodes to leave out
 Indexes: TypeAlias = tuple[tuple[int, Path], ...]  # the indexes that are saved with a store
 
 # (shape, n, numbers, seen, offsets, text, valid) of a column: see read_column.
@@ -169,8 +170,8 @@ class FieldProjection(Projection):
     def __init__(self, path: Path, default: object = ..., base: Projection | None = None) -> None: ...
 
 class Forget:
-    def __init__(self, known: dict[Any, Any], key: object) -> None: ...
-    def __call__(self, gone: object) -> None: ...
+    def __init__(self, references: dict[Any, Any], key: object) -> None: ...
+    def __call__(self, reference: object) -> None: ...
 
 class GroupProjection(Projection):
     n: int
@@ -246,7 +247,7 @@ class Placing:
 class Projection:
     def describe(self) -> tuple[Any, ...] | None: ...
 
-class Refused(Exception): ...
+class Refused(EncodeError): ...
 
 class SavedIndex:
     entries: int

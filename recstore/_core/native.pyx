@@ -1,6 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: auto_pickle=False, binding=False
-# No class is pickled by its attributes, and no function needs those of a Python function: a tenth of the module.
+# No class is pickled by its attributes, and no function needs the attributes of a Python function. That saves a tenth
+# of the module.
 """The only extension module of recstore. It includes the files below; each may use the files before it."""
 
 cimport cython
@@ -10,7 +11,7 @@ from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
-from posix.unistd cimport getpid  # not os.getpid: destructors ask it, also when the interpreter has dropped its modules
+from posix.unistd cimport getpid  # not os.getpid, because destructors call it at interpreter exit
 
 from recstore._core.c cimport *
 from recstore._core.python cimport *
@@ -29,10 +30,10 @@ from recstore.text import an, counted
 
 
 # segments/: the memory of segments, shards, saved indexes, the deep check, lock files
-# read/: from bytes to Python values, and the containers' way to a record: positions, selections, views, fields, keys
-# write/: from Python values to builders, and the cuts of text that is read for them
-# columns/: one or more fields of many records as arrays
-# arrow/: records from Arrow, and to it
+# read/: decoding, and the base of the containers: positions, selections, views, fields, keys
+# write/: encoding, builders, and splitting CSV and JSON text
+# columns/: fields of many records as arrays
+# arrow/: records from Arrow and to Arrow
 include "segments/buffer_leases.pyx"
 include "read/strict.pyx"
 include "read/codec.pyx"

@@ -1,10 +1,10 @@
-# Functions of Python's C API that several files of the core use. Cython's own cpython.* modules declare borrowed
-# references with other types.
+# Functions of Python's C API that several files of the core use. Cython's cpython.* modules declare borrowed references
+# with other types.
 from cpython.ref cimport PyObject
 from libc.stdint cimport uint32_t
 
 cdef extern from "Python.h":
-    object PyUnicode_EncodeFSDefault(object)  # os.fsencode of a str, also when the interpreter has dropped os
+    object PyUnicode_EncodeFSDefault(object)  # os.fsencode of a str, also at interpreter exit
     ctypedef struct PyTypeObject:
         pass
     PyTypeObject PyUnicode_Type, PyFloat_Type, PyLong_Type, PyBytes_Type, PyComplex_Type
@@ -21,7 +21,6 @@ cdef extern from "Python.h":
 
     double PyFloat_AS_DOUBLE(object)
     bint PyLong_CheckExact(object)
-    object PyLong_FromVoidPtr(void *)
     long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
 
     char *PyBytes_AS_STRING(object)
@@ -41,7 +40,7 @@ cdef extern from "Python.h":
     bint PyIndex_Check(object)
     bint PySlice_Check(object)
     Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
-    # Pass NULL for the exception: then an int that does not fit becomes the largest or smallest Py_ssize_t.
+    # With NULL for the exception, an int that does not fit becomes the largest or smallest Py_ssize_t.
     Py_ssize_t clipped_index "PyNumber_AsSsize_t"(object, void *) except? -1
 
     bint PyObject_CheckBuffer(object)

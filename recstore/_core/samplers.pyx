@@ -1,15 +1,15 @@
-"""Batches of indices for the samplers of recstore.torch, written into a given buffer without the interpreter lock.
+"""Batches of indices for the samplers of recstore.torch, written into the caller's buffer without the interpreter lock.
 
-A buffer here is contiguous, writable and of 64-bit integers, such as an int64 array of numpy.
+A buffer is contiguous, writable and of 64-bit integers, such as an int64 array of numpy.
 """
 
 
 cdef enum:
-    CHUNK_INDICES = 1024  # that an IndexIterator computes at once: 8 KiB, about 20 microseconds
+    CHUNK_INDICES = 1024  # of an IndexIterator: 8 KiB, about 20 microseconds
 
 
-cdef int64_t *room(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
-    """The memory of a buffer, which the caller has to release. `count` gets its number of integers."""
+cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
+    """The memory of a buffer, which the caller has to release. Sets `count` to its number of integers."""
     PyObject_GetBuffer(out, buffer, PyBUF_CONTIG)
     if buffer.itemsize != 8:
         PyBuffer_Release(buffer)
@@ -19,32 +19,32 @@ cdef int64_t *room(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
 
 
 cdef int require_run(first, step, Py_ssize_t count) except -1:
-    """Raises ValueError unless first + step * (count - 1) is a position that 63 bits hold."""
+    """Raises ValueError unless first + step * (count - 1) fits in 63 bits."""
     if first < 0 or step < 0 or first + step * max(count - 1, 0) > MAX_LENGTH:
         raise ValueError(f"positions from {first} in steps of {step} are out of range")
     return 0
 
 
 def permutation_seed(seed, number):
-    """The 64-bit seed of the numbered order under `seed`: of an epoch, of a bucket. Number 0 keeps the seed."""
+    """The 64-bit seed of order `number` (an epoch, a bucket) under `seed`. Number 0 keeps the seed."""
     return rs_permutation_seed(<uint64_t>(int(seed) & 0xFFFFFFFFFFFFFFFF), <uint64_t>number)
 
 
 def mixed(uint64_t z):
-    """A number of 64 bits that says nothing of `z` at first sight, see rs_mix64."""
+    """A 64-bit hash of `z` (rs_mix64)."""
     return rs_mix64(z)
 
 
 def fill_permutation(out, n, seed, first, step):
-    """Writes the elements at positions first, first + step, ... of the permutation "feistel-1" of n elements. Positions
-    count modulo n, which is above 0. `seed` is an int below 2**64; None: the elements are the positions modulo n."""
+    """Writes the elements at positions first, first + step, ... modulo n of the permutation "feistel-1" of n elements.
+    n is above 0. `seed` is an int below 2**64; None writes the positions modulo n."""
     cdef rs_permutation permutation
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
     cdef uint64_t length, start, by
     if not 0 < n <= RS_PERMUTE_MAX:
         raise ValueError(f"a permutation of {n} elements")
-    cdef int64_t *data = room(out, &buffer, &count)
+    cdef int64_t *data = integers_of(out, &buffer, &count)
     try:
         require_run(first, step, count)
         length, start, by = n, first % n, step % n
@@ -64,14 +64,15 @@ def fill_permutation(out, n, seed, first, step):
 
 
 cdef class IndexIterator:
-    """An iterator of ints, computed a chunk at once. ``taken`` is the number of ints that it has given.
+    """An iterator of ints, which it computes in chunks. ``taken`` is the number of ints so far. For one thread at a
+    time.
 
-    At the first int it calls `begin`, which returns `(fill, count)`: `fill(buffer, taken)` writes the indices that
-    follow the first `taken` ones of `count`. One thread at a time may use it."""
+    At the first int it calls `begin`, which returns `(fill, count)`: `fill(buffer, taken)` writes the indices from
+    number `taken` of `count` on."""
 
     cdef object begin
     cdef object fill
-    cdef object chunk      # an array("q"), which `data` leads into
+    cdef object chunk      # an array("q"), to whose items `data` points
     cdef int64_t *data
     cdef Py_ssize_t at     # the next index in the chunk
     cdef Py_ssize_t end
@@ -111,10 +112,10 @@ cdef class IndexIterator:
         import array
         chunk = array.array("q", bytes(n * 8))
         self.fill(chunk, self.taken)
-        # The old chunk is used until the new one is complete, also where `fill` lets another thread run.
+        # The old chunk stays in use until the new one is complete, because `fill` may let another thread run.
         PyObject_GetBuffer(chunk, &buffer, PyBUF_CONTIG_RO)
         self.data = <int64_t *>buffer.buf
-        PyBuffer_Release(&buffer)  # the array is of this iterator alone: nobody resizes it
+        PyBuffer_Release(&buffer)  # nobody else has the array, so nobody resizes it
         self.chunk = chunk
         self.at, self.end = 0, n
         return 0
@@ -123,10 +124,11 @@ cdef class IndexIterator:
 # ---- Draws by weight ----
 
 cdef class AliasTable:
-    """Numbers 0 to n - 1, drawn by weight in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
-    doubles. ValueError for weights from which nothing can be drawn. Any number of threads may draw."""
+    """Draws numbers 0 to n - 1 by weight, in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
+    doubles. Raises ValueError unless a weight is above 0 and all are finite and 0 or more. Any number of threads may
+    draw."""
 
-    cdef rs_alias it
+    cdef rs_alias core
 
     def __cinit__(self, weights=None):
         cdef Py_buffer buffer
@@ -137,54 +139,54 @@ cdef class AliasTable:
         PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG_RO)
         try:
             with nogil:
-                status = rs_alias_init(&self.it, <const double *>buffer.buf, buffer.len // sizeof(double), &err)
+                status = rs_alias_init(&self.core, <const double *>buffer.buf, buffer.len // sizeof(double), &err)
             check(status, &err)
         finally:
             PyBuffer_Release(&buffer)
 
     def __dealloc__(self):
-        rs_alias_clear(&self.it)
+        rs_alias_clear(&self.core)
 
     @property
     def nbytes(self):
-        return self.it.n * (8 + rs_alias_width(self.it.n))
+        return self.core.n * (8 + rs_alias_width(self.core.n))
 
     def draw(self, out, key, first, step, period):
         """Writes draws number first, first + step, ... of `key`, each modulo `period`."""
         cdef Py_buffer buffer
         cdef Py_ssize_t count
         cdef uint64_t of_key = key, start = first, by = step, modulus = period
-        cdef int64_t *data = room(out, &buffer, &count)
+        cdef int64_t *data = integers_of(out, &buffer, &count)
         try:
             require_run(first, step, count)
-            if self.it.n == 0 or modulus == 0:
+            if self.core.n == 0 or modulus == 0:
                 raise ValueError("an empty table")
             with nogil:
-                rs_alias_run(&self.it, of_key, start, by, modulus, count, data)
+                rs_alias_run(&self.core, of_key, start, by, modulus, count, data)
         finally:
             PyBuffer_Release(&buffer)
 
     def __reduce__(self):
-        n = self.it.n
-        return alias_table, (n, PyBytes_FromStringAndSize(<const char *>self.it.thresholds, n * 8),
-                             PyBytes_FromStringAndSize(<const char *>self.it.others, n * rs_alias_width(n)))
+        n = self.core.n
+        return alias_table, (n, PyBytes_FromStringAndSize(<const char *>self.core.thresholds, n * 8),
+                             PyBytes_FromStringAndSize(<const char *>self.core.others, n * rs_alias_width(n)))
 
 
 def alias_table(n, bytes thresholds, bytes others):
-    """The AliasTable that was pickled as these bytes."""
+    """The AliasTable from its pickled state."""
     cdef AliasTable out = AliasTable.__new__(AliasTable)
     cdef rs_error err
-    check(rs_alias_of_bytes(&out.it, n, PyBytes_AS_STRING(thresholds), len(thresholds), PyBytes_AS_STRING(others),
+    check(rs_alias_of_bytes(&out.core, n, PyBytes_AS_STRING(thresholds), len(thresholds), PyBytes_AS_STRING(others),
                             len(others), &err), &err)
     return out
 
 
 def draw_below(bounds, key, first, step, period):
-    """Replaces each bound by an even number below it, the second one of draws number first, first + step, ..."""
+    """Replaces each bound by a uniformly drawn number below it: the second number of draws first, first + step, ..."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count
     cdef uint64_t of_key = key, start = first, by = step, modulus = period
-    cdef int64_t *data = room(bounds, &buffer, &count)
+    cdef int64_t *data = integers_of(bounds, &buffer, &count)
     try:
         require_run(first, step, count)
         if modulus == 0:
@@ -196,8 +198,8 @@ def draw_below(bounds, key, first, step, period):
 
 
 def draw_keys(weights, key):
-    """Replaces weights, a buffer of doubles, by the keys of `key`: successive draws without replacement are the numbers
-    in the order of their keys."""
+    """Replaces weights, a buffer of doubles, by sort keys under `key`. The order of the sort keys is the order of draws
+    without replacement."""
     cdef Py_buffer buffer
     cdef uint64_t of_key = key
     PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG)
@@ -213,15 +215,15 @@ def draw_keys(weights, key):
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):
-    """Replaces each number in `out` by that entry of a blob of numbers of `width` bytes, 4 or 8, which lists the
-    records of a store. IndexError for a number that has no entry, CorruptError for an entry that is no record,
-    ClosedError after the blob was closed."""
+    """Replaces each number in `out` by the entry with this number in `blob`, which lists record numbers of a store in
+    `width` bytes each, 4 or 8. Raises IndexError for a number without an entry, CorruptError for an entry that is not a
+    record of the store, ClosedError for a closed blob."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
     cdef const uint8_t *entries
     if width not in (4, 8):
         raise ValueError(f"entries of {width} bytes")
-    cdef int64_t *data = room(out, &buffer, &count)
+    cdef int64_t *data = integers_of(out, &buffer, &count)
     try:
         entries = blob.data  # with the interpreter lock: another thread may close the blob
         if blob.is_closed():

@@ -1,9 +1,9 @@
-/* threads.h: what several threads change at a time where CPython has no interpreter lock (PEP 703). With the lock these
- * are plain reads and writes.
+/* threads.h: access to fields that several threads change at a time in a free-threaded CPython (PEP 703). With an
+ * interpreter lock these are plain reads and writes.
  *
- * Without it a segment stays mapped until its last reference is gone, so that a close never takes the bytes from under
- * a reader. Its caches are filled before the first read (rs_store_freeze). Other state is behind the critical section
- * of its object. */
+ * In a free-threaded interpreter the last reference to a segment unmaps it, so a close never takes the bytes from a
+ * reader. Its caches are filled before the first read (rs_store_freeze). The critical section of an object guards its
+ * other state. */
 #pragma once
 
 #include <Python.h>
@@ -30,6 +30,6 @@ static inline Py_ssize_t count_up(Py_ssize_t *p, Py_ssize_t n) { return SHARED_A
 static inline Py_ssize_t count_of(const Py_ssize_t *p) { return SHARED_LOAD(p); }
 static inline void set_count(Py_ssize_t *p, Py_ssize_t n) { SHARED_STORE(p, n); }
 
-/* A pointer to an object that is complete when the pointer is seen. */
+/* A pointer to an object. Who sees the pointer sees the complete object. */
 static inline void *pointer_at(void *const *p) { return SHARED_LOAD(p); }
 static inline void put_pointer(void **p, void *value) { SHARED_STORE(p, value); }

@@ -1,8 +1,8 @@
 """Which bytes are trusted, and which classes they may name.
 
-Bytes that this process or the sender of a handle wrote are trusted. Bytes that were reached by a path are not: a class
-in them is found only if the caller gave it or it is registered. No module named in them is imported, and no pickle in
-them is loaded unless the caller allows it.
+Bytes that this process or the sender of a handle wrote are trusted. Bytes reached by a path are not: a class in them is
+found only if the caller passed or registered it. No module named in them is imported, and no pickle in them is loaded
+unless the caller allows it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ def name_of(cls: type) -> ClassName:
 
 
 class Writer:
-    """The options of encoding, and the classes that it meets. One for each builder."""
+    """The encoding options of one builder, and the classes of the values that it has stored."""
 
     __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses")
 
     def __init__(self, pickled: bool = False, arrays: str = "copy", plain: Callable[[Any], Any] | None = None) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
         self.arrays = arrays
-        self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits; no array is a view then
+        self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits
         self.seen: dict[ClassName, type] | None = None
-        self.plain = plain  # a function that gives values another form than that of a store, as encode.pyx calls it
+        self.plain = plain  # returns `(code, EXTRA, payload)` to store in place of a value, or None; see encode.pyx
         self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
-        # Gives the reason why a value of another than a basic type must stay.
+        # Returns the reason why a value must not be stored, or None. Not called for values of basic types.
         self.refuses: Callable[[Any], str | None] | None = None
 
     def note(self, name: ClassName, cls: type) -> None:
-        """Remembers the class of a value. EncodeError if another class of the same name was stored: readers could not
-        tell the two apart."""
+        """Remembers the class of a value. Raises EncodeError if another class of the same name was stored, because
+        readers cannot tell the two apart."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)
@@ -63,7 +63,7 @@ class Writer:
     def reader(self) -> Reader | None:
         """The Reader of this process for the finished store; None for the defaults."""
         if self.foreign:
-            # A class name from a file must not be imported, not even by workers that get a handle.
+            # A class name from a file must not be imported, not even by workers that receive a handle.
             return Reader(False, True, self.arrays, classes=self.seen or {}, pickles=self.pickled)
         if self.seen is None and self.arrays == "copy" and not self.pickled:
             return None
@@ -71,16 +71,16 @@ class Writer:
 
 
 class Reader:
-    """How a segment is read. Nobody changes a Reader that a segment has.
+    """How a segment is read. Immutable once a segment has it.
 
     Attributes:
         trusted: whether the bytes are trusted.
-        allow_pickle: whether pickled values are loaded; true for trusted bytes unless it is changed.
+        allow_pickle: whether pickled values are loaded; true for trusted bytes.
         arrays: "copy" or "view".
-        classes: {(module, qualname): class} that the caller gave.
+        classes: {(module, qualname): class} from the caller.
         seen: {(module, qualname): class} that this process stored in the segment.
         checking: for the deep check, which makes no objects of classes.
-        pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` builds another one so.
+        pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` then pickles too.
     """
 
     __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles")
@@ -104,13 +104,13 @@ class Reader:
         self.pickles = pickles
 
     def key(self) -> ReadingKey | None:
-        """A value that is equal for Readers that read in the same way; None for the defaults."""
+        """A value that is equal for Readers with equal options; None for the defaults."""
         if self.trusted and self.arrays == "copy" and not self.pickles:
             return None
         return self.trusted, self.allow_pickle, self.arrays, self.pickles, frozenset(self.classes.items())
 
     def find(self, module: str, qualname: str) -> type | None:
-        """The class of this name; None if the bytes are not trusted and the class is neither given nor registered.
+        """The class of this name. For bytes that are not trusted, None unless the class is in `classes` or registered.
 
         Raises Error if the bytes are trusted and the class cannot be imported.
         """
@@ -130,25 +130,25 @@ CHECKING = Reader(trusted=False, checking=True)
 
 def _load(module: str, qualname: str) -> type:
     full = f"{module}.{qualname}"
-    found = sys.modules.get(module)
+    value = sys.modules.get(module)
     try:
-        if found is None:
+        if value is None:
             import importlib
 
-            found = importlib.import_module(module)
+            value = importlib.import_module(module)
         for part in qualname.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except Exception as e:
-        hint = "; only classes at the top of a module can be found by other processes" if "<locals>" in qualname else ""
+        hint = "; other processes find only classes at the top of a module" if "<locals>" in qualname else ""
         raise Error(f"cannot load class {full}: {type(e).__name__}: {e}{hint}") from None
-    if not isinstance(found, type):
-        raise Error(f"cannot load class {full}: it is {an(type(found).__name__)}")
-    return found
+    if not isinstance(value, type):
+        raise Error(f"cannot load class {full}: it is {an(type(value).__name__)}")
+    return value
 
 
-def given(classes: Any) -> dict[ClassName, type]:
+def class_table(classes: Any) -> dict[ClassName, type]:
     """`{(module, qualname): class}` for the argument `classes` of a reader: an iterable of classes, or a mapping of
-    full names to classes. TypeError for others."""
+    full names to classes. Raises TypeError for anything else."""
     out: dict[ClassName, type] = {}
     if hasattr(classes, "keys"):
         for full in classes.keys():

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import TypeAlias
 
-    _Failure: TypeAlias = tuple[str | None, bytes | None, str | None]  # the arguments of _Team.fail after the first
+    # The arguments of _Team.fail after the first.
+    _Failure: TypeAlias = tuple[native.Refused | None, bytes | None, str | None]
 
 PARCEL, BLOCKS, END, ERROR = b"P", b"B", b"E", b"X"
 
@@ -108,7 +109,7 @@ def _read(
         else:
             encoder.extend(pairs_of(shard) if pairs else items_of(shard), send_parcel)
     except native.Refused as e:
-        failure = str(e), None, None
+        failure = e, None, None
     except BaseException as e:
         failure = _failure(e)
     try:

@@ -363,11 +363,12 @@ class _Team:
                 raise EncodeError(why) from None
             writer.note(name, cls)  # type: ignore[arg-type]  # a Reader that trusts its bytes finds a class or raises
 
-    def fail(self, shard: int, refused: str | None, error: bytes | None, text: str | None) -> NoReturn:
+    def fail(self, shard: int, refused: native.Refused | None, error: bytes | None, text: str | None) -> NoReturn:
         """Raises the exception of a worker."""
         if refused is not None:
-            item = "record" if self.hashes is None else "entry"
-            raise EncodeError(f"{item} {self.records()}{refused}")
+            encode_error = EncodeError(refused.reason, self.records(), refused.key)
+            encode_error.filename = refused.filename
+            raise encode_error
         cause: object = None
         with suppress(Exception):
             cause = pickle.loads(error) if error is not None else None

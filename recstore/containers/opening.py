@@ -78,7 +78,7 @@ def open(
     """
     build_options.check_choice("verify", verify, ("header", "full"))
     build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    reader, most = trust.Reader(False, bool(allow_pickle), arrays, classes=trust.given(classes)), _checked(limits)
+    reader, most = trust.Reader(False, bool(allow_pickle), arrays, classes=trust.class_table(classes)), _checked(limits)
     if is_set(path):
         return _open_set(path, copy, cache, limit, lazy, options, verify, most, reader)  # type: ignore[no-any-return]
     if cache is not None or limit is not None or lazy or options is not None:

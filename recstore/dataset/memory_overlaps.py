@@ -126,12 +126,12 @@ def _refused_array(array: Any) -> str | None:
 def _refused_tensor(tensor: Any) -> str | None:
     from recstore.values import tensors
 
-    reason = tensors.refusal(tensor, keeps_attributes=True)
-    if reason is None and tensors.bare(tensor).numel() == 0:
-        return "it is empty"
-    if reason is not None and "has no place in the format" not in reason:
+    reason = tensors.refusal(tensor, keeps_attributes=True, any_dtype=True)
+    if reason is not None:
         return reason
     bare = tensors.bare(tensor)
+    if bare.numel() == 0:
+        return "it is empty"
     if bare.is_conj() or bare.is_neg():
         return "it is a lazy conjugate or negative; convert it with .clone() first"
     return None

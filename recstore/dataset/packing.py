@@ -8,7 +8,7 @@ from itertools import islice
 
 from recstore._core import native
 from recstore.building import destination
-from recstore.dataset import comparison, memory_kinds, memory_overlaps, object_sizes, share_plan, tensor_forms
+from recstore.dataset import comparison, memory_kinds, memory_overlaps, object_sizes, tensor_forms
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
 from recstore.shm import registry
@@ -117,7 +117,7 @@ class Packed:
                 try:
                     self._append(builder, candidate)
                 except EncodeError as e:
-                    self.plan.leave(candidate, share_plan.reason_of(e))
+                    self.plan.leave(candidate, e.reason)
                     if self.strict and not candidate.chosen:
                         raise EncodeError(f"{candidate.path}: {candidate.reason}; nothing was replaced") from None
                 except _Larger as e:

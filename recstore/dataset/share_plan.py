@@ -327,7 +327,7 @@ class Plan:
             for column in columns:
                 trial(column, self.options, self.met.refuses)
         except EncodeError as e:
-            self.leave(candidate, reason_of(e))
+            self.leave(candidate, e.reason)
             return False
         candidate.records = n
         return True
@@ -407,11 +407,6 @@ def trial(records: Iterable[Any], options: Options, refuses: Callable[[Any], str
         builder.extend(records)
     finally:
         builder.abort()
-
-
-def reason_of(error: EncodeError) -> str:
-    """The message of an EncodeError without the record's number, which belongs to the trial or the segment."""
-    return str(error).partition(": ")[2] if str(error).startswith("record ") else str(error)
 
 
 def _kind_of(value: Any) -> str | None:

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import mmap
 import os
-import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 _MOST_AT_ONCE = 1 << 14  # records between two checks of the file size
 _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
-_RECORD = re.compile(r"(record|entry) (\d+)")
 
 
 class ShardFiles:
@@ -113,11 +111,9 @@ class ShardFiles:
         try:
             yield
         except EncodeError as error:
-            found = _RECORD.match(str(error))
-            if not self.before or found is None:
-                raise
-            number = int(found[2]) + self.before
-            raise EncodeError(f"{found[1]} {number}{str(error)[found.end() :]}") from None
+            if error.record is not None:
+                error.record += self.before
+            raise
         except OutOfSpaceError as error:
             raise explained(error, self.options) from None
 

@@ -122,7 +122,7 @@ class Part:
                 f"manifest says {self.records:,} in {self.nbytes:,}: write it again",
                 filename=self.where,
             )
-        segment.reader = trust.Reader(trusted=False, allow_pickle=False, arrays="copy", classes=trust.given(()))
+        segment.reader = trust.Reader(trusted=False)
         registry.register(segment)
         with registry.container_of(segment) as container:
             if self.is_mapping:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Identity: TypeAlias = tuple[int, int, int]  # (major, minor, inode)
 
 __all__ = [
-    "HugePages",
     "Usage",
     "allocated",
     "available",

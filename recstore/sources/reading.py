@@ -8,7 +8,6 @@ import os
 import sys
 from contextlib import contextmanager
 
-from recstore._core import native
 from recstore.building import build_options, fingerprints, progress, streaming
 from recstore.building.source import Source, append_all
 from recstore.containers.field_names import listed
@@ -142,9 +141,8 @@ class FileSource(Source):
         try:
             yield
         except EncodeError as error:
-            raise EncodeError(f"{bar.file.name}: {error}") from None
-        except native.Refused as error:
-            raise native.Refused(f" of {bar.file.name}{error}") from None
+            error.filename = bar.file.name
+            raise
         except InputError:
             self._check()
             raise

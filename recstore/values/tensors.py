@@ -121,9 +121,9 @@ def made_of(cls: type, payload: Any) -> Any:
     return of_class(payload[0], cls, payload[1])
 
 
-def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
+def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False) -> str | None:
     """The remedy for a tensor that cannot be stored, code in which it is `x`; None for a tensor that can be stored.
-    With `keeps_attributes`, attributes of a plain tensor are no reason."""
+    With `keeps_attributes`, attributes of a plain tensor are no reason; with `any_dtype`, its dtype is no reason."""
     torch = sys.modules["torch"]
     kind = type(value)
     if kind is torch.Tensor and not keeps_attributes and static_types.instance_dict(value):
@@ -153,6 +153,8 @@ def refusal(value: Any, keeps_attributes: bool = False) -> str | None:
         except (TypeError, RuntimeError):
             if value._is_zerotensor():
                 return "store x.clone()"
+            if any_dtype:
+                return None
             return f"its dtype {value.dtype} has no place in the format; store x.view(torch.uint8), without its dtype"
     return None
 

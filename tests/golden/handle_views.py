@@ -1,4 +1,4 @@
-"""The views whose handles are golden: what a handle says of a view never changes within its version of handles.
+"""The views whose handles are golden: within a version of handles, the description of a view never changes.
 
 The code of commit e3fd5e5, before the package had rooms, wrote handles.json from these views. That file never changes:
 a new version of handles gets a file of its own.
@@ -8,7 +8,7 @@ from recstore import RecordDict, RecordList
 
 
 def views():
-    """`(name, container)` of each; the stores behind them live as long as the containers."""
+    """`(name, container)` of each; their stores live as long as the containers."""
     records = [{"id": i, "image": i // 2, "meta": {"a": i, "b": str(i)}} for i in range(20)]
     x, y = RecordList(records), RecordList(range(5))
     yield "list", x

@@ -1,4 +1,4 @@
-"""The records of the golden segments with sections within the header."""
+"""The records of the golden segments with sections in the header."""
 
 WORDS = [f"word {i * i % 97}" for i in range(300)]
 

@@ -30,7 +30,7 @@ STORES = {
     "tables": TABLES,
 }
 
-# as in literals.DAMAGED; the store named is only the most alike
+# as in literals.DAMAGED; the store is the most similar one
 DAMAGED = {
     "decimal-scale": ("packed-numbers", "CorruptError", "TREE", "read"),
     "numbers-width": ("packed-numbers", "CorruptError", "VALUE", "read"),

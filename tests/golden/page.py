@@ -10,9 +10,9 @@ LINE = re.compile(r"    ([0-9A-F]{4})  ([0-9A-F]{2}(?: [0-9A-F]{2})*)(?: x (\d+)
 def section(title, level=2):
     """The text under a heading, up to the next heading of its level."""
     parts = re.split(rf"^{'#' * level} ", PAGE.read_text(), flags=re.MULTILINE)
-    found = [part for part in parts if part.startswith(title + "\n")]
-    assert len(found) == 1, f"{len(found)} headings {title!r}"
-    return found[0].split("\n## ")[0]
+    parts_found = [part for part in parts if part.startswith(title + "\n")]
+    assert len(parts_found) == 1, f"{len(parts_found)} headings {title!r}"
+    return parts_found[0].split("\n## ")[0]
 
 
 def rows(text, first):
@@ -35,7 +35,7 @@ def dump(lines):
 
 
 def put_together(lines, size=None):
-    """The bytes of a dump. Bytes that it does not give are zero; without a `size` it gives all of them."""
+    """The bytes of a dump. With `size`, missing bytes are zero; without it, no byte may be missing."""
     out, end = bytearray(size or 0), 0
     for at, data in lines:
         assert end <= at and (size is None or at + len(data) <= size), f"line {at:04X} overlaps, or goes back or beyond"

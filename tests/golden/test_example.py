@@ -1,4 +1,4 @@
-"""The worked example of csrc/FORMAT.md is a segment: its dump, parsed and put together, reads as the page says."""
+"""The worked example of csrc/FORMAT.md: its dump, put together, is a segment with the records of the page."""
 
 import re
 
@@ -28,5 +28,5 @@ def test_the_package_reads_it(tmp_path):
 
 
 def test_the_text_names_the_records():
-    found = re.findall(r"`(\{.*?\})`", TEXT.replace("\n", " "))
-    assert found == ['{"id": 1, "name": "a"}', '{"id": 2, "name": "bc"}', '{"id": 3, "name": ""}']
+    records = re.findall(r"`(\{.*?\})`", TEXT.replace("\n", " "))
+    assert records == ['{"id": 1, "name": "a"}', '{"id": 2, "name": "bc"}', '{"id": 3, "name": ""}']

@@ -1,9 +1,8 @@
-"""Every version reads the committed segments: each record equals its literal, each damaged file gives its own error."""
+"""Every version reads the committed segments: each record equals its literal, each damaged file has its error."""
 
 import enum
 import hashlib
 import pathlib
-import struct
 
 import numpy as np
 import pytest
@@ -18,14 +17,15 @@ from golden import (
     literals_packed,
     literals_placed,
 )
+from prop.strategies import same
 from ref import mapping, reader
-from ref.ext_values import Ext, ext_of
+from ref.ext_values import Ext
 
 import recstore
 from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
-# What holds the records of the stores that need nothing but Python's own types and numpy's.
+# Modules of stores whose records have only types of Python and numpy.
 RECORDS = (
     literals_packed,
     literals_ends,
@@ -40,46 +40,10 @@ STORES = {
     **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
     **{name: (records, None) for module in RECORDS for name, records in module.STORES.items()},
 }
-if np.finfo(np.longdouble).nmant != 63:  # another long double than that of x86-64
+if np.finfo(np.longdouble).nmant != 63:  # not the long double of x86-64
     del STORES["long-doubles"]
 DAMAGED = {name: how for module in (literals, literals_ext, *RECORDS) for name, how in module.DAMAGED.items()}
 MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").read_text().splitlines())
-
-
-def same(a, b):
-    """Type, value, order of keys, all 64 bits of floats; of arrays dtype, shape, memory order and bytes."""
-    if type(a) is not type(b):
-        return False
-    if ext_of(a) is not None:  # the elements of a set have no order
-        a, b = (
-            (code, extra, sorted(map(repr, payload)) if code in (3, 4) else payload)
-            for code, extra, payload in (ext_of(a), ext_of(b))
-        )
-    if isinstance(a, np.ndarray):
-        order = a.flags.f_contiguous == b.flags.f_contiguous
-        return (a.dtype, a.dtype.str, a.shape, raw(a)) == (b.dtype, b.dtype.str, b.shape, raw(b)) and order
-    if isinstance(a, (bytes, str)):
-        base = bytes if isinstance(a, bytes) else str
-        return base(a) == base(b)
-    if isinstance(a, np.generic):
-        return (a.dtype, raw(a)) == (b.dtype, raw(b))
-    if type(a) is float:
-        return struct.pack("<d", a) == struct.pack("<d", b)
-    if type(a) in (list, tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    if type(a) is dict:
-        return len(a) == len(b) and all(same(p, q) for p, q in zip(a.items(), b.items()))
-    return a == b
-
-
-def raw(value):
-    """Bytes of an array or numpy scalar, but for the gaps of structs and the padding of long doubles, which numpy
-    does not keep."""
-    if value.dtype.names is not None:
-        return [raw(value[name]) for name in value.dtype.names]
-    if value.dtype.itemsize in (16, 32) and value.dtype.char in "gG":
-        return value.astype(value.dtype.newbyteorder("=")).tolist(), [str(x) for x in np.ravel(value)]
-    return value.tobytes()
 
 
 def test_the_files_are_the_committed_ones():
@@ -106,7 +70,7 @@ def test_the_reference_reads(name):
 
 
 def by_names(value):
-    """The value of a literal as a reader without its class gives it: code, names, values."""
+    """The value of a literal as a reader without its class returns it: code, names, values."""
     kind = type(value)
     name = (kind.__module__, kind.__qualname__)
     if isinstance(value, enum.Enum):
@@ -154,7 +118,7 @@ def test_label():
     path = HERE / "v1-label.rec"
     with recstore.open(path, verify="full") as x:
         assert x.to_list() == literals.LABELLED and named_segments.Label.of(x.segments[0]) == literals.LABEL
-    assert reader.check(path.read_bytes()) == literals.LABELLED  # which knows no labels
+    assert reader.check(path.read_bytes()) == literals.LABELLED  # the reference ignores labels
 
 
 def test_mapping_with_tables():

@@ -1,4 +1,4 @@
-"""Every version finds records by the saved indexes of the committed segments; each damaged file gives its own error."""
+"""Every version finds records by the saved indexes of the committed segments; each damaged file has its error."""
 
 import pathlib
 
@@ -23,10 +23,10 @@ def test_the_package_finds(name):
         assert x.to_list() == records
         for kind, fields in (("index_by", index_by), ("group_by", group_by)):
             for field in fields:
-                found, built = getattr(x, kind)(field), getattr(y, kind)(field)
-                assert found.key_index.saved is not None
-                assert plain(found, kind) == plain(built, kind)
-                assert all(found[key] == built[key] for key in built)
+                saved, built = getattr(x, kind)(field), getattr(y, kind)(field)
+                assert saved.key_index.saved is not None
+                assert plain(saved, kind) == plain(built, kind)
+                assert all(saved[key] == built[key] for key in built)
 
 
 @pytest.mark.parametrize("name", literals_saved.STORES)

@@ -28,7 +28,7 @@ def read(store, cycle):
 
 
 class Attaching:
-    """A context manager: `cycle[kind](n)` makes one cycle of each kind, the n-th."""
+    """A context manager: `cycle[kind](n)` makes the n-th cycle of a kind."""
 
     def __init__(self, folder):
         self.folder = folder

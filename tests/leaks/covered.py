@@ -1,5 +1,5 @@
-"""Which of the pinned public names the operations run: those of an owner that an operation covers, where the operation's
-own text uses the name, or the syntax that calls it.
+"""Which of the pinned public names the operations run: names of an owner that an operation covers, if the operation's
+source uses the name, or syntax that calls it.
 """
 
 import ast
@@ -10,7 +10,7 @@ import textwrap
 
 from leaks import operations
 
-# Special methods, by what in the text of an operation calls them.
+# Special methods, by the syntax or the names that call them.
 SYNTAX = {
     "__getitem__": ast.Subscript, "__class_getitem__": ast.Subscript, "__contains__": ast.In, "__eq__": ast.Eq, "__lt__": ast.Lt,
     "__le__": ast.LtE, "__gt__": ast.Gt, "__ge__": ast.GtE, "__enter__": ast.With, "__exit__": ast.With, "__add__": ast.Add,
@@ -38,7 +38,7 @@ LEFT_OUT = {
     "recstore.shm.segment_list.SegmentInfo.__init__": "made by segments",
     "recstore.shm.segment_list.SegmentTable": "made by segments",
     "recstore.torch.batches.Batch.pin_memory": "needs a GPU",
-    "recstore.errors.*": "classes without state; refusals raises those that a call of one process can meet",
+    "recstore.errors.*": "classes without state; refusals raises the errors of a single process",
     "recstore.*Error": "see recstore.errors",
     "recstore.torch.*.__reduce__": "pickled by tensors",
     "recstore.torch.bottleneck.*": "Python that measures a loader and holds no store",
@@ -59,15 +59,15 @@ def pinned(text):
 def used(name):
     """The identifiers and the kinds of syntax in the text of an operation."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(operations.OPERATIONS[name][0])))
-    found = set()
+    names_in = set()
     for node in ast.walk(tree.body[0]):
-        found.add(type(node))
-        found.update(
+        names_in.add(type(node))
+        names_in.update(
             value
             for value in (getattr(node, "attr", None), getattr(node, "id", None), getattr(node, "arg", None))
             if value
         )
-    return frozenset(found)
+    return frozenset(names_in)
 
 
 def runs(operation, owner, last, plain):
@@ -88,11 +88,11 @@ def missing(names):
     for operation, (_, covers) in operations.OPERATIONS.items():
         for owner in covers:
             by_owner.setdefault(owner, []).append(operation)
-    found = []
+    not_run = []
     for name, plain in names.items():
         owner, _, last = name.rpartition(".")
         if name in by_owner or any(fnmatch.fnmatchcase(name, pattern) for pattern in LEFT_OUT):
             continue
         if not any(runs(operation, owner, last, plain) for operation in by_owner.get(owner, ())):
-            found.append(name)
-    return found
+            not_run.append(name)
+    return not_run

@@ -1,4 +1,4 @@
-"""What the operations of the leak check work on: small records of many kinds of values, and two classes."""
+"""The operands of the leak check: small records of many kinds of values, and two classes."""
 
 import dataclasses
 

@@ -1,7 +1,7 @@
-"""The public operations that the leak check runs, each a function that makes what it needs and drops it.
+"""The public operations of the leak check, each a function that makes its operands and drops them.
 
-`covers` names owners of the pinned public names, classes and modules. A name of such an owner counts as run where the
-function's own text uses it; tests/rules/test_leaks.py compares them all with tests/rules/public_names.txt.
+`covers` has owners of the pinned public names: classes and modules. A name of such an owner counts as run if the
+function's source uses it; tests/rules/test_leaks.py compares them with tests/rules/public_names.txt.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def operation(*covers):
 
 
 def load():
-    """Adds the operations of recstore.remote, and those of recstore.torch, where PyTorch is."""
+    """Adds the operations of recstore.remote and, with PyTorch, of recstore.torch."""
     importlib.import_module("leaks.remote_operations")
     if importlib.util.find_spec("torch"):
         importlib.import_module("leaks.torch_operations")
@@ -112,7 +112,7 @@ def handles(folder):
         make, parts = x.__reduce__()[:2]
         recstore.handles.attach(*parts) if make is recstore.handles.attach else make(*parts)
         copy.copy(x)[0], copy.deepcopy(x)[0]
-    pins.clear()  # a pickled store is held for a minute, for whoever loads it
+    pins.clear()  # a pin holds a pickled store for a minute
 
 
 @operation(
@@ -153,7 +153,7 @@ def by_name(folder):
 
 @operation("recstore", "recstore.errors")
 def refusals(folder):
-    """What goes wrong leaves nothing behind either. A name used here is an error that was raised."""
+    """Errors leave nothing behind either. Each error named here is raised."""
     x, path = made(), folder / "bad.rec"
     closed = made()
     closed.close()

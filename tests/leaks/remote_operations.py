@@ -1,5 +1,5 @@
-"""The operations of recstore.remote that the leak check runs: sets of shards in a folder, which need no other package.
-Sets in object stores have the same readers, and threads of their own, which stay."""
+"""The operations of recstore.remote in the leak check: sets of shards in a folder, which need no other package.
+Sets in object stores have the same readers, and keep threads."""
 
 import copy
 import os

@@ -1,7 +1,7 @@
-"""The leak check that `nox -s leaks` runs: every operation of operations.py in a loop, then the cycles of attaching.py.
+"""The leak check (`nox -s leaks`): runs every operation of operations.py in a loop, then the cycles of attaching.py.
 
 `python -P tests/leaks/run.py [CYCLES] [--kind name|file|handle] [--rounds N]` makes CYCLES cycles of each kind (10,000
-without it) after N rounds of each operation. It ends with status 1 where something grew, and says what.
+by default) after N rounds of each operation. Ends with status 1 if something grew.
 """
 
 import argparse
@@ -27,12 +27,12 @@ def check_operations(folder, rounds):
 
 
 def check_cycles(folder, cycles, kinds):
-    """Counts before and after, a line at each tenth: what grows slowly shows in the lines."""
+    """Counts before and after, and prints a line at each tenth to show slow growth."""
     bad = 0
     with Attaching(folder) as attaching:
         for kind in kinds:
             run, began = attaching.cycle[kind], time.monotonic()
-            for n in range(max(1000, cycles // 10)):  # lists of free objects fill up
+            for n in range(max(1000, cycles // 10)):  # fills free lists
                 run(n)
             before, rss = watch.held(), watch.rss_bytes()
             for n in range(cycles):
@@ -56,11 +56,11 @@ def main():
     parser.add_argument("cycles", nargs="?", type=int, default=10_000)
     parser.add_argument("--kind", choices=("name", "file", "handle"), action="append")
     parser.add_argument("--rounds", type=int, default=watch.FEWEST_CYCLES, help="0 leaves the operations out")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
-        bad = check_operations(folder, given.rounds) if given.rounds else 0
-        if given.cycles:
-            bad += check_cycles(folder, given.cycles, given.kind or ("name", "file", "handle"))
+        bad = check_operations(folder, options.rounds) if options.rounds else 0
+        if options.cycles:
+            bad += check_cycles(folder, options.cycles, options.kind or ("name", "file", "handle"))
     return 1 if bad else 0
 
 

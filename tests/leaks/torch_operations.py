@@ -1,4 +1,4 @@
-"""The operations of recstore.torch that the leak check runs, where PyTorch is."""
+"""The operations of recstore.torch in the leak check, if PyTorch is installed."""
 
 import copy
 import pickle

@@ -1,19 +1,19 @@
-"""What this process holds, and whether running an operation again and again makes it hold more.
+"""Counts the resources of this process, and whether repeating an operation adds to them.
 
-On a debug build of Python references are counted, on others the blocks of its allocator; beside them descriptors, mappings
-of stores, and the resident memory, which also shows what C code allocates.
+Counts references on a debug build of Python, else blocks of its allocator; also descriptors, mappings
+of stores, and resident memory, which includes allocations of C code.
 """
 
 import gc
 import os
 import sys
 
-# What stays is more than this after some hundred cycles, where one leaks a reference, a descriptor or a mapping.
+# The growth in some hundred cycles that is not a leak.
 SLACK = {"references": 60, "descriptors": 0, "mappings": 0}
 RSS_SLACK_BYTES = 4 << 20
 FEWEST_CYCLES = 80
-ROUNDS = 8  # the lists of free objects that the interpreter and numpy keep gain ever less from round to round
-# In the names of folders and files that operations make, by which their mappings are known.
+ROUNDS = 8  # the free lists of the interpreter and numpy grow less from round to round
+# In the names of folders and files of operations, to recognize their mappings.
 MARK = "recstore-leaks-"
 
 
@@ -37,9 +37,9 @@ def rss_bytes():
 
 
 def growth(operation, cycles, warm=3):
-    """What `cycles` runs gained, as {what: (before, after)} of that which passes its slack; {} where nothing leaks.
+    """The growth of `cycles` runs beyond the slack, as {resource: (before, after)}; {} if nothing leaks.
 
-    A cache that fills passes it in some rounds, a leak in all.
+    A cache that fills passes the slack in some rounds, a leak in all.
     """
     for _ in range(warm):
         operation()

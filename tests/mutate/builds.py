@@ -1,7 +1,7 @@
-"""Two builds of the C tests: `checked` under the sanitizers, as CI runs them, and `counted`, which counts what lines a
-test runs. From their commands come those that make a test with one source or header of the core replaced. Replaced
-objects are linked before the libraries, so the linker takes nothing of their namesakes from them, and nothing else is
-built. A changed header stands in a folder that compilers search first, and the objects are those that run its line."""
+"""Two builds of the C tests: `checked` under the sanitizers, as in CI, and `counted`, which counts the lines that a
+test runs. Their commands, slightly changed, build a test with another version of one source or header of the core:
+changed objects are linked before the libraries, so the linker ignores the originals there, and nothing else is
+built. A changed header is in a folder that compilers search first; only objects that run its line are compiled."""
 
 import contextlib
 import json
@@ -14,12 +14,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What is inlined early has no lines that are counted.
+# Early inlining would lose line counts.
 OPTIONS = {
     "checked": ["-DRS_SANITIZE=ON"],
     "counted": ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1 -fno-early-inlining --coverage -DRS_DEBUG"],
 }
-# A change may take memory without end, write without end or dump core.
+# A change may allocate or write endlessly, or dump core.
 LIMITS = 'ulimit -c 0; ulimit -f 8000000; {} exec "$@"'
 MEMORY = {"checked": "", "counted": "ulimit -v 16000000;"}
 SANITIZERS = {"ASAN_OPTIONS": "hard_rss_limit_mb=4000"}
@@ -55,19 +55,19 @@ class Build:
             self.linking[test] = shlex.split(last.removeprefix(": && ").removesuffix(" && :"))
 
     def included(self):
-        """{header of the core: the objects whose sources include it}."""
-        found, made = {}, None
+        """{header of the core: objects whose sources include it}."""
+        includers, made = {}, None
         for line in call(["ninja", "-C", self.folder, "-t", "deps"], ROOT).splitlines():
             if line and not line[0].isspace():
                 made = line.split(":")[0]
             elif line.strip():
                 header = os.path.relpath(self.folder / line.strip(), ROOT)
-                found.setdefault(header, []).append(made)
-        return found
+                includers.setdefault(header, []).append(made)
+        return includers
 
     def compile(self, file, text, into, units=None):
-        """Compiles what a changed file of the core is a part of, of a header the objects `units` alone. Returns
-        {object: the changed one}, or None where that is no C."""
+        """Compiles the objects that include a changed file of the core; for a header only the objects `units`. Returns
+        {object: changed object}, or None if the file does not compile."""
         if file.endswith(".c"):
             made = self.objects[file]
             changed = {made: compiled(self.arguments_of(made), text, into / self.name)}
@@ -82,7 +82,7 @@ class Build:
 
     def arguments_of(self, made):
         arguments = list(self.compiling[made])
-        # The folder of the source, which is compiled elsewhere: tests include what stands beside them.
+        # The folder of the source, which is compiled elsewhere: tests include files beside them.
         arguments.insert(1, f"-I{os.path.dirname(arguments[-1])}")
         if self.name == "counted":
             arguments = [argument for argument in arguments if argument != "--coverage"]
@@ -92,7 +92,7 @@ class Build:
         arguments = [str(changed.get(argument, argument)) for argument in self.linking[test]]
         arguments[arguments.index("-o") + 1] = str(into / test)
         first = next(i for i, argument in enumerate(arguments) if argument.endswith(".a"))
-        # Objects of libraries stand on no link line. Those of the fuzz targets' library are for these alone.
+        # Link lines have no objects of libraries. The objects of the fuzz library are for fuzz targets alone.
         fuzzes = any(argument.endswith("librs_fuzz.a") for argument in arguments)
         members = {
             made
@@ -104,7 +104,7 @@ class Build:
         return into / test
 
     def run(self, test, executable, seconds, counts=None):
-        """How a test ends, "" when it passes, and the seconds that it took."""
+        """How a test ends ("" if it passes), and its seconds."""
         environment = {**os.environ, **SANITIZERS, "GCOV_PREFIX": str(counts or self.scratch)}
         command = ["bash", "-c", LIMITS.format(MEMORY[self.name]), "bash", executable, *self.arguments[test]]
         began = time.monotonic()
@@ -118,14 +118,14 @@ class Build:
             except subprocess.TimeoutExpired:
                 how = "no end"
             finally:
-                with contextlib.suppress(ProcessLookupError):  # all of its group has ended
+                with contextlib.suppress(ProcessLookupError):  # its whole group has ended
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         return how, time.monotonic() - began
 
 
 def overlaid(file, text, into):
-    """A folder that has a changed header under the name by which others include it."""
+    """A folder with a changed header under its include path."""
     overlay = into / "overlay"
     path = overlay / pathlib.Path(file).relative_to("csrc")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,14 +146,14 @@ def compiled(arguments, source, into):
 
 
 def released_code(build, file, text, into):
-    """The object as a release has it, to tell whether a change changes anything; b"" where the file is no C. That of a
-    header has its functions alone."""
+    """The object of a release build, to see whether a change has any effect; b"" if the file does not compile. The object of a
+    header has only its functions."""
     header = file.endswith(".h")
     arguments = build.arguments_of(build.includers[file][0] if header else build.objects[file])
     kept = [a for a in arguments if not a.startswith(("-f", "-g", "-O")) and a != "-DRS_DEBUG"]
     more = []
     if header:
-        # A function that is always inlined is left out of an object, even so.
+        # Even so, an object lacks functions that are always inlined.
         more = ["-fkeep-inline-functions", "-fkeep-static-functions", "-Dalways_inline=used"]
         more.append(f"-I{overlaid(file, text, into)}")
         text = f'#include "{pathlib.Path(file).relative_to("csrc")}"\n'

@@ -1,7 +1,7 @@
 """Finds the mutants of a C source or header: its text with one operator, constant or condition changed.
 
-Only function bodies are changed. Comments, strings, directives, assertions, prefetches, lengths of arrays and what an
-error's message is made of stay as they are: a change there is none that a test could or should notice."""
+Only function bodies are changed. Comments, strings, directives, assertions, prefetches, lengths of arrays and arguments
+of error messages stay, because no test could or should notice a change there."""
 
 import bisect
 import dataclasses
@@ -26,7 +26,7 @@ OTHER_SIGN = {
     "+=": "-=", "-=": "+=", "*=": "+=", "|=": "&=", "&=": "|=", "^=": "|=", "<<=": ">>=", ">>=": "<<=",
     "++": "--", "--": "++",
 }  # fmt: skip
-# As clang-format leaves them, these stand between spaces where they take two operands, and only there.
+# clang-format puts spaces around these exactly if they have two operands.
 SPACED = {"*", "&", "+", "-", "<", ">"}
 OTHER_NAME = {"true": "false", "false": "true"}
 OPEN, CLOSE = "([{", ")]}"
@@ -48,7 +48,7 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """`before` and `after` are the lines it stands on, without the space around them: what a list of mutants knows it by."""
+    """`before` and `after` are its lines without surrounding space, which identify it in a list of mutants."""
 
     file: str
     line: int
@@ -64,15 +64,15 @@ class Mutant:
 
 
 def tokens_of(source):
-    found = []
+    tokens = []
     for match in TOKEN.finditer(source):
         if match.lastgroup not in ("comment", "directive"):
-            found.append(Token(match.lastgroup, match[0], match.start(), match.end()))
-    return found
+            tokens.append(Token(match.lastgroup, match[0], match.start(), match.end()))
+    return tokens
 
 
 def partners_of(tokens):
-    """The index of the closing bracket of each opening one, and the other way round."""
+    """The index of the closing bracket of each opening bracket, and vice versa."""
     partners, open_ones = {}, []
     for i, token in enumerate(tokens):
         if token.text in OPEN:
@@ -95,7 +95,7 @@ def body_ranges(tokens, partners):
 
 
 def silent_indices(tokens, partners, begin, end):
-    """What is left alone: arguments of assertions, and of a message from its text on."""
+    """Tokens that stay: arguments of assertions, and a message with the arguments after it."""
     silent = set()
     for i in range(begin, end):
         if tokens[i].text in SILENT:
@@ -122,7 +122,7 @@ def other_numbers(text):
 
 
 def token_changes(source, tokens, i):
-    """The ways to change one token."""
+    """The changes of one token."""
     token, before = tokens[i], tokens[i - 1]
     if token.kind == "number":
         # T name[N]: the length of an array
@@ -142,7 +142,7 @@ def token_changes(source, tokens, i):
 
 
 def operand(tokens, partners, i, step, ends):
-    """Where the operand before (step -1) or behind (1) token i ends, as an index beside it."""
+    """The index just outside the operand before (step -1) or after (1) token i."""
     k = i + step
     while True:
         text = tokens[k].text
@@ -154,7 +154,7 @@ def operand(tokens, partners, i, step, ends):
 
 
 def condition_changes(tokens, partners, i):
-    """Parts of a condition left out, and conditions that always or never hold, as (first token, last token, text)."""
+    """Conditions without a part, or always or never true, as (first token, last token, text)."""
     text = tokens[i].text
     if text in ("&&", "||"):
         ends = ENDS_OPERAND | ({"&&", "||"} if text == "&&" else {"||"})
@@ -162,7 +162,7 @@ def condition_changes(tokens, partners, i):
         right = operand(tokens, partners, i, 1, ends)
         left = operand(tokens, partners, i, -1, ends)
         yield i + 1, right - 1, neutral
-        if tokens[left].text != text:  # else the part stands behind another sign, which leaves it out
+        if tokens[left].text != text:  # else the operator before it drops this part
             yield left + 1, i - 1, neutral
     elif text in ("if", "while") and tokens[i + 1].text == "(":
         last = partners[i + 1] - 1
@@ -192,10 +192,10 @@ def mutants_of(file, source):
         last = bisect.bisect_left(newlines, end)
         ends = newlines[last] if last < len(newlines) else len(source)
         before, after = source[begins:ends], source[begins:start] + put + source[end:ends]
-        yield Mutant(file, line + 1, squeezed(before), squeezed(after), start, end, put)
+        yield Mutant(file, line + 1, one_spaced(before), one_spaced(after), start, end, put)
 
 
-def squeezed(text):
+def one_spaced(text):
     return " ".join(text.split())
 
 

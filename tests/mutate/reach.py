@@ -1,4 +1,4 @@
-"""Which C tests run which lines of the core, and how long each test takes: counted once for a state of the sources."""
+"""Which C tests run which lines of the core, and how long each test takes; counted once per state of the sources."""
 
 import concurrent.futures
 import hashlib
@@ -22,15 +22,15 @@ def state_of_sources():
 
 
 def lines_of(counts, build):
-    """What gcov makes of the counts of one run: {file: {line: the objects whose code of it ran}}."""
+    """gcov's report on one run: {file: {line: objects that ran it}}."""
     lines = {}
     for folder, _, names in os.walk(counts):
         data = [name for name in names if name.endswith(".gcda")]
         if not data:
             continue
         for name in data:
-            notes = name.replace(".gcda", ".gcno")
-            os.symlink(os.path.join("/", os.path.relpath(folder, counts), notes), os.path.join(folder, notes))
+            gcno = name.replace(".gcda", ".gcno")
+            os.symlink(os.path.join("/", os.path.relpath(folder, counts), gcno), os.path.join(folder, gcno))
         reports = subprocess.run(
             ["gcov", "--json-format", "--stdout", *data], cwd=folder, capture_output=True, text=True, check=True
         ).stdout
@@ -52,23 +52,23 @@ def lines_of(counts, build):
 class Reach:
     def __init__(self, seconds, lines, units):
         self.seconds = seconds  # of each build, {test: seconds}
-        self.lines = lines  # {file: {line: [test]}}, with an empty list for a line that none runs
-        self.units = units  # {header: {line: [object]}}: those whose code of the line some test runs
+        self.lines = lines  # {file: {line: [test]}}, with an empty list for a line that no test runs
+        self.units = units  # {header: {line: [object]}}, the objects whose code of the line some test runs
 
     def counted(self, file, line):
-        """The number under which a line is counted: what continues a statement has none of its own."""
+        """The number under which a line is counted: the line at which its statement begins."""
         lines = self.lines.get(file, {})
         return next((str(number) for number in range(line, 0, -1) if str(number) in lines), None)
 
     def units_of(self, file, line):
-        """The objects whose code of a header's line some test runs. None, for all objects, where the file is no header or
-        one of csrc/os/, whose counts are not whole."""
+        """The objects whose code of a header's line some test runs. None, for all objects, if the file is not a header or
+        is in csrc/os/, whose counts are incomplete."""
         if file.startswith("csrc/os/") or file not in self.units:
             return None
         return self.units[file].get(self.counted(file, line), [])
 
     def tests_of(self, file, line):
-        """The tests that run a line, the one of its module and the quick ones first."""
+        """The tests that run a line, first the tests of its module, then quick tests."""
         lines = self.lines.get(file, {})
         counted = self.counted(file, line)
         tests = lines[counted] if counted is not None else []
@@ -90,7 +90,7 @@ def count_one(builds, test):
 
 
 def reach(builds, work, jobs):
-    """Counts, or takes what an earlier run counted of the same sources."""
+    """Counts, or loads the counts of an earlier run of the same sources."""
     kept, state = work / "reach.json", state_of_sources()
     if kept.exists():
         found = json.loads(kept.read_text())

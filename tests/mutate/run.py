@@ -1,7 +1,7 @@
-"""Runs the C tests over changed copies of the core, one change at a time: `nox -s mutate` is this program.
+"""Runs the C tests over changed copies of the core, one change at a time (`nox -s mutate`).
 
-A mutant that every test lets live is a gap in the tests, or changes nothing that anyone can see. The exit status is 1 when
-one lives. Everything is made below build/mutate, and the sources stay as they are."""
+A mutant that survives all tests is a gap in the tests, or has no visible effect. The exit status is 1 if
+one survives. All files are made in build/mutate; the sources do not change."""
 
 import argparse
 import collections
@@ -17,29 +17,29 @@ from mutants import applied, mutants_of
 from reach import reach
 
 WORK = ROOT / "build/mutate"
-SLOW = 0.5  # seconds under the sanitizers, beyond which a test runs without them
+SLOW = 0.5  # seconds under the sanitizers; a slower test runs without them
 
 
 def options():
     parser = argparse.ArgumentParser(prog="nox -s mutate --", description=__doc__)
-    parser.add_argument("n", nargs="?", type=int, default=50, metavar="N", help="how many mutants, 50 without it")
-    parser.add_argument("--seed", default="0", help="which mutants: the same seed takes the same of unchanged lines")
-    parser.add_argument("--files", default="*", metavar="GLOB", help="of these sources alone, such as 'csrc/read/*'")
-    parser.add_argument("--alive", action="store_true", help="again those that lived in the last run")
-    parser.add_argument("--thorough", action="store_true", help="slow tests under the sanitizers too")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time, 2 without it")
+    parser.add_argument("n", nargs="?", type=int, default=50, metavar="N", help="the number of mutants, default 50")
+    parser.add_argument("--seed", default="0", help="the same seed draws the same mutants of unchanged lines")
+    parser.add_argument("--files", default="*", metavar="GLOB", help="only of these sources, such as 'csrc/read/*'")
+    parser.add_argument("--alive", action="store_true", help="repeat the survivors of the last run")
+    parser.add_argument("--thorough", action="store_true", help="run slow tests under the sanitizers too")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time, default 2")
     return parser.parse_args()
 
 
 def drawn(seed, pattern):
-    """All mutants of the files, in an order that only the seed and their own lines decide."""
-    found = []
+    """All mutants of the files, in an order that depends only on the seed and their own lines."""
+    mutants = []
     for path in sorted(ROOT.glob("csrc/*/*.[ch]")):
         file = str(path.relative_to(ROOT))
         if fnmatch.fnmatch(file, pattern):
-            found += mutants_of(file, path.read_text())
+            mutants += mutants_of(file, path.read_text())
     times, ranked = collections.Counter(), []
-    for mutant in found:
+    for mutant in mutants:
         times[mutant.key] += 1
         text = "\0".join((seed, *mutant.key, str(times[mutant.key])))
         ranked.append((hashlib.sha256(text.encode()).digest(), mutant))
@@ -47,7 +47,7 @@ def drawn(seed, pattern):
 
 
 class Trial:
-    """Tries mutants, each with all tests that run its line, until one fails."""
+    """Tries mutants, each with all tests that run its line, up to the first failure."""
 
     def __init__(self, jobs, thorough):
         self.slow = float("inf") if thorough else SLOW
@@ -59,7 +59,7 @@ class Trial:
         self.released, self.lock = {}, threading.Lock()
 
     def changes_code(self, mutant, source, changed, into):
-        """None: it is no C."""
+        """Whether a mutant changes the object code; None if it does not compile."""
         with self.lock:
             if mutant.file not in self.released:
                 self.released[mutant.file] = released_code(self.builds[0], mutant.file, source, into)
@@ -67,7 +67,7 @@ class Trial:
         return None if code == b"" else code != self.released[mutant.file]
 
     def outcome(self, mutant):
-        """ "no C", "same code", "alive", or what killed it."""
+        """ "no C", "same code", "alive", or "killed by" a test."""
         source = (ROOT / mutant.file).read_text()
         changed = applied(source, mutant)
         with tempfile.TemporaryDirectory(dir=WORK) as folder:
@@ -82,7 +82,7 @@ class Trial:
                 build = self.builds[self.reach.seconds["checked"][test] > self.slow]
                 if build.name not in objects:
                     objects[build.name] = build.compile(mutant.file, changed, into, units)
-                if objects[build.name] is None:  # a header may be C alone and none where it is included
+                if objects[build.name] is None:  # a header may compile alone, but not where it is included
                     return "no C"
                 executable = build.link(test, objects[build.name], into)
                 how, _ = build.run(test, executable, 10 + 10 * self.reach.seconds[build.name][test])
@@ -109,10 +109,10 @@ class Table:
 
 
 def try_all(trial, mutants, n, jobs, table):
-    """Tries mutants until n of them changed the code."""
+    """Tries mutants until n have changed the code."""
     stream, lock = iter(mutants), threading.Lock()
 
-    def one(_):
+    def try_one(_):
         while True:
             with lock:
                 mutant = next(stream, None)
@@ -125,7 +125,7 @@ def try_all(trial, mutants, n, jobs, table):
                 return
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for _ in pool.map(one, range(n)):
+        for _ in pool.map(try_one, range(n)):
             pass
 
 

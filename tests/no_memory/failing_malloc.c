@@ -1,8 +1,8 @@
-/* Allocators for LD_PRELOAD of which one call fails: the n-th that counts. A call of malloc, calloc or realloc counts if a
+/* Allocators for LD_PRELOAD whose n-th counted call fails. A call of malloc, calloc or realloc counts if a
  * module's code makes it, or if the interpreter makes it in a function that this code called: the objects of C and Cython
- * code. What the interpreter's loop over bytecode allocates does not count, also where the module called it. All other
- * calls have glibc's memory. `run.py` names the addresses and n, and asks how many calls there were.
- * Safe from several threads: which call of two threads is the n-th depends on them. */
+ * code. Allocations of the interpreter's bytecode loop never count. All other
+ * calls go to glibc. `run.py` sets the addresses and n, and reads the number of calls.
+ * Safe from several threads, which race for the n-th call. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static _Thread_local int within; /* the unwinder may allocate */
 
 static int has(const span *self, uintptr_t at) { return at >= self->begin && at < self->end; }
 
-/* The symbol's size is that of the function that starts at `eval`, the loop over bytecode. */
+/* The span of the function that starts at `eval`, the bytecode loop, by the size of its symbol. */
 static span function_at(void *eval) {
     span out = {(uintptr_t)eval, (uintptr_t)eval};
     ElfW(Sym) *symbol = NULL;

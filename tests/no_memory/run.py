@@ -1,12 +1,12 @@
 """Out-of-memory through every allocation: `nox -s no_memory` runs this.
 
-Each public operation of tests/leaks/operations.py runs again and again, and each time another of its allocations fails:
-one of the C core and of Cython's own C code (`--kind native`), or of an object that this code asks the interpreter for
-(`--kind objects`). The operation then passes, or raises an exception that says that memory is missing; nothing it opened
-stays open, and it works the next time. Each operation has a process of its own, so that a crash is one line of the report.
-What bytecode allocates is left alone: where memory is missing for a call, CPython 3.11 and 3.12 lose references to its
-arguments, also in a program of three lines without recstore. A free-threaded build takes its objects from an allocator
-of its own, so there only what the C core allocates can fail.
+Each public operation of tests/leaks/operations.py runs again and again, and each time another allocation fails:
+an allocation of the C core or of Cython's C code (`--kind native`), or of an object that this code gets from the interpreter
+(`--kind objects`). The operation must pass, or raise an exception about missing memory; nothing that it opened
+stays open, and it works the next time. Each operation runs in its own process, so a crash is one line of the report.
+Allocations of bytecode do not fail: without memory for a call, CPython 3.11 and 3.12 lose references to its
+arguments, even without recstore. A free-threaded build has its own allocator of objects, so there only
+allocations of the C core fail.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from leaks import operations, watch
 from recstore._core import native
 
 KINDS = ("native",) if sysconfig.get_config_var("Py_GIL_DISABLED") else ("native", "objects")
-# Words of exceptions by which other code reports the failure: polars raises an error of its own with Python's in its text,
-# and the interpreter makes a RuntimeError where it gets no lock.
+# Parts of messages by which other code reports the failure: polars raises its own error with Python's in the text,
+# and the interpreter raises a RuntimeError if it gets no lock.
 SAYS = ("MemoryError", "no memory", "out of memory", "allocate")
 # Code of other projects that loses the exception: (type, a part of its text, the reason).
 ELSEWHERE = (
@@ -61,7 +61,7 @@ def library(folder):
 
 
 def code_of(path):
-    """The addresses between which the code of a module that is loaded lies."""
+    """The first and last address of the code of a loaded module."""
     with open("/proc/self/maps") as file:
         lines = [line.split() for line in file]
     bounds = next(line[0] for line in lines if "x" in line[1] and line[-1] == os.path.realpath(path))
@@ -78,7 +78,7 @@ def interpreter_code():
 
 
 def spans(kind):
-    """What fail_call takes beside the number: the code whose calls count."""
+    """The arguments of fail_call before the number: the code whose calls count."""
     module = code_of(native.__file__)
     if kind == "native":
         return (*module, 0, 0, None)
@@ -86,7 +86,7 @@ def spans(kind):
 
 
 def verdict(error):
-    """None where an exception says that memory is missing, else its text."""
+    """None for an exception about missing memory, else its traceback."""
     seen, todo = set(), [error]
     while todo:
         one = todo.pop()
@@ -102,7 +102,7 @@ def verdict(error):
 
 
 class Trials:
-    """Runs one operation with one allocation after another failing."""
+    """Runs an operation again and again, each time with another failing allocation."""
 
     def __init__(self, kind, run):
         self.hooks, self.run = ctypes.CDLL(None), run
@@ -113,7 +113,7 @@ class Trials:
             raise RuntimeError("the interpreter's symbols are not known: it was stripped of _PyEval_EvalFrameDefault")
 
     def once(self, nth):
-        """(the number of allocations, the exception or None) of one run in which allocation `nth` fails."""
+        """(the number of allocations, the exception or None) of a run in which allocation `nth` fails."""
         self.hooks.fail_call(*self.spans, nth)
         try:
             self.run()
@@ -122,7 +122,7 @@ class Trials:
             return self.hooks.stop_counting(), e
 
     def all(self, most):
-        """Prints what goes wrong; (the number of trials, of allocations, of faults)."""
+        """Prints faults. Returns the numbers of trials, of allocations and of faults."""
         for _ in range(3):  # caches fill, modules are imported
             self.run()
         total, faults, before = self.once(-1)[0], 0, held()
@@ -152,7 +152,7 @@ def held():
 
 
 def fewest(enough):
-    """What is held, once it is at most `enough`, or after a second: a thread of a loader may be about to end."""
+    """The result of `held` once it is at most `enough`, or after a second: a thread of a loader may be about to end."""
     for _ in range(20):
         now = held()
         if now <= enough:
@@ -161,8 +161,8 @@ def fewest(enough):
     return now
 
 
-def one(kind, name, most):
-    """The process of one operation; its exit status is 1 where something went wrong."""
+def run_operation(kind, name, most):
+    """The process of one operation. Returns its exit status, 1 for a fault."""
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda unraisable: None  # a destructor meets the failing allocation too
     with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
@@ -172,21 +172,21 @@ def one(kind, name, most):
     return 1 if faults else 0
 
 
-def run_all(given, chosen):
-    """Each operation in its process; the number of those with a fault."""
+def run_all(options, chosen):
+    """Runs each operation in its process. Returns the number of operations with a fault."""
     bad = 0
     with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
         environment = {**os.environ, "LD_PRELOAD": str(library(folder))}
         if "objects" in KINDS:
             environment["PYTHONMALLOC"] = "malloc"
-        for kind in given.kind or KINDS:
+        for kind in options.kind or KINDS:
             print(f"== {kind}", flush=True)
             for name in chosen:
-                command = [sys.executable, __file__, "--one", name, "--kind", kind, "--most", str(given.most)]
+                command = [sys.executable, __file__, "--one", name, "--kind", kind, "--most", str(options.most)]
                 try:
-                    status = subprocess.run(command, env=environment, timeout=given.seconds).returncode
+                    status = subprocess.run(command, env=environment, timeout=options.seconds).returncode
                 except subprocess.TimeoutExpired:
-                    status = f"none after {given.seconds} s"
+                    status = f"none after {options.seconds} s"
                 bad += status != 0
                 if status not in (0, 1):
                     print(f"{name}: ended with status {status}", flush=True)
@@ -200,16 +200,16 @@ def main():
     parser.add_argument("--most", type=int, default=0, help="try so many allocations of each, evenly spaced; 0 for all")
     parser.add_argument("--seconds", type=int, default=3600, help="the time for one operation")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    wanted = set(given.operation or [given.one])
-    if not wanted <= set(operations.OPERATIONS):
-        operations.load()  # those of PyTorch, which takes seconds to import
-    if given.one:
-        return one(given.kind[0], given.one, given.most)
-    unknown = set(given.operation) - set(operations.OPERATIONS)
+    options = parser.parse_args()
+    names = set(options.operation or [options.one])
+    if not names <= set(operations.OPERATIONS):
+        operations.load()  # imports PyTorch, which takes seconds
+    if options.one:
+        return run_operation(options.kind[0], options.one, options.most)
+    unknown = set(options.operation) - set(operations.OPERATIONS)
     if unknown:
         parser.error(f"no operation {sorted(unknown)[0]!r}; there are {', '.join(operations.OPERATIONS)}")
-    return 1 if run_all(given, given.operation or list(operations.OPERATIONS)) else 0
+    return 1 if run_all(options, options.operation or list(operations.OPERATIONS)) else 0
 
 
 if __name__ == "__main__":

@@ -54,14 +54,14 @@ def ints(draw):
 bounds = st.one_of(st.none(), ints())
 names = st.text("abc./\\: é\ud800", max_size=8)
 path_classes = [pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path())]
-# PureWindowsPath("//a/") is one of which Python 3.11 itself makes another path, through str as through pickle.
+# Python 3.11 itself turns PureWindowsPath("//a/") into another path, by str and by pickle.
 paths = st.builds(lambda cls, s: cls(s), st.sampled_from(path_classes), names).filter(
     lambda p: type(p)(str(p)).parts == p.parts
 )
 uuids = st.binary(min_size=16, max_size=16).map(lambda raw: uuid.UUID(bytes=raw))
 complexes = st.builds(complex, own.floats, own.floats)
 
-hashable = st.one_of(  # equal only to values of their own type, but for what is at most once in a set anyway
+hashable = st.one_of(  # equal only to values of their own type, except values that a set has at most once
     complexes,
     st.builds(lambda a, b, c: range(a, b, c or 1), ints(), ints(), ints()),
     st.just(...),
@@ -143,7 +143,7 @@ def structs(draw, children):
 
 
 def has_no_text(dtype):
-    """Random bytes are no legal text, nor a time without a unit."""
+    """Random bytes are not legal text, nor a time without a unit."""
     if dtype.names is not None:
         return all(has_no_text(dtype[name]) for name in dtype.names)
     return dtype.base.kind != "U" and dtype.base.str[1:] not in ("M8", "m8")

@@ -1,4 +1,4 @@
-"""What a gather gives, slowly and in plain Python: from the decoded records, one number after another."""
+"""An oracle for gathers in plain Python: from the decoded records, number by number."""
 
 import numpy as np
 
@@ -102,17 +102,17 @@ class Field:
     def lists(self):
         """For each record its rows."""
         return [
-            self.taken(value, self.kept("length")) if there else [] for value, there in zip(self.values, self.there)
+            self.rows_of(value, self.kept("length")) if there else [] for value, there in zip(self.values, self.there)
         ]
 
     def nests(self):
         outer, inner = self.kept("length"), self.kept("inner_length")
         return [
-            [self.taken(one, inner if i < outer else 0) for i, one in enumerate(items(value))] if there else []
+            [self.rows_of(one, inner if i < outer else 0) for i, one in enumerate(items(value))] if there else []
             for value, there in zip(self.values, self.there)
         ]
 
-    def taken(self, value, kept):
+    def rows_of(self, value, kept):
         """The rows of a list. Those that are cut off are numbers too, of whatever dtype."""
         return [rows(one, self.row, self.dtype if i < kept else "complex128") for i, one in enumerate(items(value))]
 

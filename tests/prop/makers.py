@@ -1,6 +1,6 @@
-"""Hypothesis strategies for makers of records: functions of a random.Random that give one value each. What hypothesis draws is how the
-records are made, not each of them, so that there are enough of them, alike enough, for every node that a writer knows: tables,
-parts, symbols, packed numbers, optional keys, unions of what fits and what does not."""
+"""Hypothesis strategies for makers of records, functions of a random.Random that return a value. Hypothesis draws how the
+records are made, not each record, so that there are enough similar records for every node that a writer knows: tables,
+parts, symbols, packed numbers, optional keys, unions."""
 
 import random
 import struct
@@ -178,7 +178,7 @@ def key_lists(draw):
 
 @st.composite
 def record_lists(draw):
-    """Records of one maker, sometimes with some of a second one after them."""
+    """Records of a maker, sometimes followed by records of a second maker."""
     r = random.Random(draw(st.integers(0, 1 << 30)))
     maker = draw(makers)
     records = [maker(r) for _ in range(draw(st.sampled_from([1, 20, 100, 300])))]

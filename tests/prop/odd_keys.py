@@ -143,7 +143,7 @@ NAMES = [pathlib.PurePosixPath("a"), pathlib.Path("a"), pathlib.PurePosixPath("a
 GROUPS = [ZEROS, ONES, REALS, WIDE, LIMITS, TEXTS, ROWS, SPANS, TIMES, NAMES]
 POOL = [key for group in GROUPS for key in group]
 
-# Mostly of one group, where the likenesses are; keys are told by their number, as hypothesis would compare and print them.
+# Mostly of one group, whose keys are similar. Hypothesis draws their numbers, because it would compare and print keys.
 of_pool = st.integers(0, len(POOL) - 1).map(POOL.__getitem__)
 of_a_group = st.sampled_from(range(len(GROUPS))).flatmap(
     lambda number: st.lists(st.integers(0, len(GROUPS[number]) - 1).map(GROUPS[number].__getitem__), max_size=30)

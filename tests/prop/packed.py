@@ -195,7 +195,7 @@ def hashable(value):
 
 
 def map_of(keys, values):
-    """A map whose keys are distinct and can be hashed, as pairs: nodes may stand for one key in several ways."""
+    """A map as pairs, with distinct hashable keys: nodes may encode a key in several ways."""
     pairs = st.lists(st.tuples(keys[1].filter(hashable), values[1]), max_size=4)
     return w.map_(keys[0], values[0]), pairs.map(distinct_pairs)
 
@@ -249,7 +249,7 @@ GROUPS = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(
 
 @st.composite
 def leaves(draw):
-    """A leaf of one of the groups; one_of would weigh each of the old leaves as much as a group."""
+    """A leaf of one group; one_of would give each old leaf the weight of a group."""
     tables = current[0]
     which = draw(st.integers(-2, len(GROUPS) - 1))
     if which == -1 and tables.values:

@@ -76,11 +76,6 @@ def layout(array):
     return array.flags.c_contiguous, array.flags.f_contiguous
 
 
-def sized(array):
-    """A copy with its own buffer and the order kept, which slicing and transposing need not give."""
-    return array.copy(order="F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C")
-
-
 # ---- plain values ----------------------------------------------------------------------------------------------------
 
 EDGES = sorted({sign * (1 << bits) + d for bits in [*range(65), 71, 72, 127, 128, 1015, 4000] for sign in (1, -1)
@@ -214,7 +209,7 @@ int_columns = st.tuples(
 
 @st.composite
 def array_columns(draw):
-    """Arrays of one dtype, and mostly of one shape."""
+    """Arrays of the same dtype, and mostly of the same shape."""
     dtype, shape = draw(dtypes), draw(shapes)
     return arrays(dtype, shape) if draw(st.booleans()) else st.one_of(arrays(dtype, shape), arrays(dtype))
 
@@ -231,7 +226,7 @@ def list_column(child, kind):
 
 
 def record_columns(children):
-    """Strategies whose values are shaped alike: structs with fields that may be missing, lists of any or one length."""
+    """Strategies of similar values: structs with optional fields, lists of any or of one length."""
     fields = st.dictionaries(texts, st.tuples(children, st.booleans()), max_size=6)
     return st.one_of(
         fields.map(
@@ -252,7 +247,7 @@ columns = st.recursive(leaf_columns, record_columns, max_leaves=8)
 
 @st.composite
 def similar_records(draw, of=columns, max_size=12):
-    """Records of one column; now and then many, by repeating them, and with one that fits nothing."""
+    """Records of one column; sometimes many, by repetition, and with a record that fits nothing."""
     column = draw(of)
     records = draw(st.lists(column, min_size=draw(st.sampled_from([2, 5, 0])), max_size=max_size))
     records = records * draw(st.sampled_from([1, 1, 1, 1, 6, 40]))

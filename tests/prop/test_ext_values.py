@@ -121,7 +121,7 @@ def test_saved_bytes_are_the_format(tmp_path, records, compression):
 @given(st.lists(ext_values.known, max_size=6))
 @settings(in_folder, max_examples=200)
 def test_written_by_the_reference(tmp_path, records):
-    """Classes among them: the package, which has none of them, gives Records."""
+    """With classes, which the package lacks: it returns Records."""
     data = w.simple(w.any_(), records, features_required=features(records))
     assert same(opened(tmp_path, data, "full"), records)
 
@@ -144,7 +144,7 @@ instances = st.one_of(points, colors, boxes, plains)
 
 
 def by_reference(value):
-    """A value as the reference reads it, its class told by its names."""
+    """A value as the reference reads it, with names in place of its class."""
     kind = type(value)
     name = (kind.__module__, kind.__qualname__)
     if isinstance(value, enum.Enum):
@@ -252,7 +252,7 @@ flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255
 @given(st.one_of(ext_values.known, ext_values.objects_of(ext_values.leaves)), flips)
 @settings(in_folder, max_examples=400)
 def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
-    """Bytes of one `any` value changed: the package refuses what the reference refuses, and else reads the same."""
+    """Changed bytes of an `any` value: package and reference refuse them, or read the same value."""
     arrays = bytearray()
     raw = bytearray(w.any_value(value, arrays))
     for part, mask in changes:

@@ -125,7 +125,7 @@ def test_dotted_names(records, asked, compression):
                 same(got[i], value) if path else got[i] is NotImplemented for i, (path, value) in enumerate(expected)
             )
         for i, record in enumerate(records):
-            # One at a time where one name leads through another, which the order then decides.
+            # One name at a time, because the order decides if a name leads through another.
             for name in asked:
                 path, value = picked(record, name)
                 for key in reversed(path or ()):
@@ -136,7 +136,7 @@ def test_dotted_names(records, asked, compression):
 
 
 def look_at(value, key):
-    """Reads all of it, in each way there is."""
+    """Reads the whole value in every way."""
     try:
         repr(value)
     except REFUSALS:

@@ -16,7 +16,7 @@ DTYPES = "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat1
 NUMPY = "?bBhHiIlLefdFD"
 FEW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 
-# ---- Kinds of values: each makes one, so that a column of them compresses as real ones do ----
+# ---- Kinds of values: makers of one value, whose columns compress as real ones do ----
 
 
 def ints(draw):
@@ -221,8 +221,8 @@ def test_batches_are_those_of_the_records(seed, compression):
     x = stores[0] if len(stores) == 1 else stores[0] + stores[1]
     view, seen = views(draw, x, records)
     positions = [draw.randrange(len(seen)) for _ in range(draw.choice([0, 1, 5, 64, 600]))]
-    wanted = {name: options_for(draw, kind, values) for name, (kind, values) in columns.items()}
-    check(view, seen, positions, wanted)
+    expectations = {name: options_for(draw, kind, values) for name, (kind, values) in columns.items()}
+    check(view, seen, positions, expectations)
     for store in stores:
         store.close()
 
@@ -234,14 +234,14 @@ def batch_of(chosen, form, dtype, options, cut):
         return None
 
 
-def check(view, seen, positions, wanted):
+def check(view, seen, positions, expectations):
     batches = {}
-    for name, (form, dtype, options) in list(wanted.items()):
+    for name, (form, dtype, options) in list(expectations.items()):
         chosen = [seen[i].get(name, Field.MISSING) for i in positions]
         batches[name] = batch_of(chosen, form, dtype, options, False)
         if batches[name] is None and batch_of(chosen, form, dtype, options, True) is not None:
-            del batches[name], wanted[name]  # a number that is cut off is checked or not, as its list is stored
-    specs = {name: spec(name, form, dtype, **options) for name, (form, dtype, options) in wanted.items()}
+            del batches[name], expectations[name]  # whether a number that is cut off is checked depends on the encoding
+    specs = {name: spec(name, form, dtype, **options) for name, (form, dtype, options) in expectations.items()}
     for name, one in specs.items():
         compare(view, positions, {name: one}, {name: batches[name]})
     compare(view, positions, specs, batches)

@@ -1,4 +1,4 @@
-"""RecordDict against dict, key by key: what is built, and what every lookup answers."""
+"""RecordDict against dict, key by key: contents and lookups."""
 
 import itertools
 import os
@@ -27,7 +27,7 @@ SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(
 
 
 def equal(a, b):
-    """Whether a dict takes two keys for one."""
+    """Whether a dict treats two keys as the same key."""
     if a is b:
         return True
     try:
@@ -37,7 +37,7 @@ def equal(a, b):
 
 
 def require_comparable(keys):
-    """Rejects keys of which two cannot be compared, as Decimal(0) and np.int8(0): whether a dict compares them is
+    """Rejects keys that cannot be compared, such as Decimal(0) and np.int8(0): whether a dict compares them is
     chance."""
     for a, b in itertools.permutations(keys, 2):
         try:
@@ -51,22 +51,22 @@ def build(pairs):
 
 
 def check(d, expected):
-    """That a mapping holds what a dict holds."""
+    """Asserts that a mapping has the items of a dict."""
     assert len(d) == len(expected)
-    for (key, value), (wanted, its_value) in zip(d.items(), expected.items(), strict=True):
-        assert odd_keys.alike(key, wanted) and value == its_value
-    # From here on NaNs and objects are those that reading made: they are equal to themselves alone.
+    for (key, value), (expected_value, its_value) in zip(d.items(), expected.items(), strict=True):
+        assert odd_keys.alike(key, expected_value) and value == its_value
+    # `plain` has the NaNs and objects that reading made, which equal only themselves.
     plain = d.to_dict()
     probes = []
     for probe in [*odd_keys.POOL, *expected, *(key for key, again in zip(plain, d) if equal(key, again))]:
         try:
-            wanted = plain.get(probe, "none")
+            expected_value = plain.get(probe, "none")
         except UNCOMPARABLE:
             continue
-        assert (probe in d) == (wanted != "none"), repr(probe)
-        found = d.get(probe, "none")
-        if found != wanted:  # numpy's times equal several keys that differ among themselves: any of them may be found
-            assert [value for key, value in plain.items() if equal(key, probe)].index(found) >= 0 and isinstance(
+        assert (probe in d) == (expected_value != "none"), repr(probe)
+        value_found = d.get(probe, "none")
+        if value_found != expected_value:  # numpy's times may equal several keys that differ: any of them is right
+            assert [value for key, value in plain.items() if equal(key, probe)].index(value_found) >= 0 and isinstance(
                 probe, (np.datetime64, np.timedelta64)
             )
             continue
@@ -168,7 +168,7 @@ def test_forms_are_those_of_the_page():
             theirs = mapping_writer.form(key)
         except (ValueError, OverflowError):  # what the reference has no arithmetic for
             continue
-        # An opaque key is found by comparing; a writer may take any entry for one.
+        # A lookup compares opaque keys, and a writer may mark any key as opaque.
         assert ours is None or ours == theirs, repr(key)[:80]
         if ours is None and theirs is not None:
             assert not isinstance(key, (str, int, float)) or type(key).__module__ == odd_keys.__name__, repr(key)
@@ -283,7 +283,7 @@ KEYS = [
     st.booleans(),
 )
 def test_damaged_mappings(keys, where, changes, in_index):
-    """Bytes changed under right checksums of what is checked when a mapping is opened: answers or errors, and every lookup ends."""
+    """Changed bytes with valid checksums: every lookup ends, with an answer or an error."""
     values = list(range(len(keys)))
     index = bytearray(mapping_writer.key_index_of([mapping_writer.form(key) for key in keys]))
     data = bytearray(mapping_writer.mapping(keys, values))

@@ -61,7 +61,7 @@ def equal(a, b):
 
 
 def test_equal_keys_have_one_form():
-    """And of these keys, unequal ones have different forms: the table is no mere hash of types."""
+    """Unequal keys of the table have different forms."""
     for a in ODD_KEYS:
         for b in ODD_KEYS:
             if equal(a, b) is not None:

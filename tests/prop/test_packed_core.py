@@ -113,13 +113,13 @@ def test_damage_is_refused_alike(tmp_path, case, flips, draw):
     if not spans:
         return
     damaged = resealed(flip(case[0], flips, [draw.draw(st.sampled_from(spans))]), case[0])
-    wanted, text = reference(damaged)
+    expected, text = reference(damaged)
     found = verify(damaged, tmp_path)
-    if wanted is None:
+    if expected is None:
         assert found is None, found
         assert same(opened(tmp_path, damaged, "header"), reader.check(damaged))
     elif not any(part in text for part in NOT_MADE):
-        assert found is not None, (wanted, text)
+        assert found is not None, (expected, text)
 
 
 CASES = [(root, raw, None) for root, raw, _ in literals.LITERALS] + [
@@ -130,24 +130,24 @@ CASES += [(root, "", "TREE") for root in literals.BAD_TREES]
 
 @pytest.mark.parametrize(("root", "raw", "code"), CASES, ids=range(len(CASES)))
 def test_literal(root, raw, code, tmp_path):
-    assert verify(literals.one(root, raw, [w.str_(1)], literals.ONE), tmp_path) == code
+    assert verify(literals.single(root, raw, [w.str_(1)], literals.ONE), tmp_path) == code
 
 
 @pytest.mark.parametrize(("raw", "table", "code"), literals.BAD_SYMBOLS, ids=range(len(literals.BAD_SYMBOLS)))
 def test_bad_symbols(raw, table, code, tmp_path):
-    assert verify(literals.one(w.symbols(0), raw, [], [table]), tmp_path) == code
+    assert verify(literals.single(w.symbols(0), raw, [], [table]), tmp_path) == code
 
 
 @pytest.mark.parametrize(("root", "trees", "tables"), literals.BAD_LINKS, ids=range(len(literals.BAD_LINKS)))
 def test_bad_link(root, trees, tables, tmp_path):
-    assert verify(literals.one(root, "", trees, tables), tmp_path) == "TREE"
+    assert verify(literals.single(root, "", trees, tables), tmp_path) == "TREE"
 
 
 @pytest.mark.parametrize(
     ("root", "raw", "tree", "entries", "code"), literals.BAD_ENTRIES, ids=range(len(literals.BAD_ENTRIES))
 )
 def test_bad_entry(root, raw, tree, entries, code, tmp_path):
-    assert verify(literals.one(root, raw, [tree], [w.Table(entries, 1)]), tmp_path) == code
+    assert verify(literals.single(root, raw, [tree], [w.Table(entries, 1)]), tmp_path) == code
 
 
 def test_depth_of_chained_tables_and_concats(tmp_path):

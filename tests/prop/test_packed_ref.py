@@ -20,8 +20,8 @@ slow_to_draw = settings(
 TOP = (1 << 64) - 1
 
 
-def one(root, raw, trees=(), tables=None, **header):
-    """A segment of one record of these bytes."""
+def single(root, raw, trees=(), tables=None, **header):
+    """A segment with one record of these bytes."""
     return w.segment([w.Block([bytes.fromhex(raw)], index_width=2)], [root, *trees], tables=tables, **header)
 
 
@@ -76,10 +76,10 @@ BAD = [  # tree, bytes, code
 
 @pytest.mark.parametrize(("root", "raw", "value"), LITERALS, ids=range(len(LITERALS)))
 def test_literal(root, raw, value):
-    assert same(reader.check(one(root, raw))[0], value)
+    assert same(reader.check(single(root, raw))[0], value)
 
 
-# The core finds them when it makes the dict: keys of maps are not compared by its check.
+# The core finds these errors when it makes the dict: its check does not compare keys of maps.
 BAD_KEYS = [
     (w.map_(w.int_(3), w.bool_()), "02 09 03", "VALUE"), (w.map_(w.list_(w.bool_()), w.bool_()), "01 00 01", "VALUE"),
 ]  # fmt: skip
@@ -87,7 +87,7 @@ BAD_KEYS = [
 
 @pytest.mark.parametrize(("root", "raw", "code"), BAD + BAD_KEYS, ids=range(len(BAD + BAD_KEYS)))
 def test_bad_record(root, raw, code):
-    assert code_of(one(root, raw)) == code
+    assert code_of(single(root, raw)) == code
 
 
 # ---- rules 18 and 19 -------------------------------------------------------------------------------------------------
@@ -129,10 +129,10 @@ BAD_TREES = [
 
 @pytest.mark.parametrize("root", BAD_TREES, ids=range(len(BAD_TREES)))
 def test_bad_tree(root):
-    assert code_of(one(root, "", [w.str_(1)], ONE)) == "TREE"
+    assert code_of(single(root, "", [w.str_(1)], ONE)) == "TREE"
 
 
-GOOD_TREES = [  # at the limits; what the record then lacks is another matter
+GOOD_TREES = [  # at the limits; only the record is truncated
     w.decimal(64, 0, 22, 32), w.numbers(floats=True, scale=22, stride=16, head_width=64, max_width=64), w.dict_coded([0] * 64, 32, 64),
     w.concat([w.str_(1)] * 64), w.digits(63, 0, 20), w.hex_(65535), w.optional(w.int_(63)), w.struct_({"a": w.optional(w.int_(63), True)}),
     w.optional(w.int_(64)), w.tuple_([w.str_(1), w.union([w.str_(1), w.tuple_([w.float_(), w.bytes_(True)])]), w.float_()]),
@@ -142,7 +142,7 @@ GOOD_TREES = [  # at the limits; what the record then lacks is another matter
 
 @pytest.mark.parametrize("root", GOOD_TREES, ids=range(len(GOOD_TREES)))
 def test_tree_at_the_limits(root):
-    assert code_of(one(root, "", [w.str_(1)], ONE)) == "TRUNCATED"
+    assert code_of(single(root, "", [w.str_(1)], ONE)) == "TRUNCATED"
 
 
 def nested(kind, depth):
@@ -150,14 +150,14 @@ def nested(kind, depth):
 
 
 def test_levels():
-    """Optionals of no containers, one bit each: 63 of them; unions for more."""
+    """63 optionals of one bit each, without containers; unions for more levels."""
     root = w.const(None)
     for _ in range(400):
         root = w.union([w.const(1), root])
-    assert code_of(one(root, "")) == "TRUNCATED"
-    assert code_of(one(w.union([w.const(1), root]), "")) == "TREE"
-    assert reader.check(one(nested(22, 64), "FF " * 8)) == [None]
-    assert code_of(one(nested(22, 65), "FF " * 9)) == "TREE"
+    assert code_of(single(root, "")) == "TRUNCATED"
+    assert code_of(single(w.union([w.const(1), root]), "")) == "TREE"
+    assert reader.check(single(nested(22, 64), "FF " * 8)) == [None]
+    assert code_of(single(nested(22, 65), "FF " * 9)) == "TREE"
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -177,14 +177,14 @@ def symbols(n_short=255, unit=1, texts=SYMBOLS, **fields):
 def test_dict_of_several_tables():
     tables = [words("a", "b"), w.Table([b"\0", b"\1"], 2, 0), w.Table([b"\7", b"\x08", b"\x09"], 3, 0)]
     root = w.list_(w.dict_coded([0, 2], 3, 5))  # numbers 0 to 4, 3 bits each
-    assert reader.check(one(root, "05 88 46", [w.str_(1), w.bool_(), w.int_(8)], tables)) == [["a", "b", 7, 8, 9]]
+    assert reader.check(single(root, "05 88 46", [w.str_(1), w.bool_(), w.int_(8)], tables)) == [["a", "b", 7, 8, 9]]
 
 
 def test_tables_of_tables():
     lower = w.concat([w.dict_coded([0], 1, 2), w.const("/"), w.dict_coded([0], 1, 2)])
     tables = [words("usr", "bin"), w.Table([b"\2", b"\1"], 2, 0)]
     root = w.tuple_([w.dict_coded([1], 1, 2), w.dict_coded([1, 0], 2, 4)])
-    assert reader.check(one(root, "05", [w.str_(1), lower], tables)) == [("bin/usr", "usr")]
+    assert reader.check(single(root, "05", [w.str_(1), lower], tables)) == [("bin/usr", "usr")]
 
 
 def test_symbols():
@@ -193,20 +193,20 @@ def test_symbols():
         (0, "09 00 00 00 03 00 01 21 00 02"),
         (2, "07 00 02 01 01 21 02 00"),
     ):
-        assert reader.check(one(w.symbols(0), raw, [], [symbols(n_short)])) == ["the cat!a"]
+        assert reader.check(single(w.symbols(0), raw, [], [symbols(n_short)])) == ["the cat!a"]
     wide = symbols(255, 2, ["€€", None])
-    assert reader.check(one(w.symbols(0, True), "00 01 00 D8", [], [wide])) == ["€€\ud800"]
-    assert reader.check(one(w.concat([w.symbols(0), w.same(0)]), "01 02", [], [symbols()])) == ["aa"]
+    assert reader.check(single(w.symbols(0, True), "00 01 00 D8", [], [wide])) == ["€€\ud800"]
+    assert reader.check(single(w.concat([w.symbols(0), w.same(0)]), "01 02", [], [symbols()])) == ["aa"]
     page = w.SymbolTable(bytes.fromhex("01 00 02 00 03 00 00 00  02 00 00  00 00 00  11 00 00  61 62") + bytes(16))
-    assert [reader.check(one(w.symbols(0, True), raw, [], [page])) for raw in ("00", "01 78", "02 00")] == [
+    assert [reader.check(single(w.symbols(0, True), raw, [], [page])) for raw in ("00", "01 78", "02 00")] == [
         ["ab"],
         ["x"],
         ["b"],
     ]
     far = w.SymbolTable(
         w.symbol_table([None], 255)[:8] + b"\xf0\xff\xff" + bytes(16)
-    )  # an escape says nothing of the pool
-    assert reader.check(one(w.symbols(0, True), "00 61", [], [far])) == ["a"]
+    )  # an escape does not refer to the pool
+    assert reader.check(single(w.symbols(0, True), "00 61", [], [far])) == ["a"]
 
 
 BAD_SYMBOLS = [  # record, table, code
@@ -222,15 +222,15 @@ BAD_SYMBOLS = [  # record, table, code
 
 @pytest.mark.parametrize(("raw", "table", "code"), BAD_SYMBOLS, ids=range(len(BAD_SYMBOLS)))
 def test_bad_symbols(raw, table, code):
-    assert code_of(one(w.symbols(0), raw, [], [table])) == code
+    assert code_of(single(w.symbols(0), raw, [], [table])) == code
 
 
 def test_most_symbols():
     for n_short, n in ((0, 65536), (256, 256), (255, 511)):
         table = w.SymbolTable(w.symbol_table(["a"] + [None] * (n - 1), n_short))
-        assert reader.check(one(w.symbols(0), "00", [], [table])) == [""]
+        assert reader.check(single(w.symbols(0), "00", [], [table])) == [""]
         over = w.SymbolTable(w.symbol_table(["a"] + [None] * n, n_short))
-        assert code_of(one(w.symbols(0), "00", [], [over])) == "VALUE"
+        assert code_of(single(w.symbols(0), "00", [], [over])) == "VALUE"
 
 
 TABLE_FIELDS = [  # rule 29, with 14: of values
@@ -254,7 +254,7 @@ SYMBOL_FIELDS = [
 def test_table_field(fields, code):
     table = words("a", "b", "cd")
     table.fields = fields
-    assert code_of(one(w.dict_coded([0], 2, 3), "01", [w.str_(1)], [table])) == code
+    assert code_of(single(w.dict_coded([0], 2, 3), "01", [w.str_(1)], [table])) == code
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_table_field(fields, code):
 def test_symbol_table_field(fields, code):
     table = symbols()
     table.fields = fields
-    assert code_of(one(w.symbols(0), "00", [w.str_(1)], [table])) == code
+    assert code_of(single(w.symbols(0), "00", [w.str_(1)], [table])) == code
 
 
 BAD_LINKS = [  # rule 30: root, further trees, tables
@@ -279,7 +279,7 @@ BAD_LINKS = [  # rule 30: root, further trees, tables
 
 @pytest.mark.parametrize(("root", "trees", "tables"), BAD_LINKS, ids=range(len(BAD_LINKS)))
 def test_bad_link(root, trees, tables):
-    assert code_of(one(root, "", trees, tables)) == "TREE"
+    assert code_of(single(root, "", trees, tables)) == "TREE"
 
 
 BAD_ENTRIES = [  # rule 31: root, record, table's tree, its entries, code
@@ -299,7 +299,7 @@ BAD_ENTRIES = [  # rule 31: root, record, table's tree, its entries, code
 
 @pytest.mark.parametrize(("root", "raw", "tree", "entries", "code"), BAD_ENTRIES, ids=range(len(BAD_ENTRIES)))
 def test_bad_entry(root, raw, tree, entries, code):
-    data = one(root, raw, [tree], [w.Table(entries, 1)])
+    data = single(root, raw, [tree], [w.Table(entries, 1)])
     assert code_of(data, deep=False) == code
 
 
@@ -315,26 +315,26 @@ def test_every_piece_that_is_a_str():
         (w.hex_(1), b"\xa0"),
         (w.optional(w.hex_(1)), b"\1\xa0"),
     ):
-        assert reader.check(one(root, "", [tree], [w.Table([entry], 1)])) == ["a"]
+        assert reader.check(single(root, "", [tree], [w.Table([entry], 1)])) == ["a"]
 
 
 def test_entry_out_of_the_heap():
     table = w.Table([b"\1a", b"\1b"], 1, 2, fields={"heap_size": 3})
-    assert code_of(one(w.dict_coded([0], 1, 2), "01", [w.str_(1)], [table]), deep=False) == "OFFSET"
-    assert reader.read(one(w.dict_coded([0], 1, 2), "00", [w.str_(1)], [table])) == ["a"]
+    assert code_of(single(w.dict_coded([0], 1, 2), "01", [w.str_(1)], [table]), deep=False) == "OFFSET"
+    assert reader.read(single(w.dict_coded([0], 1, 2), "00", [w.str_(1)], [table])) == ["a"]
 
 
 def test_deep_check_of_entries():  # 32
-    data = one(w.const(0), "", [w.str_(1)], [w.Table([b"\1a", b"\2b"], 1)])
+    data = single(w.const(0), "", [w.str_(1)], [w.Table([b"\1a", b"\2b"], 1)])
     assert reader.read(data) == [0]
     assert code_of(data) == "TRUNCATED"
 
 
 def chain(n):
-    """Tables each of which holds an entry of the one before; reading the last goes through n of them."""
+    """n tables; each has an entry of the table before."""
     trees = [w.str_(1)] + [w.dict_coded([k], 0, 1) for k in range(n - 1)]
     tables = [w.Table([b"\1a"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(n - 1)]
-    return one(w.dict_coded([n - 1], 0, 1), "", trees, tables)
+    return single(w.dict_coded([n - 1], 0, 1), "", trees, tables)
 
 
 def test_chain_of_tables():
@@ -346,7 +346,7 @@ def concats(depth, width=64):
     """A str of width^depth empty parts."""
     trees = [w.str_(1)] + [w.concat([w.dict_coded([k], 0, 1)] * width) for k in range(depth - 1)]
     tables = [w.Table([b"\0"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(depth - 1)]
-    return one(w.concat([w.dict_coded([depth - 1], 0, 1)] * width), "", trees, tables)
+    return single(w.concat([w.dict_coded([depth - 1], 0, 1)] * width), "", trees, tables)
 
 
 def test_pieces():
@@ -364,26 +364,28 @@ def test_shared_bytes_are_counted():
         (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6),
         (w.digits(0, 7, 4), b"", 4),
     ):
-        data = lambda limit: one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
+        data = lambda limit: single(
+            w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit
+        )
         assert len(reader.read(data(3 * size))[0]) == 3
         assert code_of(data(3 * size - 1), deep=False) == "LIMIT"
-    data = lambda limit: one(w.list_(w.symbols(0)), "02 01 00 01 03", [], [symbols()], max_bytes=limit)
+    data = lambda limit: single(w.list_(w.symbols(0)), "02 01 00 01 03", [], [symbols()], max_bytes=limit)
     assert reader.read(data(7)) == [["the ", "cat"]]
     assert code_of(data(6), deep=False) == "LIMIT"
-    data = lambda limit: one(w.concat([w.const("ab"), w.same(0)]), "", max_bytes=limit)
+    data = lambda limit: single(w.concat([w.const("ab"), w.same(0)]), "", max_bytes=limit)
     assert reader.read(data(4)) == ["abab"]
     assert code_of(data(3), deep=False) == "LIMIT"
 
 
 def test_optional_keys_are_values():
     root = w.struct_({"a": w.optional(w.bool_(), True), "b": w.optional(w.bool_(), True)})
-    assert reader.read(one(root, "01", max_values=2)) == [{"a": False}]
-    assert code_of(one(root, "05", max_values=2), deep=False) == "LIMIT"
-    assert code_of(one(w.numbers(0, max_width=1), "02 00", max_values=2), deep=False) == "LIMIT"
+    assert reader.read(single(root, "01", max_values=2)) == [{"a": False}]
+    assert code_of(single(root, "05", max_values=2), deep=False) == "LIMIT"
+    assert code_of(single(w.numbers(0, max_width=1), "02 00", max_values=2), deep=False) == "LIMIT"
 
 
 def test_sections():
-    assert reader.check(one(w.const(0), "", [], [])) == [0]
+    assert reader.check(single(w.const(0), "", [], [])) == [0]
     twice = w.segment([w.Block([b""], index_width=2)], [w.const(0)], tables=[], extra=[(9, b"")])
     assert code_of(twice) == "SECTION"
     assert code_of(w.segment([w.Block([b""], index_width=2)], [w.const(0)], extra=[(9, b"x")])) == "SECTION"
@@ -391,7 +393,7 @@ def test_sections():
 
 
 def test_mapping():
-    """Tables of both stores, each its own."""
+    """Each store has its own tables."""
     keys = [w.Pick(i, word) for i, word in enumerate(("one", "two", "three"))]
     data = mw.mapping(
         keys,

@@ -1,5 +1,5 @@
-"""The reference and the package report the same code for the same broken bytes, and read the same bytes that look
-broken and are not: the places where csrc/FORMAT.md once left room for two readings."""
+"""The reference and the package report the same code for broken bytes, and read the same values from bytes that look
+broken and are not: points where csrc/FORMAT.md was once ambiguous."""
 
 import pathlib
 import struct
@@ -18,12 +18,12 @@ import recstore
 FEATURES = {"features_required": 127 - 2}
 
 
-def one(root, raw, **header):
+def single(root, raw, **header):
     return w.segment([w.Block([bytes.fromhex(raw)], 0, 2)], [root], **{**FEATURES, **header})
 
 
 def resealed(data, at, field, code="<I"):
-    """With one field of the directory changed, and sealed again."""
+    """A segment with a changed field of the directory and valid checksums."""
     out = bytearray(data)
     start, count = struct.unpack_from("<Q", out, 72)[0], struct.unpack_from("<I", out, 68)[0]
     struct.pack_into(code, out, start + at, field)
@@ -46,10 +46,10 @@ BROKEN = {  # data, code
     "segment_size below a header": (w.simple(w.any_(), [1], segment_size=100), "TRUNCATED"),
     "rows beyond the heap": (w.segment([ROWS], [w.any_()]), "BLOCK"),
     "first_record of 2^48": (w.segment([w.Block([b"\x91"], fields={"first_record": 1 << 48})], [w.any_()]), "BLOCK"),
-    "equal keys of a struct": (one(TWINS, "90 90"), "VALUE"),
-    "a key of a struct with a list in it": (one(ITEMS, "90"), "VALUE"),
-    "a list as key of a struct": (one(LISTS, "90"), "TREE"),
-    "equal keys of a dict": (one(w.any_(), "0F 02 91 92 02 93"), "VALUE"),
+    "equal keys of a struct": (single(TWINS, "90 90"), "VALUE"),
+    "a key of a struct with a list in it": (single(ITEMS, "90"), "VALUE"),
+    "a list as key of a struct": (single(LISTS, "90"), "TREE"),
+    "equal keys of a dict": (single(w.any_(), "0F 02 91 92 02 93"), "VALUE"),
     "more blocks than records": (w.segment([w.Block([b"\x91"]), w.Block([b"\x91"])], [w.any_()], n_records=1), "BLOCK"),
     "no group": (w.segment([w.Block([b"\x91"])], [w.any_()], groups=[]), "SECTION"),
     "a key index in a list": (w.segment([w.Block([b"\x91"])], [w.any_()], extra=[(7, b"")]), "VERSION"),
@@ -60,7 +60,7 @@ BROKEN = {  # data, code
                               "CHECKSUM"),
     "a symbol table with a tree": (w.segment([], [w.any_()], tables=[w.SymbolTable(SYMBOLS, {"tree": 1})], **FEATURES), "BLOCK"),
     "a table's arrays not aligned": (w.segment([], [w.any_()], tables=[w.SymbolTable(SYMBOLS, {"arrays_offset": 8})], **FEATURES), "BLOCK"),
-    "a rest of half a unit": (one(w.str_(2, True), "61"), "VALUE"),
+    "a rest of half a unit": (single(w.str_(2, True), "61"), "VALUE"),
 }  # fmt: skip
 
 
@@ -76,19 +76,19 @@ def test_broken(name, tmp_path):
 
 ABSENT = w.struct_({"a": w.optional(w.int_(4), True), "b": w.optional(w.bool_())})
 ODD = {  # data, records
-    "bits of absent optionals": (one(ABSENT, "5E"), [{"b": None}]),
-    "unused bits": (one(w.tuple_([w.bool_()]), "FE"), [(False,)]),
-    "half a byte of hex": (one(w.hex_(3), "AB CF"), ["abc"]),
+    "bits of absent optionals": (single(ABSENT, "5E"), [{"b": None}]),
+    "unused bits": (single(w.tuple_([w.bool_()]), "FE"), [(False,)]),
+    "half a byte of hex": (single(w.hex_(3), "AB CF"), ["abc"]),
     "empty sections in one place": (w.segment([], [w.any_()]), []),
     "crc of HEAP": (resealed(w.simple(w.any_(), [1]), 32, 5), [1]),
-    "an int in eight bytes": (one(w.any_(), "06 01 00 00 00 00 00 00 00"), [1]),
-    "an int in no byte": (one(w.any_(), "07 00"), [0]),
-    "a small int in two bytes": (one(w.any_(), "07 02 01 00"), [1]),
-    "a str in wide units": (one(w.any_(), "0B 01 61 00 00 00"), ["a"]),
-    "a length in two bytes": (one(w.str_(1), "81 00 61"), ["a"]),
+    "an int in eight bytes": (single(w.any_(), "06 01 00 00 00 00 00 00 00"), [1]),
+    "an int in no byte": (single(w.any_(), "07 00"), [0]),
+    "a small int in two bytes": (single(w.any_(), "07 02 01 00"), [1]),
+    "a str in wide units": (single(w.any_(), "0B 01 61 00 00 00"), ["a"]),
+    "a length in two bytes": (single(w.str_(1), "81 00 61"), ["a"]),
     "arrays_crc of a table": (w.segment([w.Block([b"\0"], 1, 2)], [w.str_(1), w.dict_coded([0], 1, 1)],
                                         tables=[w.Table([b"\1a"], 0, 2, fields={"arrays_crc": 7})], **FEATURES), ["a"]),
-    "a feature that nothing uses": (one(w.any_(), "91"), [1]),
+    "a feature that nothing uses": (single(w.any_(), "91"), [1]),
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_odd(name, tmp_path):
 
 
 def test_multiple_of_no_unit(tmp_path):
-    data = one(w.any_(), "10 00 12 0E 02 01 01 07 00 00 00 00 00 00 00")
+    data = single(w.any_(), "10 00 12 0E 02 01 01 07 00 00 00 00 00 00 00")
     for found in (reader.check(data)[0], as_package(data, tmp_path)[0]):
         assert found.dtype == np.dtype("M8") and found.view("i8").tolist() == [7]
 
@@ -120,7 +120,7 @@ def raw_bytes(records):
 
 
 def test_raw_size(tmp_path):
-    """It counts the arrays of all blocks, and both stores of a mapping."""
+    """raw_size counts the arrays of all blocks, and both stores of a mapping."""
     records = [{"a": np.arange(i + 200, dtype="<f8"), "b": "x" * i} for i in range(5)]
     with recstore.RecordList(records) as x:
         x.save(tmp_path / "list.rec")

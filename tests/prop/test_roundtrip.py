@@ -28,7 +28,7 @@ def new_path(folder):
 
 
 def opened(folder, data, verify):
-    """The values of the segment in `data`, by way of a file."""
+    """The values of the segment in `data`, through a file."""
     path = new_path(folder)
     path.write_bytes(data)
     try:
@@ -48,7 +48,7 @@ def saved(folder, records, compression="auto"):
         path.unlink()
 
 
-# ---- what the package writes -----------------------------------------------------------------------------------------
+# ---- writing -----------------------------------------------------------------------------------------
 
 
 @given(record_lists, st.sampled_from(["auto", "none"]))
@@ -84,7 +84,7 @@ def test_many_records(tmp_path, n):
         assert same(reader.check(data), records)
 
 
-# ---- what the package reads ------------------------------------------------------------------------------------------
+# ---- reading ------------------------------------------------------------------------------------------
 
 
 @given(trees_and_values(), st.sampled_from([2, 4, 8]))
@@ -131,7 +131,7 @@ def sections(data):
 
 
 def resealed(data, whole):
-    """Damaged data with the header's and sections' crcs made right, so that the damage is met by what lies behind them."""
+    """Damaged data with valid crcs of header and sections, so that the code after these checks meets the damage."""
     out, h = bytearray(data), reader.Segment(whole).header
     for at in range(h.directory_offset, h.directory_offset + 40 * h.directory_count, 40):
         entry = reader.Entry(*reader.ENTRY.unpack_from(out, at))
@@ -152,7 +152,7 @@ def values_or_refusal(folder, data, verify):
 @given(segments, places, st.booleans())
 @settings(in_folder, max_examples=300)
 def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
-    """Half of the flips lie behind the header: else nearly all would be caught by its checksum."""
+    """Half of the flips are after the header, whose checksum catches nearly all others."""
     damaged = flip(data, flips, [(4096, len(data))] if reseal else [(0, len(data))])
     values_or_refusal(tmp_path, resealed(damaged, data) if reseal else damaged, "header")
 
@@ -160,7 +160,7 @@ def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
 @given(segments, places, st.data())
 @settings(in_folder, max_examples=200)
 def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, flips, draw):
-    """In one section, its crc right again: the package refuses what the reference refuses, and reads the same else."""
+    """In one section with a valid crc: package and reference refuse the segment, or read the same."""
     spans = [(start, end) for kind, start, end in sections(data) if kind in (2, 3, 4, 6) and end > start]
     if not spans:
         return
@@ -184,7 +184,7 @@ def test_truncation_is_refused(tmp_path, data, part):
 @given(segments, places, st.data())
 @settings(in_folder, max_examples=200)
 def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
-    """Each byte that a crc covers; padding between sections is the only part that none does."""
+    """Each byte that a crc covers: all but the padding between sections."""
     segment = reader.Segment(data)
     spans = [(0, 4096), *((start, end) for kind, start, end in sections(data) if kind != reader.HEAP)]
     for b in range(segment.sections[reader.BLOCKS].count):

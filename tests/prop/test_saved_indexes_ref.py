@@ -31,14 +31,14 @@ def records_of(keys):
 PATHS = {"k": (("k",),), ("m", "k", 0): (("m",), ("k",), (0,)), "a.b": ("a.b",)}
 
 
-def compare(found, groups, index, kind):
-    """`found` is the package's mapping, `index` the oracle's index, `groups` the truth."""
-    assert index.n == len(found) == len(groups)
+def compare(mapping, groups, index, kind):
+    """`mapping` is the package's, `index` the oracle's index, `groups` the truth."""
+    assert index.n == len(mapping) == len(groups)
     for key, rows in groups.items():
         assert index.find(key) == (rows if kind == sw.GROUPS else rows[-1:])
-        got = found[key].to_list() if kind == sw.GROUPS else [found[key]]
+        got = mapping[key].to_list() if kind == sw.GROUPS else [mapping[key]]
         assert [record["m"]["i"] for record in got] == index.find(key)
-    assert index.find("no such key") == [] and found.get("no such key") is None
+    assert index.find("no such key") == [] and mapping.get("no such key") is None
 
 
 def groups_of(records, path):
@@ -59,9 +59,9 @@ def test_files_of_the_package(tmp_path_factory, keys, ordered):
     assert [(index.kind, index.path()) for index in indexes] == [(k, p) for k in (1, 2) for p in PATHS.values()]
     with recstore.open(path) as x:
         for index, (kind, name) in zip(indexes, [(kind, name) for kind in (1, 2) for name in PATHS]):
-            found = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
-            assert found.key_index.saved is not None
-            compare(found, groups_of(records, PATHS[name]), index, kind)
+            mapping = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
+            assert mapping.key_index.saved is not None
+            compare(mapping, groups_of(records, PATHS[name]), index, kind)
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,9 +74,9 @@ def test_files_of_the_oracle(tmp_path_factory, keys):
     for index, (kind, one) in zip(saved_indexes.check(path.read_bytes()), kinds):
         name = next(name for name, steps in PATHS.items() if steps == one)
         with recstore.open(path, verify="full") as x:
-            found = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
-            assert found.key_index.saved is not None
-            compare(found, groups_of(records, one), index, kind)
+            mapping = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
+            assert mapping.key_index.saved is not None
+            compare(mapping, groups_of(records, one), index, kind)
 
 
 @pytest.mark.parametrize("keys", [[math.nan, 1, float("nan")], []])
@@ -113,14 +113,14 @@ def test_broken_heads(tmp_path, change, code):
     with pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
         recstore.open(tmp_path / "x.recs", verify="full")
     with recstore.open(tmp_path / "x.recs") as x:
-        assert x.to_list() == records  # the records are read all the same
+        assert x.to_list() == records
         with pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
             x.index_by("k")
 
 
 @pytest.mark.parametrize("path", [(), [("k",)], (("k", 1),), ("k",), (1,)], ids=repr)
 def test_broken_paths(tmp_path, path):
-    """They are found by the deep check; a lookup by "k" does not find them, and builds."""
+    """The deep check finds them; `index_by("k")` ignores them and builds."""
     records = records_of([1, 2])
     section = sw.saved_index(records, 1, PATHS["k"])
     name, wrong = sw.w.any_value(PATHS["k"]), sw.w.any_value(path)
@@ -137,7 +137,7 @@ def test_broken_paths(tmp_path, path):
 
 
 def test_what_a_reader_ignores(tmp_path):
-    """A later kind of index, and those behind the sixteenth; of other optional sections nothing is said."""
+    """A later kind of index, indexes after the sixteenth, and other optional sections."""
     records = records_of([1, 2, 1])
     later = sw.saved_index(records, 1, PATHS["k"], kind=3)
     data = sw.segment(records, [later, (1, PATHS["k"]), (32770, b"something", 0)])

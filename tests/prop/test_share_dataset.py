@@ -1,4 +1,4 @@
-"""share_dataset over random objects: the contents and which places hold one object stay as they were, before and after undo."""
+"""share_dataset over random objects: contents and aliases stay the same, before and after undo."""
 
 import numpy as np
 from holders import Named, Plain, Slotted
@@ -33,7 +33,7 @@ HOLDERS = [
 
 @st.composite
 def objects(draw):
-    """An object that holds others, some of them in several places; arrays and slices of them among these."""
+    """An object that holds others, some of them in several places, with arrays and slices of arrays."""
     pool = [draw(st.sampled_from(LEAVES))(draw(st.integers(0, 9))) for _ in range(draw(st.integers(1, 6)))]
     pool += [one[len(one) // 3 :] for one in pool if isinstance(one, np.ndarray) and draw(st.booleans())]
     for _ in range(draw(st.integers(1, 6))):
@@ -43,7 +43,7 @@ def objects(draw):
 
 
 def places(value, path="", out=None):
-    """Path by path what is there, as the walk of this test sees it: containers by their contents."""
+    """`{path: value}` of a walk through the contents of containers."""
     out = {} if out is None else out
     out[path] = value
     if isinstance(value, Plain):
@@ -73,17 +73,17 @@ def contents(value):
     return contents(value.samples) if isinstance(value, Slotted) else value
 
 
-def large_paths(found):
-    """Where the values are that are replaced for their own sake; what is smaller may become a part of a record."""
+def large_paths(values):
+    """The paths of values that are large enough to be replaced; a smaller value may become part of a record."""
     kinds = list, dict, np.ndarray
-    return [path for path, value in found.items() if isinstance(value, kinds) and object_sizes.deep(value) >= LARGE]
+    return [path for path, value in values.items() if isinstance(value, kinds) and object_sizes.deep(value) >= LARGE]
 
 
-def aliases(found, paths):
-    """Pairs of paths that hold one object, and those that hold arrays of which one overlaps the other."""
-    arrays = [path for path in paths if isinstance(found[path], np.ndarray)]
-    same = {(a, b) for a in paths for b in paths if found[a] is found[b]}
-    return same, {(a, b) for a in arrays for b in arrays if np.shares_memory(found[a], found[b])}
+def aliases(values, paths):
+    """Pairs of paths of the same object, and pairs of paths of arrays that overlap."""
+    arrays = [path for path in paths if isinstance(values[path], np.ndarray)]
+    same = {(a, b) for a in paths for b in paths if values[a] is values[b]}
+    return same, {(a, b) for a in arrays for b in arrays if np.shares_memory(values[a], values[b])}
 
 
 @settings(max_examples=60, deadline=None)

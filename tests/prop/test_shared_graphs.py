@@ -33,7 +33,7 @@ def check(graph, threshold):
 
 
 def forked(graph):
-    """The digest of a graph in a forked child, which then writes to what is shared."""
+    """The digest of a graph in a forked child, which then writes to the shared memory."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -43,10 +43,10 @@ def forked(graph):
             os._exit(0)
     os.close(writer)
     with open(reader, "rb") as file:
-        found, holds = json.load(file)
+        digests, holds = json.load(file)
     os.waitpid(pid, 0)
     assert graphs.firsts(graph) == holds
-    return found
+    return digests
 
 
 def spawned(held):
@@ -57,9 +57,9 @@ def spawned(held):
     child.start()
     child.join(110)
     assert child.exitcode == 0
-    found, holds = queue.get(), queue.get()
+    digests, holds = queue.get(), queue.get()
     assert [graphs.firsts(graph) for graph in held] == holds
-    return found
+    return digests
 
 
 def run(seeds, folder):
@@ -101,4 +101,4 @@ def test_ranks(tmp_path):
         assert process.wait(110) == 0, (tmp_path / "output").read_text()
     for rank in range(2):
         digests = json.loads((tmp_path / f"{rank}.json").read_text())
-        assert len(digests) == 80 and all(found == own for found, own in digests)
+        assert len(digests) == 80 and all(digest == own for digest, own in digests)

@@ -65,7 +65,7 @@ def array_nodes(draw):
 
 @st.composite
 def narrow_nodes(draw):
-    """Arrays of integers that stand as fields of one width."""
+    """Arrays of integers that are stored as fields of one width."""
     dtype = np.dtype(draw(st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])))
     width, bits = draw(st.integers(1, 8 * dtype.itemsize - 1)), 8 * dtype.itemsize
     order = draw(st.sampled_from("CF"))
@@ -87,7 +87,7 @@ def narrow_nodes(draw):
 
 @st.composite
 def scalar_nodes(draw):
-    """Scalars of one dtype and size: S and U take any value of the same length."""
+    """Scalars of the same dtype and size."""
     like = draw(own.np_scalars)
     return w.ndarray(like), own.only(like)
 
@@ -145,7 +145,7 @@ def wrapped(code, child, extra=None):
 
 
 def ext_leaves():
-    """Payloads of one leaf, or of a list or tuple of leaves: each code as its own table row says."""
+    """Payloads of a leaf, or of a list or tuple of leaves, as the table has them for each code."""
     small_ints = int_node(12, -5)
     number, word = (w.float_(), own.floats), (w.str_(0), own.texts)
     spans = st.integers(-(10**18), 10**18)

@@ -34,7 +34,7 @@ from .trees import (
 )
 from .values import add_keys, make_ext, read_any, read_data, refuse_ext
 
-ABSENT = object()  # stands for the value of a key that is absent
+ABSENT = object()  # the value of an absent key
 
 
 def read_alone(node, cur, depth=0):
@@ -91,7 +91,7 @@ def read_body(node, cur, depth, bits):
 
 
 def read_composed(node, cur, depth, bits):
-    """The value of an ndarray, tuple or struct node, or of a node that gives a joined or coded str."""
+    """The value of an ndarray, tuple or struct node, or of a node of joined or coded strs."""
     if node.kind == NDARRAY:
         flags, code, dtype, shape = node.array
         shape = read_shape(cur) if shape is None else shape
@@ -141,8 +141,8 @@ def read_tuple(node, cur, depth):
         return tuple(items) if node.param else items
     keys = node.aux_cursor(cur.budget)
     pairs = [(read_any(keys, depth + 1), item) for item in items]
-    found = add_keys(pairs, len(pairs), start)  # 22, of the absent keys too
-    return {key: item for key, item in found.items() if item is not ABSENT}
+    with_absent = add_keys(pairs, len(pairs), start)  # 22, for absent keys too
+    return {key: item for key, item in with_absent.items() if item is not ABSENT}
 
 
 # ---- packed numbers --------------------------------------------------------------------------------------------------

@@ -21,14 +21,14 @@ def fail(code, offset, text):
 
 @dataclass
 class Budget:
-    """What one record may still use of the limits of the header (rule 23)."""
+    """The rest of the header's limits for one record (rule 23)."""
 
     values: int
     bytes: int
     depth: int = DEPTH
 
     def enter(self, n, depth, offset):
-        """Counts a container of n elements that lies within `depth` others."""
+        """Counts a container of n elements inside `depth` others."""
         self.values -= n
         if self.values < 0:
             fail("LIMIT", offset, "more than max_values values")
@@ -38,8 +38,8 @@ class Budget:
 
 @dataclass
 class Cursor:
-    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where no array may be stored
-    outside. shared says that the bytes are a value of a table, which many records may name."""
+    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None if no array may be stored
+    outside. shared: the bytes are the value of a table, which many records may use."""
 
     data: bytes
     pos: int
@@ -47,11 +47,11 @@ class Cursor:
     arrays: tuple | None
     budget: Budget
     shared: bool = False
-    places: object = None  # the Places of the block; None within tables
+    places: object = None  # the Places of the block; None in tables
     local: int = 0  # the number of the record in its block
 
     def spend(self, n):
-        """Counts n bytes that took fewer bytes in the segment."""
+        """Counts n bytes that have fewer bytes in the segment."""
         self.budget.bytes -= n
         if self.budget.bytes < 0:
             fail("LIMIT", self.pos, "more than max_bytes in consts, texts and tables")
@@ -62,7 +62,7 @@ class Cursor:
 
     def take(self, n):
         if n > self.end - self.pos:
-            fail("TRUNCATED", self.pos, f"{n} bytes wanted, {self.end - self.pos} left")
+            fail("TRUNCATED", self.pos, f"{n} bytes needed, {self.end - self.pos} left")
         self.pos += n
         return self.data[self.pos - n : self.pos]
 

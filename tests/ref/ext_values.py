@@ -1,4 +1,4 @@
-"""Ext values of csrc/FORMAT.md: `make` gives the Python value of a code, an EXTRA and a payload; `ext_of` gives these
+"""Ext values of csrc/FORMAT.md: `make` returns the Python value of a code, an EXTRA and a payload; `ext_of` returns these
 three of a value.
 
 Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an
@@ -32,7 +32,7 @@ STRING_ARRAYS = hasattr(getattr(np, "dtypes", None), "StringDType")
 
 @dataclass(frozen=True)
 class Ext:
-    """An ext value of which no Python value is made: its code, EXTRA and payload."""
+    """An ext value without a Python value: its code, EXTRA and payload."""
 
     code: int
     extra: object
@@ -48,7 +48,7 @@ def want(ok, text):
 
 
 def typed(value, *types):
-    """The value, whose type must be one of `types`, no subclass."""
+    """The value, whose type must be in `types`, not a subclass."""
     want(type(value) in types, f"{type(value).__name__} in place of {types}")
     return value
 

@@ -1,6 +1,6 @@
 """Reads mappings, from csrc/FORMAT.md alone: entries, lookups by canonical forms, the deep check of a key index.
 
-The form of a key is that of the Python value that `reader` gives. A value that `reader` leaves as an `Ext` has no
+The form of a key is the form of the Python value from `reader`. A value that `reader` leaves as an `Ext` has no
 form here, so a mapping with such keys reads only where they are opaque. The numbers in comments are the rules of that
 document.
 """
@@ -108,7 +108,7 @@ def real(r):
             raise Opaque("NaN")
         return any_value(float(r)) if r.is_infinite() else number(r)
     if isinstance(r, np.longdouble) and r == r and float(r) != r:
-        raise Opaque("a longdouble that is no f64")
+        raise Opaque("a longdouble that is not an f64")
     if isinstance(r, (float, np.floating)):
         if r != r:
             raise Opaque("NaN")
@@ -310,8 +310,8 @@ class Mapping:
             candidates = self.index.candidates(xxh64(canonical(key), self.index.head.seed))
         except Opaque:
             candidates = range(self.n)
-        found = next((e for e in candidates if self.key(e) == key), None)
-        return found if found is not None else next((e for e in self.index.opaque() if self.key(e) == key), None)
+        entry = next((e for e in candidates if self.key(e) == key), None)
+        return entry if entry is not None else next((e for e in self.index.opaque() if self.key(e) == key), None)
 
     def check(self):
         self.values.check()

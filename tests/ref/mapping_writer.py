@@ -43,7 +43,7 @@ def key_index_of(forms, seed=SEED, factory=0, **head):
 
 
 def form(key):
-    """The canonical form of a key, None for a key without one."""
+    """The canonical form of a key; None if it has no form."""
     from .mapping import Opaque
 
     try:

@@ -37,7 +37,7 @@ class Placed(Node):
 
 @dataclass
 class Own:
-    """The value of an exceptions node that stands in the places."""
+    """The value of an exceptions node that is stored in the places."""
 
     value: object
 
@@ -68,7 +68,7 @@ class Pairs:
 
 @dataclass
 class Stored:
-    """The number that the record stores, and the value that it gives."""
+    """The number in the record, and its value."""
 
     number: int
     value: object
@@ -246,7 +246,7 @@ def symbol_table(symbols, n_short=255, unit=1, **fields):
 
 
 def coded(text, symbols, n_short=255, unit=1):
-    """The text as codes: each time the longest symbol that fits, else the escape."""
+    """The text as codes, of the longest symbol that fits or the escape."""
     out, at = b"", 0
     while at < len(text):
         fitting = [i for i, symbol in enumerate(symbols) if symbol and text.startswith(symbol, at)]

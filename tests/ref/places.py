@@ -16,14 +16,14 @@ class Places:
         self.start = self.end - block.places_size
         nodes = [node for node in tree.nodes if node.is_placed()]
         if (block.places_size == 0) != (not nodes) or block.places_size < 4 * len(nodes):
-            fail("BLOCK", self.start, "places of another size than the tree needs")
+            fail("BLOCK", self.start, "the size of the places does not match the tree")
         self.sections = {}
         for k, node in enumerate(nodes):
             at = self.start + struct.unpack_from("<I", data, self.start + 4 * k)[0]
             self.sections[id(node)] = (Rising if node.kind == RISING else Marked)(self, node, at)
 
     def take(self, at, size, what):
-        """`size` bytes at `at`, within the places."""
+        """`size` bytes at `at`, in the places."""
         if at > self.end or size > self.end - at:
             fail("BLOCK", at, f"{what} beyond the places")
         return self.data[at : at + size]
@@ -107,7 +107,7 @@ class Marked:
         return begin, list(self.marks[2 * parts + begin : 2 * parts + end])
 
     def rank(self, j):
-        """How many marks there are up to record j, and whether it is marked."""
+        """The number of marks up to record j, and whether it is marked."""
         part, low = divmod(j, self.each)
         before, lows = self.before(part)
         rank = before + sum(x <= low for x in lows)
@@ -116,11 +116,11 @@ class Marked:
         return rank, low in lows
 
     def run(self, j):
-        """Where the value of record j begins."""
+        """The offset of the value of record j."""
         return self.data + self.rank(j)[0] * self.value_size
 
     def exception(self, j):
-        """Where the value of record j's own begins and ends; None without one."""
+        """The begin and end of the exception of record j; None if it has none."""
         rank, marked = self.rank(j)
         if not marked:
             return None
@@ -151,12 +151,12 @@ def read_placed(node, cur, bits, read_body, read_alone, depth):
     if node.kind == RUNS:
         inner = cur.within(section.run(cur.local), cur.places.end)
         return read_alone(child, inner, depth)
-    found = section.exception(cur.local)
-    if found is None:
+    span = section.exception(cur.local)
+    if span is None:
         return read_body(child, cur, depth, bits)
     if child.size is not None:
         cur.take(child.size)
-    inner = cur.within(*found)
+    inner = cur.within(*span)
     inner.shared = True
     value = read_alone(node.children[1], inner, depth)
     inner.finish()  # 41

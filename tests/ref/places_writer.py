@@ -42,22 +42,22 @@ def bits_of(number, width):
     return number & ((1 << width) - 1)
 
 
-def collect(node, value, j, found):
-    """Puts the values of all placed nodes of record j into found."""
+def collect(node, value, j, by_node):
+    """Puts the values of all placed nodes of record j into `by_node`."""
     if isinstance(node, Placed):
-        found[id(node)].append((j, value))
+        by_node[id(node)].append((j, value))
         if node.kind == 28 and not isinstance(value, Own):
-            collect(node.children[0], value, j, found)
+            collect(node.children[0], value, j, by_node)
         return
     if isinstance(value, Nothing):
         return
     if node.kind in (9, 10):
         for child, item in zip(node.children, value.values() if node.kind == 10 else value, strict=True):
-            collect(child, item, j, found)
+            collect(child, item, j, by_node)
     elif node.kind == UNION:
-        collect(node.children[value.number], value.value, j, found)
+        collect(node.children[value.number], value.value, j, by_node)
     elif node.kind in (EXT, OPTIONAL):
-        collect(node.children[0], value.payload if node.kind == EXT else value, j, found)
+        collect(node.children[0], value.payload if node.kind == EXT else value, j, by_node)
 
 
 def number_of(child, value):
@@ -103,7 +103,7 @@ def exceptions_section(node, n, some):
 
 
 def rising_section(node, n, some):
-    """Records without a value have the number of the one before, or of the first."""
+    """Records without a value have the number of the record before, or of the first."""
     line = node.how
     stored = {j: number_of(node.children[0], value) for j, value in some}
     last = stored[some[0][0]]
@@ -137,12 +137,12 @@ SECTIONS = {26: rising_section, 27: runs_section, 28: exceptions_section}
 def places(root, values):
     """The places of a block with these values under a tree."""
     order = [root]
-    for node in order:  # the list grows meanwhile: breadth first, as the nodes of a tree stand
+    for node in order:  # breadth first, the order of a tree's nodes: the loop extends the list
         order.extend(node.children)
     placed = [node for node in order if isinstance(node, Placed)]
-    found = {id(node): [] for node in placed}
+    by_node = {id(node): [] for node in placed}
     for j, value in enumerate(values):
-        collect(root, value, j, found)
-    sections = [SECTIONS[node.kind](node, len(values), found[id(node)]) for node in placed]
+        collect(root, value, j, by_node)
+    sections = [SECTIONS[node.kind](node, len(values), by_node[id(node)]) for node in placed]
     starts = [4 * len(placed) + sum(map(len, sections[:k])) for k in range(len(placed))]
     return struct.pack(f"<{len(placed)}I", *starts) + b"".join(sections)

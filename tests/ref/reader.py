@@ -1,7 +1,7 @@
 """A slow and strict reader of whole segments, written from csrc/FORMAT.md alone. Property tests compare the package
 with it.
 
-`read` makes the checks that every reader must make; `check` adds the deep check. Both need numpy and nothing of the
+`read` makes the checks that every reader must make; `check` adds the deep check. Both need numpy and no part of the
 package, so they also recover data where the package cannot be installed. This module reads lists, and each store of a
 mapping; the module `mapping` reads mappings. The numbers in comments are the rules of that document.
 """
@@ -27,7 +27,7 @@ BECOMES_VALUES, BECOMES_BYTES, TABLE_LEVELS = 64, 1024, 8
 FEATURE_EXT, FEATURE_DTYPES, FEATURE_PACKED, FEATURE_TABLES, FEATURE_TEXT, FEATURE_OPTIONAL = 1, 4, 8, 16, 32, 64
 FEATURE_MAP, FEATURE_PLACED, FEATURE_ENDS, FEATURE_ALONE, FEATURE_FRONT = 128, 256, 2048, 512, 1024
 FEATURE_NARROW = 4096
-FRONT, FRONT_END = 128, 4092  # where sections may lie within the header
+FRONT, FRONT_END = 128, 4092  # the range of sections in the header
 DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
 LIST, MAPPING = 1, 2
@@ -110,7 +110,7 @@ def group_size(block):
 
 
 def line_ends(group, k, bits):
-    """Where record k of a group begins and ends, whose ends are distances from a line."""
+    """The begin and end of record k of a group whose ends are distances from a line."""
     base, slope = struct.unpack_from("<II", group)
     fields = int.from_bytes(group[8:], "little")
 
@@ -200,7 +200,7 @@ def check_counts(h, sections):
 
 
 class Segment:
-    """One store of an opened segment. Blocks, trees and tables are read when a record first needs them."""
+    """A store of an opened segment. Reads blocks, trees and tables when a record first needs them."""
 
     def __init__(self, data, store=0):
         self.data = data
@@ -208,7 +208,7 @@ class Segment:
         self.sections = read_directory(data, self.header)[store]
         self.blocks, self.trees, self.tables, self.places = {}, {}, {}, {}
         self.n_tables = self.sections[TABLES].count if TABLES in self.sections else 0
-        self.left = {kind: self.sections[kind].size for kind in (HEAP, TREES)}  # that nothing read so far has taken
+        self.left = {kind: self.sections[kind].size for kind in (HEAP, TREES)}  # bytes that nothing has used
         self.counted = {}  # values and bytes of each record that was read
 
     def take(self, kind, size, code, at):  # 44
@@ -264,7 +264,7 @@ class Segment:
             fail("BLOCK", at, "offset groups")
 
     def tree(self, t, below=None):
-        """Tree t with its tables. `below` is the number of the table whose tree it is, None for the tree of a block."""
+        """Tree t with its tables. `below` is the number of the table that has the tree, None for the tree of a block."""
         if t not in self.trees:
             table, trees = self.sections[TREE_TABLE], self.sections[TREES]
             offset, size, crc = struct.unpack_from("<QII", self.data, table.offset + 16 * t)
@@ -279,7 +279,7 @@ class Segment:
             fail(
                 "TREE",
                 self.sections[TREES].offset,
-                f"tree {t} names a table that is not below {below}, whose tree it is",
+                f"tree {t} of table {below} names a table that is not below {below}",
             )
         return self.trees[t]
 
@@ -294,7 +294,7 @@ class Segment:
                 fail("TREE", node.offset, "a table of the wrong kind")
             if node.kind == DICT_CODED:
                 if sum(table.fields.n_records for table in node.tables) != node.count:
-                    fail("TREE", node.offset, "the count of a dict-coded node is not that of its tables")
+                    fail("TREE", node.offset, "the count of a dict-coded node differs from its tables")
                 deepest = max([deepest, *(1 + table.tree.levels for table in node.tables)])
         tree.levels += deepest
         if tree.levels > TREE_LEVELS:
@@ -319,7 +319,7 @@ class Segment:
         return self.tables[number]
 
     def find(self, i):
-        """The block of record i, and the number of the record in it."""
+        """The block of record i, and the number of the record in the block."""
         at = self.sections[GROUPS].offset + i // 64 * 4
         first = struct.unpack_from("<I", self.data, at)[0]
         for b in range(first, first + 64):
@@ -397,7 +397,7 @@ class Segment:
         return Budget(most[0] - 1, most[1], self.header.max_depth)
 
     def check(self):
-        """The part of the deep check that reading all records does not cover."""
+        """The part of the deep check beyond reading all records."""
         for kind, entry in self.sections.items():
             if kind != HEAP:
                 check_crc(self.data, entry.offset, entry.size, entry.crc, f"section {kind}")
@@ -441,7 +441,7 @@ class Segment:
 
 @contextlib.contextmanager
 def deep_recursion():
-    """A tree may hold some thousand unions within one another, each a few Python frames."""
+    """A tree may nest some thousand unions, each with a few Python frames."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20000))
     try:

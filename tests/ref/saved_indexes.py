@@ -23,7 +23,7 @@ def sections_of(data, header):
 
 
 def take(value, step):
-    """What stands in a plain value under a key or at a position: `(found, value)`."""
+    """The child of a plain value under a key or at a position: `(whether it exists, value)`."""
     if isinstance(value, dict):
         return (True, value[step]) if step in value else (False, None)
     if isinstance(value, (list, tuple)) and isinstance(step, int) and -len(value) <= step < len(value):
@@ -32,7 +32,7 @@ def take(value, step):
 
 
 def field(value, path):
-    """The field of a record: `(found, value)`."""
+    """The field of a record: `(whether it exists, value)`."""
     for step in path:
         found, inner = take(value, step[0] if isinstance(step, tuple) else step)
         if not found and isinstance(step, str):
@@ -167,7 +167,7 @@ class SavedIndex:
 
 
 def open_all(data):
-    """The SavedIndexes of a segment, but for those of later kinds."""
+    """The SavedIndexes of a segment, without later kinds."""
     segment = Segment(bytes(data))
     indexes = [SavedIndex(segment, entry) for entry in sections_of(segment.data, segment.header)]
     return [index for index in indexes if index.kind in (RECORDS, GROUPS)]

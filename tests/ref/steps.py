@@ -48,7 +48,7 @@ def read_str(node, cur):
     start, width = cur.pos, node.param
     if node.flags & REST:
         if (cur.end - cur.pos) % width:
-            fail("VALUE", start, "the rest is no multiple of the unit")
+            fail("VALUE", start, "the rest is not a multiple of the unit")
         return read_text(cur, (cur.end - cur.pos) // width, width)
     n = cur.varint()
     if width == 0:

@@ -15,7 +15,7 @@ class Table:
 
     fields: object
     tree: object = None  # of a value table
-    segment: object = None  # of a value table: it finds where a value lies
+    segment: object = None  # of a value table: it finds the offsets of values
     symbols: object = None  # of a symbol table
 
     def cursor(self, number, budget):
@@ -64,7 +64,7 @@ class SymbolTable:
         self.symbols = [self.read_symbol(data, at, pool, units) for at in range(start + 8, pool, 3)]
 
     def read_symbol(self, data, at, pool, units):
-        """The text of a symbol, None of an escape."""
+        """The text of a symbol; None for an escape."""
         entry = int.from_bytes(data[at : at + 3], "little")
         length, begin = entry & 15, entry >> 4
         if length == 0:

@@ -49,7 +49,7 @@ def alone(node, cur, left):
 
 def read_any_str(cur):
     if cur.peek() not in (None, 9, 10, 11):
-        fail("VALUE", cur.pos, "a part of a concat that is no str")
+        fail("VALUE", cur.pos, "a part of a concat that is not a str")
     return read_any(cur)
 
 

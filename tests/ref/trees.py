@@ -78,7 +78,7 @@ class Node:
 
 @dataclass
 class Tree:
-    """All nodes, the root first. levels is how many nodes with children lie within one another, those of its tables
+    """All nodes, the root first. levels is the depth of nested nodes with children, its tables
     included."""
 
     nodes: list
@@ -137,7 +137,7 @@ def read_tree(data, start, size):
 
 
 def check_depth(nodes, spans):  # 17
-    """How many nodes with children lie within one another: at most 400, of them 200 containers."""
+    """The depth of nesting of nodes with children: at most 400, with at most 200 containers."""
     depths, levels = [0] * len(nodes), [0] * len(nodes)
     for i, (first, end) in enumerate(spans):
         depths[i] += nodes[i].kind in (LIST, TUPLE, STRUCT, MAP)
@@ -160,7 +160,7 @@ def check_payloads(nodes):  # 19
 
 
 def check_places(nodes):  # 18
-    """Checks the nodes that may stand in some places only: REST, same, optional keys, parts of a concat."""
+    """Checks the nodes that are allowed only in some places: REST, same, optional keys, parts of a concat."""
     tail = {id(nodes[0])}
     if nodes[0].kind == SAME or nodes[0].is_key():
         fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")
@@ -202,7 +202,7 @@ def check_parts(node):
         if child.kind == SAME:
             text = child.count < i and node.children[child.count].kind != SAME
         if not text:
-            fail("TREE", child.offset, "a part of a concat that is no text")
+            fail("TREE", child.offset, "a part of a concat that is not text")
 
 
 LEGAL = {  # kind: children, params, flags, aux size (None: own rule)

@@ -29,7 +29,7 @@ def read_text(cur, n, width):
 
 
 def add_keys(pairs, n, offset):
-    """The dict of the pairs. Unhashable keys and keys that are equal in Python are refused."""
+    """The dict of the pairs. Fails for unhashable keys and for equal keys."""
     result = {}
     try:
         for key, value in pairs:
@@ -74,7 +74,7 @@ def read_any(cur, depth=0):
 
 
 def read_extra(cur, levels=EXTRA_DEPTH):
-    """None, int, str, and tuples of these. EXTRA does not count against the record, so its budget is empty."""
+    """None, int, str, and tuples of these. EXTRA does not count against the record's budget."""
     start, tag = cur.pos, cur.peek()
     if tag == 0x0E and levels:
         cur.u8()
@@ -93,7 +93,7 @@ def refuse_ext(cur):
 
 
 def make_ext(code, extra, payload, offset):
-    """The value. An error of Python while it is made means that the bytes are wrong, so it becomes VALUE."""
+    """The value. An exception while it is made means that the bytes are wrong, so the error is VALUE."""
     try:
         return make(code, extra, payload)
     except Exception as error:
@@ -112,8 +112,8 @@ def read_any_container(cur, tag, depth, start):
 
 
 def any_size(value):
-    """The size of the value as a writer stores it as one any value. Of an array of integers, which may be narrow, and
-    of one stored outside it is a lower bound."""
+    """The size of the value that a writer stores as an any value. A lower bound for an array of integers, which may be
+    narrow, and for an array that is stored outside."""
     ext = ext_of(value)
     if ext is not None:
         return 2 + any_size(ext[1]) + any_size(ext[2])
@@ -172,7 +172,7 @@ def read_data(cur, flags, code, dtype, shape):
 
 
 def check_text(value, offset):
-    """Units of U arrays, and of U fields wherever they are."""
+    """Checks the code points of U arrays and of nested U fields."""
     for name in value.dtype.names or ():
         check_text(value[name], offset)
     if value.dtype.kind == "U" and isinstance(value, np.ndarray) and value.nbytes:
@@ -196,7 +196,7 @@ def widened(width, dtype, data, n):
 
 
 def make_scalar(code, dtype, data, offset):
-    """A numpy scalar. S, U and V are made of their bytes: by way of an array they would lose NULs at their end."""
+    """A numpy scalar. S, U and V are made from their bytes, because arrays strip trailing NULs."""
     if code == 15:
         return np.bytes_(data)
     if code == 17:

@@ -1,8 +1,8 @@
-"""Makes segments by hand from csrc/FORMAT.md: the caller gives the trees and the values or bytes of records, and may
+"""Makes segments by hand from csrc/FORMAT.md, from trees and the values or bytes of records. The caller may
 override fields.
 
-It shares only the crc with the reader. It chooses no tree and refuses nothing, so tests can make broken segments with
-right checksums.
+It shares only the crc with the reader. It chooses no tree and checks nothing, so tests can make broken segments with
+valid checksums.
 """
 
 import struct
@@ -27,7 +27,7 @@ from .reader import crc32c
 
 @dataclass
 class Coded:
-    """An any value with its bytes, where these are not the bytes that `any_value` would make."""
+    """An any value with other bytes than `any_value` makes."""
 
     raw: bytes
     value: object
@@ -35,7 +35,7 @@ class Coded:
 
 @dataclass
 class ExtParts:
-    """The value of an ext node: code, EXTRA and payload. The payload may hold a Pick and the like."""
+    """The value of an ext node: code, EXTRA and payload, which may hold Picks."""
 
     code: int
     extra: object
@@ -44,7 +44,7 @@ class ExtParts:
 
 @dataclass
 class Block:
-    """The bytes of records, in order, under one tree. With index_width 0 all records have one length."""
+    """The bytes of records, in order, under one tree. With index_width 0 all records have the same length."""
 
     records: list
     tree: int = 0
@@ -72,7 +72,7 @@ class SymbolTable:
 
 
 def plain(value):
-    """The Python value of a value with Pick, Coded and the like in it."""
+    """The Python value of a value with Pick, Coded and others in it."""
     if isinstance(value, (Own, Pick)):
         return plain(value.value)
     if isinstance(value, (Coded, Joined, Pairs, Stored, Narrow)):
@@ -111,7 +111,7 @@ def int_value(value):
 
 
 def any_value(value, arrays=None):
-    """The any value, as a writer must store it. arrays is the bytearray that takes array data of 1024 bytes and more."""
+    """The any value, as a writer must store it. arrays is the bytearray for array data of 1024 bytes and more."""
     if isinstance(value, Coded):
         return value.raw
     ext = ext_of(value)
@@ -225,7 +225,7 @@ def ext(code, extra, child):
 
 def tree_bytes(root):
     order = [root]
-    for node in order:  # the list grows meanwhile: breadth first
+    for node in order:  # breadth first: the loop extends the list
         order.extend(node.children)
     rows, aux, following = b"", b"", 1
     for node in order:
@@ -282,7 +282,7 @@ def pack_bits(fields):
 
 
 def encode(node, value, arrays=None):
-    """The bytes of the value standing alone: a record, when node is the root. Values of unions are Picks."""
+    """The bytes of a standalone value: a record, if node is the root. Values of unions are Picks."""
     bits, body = encode_parts(node, value, arrays)
     return pack_bits([(bits, node_bits(node))]) + body
 
@@ -326,7 +326,7 @@ def encode_parts(node, value, arrays):
 
 
 def encode_later(node, value, arrays):
-    """The same of kinds 14 to 30."""
+    """encode_parts for kinds 14 to 30."""
     kind = node.kind
     if kind == MAP:
         n, sides = map_sides(node, value)
@@ -437,9 +437,9 @@ def tree_sections(trees):
 
 
 def segment(blocks, trees, groups=None, extra=(), tables=None, front=(), **header):
-    """A whole segment. trees: roots or bytes; groups: numbers in place of the right ones; extra: further directory
-    entries as (kind, bytes) or (kind, bytes, count); tables: None, or what TABLES holds; front: kinds of sections that
-    lie within the header, in this order, OFFSETS not among them; header: fields to override."""
+    """A whole segment. trees: roots or bytes; groups: numbers to override; extra: further directory
+    entries as (kind, bytes) or (kind, bytes, count); tables: for TABLES, or None; front: kinds of sections that
+    are in the header, in this order, without OFFSETS; header: fields to override."""
     heap = bytearray(4096)
     block_entries(heap, [*blocks, *(tables or ())], 0, bytearray())
     align(heap)
@@ -484,7 +484,7 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, front=(), **heade
 
 
 def reseal(data):
-    """The segment with its header_crc computed anew."""
+    """The segment with a valid header_crc."""
     out = bytearray(data)
     out[4092:4096] = struct.pack("<I", crc32c(out[:4092]))
     return bytes(out)

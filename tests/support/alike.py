@@ -33,8 +33,13 @@ def alike(a, b):
     if isinstance(a, (datetime.datetime, datetime.time)):
         naive = a.replace(tzinfo=None) == b.replace(tzinfo=None)
         return naive and a.fold == b.fold and type(a.tzinfo) is type(b.tzinfo) and repr(a.tzinfo) == repr(b.tzinfo)
+    if isinstance(a, (str, bytes)):  # numpy's too, of which an array would lose NULs at the end
+        base = str if isinstance(a, str) else bytes
+        return base(a) == base(b)
     if type(a).__module__ == "numpy":
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        if a.dtype != b.dtype or a.dtype.str != b.dtype.str or a.shape != b.shape:
+            return False
+        return a.flags.f_contiguous == b.flags.f_contiguous and a.tobytes() == b.tobytes()
     if hasattr(a, "__dict__") or hasattr(a, "__slots__"):
         return a is b or (repr(a) == repr(b) and a == b)
     return a == b and repr(a) == repr(b)

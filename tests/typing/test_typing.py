@@ -1,7 +1,7 @@
-"""The stubs: mypy and pyright accept them and what users write with them, and stubtest finds them true of the installed package.
+"""The stubs: mypy and pyright accept them and user code, and stubtest finds that they match the installed package.
 
-One run of each tool. mypy and pyright read the stubs from a copy, so that they check them as strictly as the user's code and not as an
-installed package's; that the installed package has them, where checkers look, is what stubtest rests on.
+One run of each tool. mypy and pyright read a copy of the stubs, so that they check them as strictly as the user's code and not as an
+installed package; stubtest reads the stubs of the installed package.
 """
 
 import ast
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = pathlib.Path(recstore.__file__).parent
-INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # else it is an editable install
+INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # not an editable install
 
 
 def needs(module):
@@ -52,11 +52,11 @@ def code():
 
 
 def stubs(folder):
-    """The stubs; without PyTorch not those of recstore.torch, whose users have it, and without Lightning not its."""
-    found = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
+    """The stubs, without those of recstore.torch if PyTorch is missing, and of Lightning's if that is."""
+    report = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
     needs = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
     left_out = tuple(start for start, library in needs.items() if importlib.util.find_spec(library) is None)
-    return [name for name in found if not name.startswith(left_out)]
+    return [name for name in report if not name.startswith(left_out)]
 
 
 def run(folder, *command, **environment):
@@ -77,7 +77,7 @@ def is_annotated(path):
 
 
 def test_the_package_has_its_stubs():
-    """A module that says what is public in it has types in its code or a stub, also where it is installed."""
+    """A module with an __all__ has types in its code or a stub, also when installed."""
     assert (PACKAGE / "py.typed").is_file()
     public = [path for path in PACKAGE.rglob("*.py") if "\n__all__ = " in path.read_text()]
     assert len(public) > 6
@@ -107,24 +107,24 @@ def test_pyright(project):
         pytest.skip("pyright runs on Node.js, which is not here: pip install recstore[test]")
     settings = {"include": [*stubs(project), *code()], "typeCheckingMode": "strict"}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    # Without the first it asks a server for its newest version.
+    # Without the variable, pyright asks a server for its newest version.
     done = run(
         project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1"
     )
     assert done.stdout, done.stderr
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     messages = [
-        f"{pathlib.Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}"
-        for one in found["generalDiagnostics"]
+        f"{pathlib.Path(item['file']).name}:{item['range']['start']['line'] + 1}: {item['message']}"
+        for item in report["generalDiagnostics"]
     ]
     assert messages == []
-    assert found["summary"]["filesAnalyzed"] >= len(settings["include"])
+    assert report["summary"]["filesAnalyzed"] >= len(settings["include"])
 
 
 @needs("mypy")
 def test_stubtest(tmp_path):
-    """Modules with a stub: every public name and method is in it with its arguments, and nothing else is. What they
-    import is not looked at: it takes time, and may be missing."""
+    """Each stub has exactly the public names and methods of its module, with their arguments. Imported
+    packages are skipped: they take time, and may be missing."""
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
         "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"

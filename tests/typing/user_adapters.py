@@ -1,4 +1,4 @@
-"""What users write with recstore.integrations, for the type checkers: it is not run."""
+"""User code with recstore.integrations, for the type checkers; it never runs."""
 
 from typing import Any
 

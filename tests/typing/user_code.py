@@ -1,6 +1,6 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-"""What users write, for mypy and pyright, which check it; it is never run. A line with `type: ignore` must be an error:
-both checkers report one that is none."""
+"""User code for mypy and pyright; it never runs. A line with `type: ignore` must be an error:
+both checkers report an unneeded one."""
 
 import array
 import collections
@@ -38,7 +38,7 @@ def read_samples() -> Iterator[Sample]:
         yield {"path": f"{i}.jpg", "label": i}
 
 
-# ---- A list: what it is of ----
+# ---- Lists ----
 
 samples = RecordList(read_samples())
 assert_type(samples, RecordList[Sample])
@@ -315,7 +315,7 @@ assert_type(audited.pickled, int | None)
 assert_type(audited.advice, tuple[str, ...])
 recstore.audit(samples, 8)  # type: ignore[call-arg]
 
-# ---- Classes of one's own ----
+# ---- User classes ----
 
 
 @recstore.register
@@ -345,7 +345,7 @@ samples.to_arrow(["path"])  # type: ignore[call-arg]
 
 
 class Samples(RecordList[Sample]):
-    """A list of a kind of its own: it reads as any other, but a worker cannot be sent it."""
+    """A list class that cannot be sent to workers."""
 
     def labels(self) -> list[int]:
         return [record["label"] for record in self]

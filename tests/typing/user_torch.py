@@ -1,5 +1,5 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-"""What users write with PyTorch, for mypy and pyright; it is never run. See user_code.py.
+"""User code with PyTorch, for mypy and pyright; it never runs. See user_code.py.
 
 DataLoader takes any object with `__len__` and `__getitem__`, but its type asks for a Dataset, which a RecordList, like a
 list, is not: at run time no base class of torch's is loaded for it. So users give it their own Dataset, or a cast.

@@ -1,10 +1,10 @@
-"""Takes Arrow arrays and streams from other libraries, through the PyCapsules of the Arrow PyCapsule interface, and
-appends their rows to a builder. The core (csrc/arrow/rs_arrow_in.h) makes records of them without Python objects.
-recstore.sources.arrow_in chooses what is read."""
+"""Reads Arrow arrays and streams of other libraries through the Arrow PyCapsule interface, and appends their rows to a
+builder. The core (csrc/arrow/rs_arrow_in.h) encodes the rows without making Python objects. recstore.sources.arrow_in
+chooses the columns."""
 
 
 cdef enum:
-    # Rows between two looks at signals, so that Ctrl-C ends a long append.
+    # Rows between two checks for signals, so that Ctrl-C ends a long append.
     ARROW_ROWS = 1 << 14
 
 
@@ -17,7 +17,7 @@ cdef void *capsule_pointer(object capsule, const char *name, object source) exce
 
 cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out,
                          rs_error *err) noexcept with gil:
-    """An rs_zone_finder whose context is an ArrowReader. The reader keeps the exception of its function."""
+    """An rs_zone_finder whose context is an ArrowReader, which keeps the exception of its `zone_spans`."""
     cdef rs_zone_span span
     reader = <ArrowReader>context
     try:
@@ -35,13 +35,13 @@ cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer 
 cdef class ArrowReader:
     """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. For one thread.
 
-    `columns` are the names of the wanted columns as bytes, or None; `zone_spans(name, seconds)` gives the spans of a
-    time zone around a time (csrc/arrow/rs_zones.h). Raises InputError for a broken schema, and the exceptions of the
-    object's method.
+    `columns` are the names of the columns to read as bytes, or None for all; `zone_spans(name, seconds)` returns the
+    spans of a time zone around a time (csrc/arrow/rs_zones.h). Raises InputError for a broken schema, and the
+    exceptions of the object's method.
     """
 
     cdef ArrowArrayStream stream
-    cdef ArrowArray array  # the one whose rows come next
+    cdef ArrowArray array  # whose rows come next
     cdef rs_arrow_in rows
     cdef object zone_spans
     cdef object failure  # the exception of zone_spans
@@ -80,7 +80,7 @@ cdef class ArrowReader:
         self.close()
 
     cpdef close(self):
-        """Releases what the producer gave. The traceback of an error keeps the reader alive, so its user closes it."""
+        """Releases the producer's memory. Not left to the destructor, because a traceback keeps the reader alive."""
         rs_arrow_array_release(&self.array)
         rs_arrow_in_close(&self.rows)
         rs_arrow_stream_release(&self.stream)
@@ -138,14 +138,13 @@ cdef class ArrowReader:
         raise errors.InputError(f"the Arrow data of {self.kind}: {text}")
 
     def next(self):
-        """Makes the next array of the stream the one whose rows are appended, and frees the one before. False if there
-        is none."""
+        """Goes to the next array of the stream, and frees the array before. False at the end."""
         cdef rs_error err
         cdef rs_status status
         if self.stream.release == NULL:  # the only array is bound already, or the reader is closed
-            found = self.array.release != NULL and not self.rows.ended
+            is_first = self.array.release != NULL and not self.rows.ended
             self.rows.ended = True
-            return found
+            return is_first
         with nogil:
             status = rs_arrow_in_next(&self.rows, &self.stream, &self.array, &err)
         self.check(status, &err)
@@ -158,11 +157,11 @@ cdef class ArrowReader:
         return self.rows.n_rows - self.rows.next
 
     def append_to(self, target, uint64_t most):
-        """Appends at most `most` of the rows that are left to `target`, a Builder or, in a worker process, a
-        ListEncoder. Returns their number. Runs without the GIL.
+        """Appends at most `most` of the remaining rows to `target`, a Builder or, in a worker process, a ListEncoder.
+        Returns their number. Runs without the GIL.
 
         Raises EncodeError for a value that cannot be stored, InputError for broken data, and the builder's errors. The
-        rows before the one that failed are in the builder then."""
+        builder then has the rows before the failed row."""
         cdef uint64_t first = self.rows.next
         most = min(most, self.rows.n_rows - self.rows.next)
         if isinstance(target, Builder):
@@ -202,7 +201,7 @@ cdef class ArrowReader:
                     status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, most, limit, &err)
             encoder.n += self.rows.next - before
             if status == RS_E_IN_VALUE and self.failure is None:
-                raise Refused(f": {err.message.decode('utf-8', 'replace')}")  # the building process knows the number
+                raise Refused(err.message.decode("utf-8", "replace"))
             err.record = encoder.n
             self.refuse(status, &err, None)
             if encoder.is_due():
@@ -210,12 +209,14 @@ cdef class ArrowReader:
         return 0
 
     cdef int refuse(self, rs_status status, rs_error *err, path) except -1:
-        """Raises the exception for a status of appending. The error has the record's number, or RS_NOWHERE."""
+        """Raises the exception for a status of appending. `err` has the record's number, or RS_NOWHERE."""
         if status == RS_OK:
             return 0
         if err.record == RS_NOWHERE:
             return check_path(status, err, path)
         if status == RS_E_MEM or self.failure is not None:
             return self.check(status, err)
-        cls = errors.InputError if errors.STATUS_CLASSES[status] is errors.InputError else errors.EncodeError
-        raise cls(f"record {err.record}: {err.message.decode('utf-8', 'replace')}")
+        text = err.message.decode("utf-8", "replace")
+        if errors.STATUS_CLASSES[status] is errors.InputError:
+            raise errors.InputError(f"record {err.record}: {text}")
+        raise errors.EncodeError(text, err.record)

@@ -2,40 +2,40 @@
 
 The loops are C (csrc/arrow/rs_arrow_out.h) and run without the interpreter lock. This file finds the records of views,
 loads blocks, and looks fields up where C cannot. A batch enters every segment that it reads, so a `close` in another
-thread takes effect only after the batch has ended; the next one then fails. Batches are memory of their own.
+thread takes effect only after the batch; the next batch then fails. Batches have their own memory.
 """
 
 cdef enum:
-    # Records of a batch. A batch ends earlier once it holds RS_ARROW_BATCH_BYTES.
+    # Records of a batch, which ends earlier once it holds RS_ARROW_BATCH_BYTES.
     BATCH_RECORDS = 1 << 16
-    # Bytes of dumped records of a batch: a value of one byte takes up to 16 in Arrow.
+    # Bytes of dumped records in a batch: a value of one byte takes up to 16 in Arrow.
     DUMPED_BYTES = 16 << 20
     CHECK_RECORDS = 1 << 12
 
 
 cdef class ArrowSource:
-    """A store of an entered segment, and the blocks of it that an export knows."""
+    """A store of an entered segment, with the blocks that an export has loaded."""
 
-    cdef rs_arrow_source it
+    cdef rs_arrow_source core
     cdef Segment segment
     cdef int store
     cdef Source paths        # the compiled paths of the blocks; None for whole records
 
     def __cinit__(self, Segment segment, int store, Source paths):
         self.segment, self.store, self.paths = segment, store, paths
-        self.it.store = segment.numbered(store)
-        self.it.blocks = <rs_arrow_block *>calloc(self.it.store.n_blocks + 1, sizeof(rs_arrow_block))
-        if self.it.blocks == NULL:
+        self.core.store = segment.numbered(store)
+        self.core.blocks = <rs_arrow_block *>calloc(self.core.store.n_blocks + 1, sizeof(rs_arrow_block))
+        if self.core.blocks == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.it.blocks)
+        free(self.core.blocks)
 
 
 cdef class ArrowExport:
-    """One export of a container's records, from the first to the last. One thread at a time may use it."""
+    """One export of a container's records in their order. For one thread at a time."""
 
-    cdef rs_arrow_out it
+    cdef rs_arrow_out core
     cdef Records records
     cdef CompiledPaths paths  # None for whole records
     cdef Path path
@@ -43,32 +43,32 @@ cdef class ArrowExport:
     cdef object default
     cdef bytes dumped         # the default as an `any` value
     cdef dict sources         # (id of segment, store) -> ArrowSource
-    cdef list wholes          # of chosen fields with dots: the addresses of the fields with the whole name
-    cdef list ways            # the addresses of the fields below the root that lead to chosen ones
+    cdef list dotted          # of chosen fields with dots: the addresses of the fields with the whole name
+    cdef list parents         # the addresses of the fields below the root that lead to chosen ones
     cdef bint chosen          # only some fields are exported
-    cdef list dumped_records  # what `dump` made of the records, if Python code reads them; else None
+    cdef list dumped_records  # the results of `dump` for records that Python code reads; else None
     cdef Py_ssize_t position  # of the next record
     cdef Py_ssize_t end       # the position after the last record
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
     cdef bint is_settled
-    cdef Entered entered      # by the call that is under way
-    cdef readonly object failure  # the error that ended the stream, None before
+    cdef Entered entered      # by the current call
+    cdef readonly object failure  # the error that ended the stream, or None
 
     def __cinit__(self, Records records, bint keep_nulls):
         cdef rs_error err
         self.records, self.keep_nulls = records, keep_nulls
-        self.sources, self.wholes, self.ways = {}, [], []
+        self.sources, self.dotted, self.parents = {}, [], []
         self.end = records.length
-        check(rs_arrow_out_open(&self.it, &err), &err)
+        check(rs_arrow_out_open(&self.core, &err), &err)
 
     def __dealloc__(self):
-        rs_arrow_out_clear(&self.it)
+        rs_arrow_out_clear(&self.core)
 
-    # ---- What is read ----
+    # ---- Choosing fields ----
 
     cdef bint choose(self, Projection projection) except -1:
-        """Prepares reading through a projection. False for a projection that only Python code can read."""
+        """Prepares to read through a projection. False for a projection that only Python code can read."""
         cdef FieldProjection field
         cdef FieldsProjection fields
         cdef Path path = None
@@ -83,12 +83,12 @@ cdef class ArrowExport:
             path, self.has_default, self.default = field.path, field.has_default, field.default
         elif type(projection) is FieldsProjection:
             fields = <FieldsProjection>projection
-            if fields.base is not None or not self.want(fields.paths):
+            if fields.base is not None or not self.choose_fields(fields.paths):
                 return False
             path = fields.path
         elif projection is not None:
             return False
-        self.it.root.rows = path is None
+        self.core.root.rows = path is None
         if path is not None:
             self.path, self.paths = path, CompiledPaths(path)
         if self.has_default:
@@ -99,36 +99,36 @@ cdef class ArrowExport:
             if len(dumped) > 2 or dumped[1]:  # it holds arrays or Records
                 return False
             self.dumped = dumped[0]
-            self.it.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
+            self.core.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
         return True
 
-    cdef bint want(self, paths) except -1:
-        """Restricts the export to the fields at these paths, in their order. False where a key is no str."""
+    cdef bint choose_fields(self, paths) except -1:
+        """Restricts the export to the fields at these paths, in their order. False if a key is not a str."""
         cdef Path path
-        whole = []  # the fields on the way, to be closed, and those that are wanted with all below
-        on_way = {}
+        whole = []  # the chosen fields
+        on_way = {}  # their parents, which export the chosen fields only
         for path in paths:
             for key, _ in path.steps:
                 if type(key) is not str:
                     return False
-            if not self.want_one(path.steps, on_way, whole):
+            if not self.choose_field(path.steps, on_way, whole):
                 return False
         for address in on_way:
             if address not in whole:
                 (<rs_arrow_field *><size_t>address).closed = True
-                self.ways.append(address)
-        self.it.root.closed = self.chosen = True
+                self.parents.append(address)
+        self.core.root.closed = self.chosen = True
         return True
 
-    cdef bint want_one(self, steps, on_way, whole) except -1:
-        cdef rs_arrow_field *at = self.it.root
+    cdef bint choose_field(self, steps, on_way, whole) except -1:
+        cdef rs_arrow_field *at = self.core.root
         cdef rs_arrow_field *dotted
         for key, parts in steps:
             if parts is not None:
                 if len(steps) > 1:
-                    return False  # the whole name or its parts, at each of several levels
+                    return False  # names with dots at several levels
                 dotted = self.child(at, key)
-                self.wholes.append(<size_t>dotted)
+                self.dotted.append(<size_t>dotted)
             for part in parts or (key,):
                 on_way[<size_t>at] = None
                 at = self.child(at, part)
@@ -139,35 +139,35 @@ cdef class ArrowExport:
         cdef rs_error err
         cdef rs_arrow_field *out = NULL
         name = key.encode("utf-8", "surrogatepass")
-        check(rs_arrow_field_child(at, name, len(name), &self.it.program.n_fields, &out, &err), &err)
+        check(rs_arrow_field_child(at, name, len(name), &self.core.program.n_fields, &out, &err), &err)
         return out
 
     # ---- Types ----
 
     def infer(self, bint exact):
-        """Finds the types: those that the trees of the blocks allow, or with `exact` those that the records have. The
-        two differ where a view has only some records of a block. Returns a list of the fields that have none, each as
-        `(names, problem, seen, others)`: the names of the field and of the structs that it is in, and the codes of
-        csrc/arrow/rs_arrow_field.h. None where only Python code can read the fields that were chosen."""
+        """Infers the types from the trees of the blocks or, with `exact`, from the records. The two differ if a view
+        has only some records of a block. Returns a list of the fields without a type, each as `(names, problem, seen,
+        others)`: the names of the field and of the structs around it, and the codes of csrc/arrow/rs_arrow_field.h.
+        None if only Python code can read the chosen fields."""
         cdef rs_error err
         cdef rs_bool whole = True
-        cdef rs_arrow_field *root = self.it.root
+        cdef rs_arrow_field *root = self.core.root
         if self.dumped_records is not None:
-            rs_arrow_out_look(&self.it)
+            rs_arrow_out_look(&self.core)
             self.take_dumped(self.end)
         elif self.records.length or not exact:
-            self.enter_all(self.see_trees)
-        check(rs_arrow_out_resolve(&self.it, &whole, &err), &err)
+            self.enter_all(self.infer_from_trees)
+        check(rs_arrow_out_resolve(&self.core, &whole, &err), &err)
         if self.records.length and self.dumped_records is None and (
                 not whole or exact and not has_all(self.records.selection)):
-            rs_arrow_out_look(&self.it)
-            self.enter_all(self.see_records)
-            check(rs_arrow_out_resolve(&self.it, &whole, &err), &err)
-        for address in self.wholes:
+            rs_arrow_out_look(&self.core)
+            self.enter_all(self.infer_from_records)
+            check(rs_arrow_out_resolve(&self.core, &whole, &err), &err)
+        for address in self.dotted:
             if (<rs_arrow_field *><size_t>address).present:
                 return None
-        # A path leads into values of other kinds as Python code says: into a tuple by position, past a number.
-        for address in self.ways if not self.chosen else [*self.ways, <size_t>root]:
+        # Only Python code follows a path into values other than structs, such as tuples.
+        for address in self.parents if not self.chosen else [*self.parents, <size_t>root]:
             if (<rs_arrow_field *><size_t>address).seen & ~(RS_ARROW_SEEN_STRUCT | RS_ARROW_SEEN_NULL):
                 return None
         problems = []
@@ -175,35 +175,36 @@ cdef class ArrowExport:
         return problems
 
     def settle(self, bint as_table, requested=None, bint views=False):
-        """Prepares the batches. With `as_table`, records of no type become rows without columns. `requested` is the
-        PyCapsule of an ArrowSchema whose types are taken where no value can be lost. With `views`, text is views."""
+        """Prepares the batches. With `as_table`, records without a type become rows without columns. `requested` is the
+        PyCapsule of an ArrowSchema, whose types are used where no value can be lost. With `views`, text has the type
+        string_view."""
         cdef rs_error err
-        if as_table and self.it.root.seen == 0 and self.it.root.rows:
-            rs_arrow_set_kind(self.it.root, RS_ARROW_KIND_STRUCT)
+        if as_table and self.core.root.seen == 0 and self.core.root.rows:
+            rs_arrow_set_kind(self.core.root, RS_ARROW_KIND_STRUCT)
         if views:
-            rs_arrow_request_views(self.it.root)
+            rs_arrow_request_views(self.core.root)
         if requested is not None:
-            rs_arrow_request(self.it.root, <const ArrowSchema *>PyCapsule_GetPointer(requested, "arrow_schema"))
-        check(rs_arrow_out_settle(&self.it, self.room(), &err), &err)
+            rs_arrow_request(self.core.root, <const ArrowSchema *>PyCapsule_GetPointer(requested, "arrow_schema"))
+        check(rs_arrow_out_settle(&self.core, self.batch_room(), &err), &err)
         self.is_settled = True
 
     def restrict(self, Py_ssize_t begin, Py_ssize_t end):
-        """Restricts the batches to the records at positions begin to end - 1. The types stay those of all."""
+        """Restricts the batches to the records at positions begin to end - 1. The types do not change."""
         if not 0 <= begin <= end <= self.records.length:
             raise ValueError("out of range")
         self.position, self.end = begin, end
 
     @property
     def is_sure(self):
-        """Whether the trees told all types, so that no record was looked at to find them."""
-        return not self.it.has_rest and self.dumped_records is None
+        """Whether the trees gave all types, so that inference read no record."""
+        return not self.core.has_rest and self.dumped_records is None
 
     @property
     def is_rows(self):
-        """Whether records are structs without a None among them."""
-        return self.it.root.kind == RS_ARROW_KIND_STRUCT and not self.it.root.seen & RS_ARROW_SEEN_NULL
+        """Whether all records are structs, and none is None."""
+        return self.core.root.kind == RS_ARROW_KIND_STRUCT and not self.core.root.seen & RS_ARROW_SEEN_NULL
 
-    cdef uint64_t room(self):
+    cdef uint64_t batch_room(self):
         return <uint64_t>min(BATCH_RECORDS, self.end - self.position)
 
     cdef int enter_all(self, work) except -1:
@@ -223,19 +224,19 @@ cdef class ArrowExport:
                 self.records.selection.trim()
         return 0
 
-    def see_trees(self):
-        """Notes the kinds of values that the trees of the blocks tell, and those in records of which the trees do
-        not tell all."""
+    def infer_from_trees(self):
+        """Collects the kinds of values from the trees of the blocks, and from records whose tree does not give them
+        all."""
         cdef Selection selection = self.records.selection
         if selection.length == 0:
             for segment, number in selection.known_leaves():
                 self.entered.add(segment)
-                self.know_all(self.source(segment, number))
+                self.load_blocks(self.source(segment, number))
         else:
-            self.see(selection)
+            self.infer_from(selection)
 
-    cdef int see(self, Selection selection) except -1:
-        """see_trees for a selection. The order does not matter, so a permutation is read in the order of its base."""
+    cdef int infer_from(self, Selection selection) except -1:
+        """infer_from_trees for a selection, in the order of its base, because the order does not matter."""
         cdef Selection base, part
         if not has_base(selection):
             self.run_selection(selection, 0, selection.length)
@@ -245,42 +246,42 @@ cdef class ArrowExport:
             self.run_selection(base, 0, base.length)
             return 0
         for part in base.parts:
-            self.see(part)
+            self.infer_from(part)
         return 0
 
-    def see_records(self):
+    def infer_from_records(self):
         self.run_selection(self.records.selection, 0, self.records.length)
 
-    cdef int know_all(self, ArrowSource source) except -1:
+    cdef int load_blocks(self, ArrowSource source) except -1:
         cdef uint64_t block
-        for block in range(source.it.store.n_blocks):
-            self.know(source, block)
+        for block in range(source.core.store.n_blocks):
+            self.load_block(source, block)
         return 0
 
-    cdef int know(self, ArrowSource source, uint64_t block) except -1:
-        """Loads a block and makes it known."""
+    cdef int load_block(self, ArrowSource source, uint64_t block) except -1:
+        """Loads a block and adds it to the export."""
         cdef rs_error err
         cdef const rs_compiled_path *compiled = NULL
         check(rs_store_load_block(source.segment.numbered(source.store), block, &err), &err)
         if source.paths is not None:
             source.paths.compile_block(block)
-            compiled = source.paths.it.of_block[block].of_field[0]
-        check(rs_arrow_out_know(&self.it, &source.it, block, compiled, &err), &err)
+            compiled = source.paths.core.of_block[block].of_field[0]
+        check(rs_arrow_out_know(&self.core, &source.core, block, compiled, &err), &err)
         return 0
 
     # ---- Records ----
 
     cdef ArrowSource source(self, Segment segment, int store):
         key = id(segment), store
-        found = self.sources.get(key)
-        if found is None:
+        source = self.sources.get(key)
+        if source is None:
             paths = None if self.paths is None else self.paths.source(segment, store)
-            found = self.sources[key] = ArrowSource(segment, store, paths)
-        return <ArrowSource>found
+            source = self.sources[key] = ArrowSource(segment, store, paths)
+        return <ArrowSource>source
 
     cdef Py_ssize_t run_selection(self, Selection selection, Py_ssize_t first, Py_ssize_t n) except -1:
-        """Reads n records of a selection from position `first` on. Returns the number of records read, which is less
-        than n when the batch is full. The caller has entered the segments."""
+        """Reads n records of a selection from position `first` on, or fewer if the batch is full. Returns their number.
+        The caller has entered the segments."""
         cdef Py_ssize_t start, step
         if selection.is_flat(&start, &step):
             return self.run(self.source(selection.segment, selection.store), NULL, start + step * first, step, n)
@@ -291,23 +292,23 @@ cdef class ArrowExport:
     cdef Py_ssize_t run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
         """run_selection for n records of a set of shards from record `start` on."""
         cdef Segment segment
-        cdef Py_ssize_t i = shards.shard_of(start) if n else 0, count, taken, done = 0
+        cdef Py_ssize_t i = shards.shard_of(start) if n else 0, count, n_read, done = 0
         while done < n:
             count = min(n - done, shards.ends_[i] - start)
             if count:
                 segment = shards.segment(i)
                 self.entered.add(segment)
-                taken = self.run(self.source(segment, shards.store), NULL, start - shards.begin(i), 1, count)
-                done += taken
-                if taken < count:
+                n_read = self.run(self.source(segment, shards.store), NULL, start - shards.begin(i), 1, count)
+                done += n_read
+                if n_read < count:
                     return done
             start, i = start + count, i + 1
         return done
 
     cdef Py_ssize_t run_scattered(self, Selection selection, Py_ssize_t first, Py_ssize_t n) except -1:
-        """Reads records of any view, one run of neighbours of the same store after another."""
+        """Reads records of any view, one run of records of the same store after another."""
         cdef Leaf leaf
-        cdef Py_ssize_t i, done = 0, count, begin, end, taken
+        cdef Py_ssize_t i, done = 0, count, begin, end, n_read
         cdef void *segment
         cdef int store
         cdef int64_t *indices = <int64_t *>calloc(min(n, BATCH_RECORDS) + 1, sizeof(int64_t))
@@ -327,9 +328,9 @@ cdef class ArrowExport:
                 stretches.append((count, None, 0))
                 for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
                     self.entered.add(part)
-                    taken = self.run(self.source(part, number), indices + begin, 0, 1, end - begin)
-                    done += taken
-                    if taken < end - begin:
+                    n_read = self.run(self.source(part, number), indices + begin, 0, 1, end - begin)
+                    done += n_read
+                    if n_read < end - begin:
                         return done
         finally:
             free(indices)
@@ -347,18 +348,18 @@ cdef class ArrowExport:
         while stop.done < <uint64_t>n:
             end = min(stop.done + STRETCH_RECORDS, <uint64_t>n)
             with nogil:
-                status = rs_arrow_out_run(&self.it, &source.it, positions, start, step, end, &stop, &err)
+                status = rs_arrow_out_run(&self.core, &source.core, positions, start, step, end, &stop, &err)
             try:
                 if status != RS_OK:
                     raise_arrow(status, &err)
                 if stop.why == RS_ARROW_FULL:
                     break
                 if stop.why == RS_ARROW_BLOCK:
-                    self.know(source, stop.block)
+                    self.load_block(source, stop.block)
                 elif stop.why == RS_ARROW_UNSURE:
                     self.walk(source, stop.index)
                 elif stop.why == RS_ARROW_LACKING:
-                    raise lacking(stop.index, self.path)
+                    raise missing_field(stop.index, self.path)
             except errors.Error as e:
                 raise in_record(e, source.segment, source.store, stop.index) from None
             except ArrowValueError as e:
@@ -375,10 +376,10 @@ cdef class ArrowExport:
         cdef rs_error err
         program = begin_at(source.segment, source.store, index, &cursor, &place)
         if self.path is None or self.path.walk(program, &cursor, &place, None):
-            return check_arrow(rs_arrow_out_take(&self.it, &cursor, &place, &err), &err)
+            return check_arrow(rs_arrow_out_take(&self.core, &cursor, &place, &err), &err)
         if self.dumped is None:
-            raise lacking(index, self.path)
-        return check_arrow(rs_arrow_out_take_missing(&self.it, &err), &err)
+            raise missing_field(index, self.path)
+        return check_arrow(rs_arrow_out_take_missing(&self.core, &err), &err)
 
     # ---- Batches ----
 
@@ -395,20 +396,20 @@ cdef class ArrowExport:
                 self.enter_all(self.fill)
             else:
                 self.fill_dumped()
-            if not self.keep_nulls and self.it.root.kind == RS_ARROW_KIND_STRUCT:
-                self.it.root.n_null = 0
-            check(rs_arrow_out_batch(&self.it, self.room(), out, &err), &err)
+            if not self.keep_nulls and self.core.root.kind == RS_ARROW_KIND_STRUCT:
+                self.core.root.n_null = 0
+            check(rs_arrow_out_batch(&self.core, self.batch_room(), out, &err), &err)
         finally:
             self.running = False
         return True
 
     def fill(self):
-        self.position += self.run_selection(self.records.selection, self.position, <Py_ssize_t>self.room())
+        self.position += self.run_selection(self.records.selection, self.position, <Py_ssize_t>self.batch_room())
 
     # ---- Records that Python code reads ----
 
     cdef Py_ssize_t take_dumped(self, Py_ssize_t n) except -1:
-        """Takes the next n records, or fewer when the batch is full. Returns their number."""
+        """Takes the next n records, or fewer if the batch is full. Returns their number."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef rs_error err
@@ -418,13 +419,10 @@ cdef class ArrowExport:
         memset(&place, 0, sizeof(rs_place))
         for i in range(n):
             raw, arrays = self.dumped_records[self.position + i][:2]
-            cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
-            cursor.arrays = <const uint8_t *><const char *>arrays
-            cursor.arrays_size = len(arrays)
-            cursor.budget.values = cursor.budget.bytes = len(raw)
-            cursor.budget.depth = RS_FMT_DEPTH
+            set_cursor(&cursor, <const uint8_t *><const char *>raw, len(raw), <const uint8_t *><const char *>arrays,
+                       len(arrays))
             try:
-                check_arrow(rs_arrow_out_take(&self.it, &cursor, &place, &err), &err)
+                check_arrow(rs_arrow_out_take(&self.core, &cursor, &place, &err), &err)
             except ArrowValueError as e:
                 raise ValueError(f"record {self.position + i}: {e}") from None
             size += len(raw) + len(arrays)
@@ -435,7 +433,7 @@ cdef class ArrowExport:
         return n
 
     cdef int fill_dumped(self) except -1:
-        cdef Py_ssize_t done = self.take_dumped(<Py_ssize_t>self.room())
+        cdef Py_ssize_t done = self.take_dumped(<Py_ssize_t>self.batch_room())
         self.dumped_records[self.position:self.position + done] = [None] * done
         self.position += done
         return 0
@@ -464,7 +462,7 @@ cdef bint has_all(Selection selection) except -1:
 
 
 class ArrowValueError(ValueError):
-    """A text without UTF-8, or an int that is not a float. It gets the record's number where it is caught."""
+    """A text that is not UTF-8, or an int that is not a float. The handler adds the record's number."""
 
 
 cdef int raise_arrow(rs_status status, rs_error *err) except -1:
@@ -497,8 +495,8 @@ cdef int add_problems(const rs_arrow_field *field, tuple names, list problems) e
 
 
 def arrow_export(Records records not None, bint exact=False):
-    """`(export, problems)` of a container: an ArrowExport whose types are known, and the result of its `infer`. With
-    `exact`, records that are None stay nulls. None where only Python code can read the records."""
+    """`(export, problems)` of a container: an ArrowExport after `infer`, and the result of `infer`. With `exact`,
+    records that are None stay nulls. None if only Python code can read the records."""
     records._require()
     if records.selection.virtual:
         return None
@@ -510,33 +508,33 @@ def arrow_export(Records records not None, bint exact=False):
 
 
 def arrow_export_of(Records records not None, items, plain, bint exact=False):
-    """As arrow_export, from the items of the container, which Python code reads once. `plain` gives values another form
-    than that of a store, as a trust.Writer calls it; a datetime of a named zone has then the fields of UTC."""
+    """As arrow_export, from the items of the container, which Python code reads once. `plain` is the argument of a
+    trust.Writer; with it a datetime of a named zone has the fields of UTC."""
     cdef ArrowExport self = ArrowExport(records, exact)
     writer = trust.Writer(plain=plain)
     projection = records.projection
     while type(projection) is LazyProjection and (<LazyProjection>projection).base is not None:
         projection = (<LazyProjection>projection).base
-    self.it.root.rows = type(projection) is not FieldProjection and (
+    self.core.root.rows = type(projection) is not FieldProjection and (
         type(projection) is not LazyProjection or (<LazyProjection>projection).path is None)
-    self.it.root.utc = True
+    self.core.root.utc = True
     self.dumped_records = [dump(item, writer) for item in items]
     self.end = len(self.dumped_records)
-    self.it.wide = any(len(one[0]) + len(one[1]) > DUMPED_BYTES for one in self.dumped_records)
+    self.core.wide = any(len(dumped[0]) + len(dumped[1]) > DUMPED_BYTES for dumped in self.dumped_records)
     return self, self.infer(exact)
 
 
 # ---- The C stream interface ----
 
 cdef class ArrowStream:
-    """The state of an exported stream, to which `private_data` of the struct refers."""
+    """The `private_data` of an exported stream."""
 
     cdef ArrowExport export
     cdef bytes message
 
 
 cdef int fail_stream(ArrowStream self, error) noexcept:
-    """Keeps an error for its reader, and its message for get_last_error. Returns its errno."""
+    """Keeps an error in `export.failure`, and its message for get_last_error. Returns its errno."""
     self.export.failure = error
     try:
         self.message = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
@@ -551,7 +549,7 @@ cdef int stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with
     cdef rs_error err
     self = <ArrowStream>stream.private_data
     try:
-        check(rs_arrow_export_schema(self.export.it.root, out, &err), &err)
+        check(rs_arrow_export_schema(self.export.core.root, out, &err), &err)
     except BaseException as e:
         return fail_stream(self, e)
     return 0
@@ -580,7 +578,7 @@ cdef void drop_stream(ArrowArrayStream *stream) noexcept with gil:
 
 
 cdef void stream_release(ArrowArrayStream *stream) noexcept nogil:
-    # Libraries may release a stream when the process ends, without an interpreter. The memory goes with the process.
+    # A library may release a stream at the end of the process, after the interpreter.
     if Py_IsInitialized():
         drop_stream(stream)
     stream.private_data = NULL
@@ -595,7 +593,7 @@ cdef void free_stream(object capsule) noexcept:
 
 
 def arrow_stream(ArrowExport export not None):
-    """The PyCapsule `arrow_array_stream` of an export that is settled. The export must not be used any more."""
+    """The PyCapsule `arrow_array_stream` of an export after `settle`. It takes the export over."""
     cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
     cdef ArrowStream self = ArrowStream()
     if stream == NULL:

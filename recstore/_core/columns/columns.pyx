@@ -1,13 +1,13 @@
 """Column reads: one field of many records into arrays in one pass.
 
-The loop is C (csrc/columns/rs_column_read.h) and runs without the interpreter lock. This file looks keys up in trees
-for it, finds the field where C cannot, and owns the memory of the result. A column read enters every segment that it
-reads, so a `close` in another thread takes effect only after the read has ended.
+The loop is C (csrc/columns/rs_column_read.h) and runs without the interpreter lock. This file looks up keys in trees,
+finds the field where C cannot, and owns the memory of the result. A column read enters every segment that it reads, so
+a `close` in another thread takes effect only after the read.
 """
 
 
 cdef enum:
-    # Records read between two checks for signals and waiting threads: about a millisecond.
+    # Records between two checks for signals and waiting threads: about a millisecond.
     STRETCH_RECORDS = 1 << 16
 
 
@@ -28,7 +28,7 @@ cdef class Memory:
 
 
 cdef Memory taken_over(rs_buffer *buffer):
-    """Moves the bytes of a buffer into a Memory, without spare capacity. The buffer is empty afterwards."""
+    """Moves the bytes of a buffer into a Memory without spare capacity. Empties the buffer."""
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t *data
     if buffer.size_bytes > 0:
@@ -47,8 +47,7 @@ cdef Memory taken_over(rs_buffer *buffer):
 # ---- Paths compiled for trees ----
 
 cdef class CompiledPaths:
-    """A Path compiled for the trees of any number of stores. Owns the keys that the core compares, and holds the
-    segments."""
+    """A Path compiled for the trees of any number of stores. Owns the keys that the core compares."""
 
     cdef rs_key_path path
     cdef rs_path_key *keys
@@ -94,16 +93,16 @@ cdef class CompiledPaths:
 
     cdef Source source(self, Segment segment, int store):
         key = id(segment), store
-        found = self.sources.get(key)
-        if found is None:
-            found = self.sources[key] = Source(self, segment, store)
-        return <Source>found
+        source = self.sources.get(key)
+        if source is None:
+            source = self.sources[key] = Source(self, segment, store)
+        return <Source>source
 
 
 cdef class CompiledPath:
     """A Path compiled for one tree."""
 
-    cdef rs_compiled_path it
+    cdef rs_compiled_path core
     cdef const rs_compiled_path *alone
     cdef uint32_t first
     cdef rs_tree_paths of_tree  # this path, for a read of one field
@@ -111,10 +110,10 @@ cdef class CompiledPath:
 
     def __cinit__(self, CompiledPaths paths):
         self.paths = paths
-        self.alone = &self.it
+        self.alone = &self.core
 
     def __dealloc__(self):
-        rs_compiled_path_clear(&self.it)
+        rs_compiled_path_clear(&self.core)
 
     cdef int prepare(self, Program program) except -1:
         """Looks the keys up in the tree of an open segment and in the trees of its tables."""
@@ -124,9 +123,9 @@ cdef class CompiledPath:
         cdef const rs_node *node
         cdef size_t t
         cdef int32_t to
-        check(rs_compiled_path_open(&self.it, &self.paths.path, program.tree, &err), &err)
-        for t in range(self.it.n_trees):
-            tree = self.it.trees[t].tree
+        check(rs_compiled_path_open(&self.core, &self.paths.path, program.tree, &err), &err)
+        for t in range(self.core.n_trees):
+            tree = self.core.trees[t].tree
             for i in range(tree.n_nodes):
                 node = &tree.nodes[i]
                 if node.kind != RS_FMT_NODE_STRUCT and node.kind != RS_FMT_NODE_EXT:
@@ -135,14 +134,14 @@ cdef class CompiledPath:
                     key = self.paths.held[k]
                     to = <int32_t>find_child(program, node, key) if node.kind == RS_FMT_NODE_STRUCT \
                         else within_ext(node, key)
-                    rs_compiled_path_set(&self.it, t, k, i, to)
-        rs_compiled_path_prepare(&self.it)
+                    rs_compiled_path_set(&self.core, t, k, i, to)
+        rs_compiled_path_prepare(&self.core)
         rs_tree_paths_set(&self.of_tree, &self.alone, &self.first, 1)
         return 0
 
 
 cdef int32_t within_ext(const rs_node *node, object key) except? -4:
-    """The step that a key takes at an ext node: the number of a child, or one of the RS_STEP constants."""
+    """The step from an ext node by a key: the number of a child, or an RS_STEP constant."""
     if is_dict_like(node.param) or node.param == RS_FMT_EXT_DEQUE:
         return RS_STEP_OPEN
     try:
@@ -161,7 +160,7 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
 
 
 cdef Program begin_at(Segment segment, int store, uint64_t index, rs_cursor *cursor, rs_place *place):
-    """The Program of a record's tree; `cursor` and `place` become the record's beginning."""
+    """Moves `cursor` and `place` to the beginning of a record. Returns the Program of its tree."""
     cdef rs_record where
     cdef rs_error err
     check(rs_store_find(segment.numbered(store), index, &where, &err), &err)
@@ -173,20 +172,20 @@ cdef Program begin_at(Segment segment, int store, uint64_t index, rs_cursor *cur
 cdef class Source:
     """A store of an entered segment, with the compiled path of each of its blocks."""
 
-    cdef rs_source it
+    cdef rs_source core
     cdef Segment segment
     cdef int store
     cdef CompiledPaths paths
 
     def __cinit__(self, CompiledPaths paths, Segment segment, int store):
         self.segment, self.store, self.paths = segment, store, paths
-        self.it.store = segment.numbered(store)
-        self.it.of_block = <const rs_tree_paths **>calloc(self.it.store.n_blocks + 1, sizeof(rs_tree_paths *))
-        if self.it.of_block == NULL:
+        self.core.store = segment.numbered(store)
+        self.core.of_block = <const rs_tree_paths **>calloc(self.core.store.n_blocks + 1, sizeof(rs_tree_paths *))
+        if self.core.of_block == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.it.of_block)
+        free(self.core.of_block)
 
     cdef int compile_block(self, uint64_t block) except -1:
         """Loads a block and compiles the path for its tree."""
@@ -196,12 +195,12 @@ cdef class Source:
         check(rs_store_load_block(store, block, &err), &err)
         cdef uint32_t tree = store.blocks[block].tree
         key = id(self.segment), self.store, tree
-        found = self.paths.by_tree.get(key)
-        if found is None:
+        known = self.paths.by_tree.get(key)
+        if known is None:
             compiled = CompiledPath(self.paths)
             compiled.prepare(<Program>self.segment.program(&store.trees[tree]))
-            found = self.paths.by_tree[key] = compiled
-        self.it.of_block[block] = &(<CompiledPath>found).of_tree
+            known = self.paths.by_tree[key] = compiled
+        self.core.of_block[block] = &(<CompiledPath>known).of_tree
         return 0
 
 
@@ -210,17 +209,17 @@ cdef class Source:
 cdef class ColumnReader:
     """One column read over the records of a container."""
 
-    cdef rs_column_read it
+    cdef rs_column_read core
     cdef CompiledPaths paths
     cdef Path path
     cdef bint has_default
     cdef object default
-    cdef bytes dumped    # the default as an `any` value, made when the first record lacks the field
-    cdef bint fits       # False once a value cannot stand in one array with those before it
+    cdef bytes dumped    # the default as an `any` value; None until a record lacks the field
+    cdef bint fits       # False once a value does not fit into one array with the values before it
     cdef Entered entered
 
     def __dealloc__(self):
-        rs_column_read_clear(&self.it)
+        rs_column_read_clear(&self.core)
 
     cdef int run(self, Source source, const int64_t *positions, int64_t start, int64_t step, uint64_t n) except -1:
         """Reads the n records start + step * positions[k] of a source, or start + step * k without `positions`."""
@@ -233,7 +232,7 @@ cdef class ColumnReader:
         while stop.done < n and self.fits:
             end = min(stop.done + STRETCH_RECORDS, n)
             with nogil:
-                status = rs_column_read_run(&self.it, &source.it, positions, start, step, end, &stop, &err)
+                status = rs_column_read_run(&self.core, &source.core, positions, start, step, end, &stop, &err)
             if status == RS_E_ARG_RANGE:
                 raise IndexError("an index is out of range: the index array was changed while it was read")
             try:
@@ -263,27 +262,22 @@ cdef class ColumnReader:
         return self.take(&cursor, &place)
 
     cdef int lack(self, uint64_t index) except -1:
-        """Reads the default for a record without the field, and gives it to the core for the later ones."""
+        """Reads the default for a record without the field. Passes it to the core for later records."""
         cdef rs_cursor cursor
         cdef rs_place place
         if not self.has_default:
-            raise lacking(index, self.path)
+            raise missing_field(index, self.path)
         if self.dumped is None:
             try:
                 dumped = dump(self.default)
             except errors.EncodeError:
                 dumped = b"", b"", True
-            if len(dumped) > 2 or dumped[1]:  # the default holds arrays or Records, so it is no number and no text
+            if len(dumped) > 2 or dumped[1]:  # the default holds arrays or Records
                 self.fits = False
                 return 0
             self.dumped = dumped[0]
-            self.it.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
-        cursor.in_ = self.it.missing
-        cursor.arrays = NULL
-        cursor.arrays_size = 0
-        cursor.budget.values = cursor.budget.bytes = len(self.dumped)
-        cursor.budget.depth = RS_FMT_DEPTH
-        cursor.shared = False
+            self.core.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
+        set_cursor(&cursor, self.core.missing.ptr, len(self.dumped), NULL, 0)
         place.node = NULL
         place.body = NULL
         place.bits = 0
@@ -292,7 +286,7 @@ cdef class ColumnReader:
     cdef int take(self, const rs_cursor *cursor, const rs_place *place) except -1:
         cdef rs_error err
         cdef rs_bool fits = True
-        check(rs_column_read_take(&self.it, cursor, place, &fits, &err), &err)
+        check(rs_column_read_take(&self.core, cursor, place, &fits, &err), &err)
         self.fits = fits
         return 0
 
@@ -325,8 +319,8 @@ cdef class ColumnReader:
         return 0
 
     cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
-        """Reads the records of any view, one run of neighbours of the same store after another. All records are
-        located first: another thread may close an index array during the read."""
+        """Reads the records of any view, one run of records of the same store after another. Locates all records
+        first, because another thread may close an index array during the read."""
         cdef Py_ssize_t begin
         cdef int64_t *indices = <int64_t *>malloc((n + 1) * sizeof(int64_t))
         if indices == NULL:
@@ -343,8 +337,8 @@ cdef class ColumnReader:
 
 
 cdef list locate_all(Selection selection, const int64_t *positions, int64_t *out, Py_ssize_t n):
-    """Writes the record number of each of n positions of a selection, or of 0 to n - 1, to `out`. Returns a list of
-    `(k, segment, store)`: from number k on the records are of that store."""
+    """Writes the record numbers of n positions of a selection to `out`; without `positions`, of positions 0 to n - 1.
+    Returns a list of `(k, segment, store)`: from out[k] on, the records belong to that store."""
     cdef Leaf leaf
     cdef Py_ssize_t i, count
     cdef list stretches = []
@@ -373,16 +367,16 @@ cdef list locate_all(Selection selection, const int64_t *positions, int64_t *out
 
 
 def read_column(Records records not None, indices=None, bint nulls=False):
-    """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass. `indices` may be
-    None for all records.
+    """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass. `indices` None
+    reads all records.
 
     Returns `(shape, n, numbers, seen, offsets, text, valid)`. `shape` is "scalars", "lists" or "texts". `numbers` holds
-    u8 where `seen` is 1, else f64 where bit 2 of `seen` is set, else i64. `offsets` holds n + 1 i64, `text` UTF-8.
-    `valid` has a byte for each record, 0 for None; it is None unless `nulls` is set and a record is None. Buffers that
-    the shape does not need are None.
+    u8 if `seen` is 1, else f64 if bit 2 of `seen` is set, else i64. `offsets` holds n + 1 i64, `text` UTF-8. `valid`
+    has a byte for each record, 0 for None; it is None unless `nulls` is set and a record is None. Buffers that the
+    shape does not need are None.
 
-    Returns None where the caller has to decode the values: they are not all numbers, all lists or tuples of numbers,
-    or all text, an int beyond 2^53 is among floats, or the projection is no plain field. Raises KeyError for a record
+    Returns None if the caller has to decode the values: they are not all numbers, all lists or tuples of numbers, or
+    all text; an int beyond 2^53 is among floats; or the projection is not a plain field. Raises KeyError for a record
     that lacks the field, and the errors of reading a record.
     """
     cdef FieldProjection projection
@@ -399,7 +393,7 @@ def read_column(Records records not None, indices=None, bint nulls=False):
         self.path, self.has_default, self.default = projection.path, projection.has_default, projection.default
     self.fits = True
     self.paths = CompiledPaths(self.path)
-    check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
+    check(rs_column_read_open(&self.core, <uint64_t>n, nulls, &err), &err)
     self.entered = Entered()
     try:
         self.run_selection(records.selection, chosen)
@@ -408,30 +402,30 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     if records.of_shards:
         self.paths.sources.clear()  # they refer to the shards
         records.selection.trim()
-    return column_result(self) if self.fits and not self.it.numbers.inexact else None
+    return column_result(self) if self.fits and not self.core.numbers.inexact else None
 
 
 cdef object column_result(ColumnReader self):
-    cdef rs_column_read *it = &self.it
-    valid = taken_over(&it.valid) if it.n_null else None
-    if it.kind == RS_COLUMN_READ_TEXT:
-        return "texts", it.n, None, 0, taken_over(&it.offsets), taken_over(&it.text), valid
-    if it.kind == RS_COLUMN_SCALAR:
-        return "scalars", it.n, taken_over(&it.numbers.values), it.numbers.seen, None, None, valid
-    if it.kind == RS_COLUMN_SEQUENCE:
-        return "lists", it.n, taken_over(&it.numbers.values), it.numbers.seen, taken_over(&it.offsets), None, valid
+    cdef rs_column_read *read = &self.core
+    valid = taken_over(&read.valid) if read.n_null else None
+    if read.kind == RS_COLUMN_READ_TEXT:
+        return "texts", read.n, None, 0, taken_over(&read.offsets), taken_over(&read.text), valid
+    if read.kind == RS_COLUMN_SCALAR:
+        return "scalars", read.n, taken_over(&read.numbers.values), read.numbers.seen, None, None, valid
+    if read.kind == RS_COLUMN_SEQUENCE:
+        numbers = taken_over(&read.numbers.values)
+        return "lists", read.n, numbers, read.numbers.seen, taken_over(&read.offsets), None, valid
     return None  # every value is None
 
 
 # ---- Without a copy ----
 
 def column_view(Records records not None):
-    """The numbers of a field view in the segment itself: `(buffer, dtype, shape, strides, offset)`.
+    """The numbers of a field view in the segment itself, without a copy: `(buffer, dtype, shape, strides, offset)`.
 
-    That needs records of one block, in rows of one size. The field stands at one offset in every row, as an i64, an f64
-    or a list of a fixed number of them. Returns None otherwise.
-
-    The buffer is a lease: the segment cannot be closed while it is alive.
+    Returns None unless the records are in one block, in rows of one size, with the field at one offset in every row: an
+    i64, an f64, or a list of a fixed number of them. The buffer is a lease: the segment cannot be closed while it is
+    alive.
     """
     cdef Selection selection = records.selection
     cdef Py_ssize_t start, step
@@ -461,8 +455,8 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
         return None
     cdef CompiledPath compiled = CompiledPath(CompiledPaths(path))
     compiled.prepare(<Program>segment.program(where.tree))
-    cdef const rs_node *node = compiled.it.node
-    if not rs_compiled_path_is_fixed(&compiled.it) or block.row_size_bytes < compiled.it.least:
+    cdef const rs_node *node = compiled.core.node
+    if not rs_compiled_path_is_fixed(&compiled.core) or block.row_size_bytes < compiled.core.least:
         return None
     shape, strides = (n,), (step * <Py_ssize_t>block.row_size_bytes,)
     if node.kind == RS_FMT_NODE_LIST:
@@ -471,8 +465,9 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     plain_int = node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0
     if node.kind != RS_FMT_NODE_FLOAT and not plain_int:
         return None
-    cdef const uint8_t *data = where.bytes.ptr + compiled.it.body_off
-    size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(compiled.it.least - compiled.it.body_off)
+    cdef const uint8_t *data = where.bytes.ptr + compiled.core.body_off
+    cdef uint64_t row_part = compiled.core.least - compiled.core.body_off
+    size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>row_part
     offset = (start - first) * <Py_ssize_t>block.row_size_bytes
     return lease(segment, data, size), "<f8" if node.kind == RS_FMT_NODE_FLOAT else "<i8", shape, strides, offset
 
@@ -480,8 +475,8 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
 # ---- Text ----
 
 cdef class Span:
-    """The contiguous buffer of an object: n items of one size. The object cannot move or free the bytes while a Span
-    holds the buffer."""
+    """The contiguous buffer of an object: n items of one size. A Span keeps the object from moving or freeing the
+    bytes."""
     cdef Py_buffer view
     cdef bint held
     cdef Py_ssize_t n
@@ -527,8 +522,8 @@ def longest_text(text, offsets):
 
 
 def widen_texts(text, offsets, Py_ssize_t width, out):
-    """Copies all texts of `read_column` as code points into rows of `width` code points. `width` is that of the
-    longest text."""
+    """Copies all texts of `read_column` as code points into rows of `width` code points, the length of the longest
+    text."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 4, True)
     if bounds.n < 1 or width < 0 or (bounds.n > 1 and width > rows.n // (bounds.n - 1)):
         raise ValueError("out of range")
@@ -541,14 +536,14 @@ def widen_texts(text, offsets, Py_ssize_t width, out):
 # ---- Field names ----
 
 def field_names(Records records not None):
-    """The keys of the records, in order of appearance in the trees of their stores. The trees may also have keys that
-    no record of a view has. None where not all records are dicts whose keys the trees name. The time grows with the
+    """The keys of the records, in order of appearance in the trees of their stores. None unless all records are dicts
+    whose keys the trees name. The trees may have keys that no record of a view has. Takes time proportional to the
     number of blocks, not of records."""
     cdef Segment segment
     cdef rs_store *store
     cdef rs_error err
     cdef uint64_t i
-    cdef dict found = {}
+    cdef dict keys = {}
     cdef set seen
     if records.projection is not None or records.selection.virtual:
         return None
@@ -563,30 +558,30 @@ def field_names(Records records not None):
                     continue
                 seen.add(tree)
                 segment.program(&store.trees[tree])
-                if not keys_below(store.trees[tree].nodes, found):
+                if not keys_below(store.trees[tree].nodes, keys):
                     return None
         except errors.Error as e:
             raise errors.of_file(e, segment.file())
         finally:
             segment.leave()
-    return list(found)
+    return list(keys)
 
 
-cdef bint keys_below(const rs_node *node, dict found) except -1:
-    """Adds the keys of a struct to `found`; of a union or a dict-coded node, the keys of each alternative. False where
-    a value below the node is not a struct."""
+cdef bint keys_below(const rs_node *node, dict keys) except -1:
+    """Adds the keys of a struct to `keys`; of a union or a dict-coded node, the keys of each alternative. False if a
+    value below the node is not a struct."""
     cdef uint32_t i
     if node.kind == RS_FMT_NODE_STRUCT:
-        found.update(dict.fromkeys(<tuple>struct_keys(node)))
+        keys.update(dict.fromkeys(<tuple>struct_keys(node)))
         return True
     if node.kind in (RS_FMT_NODE_UNION, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS):
         for i in range(node.n_children):
-            if not keys_below(&node.children[i], found):
+            if not keys_below(&node.children[i], keys):
                 return False
         return True
     if node.kind == RS_FMT_NODE_DICT_CODED:
         for i in range(node.coded.n_tables):
-            if not keys_below(node.coded.at[i].table.tree.nodes, found):
+            if not keys_below(node.coded.at[i].table.tree.nodes, keys):
                 return False
         return True
     return False

@@ -1,4 +1,4 @@
-"""What kinds of values a field has, as far as the trees say it, with no record decoded."""
+"""The kinds of values of a field, from the trees alone: no record is decoded."""
 
 
 ARRAY_DTYPES = (None, "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -45,7 +45,7 @@ cdef class FieldKinds:
         return self.element
 
     cdef int add_length(self, object n) except -1:
-        """Notes lists of n elements; None: of any number."""
+        """Adds lists of n elements; None: of any number."""
         if n is None:
             self.any_length = True
         else:
@@ -78,7 +78,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_array(self, str dtype, object shape) except -1:
-        """Notes arrays of a dtype, None for one that is no number's, and of a shape; None: of any shape."""
+        """Adds arrays of a dtype, None for a dtype that is not numeric, and of a shape, None for any shape."""
         self.kinds.add("array")
         self.dtypes.add(dtype)
         if shape is None:
@@ -90,7 +90,7 @@ cdef class FieldKinds:
     # ---- Nodes ----
 
     cdef int add(self, Program program, const rs_node *node, list steps, Py_ssize_t at) except -1:
-        """Adds the kinds that a node gives, from step number `at` of the path on."""
+        """Adds the kinds of a node, from step number `at` of the path on."""
         cdef uint32_t i
         cdef unsigned kind = node.kind
         if kind in (RS_FMT_NODE_UNION, RS_FMT_NODE_RISING, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS):
@@ -119,7 +119,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_table(self, Program program, const rs_table *table, list steps, Py_ssize_t at) except -1:
-        """Adds the entries of a table. Where its tree says nothing of them, they are read: many records share them."""
+        """Adds the entries of a table. If its tree does not give their kinds, they are read."""
         cdef const rs_node *root = table.tree.nodes
         cdef rs_slice entry
         cdef rs_error err
@@ -143,19 +143,19 @@ cdef class FieldKinds:
         return self.elements().add(program, node.children, [], 0)
 
     cdef int add_array_node(self, const rs_node *node, str dtype) except -1:
-        """Adds an array; `dtype` is that of a tensor whose items stand as integers."""
-        cdef rs_array_type found
+        """Adds an array. `dtype` is the dtype of a tensor whose items are stored as integers, else None."""
+        cdef rs_array_type stored
         cdef rs_error err
         cdef uint32_t ndim = 0, d
         cdef uint64_t size, dims[RS_FMT_ARRAY_NDIM]
         cdef rs_slice aux = rs_slice_of(node.aux, node.aux_size_bytes)
-        check(rs_array_type_take(&aux, &found, &err), &err)
-        if dtype is None and found.code < len(ARRAY_DTYPES):
-            dtype = ARRAY_DTYPES[found.code]
-        if found.flags & RS_FMT_ARRAY_SCALAR:
+        check(rs_array_type_take(&aux, &stored, &err), &err)
+        if dtype is None and stored.code < len(ARRAY_DTYPES):
+            dtype = ARRAY_DTYPES[stored.code]
+        if stored.flags & RS_FMT_ARRAY_SCALAR:
             self.kinds.add(kind_of_dtype(dtype))
         elif node.flags & RS_FMT_FLAG_FIXED:
-            check(rs_array_shape_take(&aux, found.item_bytes, &ndim, dims, &size, &err), &err)
+            check(rs_array_shape_take(&aux, stored.item_bytes, &ndim, dims, &size, &err), &err)
             self.add_array(dtype, tuple([dims[d] for d in range(ndim)]))
         else:
             self.add_array(dtype, None)
@@ -175,7 +175,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_below(self, Program program, const rs_node *node, list steps, Py_ssize_t at) except -1:
-        """Adds what stands below a node at step number `at`."""
+        """Adds the kinds below a node, from step number `at` of the path on."""
         cdef Py_ssize_t i
         cdef int32_t to
         key, parts = steps[at]
@@ -227,17 +227,20 @@ KINDS_OF_NODES = {
 
 
 def describe_field(container, path=None):
-    """What the trees of all blocks say of a field; `path` is a name as x.field() takes it, None the whole record.
+    """Describes a field by the trees of all blocks. `path` is a name as x.field() takes it, None the whole record.
 
-    Returns a dict: "kinds", a set of "bool", "int", "float", "complex", "str", "bytes", "list" (tuples too), "array"
-    (tensors too), "none", "missing" and "other"; numpy scalars are numbers. "element": the same for the elements of
-    lists, else None. "lengths": the set of the lengths of lists, None where a tree does not fix them. Of arrays:
-    "dtypes", a set of names, with None for dtypes that are no numbers; "shapes" and "ndims", sets of shapes and of
-    their numbers of dimensions, None where a tree does not fix them. "sure": False where an `any` value leaves the
-    kind open.
+    Returns a dict:
+        kinds: a set of "bool", "int", "float", "complex", "str", "bytes", "list" (tuples too), "array" (tensors too),
+            "none", "missing" and "other". A numpy scalar counts as a number.
+        element: such a dict for the elements of lists, else None.
+        lengths: the set of lengths of lists, None if a tree does not fix them.
+        dtypes: the set of names of dtypes of arrays, None for a dtype that is not numeric.
+        shapes, ndims: the sets of shapes of arrays and of their numbers of dimensions, None if a tree does not fix
+            them.
+        sure: False if an `any` value leaves the kind open.
 
-    A view may have fewer kinds than its stores. The time grows with the number of blocks, not of records. TypeError,
-    KeyError and errors of reading trees, as for Gather.
+    A view may have fewer kinds than its stores. Takes time proportional to the number of blocks, not of records. Raises
+    TypeError, KeyError and the errors of reading trees, as Gather does.
     """
     cdef FieldKinds out = FieldKinds()
     cdef Segment segment

@@ -1,13 +1,13 @@
 """Gathers: some fields of the records at given positions, read into one buffer in one pass without the interpreter.
 
-The loops are C (csrc/columns/rs_gather.h). This file locates records through views, looks keys up in trees, finds a
+The loops are C (csrc/columns/rs_gather.h). This file locates records through views, looks up keys in trees, finds a
 field where C cannot, and explains a wrong value.
 """
 
 
 cdef enum:
-    KEPT_MOST = 32 << 20  # bytes that a read keeps for the next one; a batch of training needs less
-    SHARDS_KEPT = 16      # shards of a set of which it keeps the paths: two windows of a ShardSampler
+    KEPT_MOST = 32 << 20  # bytes that a read keeps for the next read; a training batch needs less
+    SHARDS_KEPT = 16      # shards whose paths it keeps: two windows of a ShardSampler
 
 
 cdef tuple dtype_names():
@@ -32,13 +32,13 @@ NO_VALUE = "give missing='mask', or a default"
 
 
 cdef object word_of(dict words, object word, str what):
-    """The number of a word of an option."""
+    """The value of an option's word."""
     if type(word) is str and word in words:
         return words[word]
     raise ValueError(f"{what} {word!r:.60} is none of {', '.join(words)}")
 
 
-# ---- What to read ----
+# ---- Specs ----
 
 cdef bint put_number(unsigned dtype, object value, uint8_t *to) except -1:
     """Stores a Python number as an item of a dtype; False if the dtype cannot hold it."""
@@ -61,39 +61,39 @@ cdef bint put_number(unsigned dtype, object value, uint8_t *to) except -1:
 cdef class GatherSpec:
     """How one field is read. Immutable.
 
-    `path` is a field name as x.field() takes it; None is the whole record. B is the number of records; the parts of
-    each form, in their order:
+    `path` is a field name as x.field() takes it; None is the whole record. The parts of each form, in their order, for
+    B records:
 
     - "values": values (B, *row).
     - "ragged": values (total, *row), int64 offsets (B + 1).
     - "nested", of lists of lists: values (total, *row), inner int64 offsets (m + 1), outer int64 offsets (B + 1). The
       outer offsets count inner lists, the inner ones rows of values.
-    - "padded": values (B, width, *row) with `fill` behind each list, int64 lengths (B). `width` is `length` or, where
-      that is 0, the longest list of the batch, rounded up to a multiple of `multiple`. A longer list is a ValueError;
-      with `truncate` it is cut, and its length is that of the rest.
+    - "padded": values (B, width, *row) with `fill` after each list, int64 lengths (B). `width` is `length` or, if that
+      is 0, the length of the batch's longest list, rounded up to a multiple of `multiple`. A longer list is a
+      ValueError, or is cut with `truncate`.
     - "padded_nested", of lists of lists: values (B, width, inner width, *row), int64 lengths (B), inner int64 lengths
       (B, width). `length` and `inner_length` give the two widths.
-    - "packed": values (R, length) with `fill` behind them, int64 positions (R, length), which count from 0 in each
-      document, int64 documents (R, length), the number of the record in the batch or -1, and int64 boundaries (k + 1):
-      where the pieces begin in the flattened rows, and their end. A piece is a document, the part of one that stands
-      in one row, or the padding at the end of a row. With `split` a document is cut where a row ends. Without it each
-      document stands in the first row that has room; a document longer than a row is a ValueError, or is cut with
+    - "packed": values (R, length) with `fill` after them, int64 positions (R, length), which count from 0 in each
+      document, int64 documents (R, length), the number of the record in the batch or -1, and int64 boundaries (k + 1),
+      the offsets of the k pieces in the flattened rows and the end. A piece is a document, the part of a document in
+      one row, or the padding at the end of a row. With `split` a document continues in the next row. Without it each
+      document goes into the first row with enough room; a document longer than a row is a ValueError, or is cut with
       `truncate`.
     - "text": uint8 UTF-8 of strs or the bytes of bytes values (total), int64 offsets (B + 1).
-    - "strings": a list of str in place of a part. A missing one is `fill`.
+    - "strings": a list of str in place of a part, with `fill` for a missing str.
     - "codes": int64 (B), the number of the value in `names`, strs and ints.
 
     A number that `dtype` cannot hold is a ValueError: an int out of range, a float with a fraction, NaN; of bool all
     but 0 and 1. Floats are rounded.
 
-    A record that lacks the field, or has None there: with `missing` "raise" KeyError or ValueError; with "fill" it
-    gives `fill` (values, codes; None is 0, of codes -1) or an empty list or text; "mask" also adds a last part, bool
-    (B), which is True where there is a value.
+    `missing` is for a record that lacks the field or has None there. "raise": KeyError or ValueError. "fill": `fill`
+    for values and codes (None is 0, for codes -1), else an empty list or text. "mask": as "fill", with a last part,
+    bool (B), that is True where there is a value.
 
     Raises ValueError and TypeError for options that do not go together.
     """
 
-    cdef rs_gather_spec it
+    cdef rs_gather_spec core
     cdef rs_names known
     cdef readonly object path
     cdef readonly str form
@@ -103,19 +103,19 @@ cdef class GatherSpec:
                   multiple=1, names=None, split=True, inner_length=0):
         self.path = None if path is None else Path(path)
         self.form = form
-        self.it.form = word_of(FORMS, form, "the form")
-        self.it.dtype = word_of(DTYPES, dtype, "the dtype")
-        self.it.missing = word_of(MISSING_WAYS, missing, "missing=")
-        self.it.truncate = truncate
-        self.it.split = split
-        self.it.length = operator.index(length)
-        self.it.inner_length = operator.index(inner_length)
-        self.it.multiple = operator.index(multiple)
+        self.core.form = word_of(FORMS, form, "the form")
+        self.core.dtype = word_of(DTYPES, dtype, "the dtype")
+        self.core.missing = word_of(MISSING_WAYS, missing, "missing=")
+        self.core.truncate = truncate
+        self.core.split = split
+        self.core.length = operator.index(length)
+        self.core.inner_length = operator.index(inner_length)
+        self.core.multiple = operator.index(multiple)
         self.fill = fill
         self.set_row(row)
         self.set_fill(fill)
         self.check_lengths()
-        if (self.it.form == RS_GATHER_CODES) != (names is not None):
+        if (self.core.form == RS_GATHER_CODES) != (names is not None):
             raise ValueError('names are for the form "codes", which needs them')
         if names is not None:
             self.set_names(names)
@@ -128,44 +128,44 @@ cdef class GatherSpec:
         row = tuple([operator.index(size) for size in row])
         if len(row) > RS_GATHER_ROW_DIMS:
             raise ValueError(f"a row of {len(row)} dimensions: at most {RS_GATHER_ROW_DIMS} are allowed")
-        if row and self.it.form >= RS_GATHER_PACKED:
+        if row and self.core.form >= RS_GATHER_PACKED:
             raise ValueError(f'the form "{self.form}" has no rows: row must be ()')
         for i, size in enumerate(row):
             if not 1 <= size < 2**31 or numbers * size >= 2**40:
                 raise ValueError(f"a row of shape {row}: the sizes must be 1 or more, and not too large")
-            self.it.row[i] = size
+            self.core.row[i] = size
             numbers *= size
-        self.it.n_row = <uint32_t>len(row)
-        self.it.row_numbers = numbers
+        self.core.n_row = <uint32_t>len(row)
+        self.core.row_numbers = numbers
         return 0
 
     cdef int set_fill(self, fill) except -1:
-        cdef unsigned dtype = self.it.dtype
-        if self.it.form == RS_GATHER_CODES:
+        cdef unsigned dtype = self.core.dtype
+        if self.core.form == RS_GATHER_CODES:
             dtype = RS_DTYPE_INT64
             fill = -1 if fill is None else fill
-        if self.it.form == RS_GATHER_TEXT or self.it.form == RS_GATHER_STRINGS:
+        if self.core.form == RS_GATHER_TEXT or self.core.form == RS_GATHER_STRINGS:
             return 0
-        if not put_number(dtype, 0 if fill is None else fill, self.it.fill):
+        if not put_number(dtype, 0 if fill is None else fill, self.core.fill):
             raise ValueError(f"{DTYPE_NAMES[dtype]} cannot hold {fill!r:.60}, the number that fills gaps")
         return 0
 
     cdef int check_lengths(self) except -1:
-        cdef bint padded = self.it.form == RS_GATHER_PADDED or self.it.form == RS_GATHER_PADDED_NESTED
-        cdef bint packed = self.it.form == RS_GATHER_PACKED
-        if max(self.it.length, self.it.inner_length, self.it.multiple) >= 2**40 or self.it.multiple < 1:
+        cdef bint padded = self.core.form == RS_GATHER_PADDED or self.core.form == RS_GATHER_PADDED_NESTED
+        cdef bint packed = self.core.form == RS_GATHER_PACKED
+        if max(self.core.length, self.core.inner_length, self.core.multiple) >= 2**40 or self.core.multiple < 1:
             raise ValueError("length and inner_length must be 0 or more, multiple 1 or more, and none too large")
-        if packed and self.it.length == 0:
+        if packed and self.core.length == 0:
             raise ValueError('the form "packed" needs a length')
-        if self.it.length and not padded and not packed:
+        if self.core.length and not padded and not packed:
             raise ValueError("length is for the padded and packed forms")
-        if self.it.inner_length and self.it.form != RS_GATHER_PADDED_NESTED:
+        if self.core.inner_length and self.core.form != RS_GATHER_PADDED_NESTED:
             raise ValueError('inner_length is for the form "padded_nested"')
-        if self.it.multiple != 1 and not padded:
+        if self.core.multiple != 1 and not padded:
             raise ValueError("multiple is for the padded forms")
-        if self.it.truncate and (packed and self.it.split or not self.it.length and not self.it.inner_length):
+        if self.core.truncate and (packed and self.core.split or not self.core.length and not self.core.inner_length):
             raise ValueError("truncate needs a length, and in the form \"packed\" split=False")
-        if not self.it.split and not packed:
+        if not self.core.split and not packed:
             raise ValueError('split is for the form "packed"')
         return 0
 
@@ -184,7 +184,7 @@ cdef class GatherSpec:
                 raise TypeError(f"names are strs and ints of 64 bits, not {type(name).__name__} {name!r:.60}")
             if not is_new:
                 raise ValueError(f"the name {name!r:.60} is there twice")
-        self.it.names = &self.known
+        self.core.names = &self.known
         return 0
 
 
@@ -193,7 +193,7 @@ cdef class GatherSpec:
 cdef class GatherTree:
     """The compiled paths of all fields for one tree."""
 
-    cdef rs_tree_paths it
+    cdef rs_tree_paths core
     cdef const rs_compiled_path **of_field
     cdef uint32_t *order
     cdef list held
@@ -206,8 +206,8 @@ cdef class GatherTree:
         if self.of_field == NULL or self.order == NULL:
             raise MemoryError
         for i in range(n):
-            self.of_field[i] = &(<CompiledPath>compiled[i]).it
-        rs_tree_paths_set(&self.it, self.of_field, self.order, n)
+            self.of_field[i] = &(<CompiledPath>compiled[i]).core
+        rs_tree_paths_set(&self.core, self.of_field, self.order, n)
 
     def __dealloc__(self):
         free(self.of_field)
@@ -215,42 +215,42 @@ cdef class GatherTree:
 
 
 cdef class GatherSource:
-    """A store of an entered segment, with the paths of each of its blocks. One read at a time uses it."""
+    """A store of an entered segment, with the paths of each of its blocks. For one read at a time."""
 
-    cdef rs_source it
+    cdef rs_source core
     cdef Segment segment
     cdef int store
-    cdef dict trees          # as Gather.trees, of a shard of a set, which is unmapped when nothing refers to it
+    cdef dict trees          # as Gather.trees, of a shard of a set: Gather must not keep the shard mapped
 
     def __cinit__(self, Segment segment, int store):
         self.segment, self.store, self.trees = segment, store, {}
-        self.it.store = segment.numbered(store)
-        self.it.of_block = <const rs_tree_paths **>calloc(self.it.store.n_blocks + 1, sizeof(rs_tree_paths *))
-        if self.it.of_block == NULL:
+        self.core.store = segment.numbered(store)
+        self.core.of_block = <const rs_tree_paths **>calloc(self.core.store.n_blocks + 1, sizeof(rs_tree_paths *))
+        if self.core.of_block == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.it.of_block)
+        free(self.core.of_block)
 
 
 cdef class GatherState:
-    """The memory of one read, which later reads use again."""
+    """The memory of one read, which later reads reuse."""
 
-    cdef rs_gather it
+    cdef rs_gather core
     cdef dict sources        # (id of segment, store) -> GatherSource
-    cdef int64_t *positions  # those of the batch, checked
-    cdef int64_t *indices    # of views: for each position the number of a record in its store
+    cdef int64_t *positions  # of the batch, checked
+    cdef int64_t *indices    # for views: the record number in its store for each position
     cdef Py_ssize_t room
     cdef dict strings        # (field, record of the batch) -> a str that only Python can read
-    cdef Entered entered     # by the read that is under way
+    cdef Entered entered     # by the current read
 
     def __cinit__(self, Gather gather):
         cdef rs_error err
         self.sources = {}
-        check(rs_gather_open(&self.it, gather.specs, gather.n_specs, &err), &err)
+        check(rs_gather_open(&self.core, gather.specs, gather.n_specs, &err), &err)
 
     def __dealloc__(self):
-        rs_gather_close(&self.it)
+        rs_gather_close(&self.core)
         free(self.positions)
 
     cdef int reserve(self, Py_ssize_t n) except -1:
@@ -280,9 +280,9 @@ cdef Py_ssize_t copy_positions(const int64_t *positions, Py_ssize_t n, Py_ssize_
 cdef class Gather:
     """Reads some fields of the records of a container, batch after batch, into one buffer for each batch.
 
-    `container` is any: a list of records, a view, fields of one, a mapping, whose values are read by their position.
-    TypeError for groups of records, and for views that make new records. KeyError for a field that a view of some
-    fields does not have. Immutable; any number of threads may call `read`.
+    `container` is a RecordList, a view, a view of fields, or a mapping, whose values are read by position. Raises
+    TypeError for groups of records and for views that make new records, KeyError for a field that a view of fields does
+    not have. Immutable; any number of threads may call `read`.
     """
 
     cdef readonly Records records
@@ -310,14 +310,14 @@ cdef class Gather:
             raise MemoryError
         for i in range(self.n_specs):
             spec = self.fields[i]
-            self.specs[i] = spec.it
+            self.specs[i] = spec.core
             path, default = stored_path(records.projection, spec.path)
             self.paths.append(path)
             self.compiled.append(CompiledPaths(path))
             if default is not MISSING:
                 dumped = dump(default)
                 if len(dumped) > 2 or dumped[1]:
-                    raise TypeError(f"the default {default!r:.60} is no number, list or text")
+                    raise TypeError(f"the default {default!r:.60} is not a number, list or text")
                 self.held.append(dumped[0])
                 self.specs[i].absent = rs_slice_of(<const char *><bytes>dumped[0], len(dumped[0]))
 
@@ -329,15 +329,15 @@ cdef class Gather:
 
     def read(self, positions, allocate):
         """Reads the records at `positions`, a contiguous buffer of int64, each 0 or more. Another thread may write to
-        it meanwhile.
+        it during the call.
 
         `allocate(nbytes)` is called once, and returns a writable contiguous buffer of that size, aligned to 16 bytes.
-        Returns for each spec a tuple of parts. A part is `(offset in the buffer, name of the dtype, shape)`; offsets
-        are multiples of 64.
+        Returns for each spec a tuple of parts `(offset in the buffer, name of the dtype, shape)`; offsets are multiples
+        of 64.
 
-        IndexError for a position out of range, KeyError for a record that lacks a field, ValueError for a value that
-        has no place in its part, CorruptError and its kin for damaged bytes, ClosedError, and errors of `allocate`. All
-        name field and record.
+        Raises IndexError for a position out of range, KeyError for a record that lacks a field, ValueError for a value
+        that does not fit its part, CorruptError, VersionError and UntrustedError, each with field and record; also
+        ClosedError, and the errors of `allocate`.
         """
         cdef Span chosen = Span.of(positions, 8)
         cdef GatherState state
@@ -357,30 +357,30 @@ cdef class Gather:
                 if len(state.sources) > SHARDS_KEPT:
                     state.sources.clear()
                 self.records.selection.trim()
-            if rs_gather_kept_bytes(&state.it) + 2 * state.room * sizeof(int64_t) <= KEPT_MOST:
+            if rs_gather_kept_bytes(&state.core) + 2 * state.room * sizeof(int64_t) <= KEPT_MOST:
                 self.pool.append(state)
 
     @property
     def kept_bytes(self):
-        """The bytes of memory that wait for further reads."""
+        """The bytes of memory kept for further reads."""
         cdef GatherState state
         cdef uint64_t kept = 0
         for state in list(self.pool):
-            kept += rs_gather_kept_bytes(&state.it) + 2 * state.room * sizeof(int64_t)
+            kept += rs_gather_kept_bytes(&state.core) + 2 * state.room * sizeof(int64_t)
         return kept
 
     cdef object read_entered(self, GatherState state, Span chosen, allocate):
         cdef rs_error err
         cdef Span buffer = None
         cdef rs_status status
-        check(rs_gather_begin(&state.it, <uint64_t>chosen.n, &err), &err)
-        if state.it.direct:
+        check(rs_gather_begin(&state.core, <uint64_t>chosen.n, &err), &err)
+        if state.core.direct:
             buffer = self.place(state, chosen, allocate)
         self.measure(state, chosen)
-        if not state.it.direct:
+        if not state.core.direct:
             buffer = self.place(state, chosen, allocate)
             with nogil:
-                status = rs_gather_fill(&state.it, <uint8_t *>buffer.view.buf, &err)
+                status = rs_gather_fill(&state.core, <uint8_t *>buffer.view.buf, &err)
             self.settle(state, None, status, &err)
         return [self.parts_of(state, i) for i in range(self.n_specs)]
 
@@ -388,11 +388,11 @@ cdef class Gather:
         """The Span over a new buffer for all parts."""
         cdef rs_error err
         cdef uint64_t size = 0
-        self.settle(state, None, rs_gather_layout(&state.it, &size, &err), &err)
+        self.settle(state, None, rs_gather_layout(&state.core, &size, &err), &err)
         cdef Span buffer = Span.of(allocate(size), 1, True)
         if <uint64_t>buffer.n < size or <size_t>buffer.view.buf % 16:
             raise ValueError(f"allocate({size}) returned {buffer.n} bytes, or bytes that are not aligned to 16")
-        rs_gather_place(&state.it, <uint8_t *>buffer.view.buf)
+        rs_gather_place(&state.core, <uint8_t *>buffer.view.buf)
         return buffer
 
     cdef int measure(self, GatherState state, Span chosen) except -1:
@@ -410,8 +410,8 @@ cdef class Gather:
         return self.run(state, source, state.positions, start, step, n)
 
     cdef int measure_scattered(self, GatherState state, Selection selection, Py_ssize_t n) except -1:
-        """Measures records of any view. All of them are located first: another thread may close an index array during
-        the read."""
+        """Measures records of any view. Locates all of them first, because another thread may close an index array
+        during the read."""
         stretches = [*locate_all(selection, state.positions, state.indices, n), (n, None, 0)]
         for (_, part, number), (end, _, _) in zip(stretches, stretches[1:]):
             state.entered.add(part)
@@ -420,22 +420,22 @@ cdef class Gather:
 
     cdef GatherSource source(self, GatherState state, Segment segment, int store):
         key = id(segment), store
-        found = state.sources.get(key)
-        if found is None:
-            found = state.sources[key] = GatherSource(segment, store)
-        return <GatherSource>found
+        source = state.sources.get(key)
+        if source is None:
+            source = state.sources[key] = GatherSource(segment, store)
+        return <GatherSource>source
 
     cdef int run(self, GatherState state, GatherSource source, const int64_t *indices, int64_t start, int64_t step,
                  uint64_t n) except -1:
-        """Measures the records of the batch up to number n, which all are in one store: record k is the store's record
-        start + step * indices[k]."""
+        """Measures the records of the batch up to number n, all in one store: record k of the batch is record
+        start + step * indices[k] of the store."""
         cdef rs_error err
         cdef rs_status status
         cdef uint64_t end
-        while state.it.done < n:
-            end = min(state.it.done + STRETCH_RECORDS, n)
+        while state.core.done < n:
+            end = min(state.core.done + STRETCH_RECORDS, n)
             with nogil:
-                status = rs_gather_measure(&state.it, &source.it, indices, start, step, end, &err)
+                status = rs_gather_measure(&state.core, &source.core, indices, start, step, end, &err)
             self.settle(state, source, status, &err)
             if end < n:
                 PyErr_CheckSignals()
@@ -444,8 +444,8 @@ cdef class Gather:
     # ---- Stops ----
 
     cdef int settle(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
-        """Does what the core needs to go on, or raises the error of the value at which it stopped."""
-        cdef rs_gather_stop *stop = &state.it.stop
+        """Handles the stop of the core so that it can go on, or raises the error for the value there."""
+        cdef rs_gather_stop *stop = &state.core.stop
         if status != RS_OK:
             self.fail(state, source, status, err)
         if stop.why == RS_GATHER_DONE:
@@ -458,7 +458,7 @@ cdef class Gather:
         if stop.why == RS_GATHER_UNSURE:
             self.walk(state, source)
             return self.settle(state, source, RS_OK, err)
-        if stop.why == RS_GATHER_KIND and state.it.fields[stop.field].spec.form == RS_GATHER_STRINGS:
+        if stop.why == RS_GATHER_KIND and state.core.fields[stop.field].spec.form == RS_GATHER_STRINGS:
             if self.take_string(state):
                 return 0
         raise self.wrong(state)
@@ -468,7 +468,7 @@ cdef class Gather:
         try:
             check(status, err)
         except errors.Error as e:
-            if type(e) not in RECORD_ERRORS or state.it.stop.record >= state.it.n:
+            if type(e) not in RECORD_ERRORS or state.core.stop.record >= state.core.n:
                 raise
             named = type(e)(f"{self.name_of(state)}: {e.args[0] if e.args else ''}")
             raise named if source is None else errors.of_file(named, source.segment.file()) from None
@@ -482,21 +482,21 @@ cdef class Gather:
         cdef uint32_t tree = store.blocks[block].tree
         key = id(source.segment), source.store, tree
         trees = source.trees if self.of_shards else self.trees
-        found = trees.get(key)
-        if found is None:
+        known = trees.get(key)
+        if known is None:
             compiled = []
             for paths in self.compiled:
                 path = CompiledPath(paths)
                 path.prepare(<Program>source.segment.program(&store.trees[tree]))
                 compiled.append(path)
-            # Another thread may have compiled it by now, and its read points to the result.
-            found = trees.setdefault(key, GatherTree(compiled))
-        source.it.of_block[block] = &(<GatherTree>found).it
+            # Another thread may have compiled the same tree by now, and its read points to the result.
+            known = trees.setdefault(key, GatherTree(compiled))
+        source.core.of_block[block] = &(<GatherTree>known).core
         return 0
 
     cdef int walk(self, GatherState state, GatherSource source) except -1:
-        """Takes a field that only Python code can find."""
-        cdef rs_gather_stop *stop = &state.it.stop
+        """Finds a field that only Python code can find."""
+        cdef rs_gather_stop *stop = &state.core.stop
         cdef rs_cursor cursor
         cdef rs_place place
         cdef rs_error err
@@ -504,43 +504,43 @@ cdef class Gather:
         try:
             program = begin_at(source.segment, source.store, stop.index, &cursor, &place)
             found = path is None or path.walk(program, &cursor, &place, None)
-            check(rs_gather_take(&state.it, &cursor, &place if found else NULL, &err), &err)
+            check(rs_gather_take(&state.core, &cursor, &place if found else NULL, &err), &err)
         except errors.Error as e:
             raise in_record(e, source.segment, source.store, stop.index) from None
         return 0
 
     cdef bint take_string(self, GatherState state) except -1:
-        """Takes a str without UTF-8, such as one with lone surrogates. False if the value is no str."""
+        """Takes a str that UTF-8 cannot encode, such as lone surrogates. False if the value is not a str."""
         cdef rs_error err
         value = self.value(state)
         if not isinstance(value, str):
             return False
         if state.strings is None:
             state.strings = {}
-        state.strings[state.it.stop.field, state.it.stop.record] = str(value)
-        check(rs_gather_take_string(&state.it, &err), &err)
+        state.strings[state.core.stop.field, state.core.stop.record] = str(value)
+        check(rs_gather_take_string(&state.core, &err), &err)
         return True
 
-    # ---- Words ----
+    # ---- Errors ----
 
     cdef object name_of(self, GatherState state):
         """The field and record at which the core stopped."""
-        cdef rs_gather_stop *stop = &state.it.stop
+        cdef rs_gather_stop *stop = &state.core.stop
         record = f"record {state.positions[stop.record]}"
         path = (<GatherSpec>self.fields[stop.field]).path if stop.field < self.n_specs else None
         return record if path is None else f"{str(path)!r} of {record}"
 
     cdef object value(self, GatherState state):
         """The decoded value at which the core stopped."""
-        cdef rs_gather_stop *stop = &state.it.stop
+        cdef rs_gather_stop *stop = &state.core.stop
         value = self.records.at(state.positions[stop.record])
         path = (<GatherSpec>self.fields[stop.field]).path
         return value if path is None else path.keys_in(value)[2]
 
     cdef object wrong(self, GatherState state):
-        """The exception for the value at which the core stopped. One for a value that does not fit its form has an
+        """The exception for the value at which the core stopped. For a value that does not fit its form it has the
         attribute `field`, the number of the spec."""
-        cdef rs_gather_stop *stop = &state.it.stop
+        cdef rs_gather_stop *stop = &state.core.stop
         cdef GatherSpec spec = self.fields[stop.field]
         name = self.name_of(state)
         if stop.why == RS_GATHER_LACKING:
@@ -549,8 +549,8 @@ cdef class Gather:
         if stop.why == RS_GATHER_NONE:
             return ValueError(f"{name} is None: {NO_VALUE}")
         if stop.why == RS_GATHER_LONG:
-            longest = f"has {stop.number} elements, more than the length of {spec.it.length}"
-            if spec.it.form == RS_GATHER_PADDED_NESTED:
+            longest = f"has {stop.number} elements, more than the length of {spec.core.length}"
+            if spec.core.form == RS_GATHER_PADDED_NESTED:
                 longest = f"has a list of {stop.number} elements, more than the lengths allow"
             return ValueError(f"{name} {longest}: truncate=True cuts it")
         value = self.value(state)
@@ -558,23 +558,23 @@ cdef class Gather:
             error = ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
         elif stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
-            dtype = DTYPE_NAMES[spec.it.dtype]
+            dtype = DTYPE_NAMES[spec.core.dtype]
             error = ValueError(f"{name} holds {shown(number)}, which {dtype} cannot hold")
         elif stop.why == RS_GATHER_LENGTH:
-            row = [spec.it.row[i] for i in range(spec.it.n_row)]
+            row = [spec.core.row[i] for i in range(spec.core.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
-            error = ValueError(f"{name} has the shape {shape_in(value)}, and the batch takes ({shape}) there: "
+            error = ValueError(f"{name} has the shape {shape_in(value)}, and the batch expects ({shape}): "
                                f"{value!r:.60}")
         else:
-            takes = "numbers" if spec.form == "values" and spec.it.n_row == 0 else TAKES[spec.form]
-            error = ValueError(f"{name} is {described(value)}, and the batch takes {takes} there")
+            takes = "numbers" if spec.form == "values" and spec.core.n_row == 0 else TAKES[spec.form]
+            error = ValueError(f"{name} is {described(value)}, and the batch expects {takes}")
         error.field = stop.field
         return error
 
     # ---- Results ----
 
     cdef object parts_of(self, GatherState state, uint32_t f):
-        cdef rs_gather_field *field = &state.it.fields[f]
+        cdef rs_gather_field *field = &state.core.fields[f]
         cdef rs_gather_part *part
         cdef uint32_t i, d
         parts = []
@@ -587,12 +587,12 @@ cdef class Gather:
         return tuple(parts)
 
     cdef list strings_of(self, GatherState state, uint32_t f):
-        cdef rs_gather_field *field = &state.it.fields[f]
+        cdef rs_gather_field *field = &state.core.fields[f]
         cdef const char *text = <const char *>field.values.data
         cdef Py_ssize_t i, begin = 0, end
         cdef list out = []
         fill = (<GatherSpec>self.fields[f]).fill
-        for i in range(<Py_ssize_t>state.it.n):
+        for i in range(<Py_ssize_t>state.core.n):
             end = <Py_ssize_t>rs_load_u64(field.ends.data + 8 * i)
             if field.valid[i]:
                 out.append(PyUnicode_DecodeUTF8(text + begin, end - begin, NULL) if end > begin else "")
@@ -606,11 +606,11 @@ cdef class Gather:
         return out
 
 
-# ---- Words for values ----
+# ---- Error messages ----
 
 FREE_DIMS = {"values": 0, "ragged": 1, "padded": 1, "packed": 1, "nested": 2, "padded_nested": 2}
 TAKES = {
-    "values": "lists or arrays of numbers, all of one shape,",
+    "values": "lists or arrays of numbers, all of one shape",
     "ragged": "lists or arrays of numbers",
     "padded": "lists or arrays of numbers",
     "packed": "lists or arrays of numbers",
@@ -627,25 +627,25 @@ cdef bint is_sequence(value):
 
 
 cdef str shown(number):
-    """A number as a message shows it. Python refuses the repr of a very large int."""
+    """A number for a message. Python refuses the repr of a very large int."""
     if type(number) is int and number.bit_length() > 1024:
         return f"an int of {number.bit_length()} bits"
     return f"{number!r:.60}"
 
 
 cdef object number_in(value, uint64_t number):
-    """The number at this place of a value, in the order of its elements."""
+    """Element `number` of a value, in the order of its elements."""
     flat = value.reshape(-1) if getattr(value, "ndim", 0) else value
     while isinstance(flat, (list, tuple)) and flat and is_sequence(flat[0]):
         flat = [item for inner in flat for item in inner]
     if not is_sequence(flat):
         return flat
-    found = flat[number] if number < <uint64_t>len(flat) else flat
-    return found.item() if hasattr(found, "item") and getattr(found, "ndim", 1) == 0 else found
+    item = flat[number] if number < <uint64_t>len(flat) else flat
+    return item.item() if hasattr(item, "item") and getattr(item, "ndim", 1) == 0 else item
 
 
 cdef object shape_in(value):
-    """The shape of nested sequences; "several" where the lengths of one level differ."""
+    """The shape of nested sequences, with "several" for a level of different lengths."""
     if getattr(value, "ndim", None) is not None:
         return tuple(value.shape)
     if not is_sequence(value):
@@ -668,28 +668,27 @@ cdef object described(value):
 
 
 cdef object odd_in(value):
-    """The first element within nested sequences that is no number; MISSING if there is none."""
+    """The first element of nested sequences that is not a number; MISSING if all are numbers."""
     for item in value:
         if is_sequence(item) and not hasattr(item, "dtype"):
-            found = odd_in(item)
-            if found is not MISSING:
-                return found
+            odd = odd_in(item)
+            if odd is not MISSING:
+                return odd
         elif not isinstance(item, (int, float, complex)) and not hasattr(item, "dtype"):
             return item
     return MISSING
 
 
-# ---- Where a field stands ----
+# ---- Paths of fields ----
 
 cdef Records records_in(container):
-    """The records of a container, of a mapping those of its values. TypeError for groups and for other objects."""
-    if isinstance(container, Records):
-        found = container
-    else:
-        found = getattr(container, "_values" if isinstance(container, Mapping) else "_records", None)
-        if not isinstance(found, Records):
+    """The records of a container, for a mapping its values. Raises TypeError for groups and for other objects."""
+    inner = container
+    if not isinstance(container, Records):
+        inner = getattr(container, "_values" if isinstance(container, Mapping) else "_records", None)
+        if not isinstance(inner, Records):
             raise TypeError(f"a batch is read from a container of recstore, not from {an(type(container).__name__)}")
-    records = <Records>found
+    records = <Records>inner
     records._require()
     if records.selection.virtual or type(records.projection) is GroupProjection:
         raise TypeError("the records are groups, which no batch of arrays holds: read one group, or the records that "
@@ -698,8 +697,8 @@ cdef Records records_in(container):
 
 
 cdef object stored_path(Projection projection, Path path):
-    """`(Path, default)`: the path from the stored record to a field of what the projection gives, and the value of
-    records without it, or MISSING."""
+    """`(Path, default)`: the path from the stored record to a field of the projected record, and the value for records
+    without the field, or MISSING."""
     cdef FieldProjection field
     cdef FieldsProjection some
     cdef Path known

@@ -1,13 +1,13 @@
-"""Where the children of one value stand, found in one pass. A walk to a child passes all children before it, so that
-walks to each of n children would take the square of n."""
+"""A table of the places of one value's children, made in one pass. A walk to a child passes all children before it, so
+walks to all n children take quadratic time."""
 
 cdef enum:
-    FEW = 64  # children that walks reach sooner than a table of them is made
+    FEW = 64  # children: up to this number, walks are faster than making a table
 
 
 cdef struct Spot:
-    # The place of a child. `body` and `at`, where the cursor stands, count from the first byte of its parent; `body` is
-    # below 0 for none.
+    # The place of a child. `body` and `at`, the position of the cursor, are offsets from the first byte of its parent;
+    # `body` is -1 for a child without a body.
     const rs_node *node
     uint64_t bits
     int64_t body
@@ -25,7 +25,7 @@ cdef class Children:
         PyMem_Free(self.spots)
 
     cdef int add(self, object key, const rs_place *place, const uint8_t *base, const uint8_t *at) except -1:
-        """Adds a child after the ones before; of a key that is there twice the first one counts."""
+        """Adds the next child. Ignores a key that is there already."""
         if key in self.numbers:
             return 0
         cdef Spot *spot = &self.spots[len(self.numbers)]
@@ -36,7 +36,7 @@ cdef class Children:
         return 0
 
     cdef bint go(self, Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-        """As `go` from the place of the value."""
+        """As the function `go`, from the place of the value."""
         cdef PyObject *described = NULL
         cdef rs_error err
         number = self.numbers.get(key)
@@ -69,7 +69,7 @@ cdef Children new_children(uint64_t n):
 
 
 cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
-    """The Children of the value at a place; None if there are few, or if each is found without passing others."""
+    """The Children of the value at a place; None if there are few, or if a walk does not pass other children."""
     cdef PyObject *described = NULL
     cdef list keep = []
     if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT and place.node.n_children <= FEW:
@@ -82,7 +82,7 @@ cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
             return children_of_dict(program, cursor)
         if opened == MAP:
             return children_of_map(program, cursor, place.node)
-    except (errors.UntrustedError, TypeError):  # a key that may not be made, or has no hash: only a walk passes it
+    except (errors.UntrustedError, TypeError):  # a key that must not be made or has no hash: only a walk can pass it
         return None
     return None
 

@@ -27,10 +27,21 @@ cdef inline int check(rs_status status, rs_error *err) except -1:
 
 
 cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
-    """Does the same as check for a call about a file, which the error then names."""
+    """As check, for a call about a file, which the error names."""
     if status != RS_OK:
         raise_status(err, path)
     return 0
+
+
+cdef inline void set_cursor(rs_cursor *cursor, const uint8_t *data, size_t size, const uint8_t *arrays,
+                            size_t arrays_size) noexcept:
+    """Moves a cursor to the bytes of one value outside a block, which also bound its budget."""
+    cursor.in_ = rs_slice_of(data, size)
+    cursor.arrays = arrays
+    cursor.arrays_size = arrays_size
+    cursor.budget.values = cursor.budget.bytes = size
+    cursor.budget.depth = RS_FMT_DEPTH
+    cursor.shared = False
 
 
 cdef inline object struct_keys(const rs_node *node):
@@ -58,16 +69,15 @@ cdef class Entries:
 
 
 cdef class Program:
-    """The Python objects that go with a compiled tree, such as the keys of its structs. One for each tree in a
-    process."""
+    """The Python objects of a compiled tree, such as the keys of its structs. One for each tree in a process."""
     cdef const rs_tree *tree
     cdef object reader
     cdef list keep
     cdef dict makers
     cdef Entries entries  # shared by all Programs of the store
-    cdef PyObject **keys  # those of entries; NULL for a tree without `any` nodes
-    # Caches of paths.pyx by the address of a node of this tree or of its tables' trees: {key: number of child} of a
-    # struct, and the fields of an ext node.
+    cdef PyObject **keys  # of `entries`; NULL for a tree without `any` nodes
+    # Caches of paths.pyx by the address of a node of this tree or of its tables' trees: for a struct {key: number of
+    # child}, for an ext node its fields.
     cdef dict lookups
     cdef int begin(self, object reader) except -1
     cdef void start(self, decode_state *c)

@@ -1,7 +1,7 @@
 """Decodes records into Python values and raises the errors of the core.
 
-The hot half is C (decode.h, decode.c). This file has the rest: errors, the Program that a tree needs before its first
-record is decoded, arrays, and makers of ext values. decode.c calls the functions with the prefix codec_.
+The hot half is C (decode.h, decode.c). This file has errors, Programs, arrays and makers of ext values. decode.c calls
+the functions with the prefix codec_.
 """
 
 
@@ -62,14 +62,14 @@ cdef public int codec_corrupt(const char *what) except -1:
 
 # ---- Called by decode.c ----
 
-cdef inline PyObject *given(object value):
+cdef inline PyObject *owned(object value):
     """A new reference, which C code owns."""
     Py_INCREF(value)
     return <PyObject *>value
 
 
 cdef public PyObject *codec_bigint(const uint8_t *data, uint64_t n) except NULL:
-    return given(int.from_bytes((<const char *>data)[:n], "little", signed=True))
+    return owned(int.from_bytes((<const char *>data)[:n], "little", signed=True))
 
 
 cdef PyObject *make_array(decode_state *c, const rs_array_type *t, bint scalar, uint32_t ndim, const uint64_t *dims,
@@ -99,7 +99,7 @@ cdef PyObject *make_array(decode_state *c, const rs_array_type *t, bint scalar, 
         value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), fortran, memory, size, not shared)
         if c.owner != NULL:
             value.flags.writeable = False
-    return given(value)
+    return owned(value)
 
 
 cdef public PyObject *codec_any_array(decode_state *c) except NULL:
@@ -137,15 +137,15 @@ cdef public PyObject *codec_node_array(decode_state *c, const rs_node *node, con
 
 cdef public PyObject *codec_maker(decode_state *c, uint8_t code, const uint8_t *extra, Py_ssize_t size,
                                   void **slot) except NULL:
-    return given((<Program>c.program).maker(code, extra, size, slot))
+    return owned((<Program>c.program).maker(code, extra, size, slot))
 
 
 cdef bint is_nan(object value) except -1:
-    """Whether a value is a NaN of any type. NaNs are never shared between records: dicts and `in` compare identity
-    first, so one NaN object in two records would count as equal."""
+    """Whether a value is a NaN of any type. Records never share NaNs: dicts and `in` compare identity first, so one NaN
+    object in two records would count as equal."""
     if type(value) is float or type(value) is complex:
         return value != value
-    # Another thread may be importing the module: what it lacks yet, no value can be.
+    # The module may lack the class while another thread imports it. Then no value is of the class.
     decimal = getattr(sys.modules.get("decimal"), "Decimal", None)
     # is_nan() and not !=, which raises for a signaling NaN.
     return decimal is not None and type(value) is decimal and value.is_nan()
@@ -189,9 +189,9 @@ cdef class KeptTable:
 
 
 cdef class Entries:
-    """What all Programs of one store share: the decoded entries of its tables, to which the tables' slots point, the
-    keys and templates of structs, the cache of the keys of `any` values. The Programs keep it alive; a store is not
-    read after they are gone. A store has a Program for each block, which have most of these objects alike."""
+    """The objects that all Programs of one store share: the decoded entries of its tables (the tables' slots point to
+    them), the keys and templates of structs, and the cache of the keys of `any` values. The Programs keep it alive; a
+    store is not read after they are gone."""
 
     def __cinit__(self):
         self.tables = []
@@ -215,7 +215,7 @@ cdef class Entries:
 
     cdef object shape(self, tuple keys):
         """The slot of a struct: its keys, and a dict to copy."""
-        # Only str: 1, 1.0 and True are equal, and a record has the one that was stored.
+        # Only str: 1, 1.0 and True are equal, and each record must have its own key.
         if not all([type(key) is str for key in keys]):
             return keys, dict.fromkeys(keys)
         shape = self.shapes.get(keys)
@@ -251,7 +251,7 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs, Entri
     """The Program of a compiled tree. The first call makes it and appends it to `programs`.
 
     The owner of the tree keeps `programs` as long as the tree. One list serves all trees of a store, with one
-    `reader`. `entries` is what the first Program of a store takes for them; None for new ones."""
+    `reader`. `entries` is for the first Program of a store; None makes new Entries."""
     if FREE_THREADED:
         with cython.critical_section(programs):
             return made_program(tree, reader, programs, entries)
@@ -259,7 +259,7 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs, Entri
 
 
 cdef Program made_program(const rs_tree *tree, object reader, list programs, Entries entries):
-    """program_of for one thread at a time, but while it runs Python code."""
+    """program_of for one thread at a time, except while it runs Python code."""
     cdef uint32_t i
     if tree.program != NULL:
         return <Program>tree.program
@@ -273,11 +273,11 @@ cdef Program made_program(const rs_tree *tree, object reader, list programs, Ent
     programs.append(program)
     program.keep.append(made)
     program.entries = (<Program>programs[0]).entries
-    # Making the objects may have run Python code, and a method of the list takes the lock of the list, for which our
-    # critical section lets go of it: another thread may have finished the Program first. From here on neither happens.
+    # Another thread may have made the Program first: preparing runs Python code, and the methods of the list suspend
+    # our critical section. From here on neither happens.
     if tree.program != NULL:
         return <Program>tree.program
-    # Where threads have no lock between them, they share no cache that replaces its objects.
+    # Without an interpreter lock, threads cannot share a cache that replaces its objects.
     for i in range(0 if FREE_THREADED else tree.n_nodes):
         if tree.nodes[i].kind == RS_FMT_NODE_ANY:
             program.keys = program.entries.any_keys()
@@ -308,10 +308,9 @@ cdef Program plain_program(object reader):
 
 
 cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept:
-    """Decodes a record, whose tree must have its Program: a new reference, or NULL with an exception set.
+    """Decodes a record, whose tree must have its Program. Returns a new reference, or NULL with an exception set.
 
-    The caller keeps the bytes mapped. `owner` is an Owner into whose bytes large arrays point, or NULL to copy
-    them."""
+    The caller keeps the bytes mapped. Large arrays point into the bytes of `owner`, or are copied if it is NULL."""
     cdef decode_state c
     c.cursor = rs_store_cursor(store, record)
     c.program = <PyObject *>record.tree.program
@@ -363,7 +362,7 @@ cdef class Program:
         return made
 
     cdef object maker(self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot):
-        """The function that makes an ext value of its payload, for a code and an EXTRA that the core has checked."""
+        """The function that makes an ext value from its payload. The core has checked the code and EXTRA."""
         cdef decode_state c
         head = bytes([code]) + (<const char *>extra)[:size]
         make = self.makers.get(head)
@@ -373,7 +372,7 @@ cdef class Program:
             extended = hooks.module("ext_types")
             make, keep = extended.maker(code, decode_any(&c), self.reader)
             if not keep:
-                return make  # not kept, because registering its class changes it
+                return make  # registering its class changes it
             if len(self.makers) >= MAKERS:
                 self.makers.clear()
             self.makers[head] = make
@@ -390,7 +389,7 @@ cdef class Program:
 
     cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                              Owner owner):
-        """Decodes the value at a place (see rs_path.h) and moves the cursor behind it. `owner` as in record_at."""
+        """Decodes the value at a place (see rs_path.h) and moves the cursor past it. `owner` as in record_at."""
         cdef decode_state c
         self.start(&c)
         c.cursor = cursor[0]
@@ -403,15 +402,10 @@ cdef class Program:
 
 cdef void begin_extra(decode_state *c, const uint8_t *bytes_, size_t size):
     """Makes `c` read bytes of a tree, which never refer to the arrays of a block."""
-    c.cursor.in_ = rs_slice_of(bytes_, size)
-    c.cursor.arrays = NULL
-    c.cursor.arrays_size = 0
-    c.cursor.budget.values = c.cursor.budget.bytes = size
-    c.cursor.budget.depth = RS_FMT_DEPTH
-    c.cursor.shared = False
+    set_cursor(&c.cursor, bytes_, size, NULL, 0)
 
 
-# What hash() raises. Of numpy's dates: ValueError without a unit, OverflowError of several units far from 1970.
+# The errors of hash(). numpy's dates raise ValueError without a unit, OverflowError far from 1970 with some units.
 NO_HASH = (TypeError, ValueError, OverflowError)
 
 

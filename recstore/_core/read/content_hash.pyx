@@ -1,7 +1,7 @@
-"""Feeds the content of stores and selections to a hash; recstore/shm/content_hash.py has its meaning.
+"""Feeds the content of stores and selections to a hash; recstore/shm/content_hash.py defines the hash.
 
-The bytes of a store do not depend on the place of the store in its segment, so the values of a mapping have the hash of
-a list of the same values. Segment id, time, label and key indexes do not count.
+The bytes of a store do not depend on its position in the segment, so the values of a mapping have the hash of a list of
+the same values. Segment id, time, label and key indexes do not count.
 """
 
 
@@ -25,7 +25,7 @@ cdef int feed_bytes(update, const uint8_t *data, uint64_t size) except -1:
 
 cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t number) except -1:
     cdef uint64_t offsets = store.directory.sections[RS_FMT_SECTION_OFFSETS].off
-    # The bits are hashed only where the width does not give them.
+    # The bits count only if the width does not determine them.
     width = block.index_width if block.index_width != RS_FMT_INDEX_LINES else block.index_width | block.index_bits << 8
     feed_numbers(update, (number, block.n_records, block.row_size_bytes, width,
                           block.index_off - offsets if block.index_width else 0))
@@ -34,7 +34,7 @@ cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t num
 
 
 def hash_store(Segment segment, int number, update):
-    """Feeds all bytes of a store on which its records depend to `update`. Takes time proportional to the store.
+    """Feeds `update` all bytes of a store that determine its records. Takes time proportional to the store. Raises
     CorruptError for a malformed block."""
     cdef rs_section *section
     cdef rs_table *table
@@ -63,7 +63,7 @@ def hash_store(Segment segment, int number, update):
 
 
 cdef class RunHash:
-    """Feeds a sequence of record numbers as runs of equal step, each as long as can be. So equal sequences give equal
+    """Feeds a sequence of record numbers as the longest possible runs of equal step, so that equal sequences give equal
     bytes, whatever views they come from."""
 
     cdef object update
@@ -98,7 +98,7 @@ cdef class RunHash:
         return 0
 
     cdef int add_slice(self, int64_t store, int64_t start, int64_t step, Py_ssize_t length) except -1:
-        """As `add` for `length` numbers, at least one, to a RunHash that is empty."""
+        """As `add` for `length` numbers, at least one. The RunHash must be empty."""
         self.store = store
         self.start = start
         self.length = length
@@ -128,9 +128,8 @@ cdef class RunHash:
 
 
 def hash_selection(Selection selection, update, hash_of):
-    """Feeds the records of a selection by store and number. `hash_of(segment, store)` gives the bytes that stand for a
-    store; None stands for a selection of groups, whose positions are fed. Takes time proportional to the number of
-    records.
+    """Feeds the records of a selection by store and number. `hash_of(segment, store)` returns the hash of a store; it
+    is None for a selection of groups, whose positions are fed. Takes time proportional to the number of records.
 
     Returns `(segment, store)` if these are all records of one store in their order, else None."""
     cdef RunHash runs = RunHash(update)
@@ -139,8 +138,8 @@ def hash_selection(Selection selection, update, hash_of):
     cdef int store = -1
     cdef int64_t number = 0
     cdef Py_ssize_t i
-    cdef Segment found
-    stores, numbers, kept = {}, {}, []  # a store is known by the address of its segment, which is kept therefore
+    cdef Segment located
+    stores, numbers, kept = {}, {}, []  # `stores` has addresses of segments, so `kept` keeps these alive
     cdef Py_ssize_t start, step, todo = selection.length
     if hash_of is not None and selection.is_flat(&start, &step) and todo:
         segment, store, todo = <void *>selection.segment, selection.store, 0
@@ -152,10 +151,10 @@ def hash_selection(Selection selection, update, hash_of):
             continue
         selection.locate(i, &leaf)
         if leaf.segment != segment or leaf.store != store:
-            segment, store, found = leaf.segment, leaf.store, <Segment>leaf.segment
-            if (id(found), store) not in stores:
-                kept.append(found)
-            number = store_number(stores, numbers, found, store, hash_of)
+            segment, store, located = leaf.segment, leaf.store, <Segment>leaf.segment
+            if (id(located), store) not in stores:
+                kept.append(located)
+            number = store_number(stores, numbers, located, store, hash_of)
         runs.add(number, leaf.index)
         if i & 0xFFFFF == 0xFFFFF:
             PyErr_CheckSignals()
@@ -165,14 +164,14 @@ def hash_selection(Selection selection, update, hash_of):
     feed_numbers(update, (runs.runs, len(numbers)))
     update(b"".join(numbers))
     if is_one_run and segment != NULL and runs.start == 0 and runs.step == 1:
-        found = <Segment>segment
-        if found.store_records(store) == selection.length:
-            return found, store
+        located = <Segment>segment
+        if located.store_records(store) == selection.length:
+            return located, store
     return None
 
 
 cdef int64_t store_number(dict stores, dict numbers, Segment segment, int store, hash_of) except -1:
-    """The number of a store. Stores of one content have one number."""
+    """The number of a store. Stores with the same content have the same number."""
     key = id(segment), store
     if key not in stores:
         stores[key] = numbers.setdefault(hash_of(segment, store), len(numbers))

@@ -1,7 +1,7 @@
 # Record, and the projections that read a part of a record.
 
 
-cdef object lacking(uint64_t index, path)
+cdef object missing_field(uint64_t index, path)
 
 
 cdef class Record:
@@ -15,7 +15,7 @@ cdef class Record:
     cdef object children       # Children of the mapping, from the second read on; None before, and for few fields
     cdef uint8_t reads         # so far, up to 2
     cdef object name
-    cdef object origin         # with `held`: (code, EXTRA) of the ext value, to store it again unchanged; or None
+    cdef object origin         # with `held`: (code, EXTRA) of the ext value, to store it unchanged; or None
     cdef inline int enter(self) except -1
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1
     cdef bint go(self, rs_cursor *cursor, rs_place *place, object key) except -1
@@ -29,7 +29,7 @@ cdef class Record:
 
 cdef class LazyProjection(Projection):
     cdef readonly Path path    # None: the record itself
-    cdef readonly Projection base     # gives the record to read from; None: the store does
+    cdef readonly Projection base     # reads the record that contains the field; None: the stored record
 
 
 cdef class FieldProjection(Projection):

@@ -1,7 +1,7 @@
 """Record, which decodes a field when it is read, and the projections that read a part of a record.
 
 Only the value at the end of a path is decoded (paths.pyx). A Record does not keep decoded fields: most fields are read
-once, a cache would cost every Record a dict, and a list that the caller has changed must not come back.
+once, a cache would cost every Record a dict, and a list that the caller changed must not come back.
 """
 
 
@@ -40,7 +40,7 @@ cdef extern from *:
 
 @cython.internal
 cdef class MISSING:
-    """Stands for a value that is not there. A class, as an interpreter finds its own faster than another object."""
+    """Marks a missing value. A class, because that is faster to look up here than another object."""
 
 
 # ---- Finding a record ----
@@ -56,8 +56,7 @@ cdef inline Program program_at(Segment segment, rs_record *where):
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
     check(rs_store_find(store_of(segment, store), index, where, &err), &err)
-    # The walk to a field near the end begins at the beginning. In a large store each end is a cache miss: the two waits
-    # overlap.
+    # A walk to a field near the end starts at the beginning. In a large store both are cache misses, which overlap.
     prefetch(where.bytes.ptr)
     prefetch(where.bytes.end - 1)
     prefetch(where.bytes.end - 65)
@@ -70,23 +69,23 @@ cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *c
     return check(rs_path_begin(cursor, where.tree.nodes, place, &err), &err)
 
 
-cdef object lacking(uint64_t index, path):
+cdef object missing_field(uint64_t index, path):
     return KeyError(f"record {index} has no field {str(path)!r}")
 
 
 @cython.freelist(64)
 @cython.final
 cdef class Record:
-    """A read-only mapping that decodes a field when the field is read; ``x.lazy()`` gives Records.
+    """A read-only mapping that decodes a field when the field is read; ``x.lazy()`` returns Records.
 
-    ``r["bbox"]`` decodes that field and skips the others. Each read gives a fresh value that belongs to the caller;
+    ``r["bbox"]`` decodes that field and skips the others. Each read returns a fresh value that belongs to the caller;
     nested values are plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It
     keeps its store alive, and after ``close()`` reading it raises ClosedError. Pickling or deep-copying a Record gives
     one that holds the decoded fields.
 
-    A value also comes as a Record when the reader may not make its class. Then ``class_name`` is the class's name,
-    which is None for a plain record. ``Record(class_name, fields)`` makes one directly; it is hashable when its values
-    are. ``type(r)({...})``, which collate functions call, gives a plain dict.
+    A value also comes as a Record if the reader may not make its class. Then ``class_name`` is the name of the class;
+    for a plain record it is None. ``Record(class_name, fields)`` makes one directly; it is hashable if its values are.
+    ``type(r)({...})``, which collate functions call, returns a plain dict.
 
     Several threads may read one Record at the same time.
 
@@ -116,20 +115,19 @@ cdef class Record:
 
     cdef inline int enter(self) except -1:
         if self.segment is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record was never made: a class that inherits from "
+            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record is not initialized: a class that inherits from "
                                               "Record must call super().__init__ first")
         return self.segment.enter()
 
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
-        """Sets `cursor` and `place` to the mapping that this Record stands for. The caller has entered the
-        segment."""
+        """Moves `cursor` and `place` to the mapping of this Record. The caller has entered the segment."""
         begin_record(self.segment, self.store, &self.where, cursor, place)
         if self.base is not None and not self.base.walk(self.program, cursor, place, None):
-            raise lacking(self.index, self.base)
+            raise missing_field(self.index, self.base)
         return 0
 
     cdef bint go(self, rs_cursor *cursor, rs_place *place, object key) except -1:
-        """Goes to a field. The table of all fields is made only for a Record that is read again."""
+        """Goes to a field. Makes the table of all fields at the second read."""
         with cython.critical_section(self):
             children = self.children
         if children is None and self.reads == 1:
@@ -225,7 +223,7 @@ cdef class Record:
         return dict(value) if isinstance(value, dict) else {name: self[name] for name in self.names()}
 
     cdef object whole(self):
-        """The decoded record as the store returns it when it is not read lazily."""
+        """The decoded record, as a store returns it."""
         cdef rs_cursor cursor
         cdef rs_place place
         self.enter()
@@ -306,8 +304,8 @@ cdef class Record:
         return self.plain()
 
     def _stored(self):
-        """The value to store for this Record: the decoded record, the plain dict, or the Record itself if its class
-        could not be made."""
+        """The value to store for this Record: the decoded record, the plain dict, or, if its class could not be made,
+        the Record itself."""
         return self.whole() if self.held is None else self if self.name is not None else self.held
 
     def __eq__(self, other):
@@ -385,13 +383,7 @@ cdef class LazyProjection(Projection):
             segment.leave()
 
     def key(self):
-        return type(self), self.path, self.base
-
-    def __eq__(self, other):
-        return type(other) is LazyProjection and self.key() == (<LazyProjection>other).key()
-
-    def __hash__(self):
-        return hash(self.key())
+        return self.path, self.base
 
     def describe(self):
         """A tuple of plain values; `projection_from` makes an equal projection of it."""
@@ -399,7 +391,7 @@ cdef class LazyProjection(Projection):
 
 
 cdef object record_or_value(Record out):
-    """The Record itself if it stands for a value with fields, else the decoded value."""
+    """The Record itself if its value has fields, else the decoded value."""
     cdef rs_cursor cursor
     cdef rs_place place
     cdef PyObject *described = NULL
@@ -413,7 +405,7 @@ cdef object record_or_value(Record out):
 
 
 cdef class FieldProjection(Projection):
-    """Reads one field of each record. A record that lacks it gives the default, or KeyError without one."""
+    """Reads one field of each record. For a record without the field it returns the default, or raises KeyError."""
 
     def __init__(self, Path path, default=MISSING, Projection base=None):
         self.path = path
@@ -444,7 +436,7 @@ cdef class FieldProjection(Projection):
                 segment.leave()
         if self.has_default:
             return self.default
-        raise lacking(<uint64_t>index, self.path)
+        raise missing_field(<uint64_t>index, self.path)
 
     def __eq__(self, other):
         if type(other) is not FieldProjection:
@@ -458,14 +450,14 @@ cdef class FieldProjection(Projection):
         return hash((self.path, self.has_default, self.base))
 
     def describe(self):
-        """A tuple of plain values; `projection_from` makes an equal projection of it. EncodeError for a default that
-        cannot be stored."""
+        """A tuple of plain values; `projection_from` makes an equal projection of it. Raises EncodeError for a default
+        that cannot be stored."""
         default = dump(self.default) if self.has_default else None
         return "field", describe_path(self.path), default, describe_base(self.base)
 
 
 cdef bint same_bytes(a, b) except -1:
-    """Whether two values are stored as the same bytes. `==` would give an array for arrays, and takes 1 for True."""
+    """Whether two values are stored as the same bytes. `==` returns an array for arrays, and 1 == True."""
     try:
         return dump(a) == dump(b)
     except errors.EncodeError:
@@ -504,7 +496,7 @@ cdef class FieldsProjection(Projection):
             program = program_at(segment, &where)
             begin_record(segment, store, &where, &begun_cursor, &begun_place)
             if self.path is not None and not self.path.walk(program, &begun_cursor, &begun_place, None):
-                raise lacking(<uint64_t>index, self.path)
+                raise missing_field(<uint64_t>index, self.path)
             if len(self.paths) > SCANNED:
                 children = children_of(program, begun_cursor, begun_place)
             for path in self.paths:
@@ -526,12 +518,6 @@ cdef class FieldsProjection(Projection):
     def key(self):
         return self.paths, self.path, self.base
 
-    def __eq__(self, other):
-        return type(other) is FieldsProjection and self.key() == (<FieldsProjection>other).key()
-
-    def __hash__(self):
-        return hash(self.key())
-
     def describe(self):
         """A tuple of plain values; `projection_from` makes an equal projection of it."""
         paths = tuple([describe_path(path) for path in self.paths])
@@ -539,8 +525,8 @@ cdef class FieldsProjection(Projection):
 
 
 cdef int put_nested(dict out, list keys, value, set made) except -1:
-    """Sets out[a][b][c] = value and makes the dicts on the way. `made` has the ids of these dicts. A dict on the way
-    that is not among them is itself a chosen field: it already holds the value, and nothing is set."""
+    """Sets out[a][b][c] = value, with new dicts where they are missing; `made` has their ids. Does nothing if a dict on
+    the way is itself a chosen field, because it already holds the value."""
     last = keys.pop()
     for key in keys:
         inner = out.get(key, MISSING)
@@ -557,7 +543,7 @@ cdef int put_nested(dict out, list keys, value, set made) except -1:
 # ---- Projections of projections, and their bytes ----
 
 def lazy_of(Projection projection):
-    """The projection that reads the records of `projection` lazily; of groups, the records of each group."""
+    """The projection that reads the records of `projection` lazily; for groups, the records of each group."""
     if projection is None:
         return LazyProjection()
     if type(projection) is LazyProjection:
@@ -570,7 +556,7 @@ def lazy_of(Projection projection):
 
 
 def field_of(Projection projection, name, *default):
-    """The projection that reads one field of the records of `projection`; of groups, of the records of each group."""
+    """The projection that reads one field of the records of `projection`; for groups, of the records of each group."""
     if type(projection) is GroupProjection:
         return projection.over((<GroupProjection>projection).records.field(name, *default))
     prefix, base = rooted(projection)
@@ -578,7 +564,8 @@ def field_of(Projection projection, name, *default):
 
 
 def fields_of(Projection projection, names):
-    """The projection that reads some fields of the records of `projection`; of groups, of the records of each group."""
+    """The projection that reads some fields of the records of `projection`; for groups, of the records of each
+    group."""
     if type(projection) is GroupProjection:
         return projection.over((<GroupProjection>projection).records.fields(*names))
     prefix, base = rooted(projection)
@@ -586,7 +573,7 @@ def fields_of(Projection projection, names):
 
 
 cdef bint is_plain_field(Projection projection):
-    """Whether the projection reads a field of stored records, without a default: then its path alone describes it."""
+    """Whether the projection reads a field of stored records without a default, so that its path alone describes it."""
     if type(projection) is not FieldProjection:
         return False
     cdef FieldProjection field = <FieldProjection>projection
@@ -594,8 +581,8 @@ cdef bint is_plain_field(Projection projection):
 
 
 cdef rooted(Projection projection):
-    """Splits a projection into `(path, base)` for a projection built on it. `(path, None)`: it reads what stands at
-    `path` of stored records, None being the whole record. `(None, projection)`: it does more than that."""
+    """Splits a projection into `(path, base)` for a projection built on it: `(path, None)` if it only reads the value
+    at `path` of stored records (None for the whole record), else `(None, projection)`."""
     cdef LazyProjection lazy
     if projection is None:
         return None, None
@@ -625,7 +612,7 @@ cdef Path path_from(described):
 
 
 def projection_from(description):
-    """The Projection that `describe` described; None for None. CorruptError for a malformed description."""
+    """The Projection for a result of `describe`; None for None. Raises CorruptError for a malformed description."""
     try:
         return make_projection(description, 32)
     except (TypeError, ValueError, IndexError) as e:
@@ -647,10 +634,10 @@ cdef Projection make_projection(description, int depth):
         _, path, default, base = description
         if path is None:
             raise errors.CorruptError("a field without a name")
-        given_default = () if default is None else (load(default),)
-        return FieldProjection(path_from(path), *given_default, base=make_projection(base, depth - 1))
+        default_value = MISSING if default is None else load(default)
+        return FieldProjection(path_from(path), default_value, make_projection(base, depth - 1))
     if kind == "fields":
         _, paths, path, base = description
-        chosen = [path_from(one) or Path(()) for one in paths]
+        chosen = [path_from(described) or Path(()) for described in paths]
         return FieldsProjection(chosen, path_from(path), make_projection(base, depth - 1))
     raise errors.CorruptError(f"not a kind of projection: {kind!r:.60}")

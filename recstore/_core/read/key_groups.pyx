@@ -1,7 +1,7 @@
-"""Finds the records that have the same key, by the rules of a dict, for index_by, group_by and saved indexes.
+"""Finds the records with the same key, by the rules of a dict, for index_by, group_by and saved indexes.
 
-While it works it takes at most 48 bytes for each record, and holds the key objects of two records at a time; opaque
-keys stay as in KeyHashes.
+It uses at most 48 bytes per record, and holds the key objects of two records at a time; opaque keys are kept as in
+KeyHashes.
 """
 
 
@@ -18,14 +18,14 @@ cdef object number_array(rs_buffer *numbers):
 
 
 cdef class KeyGroups:
-    """The groups of records that have the same key. Groups are numbered in the order of their first records.
+    """The groups of records with the same key. Groups are numbered in the order of their first records.
 
     Attributes: ``n`` (records), ``n_groups``, and ``distinct``: each record is a group of its own. Raises the
     exceptions of reading and hashing the keys."""
 
     cdef KeyHashes hashes
     cdef Records keys
-    cdef rs_buffer group_of  # the number of each record's group; empty when the keys are distinct, as `firsts`
+    cdef rs_buffer group_of  # the number of each record's group; empty if the keys are distinct, as `firsts_`
     cdef rs_buffer firsts_   # the first record of each group
     cdef readonly uint64_t n
     cdef readonly uint64_t n_groups
@@ -41,8 +41,7 @@ cdef class KeyGroups:
             if not i & 255:
                 PyErr_CheckSignals()
             self.hashes.append(keys.at(i))
-        # Pairs are found without the GIL and without an object for each. Opaque keys, and unequal keys that have one
-        # hash, need the twins, which are dicts.
+        # Finding pairs needs no GIL and no objects. Opaque keys, and unequal keys with the same hash, need the twins.
         if self.hashes.opaque or not self.number_by_pairs():
             self.number_by_twins(self.hashes.twins(self.hashes.suspects(), keys.__getitem__))
         self.seen_key = None
@@ -56,8 +55,8 @@ cdef class KeyGroups:
         return self.n_groups == self.n
 
     cdef bint number_by_pairs(self) except -1:
-        """Numbers the groups from the pairs of records that have one hash. False if a pair has different keys; then
-        nothing has been numbered."""
+        """Numbers the groups from the pairs of records with the same hash. If a pair has different keys, returns False
+        and numbers nothing."""
         cdef rs_buffer pairs
         cdef rs_error err
         cdef rs_status status
@@ -93,7 +92,7 @@ cdef class KeyGroups:
         return True
 
     cdef bint is_same(self, uint64_t first, uint64_t later) except -1:
-        """Whether a dict takes the keys of two records, which have one hash, for one key."""
+        """Whether a dict treats the keys of two records, which have the same hash, as the same key."""
         if self.seen != first:
             self.seen_key = self.keys.at(<Py_ssize_t>first)
             self.seen = first
@@ -159,14 +158,14 @@ cdef class KeyGroups:
             rs_buffer_clear(&out)
 
     def rows(self, unsigned width, bint may_be_in_order=False):
-        """`(starts, rows)` as bytes: by group, where its records begin in `rows`; then the number of records. `rows`
-        has the records group after group. With `may_be_in_order` it is None if row i is record i."""
+        """`(starts, rows)` as bytes. `rows` has the records group after group; group g begins at row starts[g], and the
+        last entry of `starts` is the number of records. With `may_be_in_order`, `rows` is None if row i is record i."""
         cdef rs_buffer starts, rows
         cdef rs_error err
         cdef rs_status status
         cdef rs_bool in_order = False
         cdef uint64_t i
-        if self.distinct:  # every group then has one record; nothing was numbered
+        if self.distinct:  # nothing is numbered yet
             self.reserve()
             for i in range(self.group_of.size_bytes // 8, self.n):
                 self.put(i, i)
@@ -185,7 +184,7 @@ cdef class KeyGroups:
 
 
 def hash_keys(Records keys):
-    """`(bytes of the key index, order)` for the keys that a container holds. `order` is None when the keys are
-    distinct; else two arrays, the positions of the first and of the last occurrence of each entry's key."""
+    """`(bytes of the key index, order)` for the keys in a container. `order` is None if the keys are distinct; else two
+    arrays, the positions of the first and the last occurrence of each entry's key."""
     groups = KeyGroups(keys)
     return groups.key_index(), None if groups.distinct else (groups.firsts(), groups.lasts())

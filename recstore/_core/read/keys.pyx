@@ -1,10 +1,10 @@
 """Hashes of dict keys, key indexes, and the lookups of RecordDict.
 
-A key form is the canonical form of a key. Keys that are equal in Python have one key form and so one hash, whatever
-their types (csrc/FORMAT.md, "Keys"). The hash only finds candidates; a comparison by Python's rules then decides.
+A key form is the canonical form of a key. Keys that are equal in Python have the same key form and hash, whatever their
+types (csrc/FORMAT.md, "Keys"). The hash finds candidates; a comparison by Python's rules decides.
 
-An opaque key has no key form, because equality of its class is not known here (a NaN, an object with its own
-`__eq__`). Lookups find opaque keys by comparing alone.
+An opaque key has no key form, because recstore does not know the equality of its class (a NaN, an object with its own
+`__eq__`). Lookups find opaque keys by comparison alone.
 """
 
 
@@ -18,7 +18,8 @@ cdef extern from "math.h" nogil:
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
 _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
 _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
-# Ints from here on equal no float. A Decimal equal to one has as many digits, so their form is a hash (key_forms.py).
+# No float equals a larger int. An equal Decimal has as many digits, so the form of a larger int is a hash
+# (key_forms.py).
 WIDE = 1 << 1024
 
 
@@ -35,10 +36,10 @@ cdef enum:
 # ---- Key forms ----
 
 cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -1:
-    """Appends the key form and returns 1. Returns 0 for an opaque key; part of a form may then have been appended.
+    """Appends the key form and returns 1. Returns 0 for an opaque key, perhaps after appending a part of a form.
 
-    With `strict`, only keys that are stored with their own type have a form. Without, a key that merely equals such a
-    key has its form too, such as an instance of a plain subclass of str."""
+    With `strict`, only keys that are stored with their own type have a form. Without it, keys that equal such a key
+    have its form too, such as an instance of a plain subclass of str."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
@@ -47,7 +48,7 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
         encode_value(out, NULL, key)
         return 1
     if depth > RS_FMT_DEPTH:
-        return 0  # no stored key is as deep
+        return 0  # stored keys are not as deep
     if key is True or key is False:
         encode_value(out, NULL, int(key))
         return 1
@@ -96,7 +97,7 @@ cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
 
 
 def key_form(key, bint strict=False, int depth=0):
-    """The key form of a dict key as bytes; None for an opaque key. TypeError for a key that cannot be hashed.
+    """The key form of a dict key as bytes; None for an opaque key. Raises TypeError for a key that cannot be hashed.
 
     >>> key_form(1) == key_form(1.0) == key_form(True)
     True
@@ -139,7 +140,7 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 
 cdef bint is_plain_key(object key, int depth):
-    """Whether hashing a key runs no code of its class: it is a str, int, float or bytes, or a tuple of these."""
+    """Whether a key is a str, int, float or bytes, or a tuple of these, so that hashing it runs no Python code."""
     cdef PyTypeObject *t = Py_TYPE(key)
     if t == &PyUnicode_Type or t == &PyLong_Type or t == &PyBytes_Type or t == &PyFloat_Type:
         return True
@@ -176,7 +177,7 @@ cdef class KeyIndex:
         cdef rs_error err
         self.segment = saved.segment
         self.saved = saved
-        self.open(saved.it.keys, &err)
+        self.open(saved.core.keys, &err)
         return self
 
     @staticmethod
@@ -219,7 +220,7 @@ cdef class KeyIndex:
         if self.blob.is_closed():
             raise errors.ClosedError("the store is closed")
         if self.blob.data != self.at:
-            # `Blob.publish` has moved the bytes to another address.
+            # `Blob.publish` has moved the bytes.
             return self.reopen()
         return 0
 
@@ -230,7 +231,7 @@ cdef class KeyIndex:
 
 @cython.final
 cdef class KeyHashes:
-    """Collects the hashes of keys one by one and makes the key index of them. For one thread at a time."""
+    """Collects the hashes of keys and makes their key index. For one thread at a time."""
 
     def __cinit__(self, seed=None):
         self.opaque_flags = bytearray()
@@ -240,33 +241,36 @@ cdef class KeyHashes:
     def __dealloc__(self):
         rs_buffer_clear(&self.hashes)
 
+    cdef int mark_opaque(self, uint64_t number) except -1:
+        self.opaque_flags.extend(bytes(number - len(self.opaque_flags)))
+        self.opaque_flags.append(1)
+        return 0
+
     cpdef append(self, key):
-        """Adds a key. If hash(key) raises, nothing has been added."""
+        """Adds a key. If hash(key) raises, adds nothing."""
         cdef uint64_t h = 0
         cdef rs_error err
         cdef bint hashed = key_hash(key, self.seed, True, &h)
         if not hashed:
-            # A dict compares identity first: the same NaN object twice is one key, two NaN objects are two keys.
+            # A dict compares identity first: the same NaN object is the same key, another NaN object is another key.
             self.opaque.setdefault(key, []).append(self.n)
-            self.opaque_flags.extend(bytes(self.n - len(self.opaque_flags)))
-            self.opaque_flags.append(1)
+            self.mark_opaque(self.n)
         check(rs_buffer_append(&self.hashes, &h, 8, &err), &err)
         self.n += 1
 
     def extend(self, bytes hashes, opaque):
-        """Adds keys that another KeyHashes with the same seed has hashed. `opaque` lists `(number, key)` of each opaque
-        key in their order; the number counts from the first of the added keys."""
+        """Adds keys that another KeyHashes with the same seed has hashed. `opaque` lists `(number, key)` of the opaque
+        keys in their order; number 0 is the first key that is added."""
         cdef rs_error err
         for number, key in opaque:
             number += self.n
             self.opaque.setdefault(key, []).append(number)
-            self.opaque_flags.extend(bytes(number - len(self.opaque_flags)))
-            self.opaque_flags.append(1)
+            self.mark_opaque(number)
         check(rs_buffer_append(&self.hashes, PyBytes_AS_STRING(hashes), len(hashes), &err), &err)
         self.n += len(hashes) // 8
 
     def first_opaque(self, key, uint64_t number):
-        """The first record of the opaque key that was added as `number`; None for a key with a form."""
+        """The first record with the opaque key that was added as `number`; None for a key with a form."""
         if len(self.opaque_flags) <= number:
             return None
         return self.opaque[key][0]
@@ -276,7 +280,7 @@ cdef class KeyHashes:
         return PyBytes_FromStringAndSize(<const char *>self.hashes.data + 8 * first, 8 * (self.n - first))
 
     def drop_last(self):
-        """Removes the last key, when its value could not be stored."""
+        """Removes the last key, whose value could not be stored."""
         self.n -= 1
         self.hashes.size_bytes -= 8
         if len(self.opaque_flags) > self.n:
@@ -294,8 +298,8 @@ cdef class KeyHashes:
         return <const uint8_t *><char *>self.opaque_flags
 
     def suspects(self):
-        """`{first record: [later records]}` of records whose keys have the same hash and so are probably equal. Opaque
-        keys are left out."""
+        """`{first record: [later records]}` of records whose keys have the same hash, so that they are probably equal.
+        Without opaque keys."""
         cdef rs_buffer pairs
         cdef rs_error err
         cdef rs_status status
@@ -314,11 +318,11 @@ cdef class KeyHashes:
         return out
 
     def twins(self, suspects, read):
-        """`{first record: [later records]}` of the records whose keys a dict takes for the same key. `suspects` comes
-        from the method `suspects`; `read(record)` gives the key of a record."""
+        """`{first record: [later records]}` of the records whose keys a dict treats as the same key. `suspects` is the
+        result of the method `suspects`; `read(record)` returns the key of a record."""
         out = {}
         for first, later in suspects.items():
-            # Unequal keys may share a form, such as Decimals with huge exponents, so a dict decides.
+            # Unequal keys may have the same form, such as Decimals with huge exponents, so a dict decides.
             same = {}
             for record in (first, *later):
                 same.setdefault(read(record), []).append(record)
@@ -328,26 +332,26 @@ cdef class KeyHashes:
         return out
 
     cdef int join_opaque(self, dict out, read) except -1:
-        """Adds the repeated opaque keys to `out`. `append` has compared opaque keys with each other only, but one whose
-        class has its own __eq__ may also equal a key with a form."""
+        """Adds the repeated opaque keys to `out`. `append` has compared opaque keys only with each other, but a key
+        whose class has its own __eq__ may also equal a key with a form."""
         cdef uint64_t i
         cdef const uint8_t *flags = self.flags()
-        wanted = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
-        met = {}
-        for i in range(self.n if wanted else 0):
-            if not flags[i] and hash(read(i)) in wanted:
-                met[i] = None
+        hashes = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
+        candidates = {}
+        for i in range(self.n if hashes else 0):
+            if not flags[i] and hash(read(i)) in hashes:
+                candidates[i] = None
         same = self.opaque
-        if met:
+        if candidates:
             # All keys go into one dict in the order of their records, because such an __eq__ need not be transitive.
             for key, records in self.opaque.items():
-                met.update(dict.fromkeys(records, key))
+                candidates.update(dict.fromkeys(records, key))
             same = {}
-            in_order = list(met.items())
-            in_order.sort()  # no two have one record
+            in_order = list(candidates.items())
+            in_order.sort()  # by the record: it compares no keys
             for record, kept in in_order:
                 key = read(record)
-                # Reading makes a new object of a NaN, so the object that was added decides.
+                # Reading makes a new NaN object, so the object that was added decides.
                 same.setdefault(kept if flags[record] and key != kept else key, []).append(record)
                 out.pop(record, None)
         for records in same.values():
@@ -366,8 +370,7 @@ cdef class KeyHashes:
                 continue
             check(rs_buffer_append(&out.hashes, self.hashes.data + 8 * i, 8, &err), &err)
             if flags != NULL and flags[i]:
-                out.opaque_flags.extend(bytes(out.n - len(out.opaque_flags)))
-                out.opaque_flags.append(1)
+                out.mark_opaque(out.n)
                 out.opaque[i] = [out.n]
             out.n += 1
         return out
@@ -381,8 +384,7 @@ cdef class KeyHashes:
         for i in range(n):
             check(rs_buffer_append(&out.hashes, self.hashes.data + 8 * records[i], 8, &err), &err)
             if flags != NULL and flags[records[i]]:
-                out.opaque_flags.extend(bytes(i - len(out.opaque_flags)))
-                out.opaque_flags.append(1)
+                out.mark_opaque(i)
                 out.opaque[records[i]] = [i]
         out.n = n
         return out
@@ -405,11 +407,10 @@ cdef class KeyHashes:
 
 
 def merge_twins(twins, n):
-    """The records of the entries of a mapping in which keys are repeated, from `KeyHashes.twins` over n records.
+    """The records of the entries of a mapping with repeated keys, from `KeyHashes.twins` over n records.
 
     As in a dict, a repeated key keeps its first position and takes its last value. Returns `(dead keys, dead values,
-    firsts, lasts)`: the sets of records that no entry uses, and for each entry the record of its key and of its
-    value."""
+    firsts, lasts)`: the sets of records that no entry uses, and the records of each entry's key and value."""
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
     firsts, lasts = (memoryview(bytearray(8 * (n - len(dead_keys)))).cast("Q") for _ in range(2))
@@ -420,14 +421,14 @@ def merge_twins(twins, n):
 
 
 def verify_keys(Segment segment):
-    """The part of a mapping's deep check that needs Python: each key can be hashed, a lookup finds it, and no two keys
-    are equal. It makes no objects of classes, so no code of theirs runs."""
+    """The part of a mapping's deep check that needs Python: each key can be hashed, a lookup finds it, and all keys
+    differ. It makes no objects of classes, so it runs no code of theirs."""
     cdef uint64_t i, h = 0
     cdef KeyIndex key_index = KeyIndex.of_segment(segment)
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
     cdef uint64_t steps = rs_keys_steps(&key_index.keys)
     opaque = set(key_index.opaque())
-    found, passed = {}, {}
+    opaque_keys, hashes = {}, {}
     segment.enter()
     try:
         for i in range(key_index.keys.n_entries):
@@ -437,13 +438,13 @@ def verify_keys(Segment segment):
                 continue  # rs_verify_segment has checked these
             try:
                 indexed = key_hash(key, key_index.keys.seed, True, &h)
-                other = i if indexed else found.setdefault(key, i)
+                other = i if indexed else opaque_keys.setdefault(key, i)
             except NO_HASH as e:
                 raise errors.CorruptError(f"entry {i}: its key cannot be hashed: {e}") from None
             if other != i:
                 raise errors.CorruptError(f"entry {i} has the key of entry {other}")
             if indexed and i not in opaque:
-                verify_place(segment, key_index, reader, i, key, h, &steps, passed)
+                verify_place(segment, key_index, reader, i, key, h, &steps, hashes)
     finally:
         segment.leave()
 
@@ -456,33 +457,33 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
 
 
 cdef object hash_of(object key, str what, uint64_t number):
-    """Python's hash of the key of an entry or record of a file. CorruptError where it has none."""
+    """The hash of a key of an entry or record of a file. Raises CorruptError if the key cannot be hashed."""
     try:
         return hash(key)
     except NO_HASH as e:
         raise errors.CorruptError(f"{what} {number}: its key cannot be hashed: {e}") from None
 
 
-cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t wanted, key,
-                      uint64_t h, uint64_t *steps, dict passed) except -1:
-    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it. `steps` are
-    the slots that the check may still look at. `passed` has Python's hashes of the keys that lookups came by, by entry:
-    bytes that mean ill lead many lookups over one large key, which is decoded once."""
+cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t own, key,
+                      uint64_t h, uint64_t *steps, dict hashes) except -1:
+    """Raises CorruptError unless a lookup of the key of entry `own` reaches the entry, and no equal key before it.
+    `steps` is the number of slots that the check may still visit. `hashes` keeps Python's hashes of keys that lookups
+    visit, by entry: hostile bytes could make many lookups visit, and decode, one large key."""
     cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
-    wanted_hash = hash_of(key, "entry", wanted)
+    own_hash = hash_of(key, "entry", own)
     while True:
         check(rs_key_probe_next_counted(&key_index.keys, &probe, &entry, steps, &err), &err)
-        if entry == wanted:
+        if entry == own:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"key index: entry {wanted} is not where its key is looked for")
+            raise errors.CorruptError(f"key index: entry {own} is not where its key is looked for")
         PyErr_CheckSignals()
-        if entry not in passed:
-            passed[entry] = hash_of(key_of_entry(segment, reader, entry), "entry", entry)
-        if passed[entry] == wanted_hash and key_of_entry(segment, reader, entry) == key:
-            raise errors.CorruptError(f"entry {wanted} has the key of entry {entry}")
+        if entry not in hashes:
+            hashes[entry] = hash_of(key_of_entry(segment, reader, entry), "entry", entry)
+        if hashes[entry] == own_hash and key_of_entry(segment, reader, entry) == key:
+            raise errors.CorruptError(f"entry {own} has the key of entry {entry}")
 
 
 # ---- Lookup ----
@@ -494,7 +495,7 @@ cdef class Mapping:
         self.held = ()
 
     def _set(self, Records keys not None, Records values not None, KeyIndex key_index, factory=None, detached=None):
-        """Makes this the mapping of keys[e] to values[e] for each entry e. `key_index` finds an entry by its key."""
+        """Makes this the mapping of keys[e] to values[e] for each entry e of `key_index`."""
         if detached is None and not (keys.length == values.length == <Py_ssize_t>key_index.keys.n_entries):
             n = f"{keys.length} keys, {values.length} values and {key_index.entries} entries"
             raise errors.CorruptError(f"a mapping of {n}")
@@ -503,13 +504,12 @@ cdef class Mapping:
         self.key_index = key_index
         self.factory = factory
         self.detached = detached
-        # Keys without a projection can be compared in the mapping, without making Python objects.
+        # Keys without a projection are compared as bytes, without making Python objects.
         self.native = keys.projection is None and detached is None
         if key_index is not None and key_index.saved is not None and detached is None:
             self.proof = key_index.saved.proof()
-        # The values of group_by are views; their segments are those of the grouped records.
-        looked_at = getattr(values.projection, "records", values)
-        self.held = tuple({id(s): s for s in (*keys.segments, *looked_at.segments)}.values())
+        records = getattr(values.projection, "records", values)  # the values of group_by are views of these
+        self.held = tuple({id(s): s for s in (*keys.segments, *records.segments)}.values())
         return self
 
     cdef int require(self) except -1:
@@ -549,8 +549,8 @@ cdef class Mapping:
         return entry
 
     cdef int prove(self, Py_ssize_t entry, key) except -1:
-        """CorruptError unless all records that a saved index gives for a key have the key. Each entry is checked when
-        it is first found: `find_entry` has compared only the key of the entry's first record."""
+        """Raises CorruptError unless all records of a saved index's entry have the key. `find_entry` has compared only
+        the key of the first record. Checks each entry once."""
         cdef uint64_t begin, end, row
         cdef uint8_t bit = 1 << (entry & 7)
         with cython.critical_section(self):
@@ -571,7 +571,7 @@ cdef class Mapping:
             return 0
 
     cdef Py_ssize_t find_entry(self, key) except -2:
-        """As entry_of, for indexes that are trusted."""
+        """As entry_of, without `prove`."""
         cdef uint64_t h = 0
         self.require()
         if not key_hash(key, self.key_index.keys.seed, False, &h):
@@ -595,7 +595,7 @@ cdef class Mapping:
             if simple and self.native:
                 equal = self.compare_natively(<Py_ssize_t>entry, key)
                 if self._keys.direct is None:
-                    self.require()  # opening a shard lets other threads run, which may close or publish the index
+                    self.require()  # opening a shard lets other threads run, which may close or move the index
             if equal < 0:
                 equal = self.compare(<Py_ssize_t>entry, key)
                 self.require()  # comparing may have run such code too
@@ -604,14 +604,14 @@ cdef class Mapping:
         return self.opaque_entry(key) if self.key_index.keys.n_opaque else -1
 
     cdef bint compare(self, Py_ssize_t entry, object key) except -1:
-        """Whether a dict would take the key of an entry for `key`: the same object, or equal with an equal hash."""
+        """Whether a dict would treat the key of an entry as `key`: the same object, or equal with an equal hash."""
         return self.is_key(entry, self._keys.at(entry), key)
 
     cdef bint is_key(self, Py_ssize_t entry, object there, object key) except -1:
         return there is key or (PyObject_RichCompareBool(there, key, Py_EQ) and self.hash_at(entry, there) == hash(key))
 
     cdef object hash_at(self, Py_ssize_t entry, object key):
-        """The hash of an entry's key; CorruptError if it cannot be hashed."""
+        """The hash of an entry's key. Raises CorruptError if it cannot be hashed."""
         try:
             return hash(key)
         except NO_HASH as e:
@@ -627,31 +627,31 @@ cdef class Mapping:
         """The entry of an opaque key; -1 if there is none. The first call decodes all opaque keys and keeps them."""
         with cython.critical_section(self):
             if self.opaque is None:
-                found = {}
+                entries = {}
                 for entry in self.key_index.opaque():
                     PyErr_CheckSignals()
                     there = self._keys.at(entry)
                     self.hash_at(entry, there)
-                    found.setdefault(there, entry)
-                self.opaque = found
+                    entries.setdefault(there, entry)
+                self.opaque = entries
             return self.opaque.get(key, -1)
 
     cdef Py_ssize_t entry_by_comparing(self, key) except -2:
         """The entry that equals an opaque `key`; -1 if there is none. Its class may define equality with any key, so
-        this may compare all keys: first hashes, then ==, as a dict does."""
+        this compares all keys: first hashes, then ==, as a dict does."""
         cdef Py_ssize_t entry = self.opaque_entry(key), i
         if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
-        wanted = hash(key)
+        own_hash = hash(key)
         if self.key_index.keys.n_opaque == self.key_index.keys.n_entries:
             return -1  # opaque_entry has compared all of them
-        asked = set(self.opaque.values())
+        compared = set(self.opaque.values())
         for i in range(self._keys.length):
             PyErr_CheckSignals()
-            if i in asked:
+            if i in compared:
                 continue
             other = self._keys.at(i)
-            if self.hash_at(i, other) == wanted and PyObject_RichCompareBool(other, key, Py_EQ):
+            if self.hash_at(i, other) == own_hash and PyObject_RichCompareBool(other, key, Py_EQ):
                 return i
         return -1
 
@@ -665,7 +665,7 @@ cdef class Mapping:
         cdef Py_ssize_t entry = self.entry_of(key)
         if entry >= 0:
             if not entry & 255:
-                PyErr_CheckSignals()  # dict(self) has no look at them
+                PyErr_CheckSignals()  # dict(self) does not check them
             return self._values.at(entry)
         if self.factory is not None:
             return self.factory()
@@ -688,8 +688,8 @@ cdef class Mapping:
 
     cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1:
         """Hashes up to AHEAD keys, and prefetches the memory that their lookups will read. Each step runs for all keys
-        before the next step, so that the waits for memory overlap. Bit i of *hashed tells whether key i has its hash: a
-        key whose hash could run Python code has none."""
+        before the next step, so that the waits for memory overlap. Sets bit i of *hashed if key i is hashed; a key
+        whose hash could run Python code is not."""
         cdef uint64_t entries[AHEAD]
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values
@@ -740,18 +740,18 @@ cdef class Mapping:
         cdef uint64_t hashed = 0
         cdef Py_ssize_t entry, i = 0, k = 0
         cdef list some = []
-        cdef list given = keys if type(keys) is list else None
+        cdef list listed = keys if type(keys) is list else None
         self.require()
-        if given is None and hasattr(keys, "__len__"):
-            # Ints and text of numpy are looked up as those of Python, which they equal.
+        if listed is None and hasattr(keys, "__len__"):
+            # Ints and text of numpy equal those of Python, which are faster to look up.
             plain = hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U")
-            given = keys = keys.tolist() if plain and keys.ndim == 1 else list(keys)
+            listed = keys = keys.tolist() if plain and keys.ndim == 1 else list(keys)
         out = []
         for key in keys:
-            # The list may change while a key is compared, so each key is looked at again.
+            # The list may change while a key is compared, so each key is checked again.
             if k == len(some):
                 PyErr_CheckSignals()
-                some, k = [key] if given is None else given[i:i + AHEAD], 0
+                some, k = [key] if listed is None else listed[i:i + AHEAD], 0
                 self.fetch_ahead(some, hashes, &hashed)
             hit = k < len(some) and some[k] is key
             entry = self.entry_ahead(key, hit and hashed >> k & 1, hashes[k] if hit else 0)

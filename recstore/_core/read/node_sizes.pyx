@@ -1,10 +1,10 @@
-"""What each node of a store's trees takes: csrc/read/rs_node_sizes.h."""
+"""The size of each node of a store's trees (csrc/read/rs_node_sizes.h)."""
 
 
 def node_sizes(Segment segment, int number=0):
-    """`(of blocks, of tables)` of a store. `of blocks` has for each tree of a block a list of `(values, bits)`, one for
-    each node: `{tree: list}`. `of tables` has the same list for each table, None for a symbol table. Reads every
-    record, and lets other threads run. CorruptError for a malformed record."""
+    """`(blocks, tables)` of a store. `blocks` maps each tree of a block to a list with `(values, bits)` of each node.
+    `tables` has such a list for each table, None for a symbol table. Reads every record, and lets other threads run.
+    Raises CorruptError for a malformed record."""
     cdef rs_node_size *sizes = NULL
     cdef rs_error err
     cdef rs_status status

@@ -1,14 +1,14 @@
 # Paths, and the walk down a compiled tree.
 
 
-# The kinds of opened places, by the way their children are found.
+# The kinds of opened places.
 cdef enum:
     LEAF = 0      # no children
     STRUCT = 1
-    DICT = 2      # an `any` dict; the cursor stands after its tag
-    NAMED = 3     # the tuple of values of an object's fields; `names_of` describes the fields
+    DICT = 2      # an `any` dict, with the cursor after its tag
+    NAMED = 3     # the tuple of an object's field values; `names_of` describes the fields
     SEQUENCE = 4
-    MAP = 5       # the body of a map node at the cursor
+    MAP = 5       # the body of a map node, at the cursor
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1
@@ -23,7 +23,7 @@ cdef bint is_dict_like(unsigned code)
 
 cdef class Path:
     """A path into a record. Immutable."""
-    # Each name is `(key,)`, or a str with dots. Such a str is a key if the value has it, else its parts are the keys.
+    # Each name is `(key,)` or a str with dots, which is one key if the value has that key, else several.
     cdef readonly tuple names
     cdef readonly object only  # the key of a path of one key, which is walked faster; else None
     cdef list steps            # for each name `(key, None)` or `(str with dots, its parts)`

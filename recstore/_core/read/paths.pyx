@@ -1,7 +1,7 @@
 """Paths into a record, and the walk down a compiled tree to the value of a path (csrc/read/rs_path.h).
 
-The walk skips other values by their width or length. It finds a key of a struct by identity, since such keys are
-interned, and a key of an `any` dict by comparing bytes. Programs cache such lookups; the interpreter lock guards them.
+The walk skips other values by their width or length. It finds a key of a struct by identity, because these keys are
+interned, and a key of an `any` dict by comparing bytes. Programs cache lookups; the interpreter lock guards the caches.
 """
 
 
@@ -18,25 +18,24 @@ cdef extern from "read/rs_map.h" nogil:
 # ---- Steps of a walk ----
 
 cdef enum:
-    SCANNED = 16  # structs with more keys than this are searched with a dict, which is faster for them
+    SCANNED = 16  # keys of a struct; with more keys, searching a dict is faster
 
 
-# Reads values in the bytes of a handle: trusted, as the sender is. They hold no pickles, so none is loaded.
-HANDED = trust.Reader()
-HANDED.allow_pickle = False
-FOREIGN = trust.Reader(trusted=False)  # for values with a Record of a class that must not be imported
+# For values in a handle, which are trusted as its sender is. They hold no pickles.
+HANDLE_READER = trust.Reader()
+HANDLE_READER.allow_pickle = False
+FOREIGN_READER = trust.Reader(trusted=False)  # for values with a Record of a class that must not be imported
 
 
 cdef object load_any(const uint8_t *data, size_t size):
     """Decodes one `any` value, such as the EXTRA of an ext value. It must not refer to the arrays of a block."""
-    cdef Program program = plain_program(trust.CHECKING)
+    return decode_whole(plain_program(trust.CHECKING), data, size, NULL, 0)
+
+
+cdef object decode_whole(Program program, const uint8_t *data, size_t size, const uint8_t *arrays, size_t arrays_size):
+    """Decodes the `any` value that fills `size` bytes."""
     cdef rs_cursor cursor
-    cursor.in_ = rs_slice_of(data, size)
-    cursor.arrays = NULL
-    cursor.arrays_size = 0
-    cursor.budget.values = cursor.budget.bytes = size
-    cursor.budget.depth = RS_FMT_DEPTH
-    cursor.shared = False
+    set_cursor(&cursor, data, size, arrays, arrays_size)
     value = program.decode_place(&cursor, NULL, NULL, 0, None)
     if cursor.in_.ptr != cursor.in_.end:
         raise errors.CorruptError("bytes are left over after a value")
@@ -49,24 +48,24 @@ cdef bint is_dict_like(unsigned code):
 
 cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
     """The fields of an ext value: `(full class name, field names, whether it is a namedtuple, (code, EXTRA))`. None for
-    an ext value without fields, or one that an `encode` function made."""
+    an ext value without fields or from an `encode` function."""
     if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
         return None
     described = load_any(extra, size)
     if (type(described) is not tuple or len(described) != 3 or type(described[0]) is not str
             or type(described[1]) is not str):
-        raise errors.CorruptError("a class that is not described by module, name and fields")
+        raise errors.CorruptError("the description of a class is not module, name and fields")
     names = described[2]
     if names is None:
         return None
     if type(names) is not tuple or not all([type(name) is str for name in names]) or len(set(names)) != len(names):
-        raise errors.CorruptError("field names that are no distinct strings")
+        raise errors.CorruptError("the field names of a class are not distinct strings")
     return f"{described[0]}.{described[1]}", names, code == RS_FMT_EXT_NAMEDTUPLE, (code, described)
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:
-    """Opens a place until its children can be found, and returns its kind. For NAMED, *described is set to the result
-    of `names_of`, borrowed from `keep` or the program."""
+    """Opens a place down to the container of its children, and returns the kind of the container. For NAMED, sets
+    *described to the result of `names_of`, borrowed from `keep` or the program."""
     cdef const rs_node *node
     cdef const uint8_t *p
     cdef rs_slice head
@@ -87,11 +86,11 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
             check(rs_any_ext_head(&cursor.in_, &head, &err), &err)
             if is_dict_like(head.ptr[0]) or head.ptr[0] == RS_FMT_EXT_DEQUE:
                 continue
-            found = names_of(head.ptr[0], head.ptr + 1, head.end - head.ptr - 1)
-            if found is None:
+            names = names_of(head.ptr[0], head.ptr + 1, head.end - head.ptr - 1)
+            if names is None:
                 return LEAF
-            keep.append(found)
-            described[0] = <PyObject *>found
+            keep.append(names)
+            described[0] = <PyObject *>names
             return NAMED
         if node.kind == RS_FMT_NODE_STRUCT:
             return STRUCT
@@ -105,12 +104,12 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
                 continue
             if program.lookups is None:
                 program.lookups = {}
-            found = program.lookups.get(<size_t>node, MISSING)
-            if found is MISSING:
-                found = program.lookups[<size_t>node] = names_of(node.param, node.aux, node.aux_size_bytes)
-            if found is None:
+            names = program.lookups.get(<size_t>node, MISSING)
+            if names is MISSING:
+                names = program.lookups[<size_t>node] = names_of(node.param, node.aux, node.aux_size_bytes)
+            if names is None:
                 return LEAF
-            described[0] = <PyObject *>found
+            described[0] = <PyObject *>names
             return NAMED
         if node.kind != RS_FMT_NODE_CONST:
             return LEAF
@@ -118,7 +117,7 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
 
 
 cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) except -2:
-    """The number of the child of a struct with this key; -1 for none."""
+    """The number of a struct's child with this key; -1 if there is none."""
     cdef object keys = struct_keys(node)
     cdef uint32_t i, n = node.n_children
     if n <= SCANNED:
@@ -134,7 +133,7 @@ cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) exc
 
 
 cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
-    """The keys that a struct's value has, in order. The place cannot be used afterwards."""
+    """The keys of a struct's value, in order. The place cannot be used afterwards."""
     cdef const rs_node *node = place.node
     cdef const rs_node *child
     cdef const uint8_t *head = place.body
@@ -164,7 +163,7 @@ cdef bint same_str(object key, const uint8_t *units, uint64_t n, unsigned unit):
         return False
     if kind == unit:
         return memcmp(mine, units, n * unit) == 0
-    # Only foreign writers store text with wider units than it needs.
+    # Only other writers store text in wider units than it needs.
     for i in range(<Py_ssize_t>n):
         if <uint32_t>ord(key[i]) != wide_unit(units, i, unit):
             return False
@@ -194,7 +193,7 @@ cdef bint is_key(Program program, rs_cursor *cursor, object key) except -1:
             check(rs_decode_units(cursor, n, unit, &p, &err), &err)
             return same_str(key, p, n, unit)
         if unit < RS_FMT_TAG_NDARRAY or rs_tag_is_small(<uint8_t>unit):
-            check(rs_path_any_pass(cursor, &err), &err)  # None, a number, bytes or a tuple is no str
+            check(rs_path_any_pass(cursor, &err), &err)  # None, a number, bytes or a tuple equals no str
             return False
     other = program.decode_place(cursor, NULL, NULL, 0, None)
     return hash_of_key(other) == hash(key) and (other is key or other == key)
@@ -207,7 +206,7 @@ cdef object hash_of_key(object key):
         raise errors.CorruptError("a dict key that cannot be hashed") from None
 
 
-cdef bint find_in_dict_coded(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+cdef bint find_in_dict(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
     cdef uint64_t n, _
     cdef rs_error err
     hash(key)
@@ -242,7 +241,7 @@ cdef list map_keys(Program program, rs_cursor *cursor, rs_place *place):
 
 
 cdef bint find_in_map(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-    """Goes to the value of a key of a map, as `find_in_dict_coded` does in an `any` dict."""
+    """As find_in_dict, for a map."""
     cdef rs_map entries
     cdef rs_error err
     cdef uint64_t i
@@ -270,7 +269,7 @@ cdef bint find_element(rs_cursor *cursor, rs_place *place, object key) except -1
 
 
 cdef bint find_named(rs_cursor *cursor, rs_place *place, tuple described, object key) except -1:
-    """Goes to a field by its name, or for a namedtuple by its number too."""
+    """Goes to a field by its name; for a namedtuple also by its number."""
     hash(key)
     if type(key) is str:
         if key not in described[1]:
@@ -282,7 +281,7 @@ cdef bint find_named(rs_cursor *cursor, rs_place *place, tuple described, object
 
 
 cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-    """Goes to the child with this key. False if there is none; the place cannot be used any more then."""
+    """Goes to the child with this key. If there is none, returns False, and the place cannot be used afterwards."""
     cdef PyObject *described = NULL
     cdef rs_error err
     cdef Py_ssize_t i
@@ -300,7 +299,7 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
         check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
         return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
     if opened == DICT:
-        return find_in_dict_coded(program, cursor, place, key)
+        return find_in_dict(program, cursor, place, key)
     if opened == MAP:
         return find_in_map(program, cursor, place, key)
     if opened == SEQUENCE:
@@ -311,14 +310,14 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
 # ---- Paths ----
 
 def is_integer(name):
-    """Whether the name of a field is an integer, numpy's included. A bool is not, nor an array with dimensions."""
+    """Whether the name of a field is an integer of Python or numpy, but not a bool or an array with dimensions."""
     return PyIndex_Check(name) and type(name) is not bool and not getattr(name, "ndim", 0)
 
 
 cdef class Path:
-    """A path into a record: keys of dicts, names of fields and indices of sequences, one after another.
+    """A path into a record: a sequence of dict keys, field names and sequence indices.
 
-    A tuple gives the keys as they are; a str or an int is one key. A str with dots is a key where the value has it,
+    A tuple has the keys as they are; a str or an int is one key. A str with dots is one key if the value has that key,
     else its dots separate keys.
     """
 
@@ -346,7 +345,7 @@ cdef class Path:
 
     @staticmethod
     def of_names(tuple names):
-        """The Path whose `names` these are. CorruptError for others."""
+        """The Path with these `names`. Raises CorruptError for other tuples."""
         for name in names:
             if not (type(name) is str and "." in name or type(name) is tuple and len(name) == 1):
                 raise errors.CorruptError("not the names of a path")
@@ -362,7 +361,7 @@ cdef class Path:
         return hash(self.names)
 
     def field(self):
-        """A name of a field that makes an equal Path, if there is one; of sums of several paths the keys as a tuple."""
+        """The argument that makes an equal Path if there is one; for a sum of paths the tuple of the keys."""
         if len(self.names) == 1:
             name = self.names[0]
             plain = type(name) is tuple and (type(name[0]) is int or type(name[0]) is str and "." not in name[0])
@@ -405,7 +404,7 @@ cdef class Path:
         return True
 
     def keys_in(self, value):
-        """Walks the path through a plain value: `(found, keys on the way, value)`."""
+        """Walks the path through a plain value: `(whether it exists, keys on the way, value)`."""
         keys = []
         for key, parts in self.steps:
             found, inner = pick(value, key)
@@ -443,11 +442,11 @@ def pick(value, key):
     return False, None
 
 
-# ---- Values in the bytes of a handle ----
+# ---- Values in a handle ----
 
 cpdef object dump(value, writer=None):
     """A value as bytes: `(any value, arrays)`, or `(any value, arrays, True)` if it holds a Record of a class. Reading
-    them never unpickles anything. Without `writer`, a trust.Writer, that of the defaults."""
+    them never unpickles anything. `writer` is a trust.Writer; None for the defaults."""
     cdef rs_buffer raw, arrays
     writer = trust.Writer() if writer is None else writer
     memset(&raw, 0, sizeof(rs_buffer))
@@ -463,18 +462,9 @@ cpdef object dump(value, writer=None):
 
 
 cpdef object load(dumped):
-    """The value of the bytes that `dump` returned. CorruptError for other bytes."""
-    cdef Program program = plain_program(HANDED if len(dumped) == 2 else FOREIGN)
-    cdef rs_cursor cursor
+    """The value for a result of `dump`. Raises CorruptError for malformed bytes."""
     cdef bytes raw, arrays
     raw, arrays = dumped[:2]
-    cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
-    cursor.arrays = <const uint8_t *><const char *>arrays
-    cursor.arrays_size = len(arrays)
-    cursor.budget.values = cursor.budget.bytes = len(raw)
-    cursor.budget.depth = RS_FMT_DEPTH
-    cursor.shared = False
-    value = program.decode_place(&cursor, NULL, NULL, 0, None)
-    if cursor.in_.ptr != cursor.in_.end:
-        raise errors.CorruptError("bytes are left over after a value")
-    return value
+    program = plain_program(HANDLE_READER if len(dumped) == 2 else FOREIGN_READER)
+    return decode_whole(program, <const uint8_t *><const char *>raw, len(raw),
+                        <const uint8_t *><const char *>arrays, len(arrays))

@@ -1,4 +1,4 @@
-# Positions: indices that were checked.
+# Positions: checked indices.
 
 
 cdef class Positions:

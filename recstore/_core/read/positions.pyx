@@ -1,18 +1,18 @@
-"""Positions: the one place where indices of any kind become checked numbers.
+"""Positions: turns indices of any kind into checked numbers.
 
-Indices are what stands between the brackets of a container, and what `get_many`, `select` and `to_numpy` take: arrays,
-tensors, ranges, lists, masks. The numbers are copied first and checked in the copy, because another thread may write to
-the caller's array meanwhile. Arrays are read through the buffer protocol: neither numpy nor torch is imported.
+Indices are the argument of `container[...]`, `get_many`, `select` and `to_numpy`: arrays, tensors, ranges, lists,
+masks. The numbers are copied first and checked in the copy, because another thread may write to the caller's array.
+Arrays are read through the buffer protocol: neither numpy nor torch is imported.
 """
 
 
 cdef extern from *:
     """
-    /* Python ints lie scattered, so those a few items on are prefetched: their type, and their value 20 bytes on. */
+    /* Python ints are scattered in memory, so later ones are prefetched: the type at byte 8, the value at byte 28. */
     #define RS_ITEMS_AHEAD 16
 
-    /* Copies the ints at the front of the items to `out`, and returns their number. It stops at any other object, and
-     * at an int beyond 64 bits. No Python code runs. */
+    /* Copies the leading ints of the items to `out`, and returns their number. Stops at any other object, and at an int
+     * beyond 64 bits. Runs no Python code. */
     static Py_ssize_t rs_take_ints(PyObject **items, Py_ssize_t n, int64_t *out) {
         Py_ssize_t i;
         for (i = 0; i < n; i++) {
@@ -29,7 +29,7 @@ cdef extern from *:
         return n;
     }
 
-    /* Writes the bools at the front of the items as bytes 0 and 1, and returns their number. */
+    /* Writes the leading bools of the items as bytes 0 and 1, and returns their number. */
     static Py_ssize_t rs_take_bools(PyObject **items, Py_ssize_t n, uint8_t *out) {
         Py_ssize_t i;
         for (i = 0; i < n && PyBool_Check(items[i]); i++) out[i] = items[i] == Py_True;
@@ -41,12 +41,12 @@ cdef extern from *:
 
 
 cdef enum:
-    UNLOCKED_FROM = 1 << 14  # from so many numbers on other threads may run
+    UNLOCKED_FROM = 1 << 14  # numbers; from here on other threads may run
 
 
 cdef class Positions:
-    """Positions in a sequence of `length` elements: a buffer of int64 that nobody can change. Each is from 0 to
-    length - 1, or -1 where the caller asked for that. Made by `positions`."""
+    """Positions in a sequence of `length` elements: a read-only buffer of int64 from 0 to length - 1, and -1 for an
+    index that was dropped. Made by `positions`."""
 
     def __dealloc__(self):
         free(self.at)
@@ -64,7 +64,7 @@ cdef class Positions:
             view.shape = &self.shape
 
     cdef int reserve(self, Py_ssize_t n) except -1:
-        """Makes room for n numbers, and for one more, which rs_positions_of_mask may write to."""
+        """Allocates n numbers, and one more for rs_positions_of_mask to write."""
         cdef int64_t *at = NULL
         if <uint64_t>n < INT64_MAX // 8:
             at = <int64_t *>realloc(self.at, (n + 1) * sizeof(int64_t))
@@ -75,7 +75,7 @@ cdef class Positions:
         return 0
 
     cdef int settle(self, bint is_unsigned) except -1:
-        """Turns numbers, of which negative ones count from the end, into positions."""
+        """Turns numbers into positions. A negative number counts from the end."""
         cdef uint64_t n = <uint64_t>self.n, wrong = n
         if self.dropping:
             rs_positions_settle_or_drop(self.at, n, self.length, is_unsigned)
@@ -97,20 +97,19 @@ cdef object out_of_range(number, Py_ssize_t length):
 
 
 def positions(indices, Py_ssize_t length, *, str name=None, str method=None, bint masks=True, bint drop=False):
-    """Positions, checked, for indices into a sequence of `length` elements: a buffer of int64 with memory of its own.
+    """The checked Positions of indices into a sequence of `length` elements: a buffer of int64 with its own memory.
 
     Indices are integers in an array or tensor of one dimension, a list, range, array.array or memoryview, or a mask of
     `length` bools in any of these. A negative index counts from the end.
 
     Args:
-        name: the class of the container between whose brackets the indices stand. A tuple, a set or another iterable is
-            then no index.
+        name: the class of the container, for indices in brackets. Tuples, sets and other iterables are then refused.
         method: the method that takes the indices, which may be any iterable.
-        masks: False takes the bools of a list for 0 and 1, and refuses arrays of bools.
-        drop: an index that is out of range gives -1 and no error.
+        masks: False reads the bools of a list as 0 and 1, and refuses arrays of bools.
+        drop: an index that is out of range becomes -1.
 
     Raises IndexError for an index that is out of range and for a mask of another length, TypeError for indices of
-    another type, and what the `__index__` of an item raises.
+    another type, and the errors of `__index__` of the items.
 
     >>> list(memoryview(positions([3, -1], 10))), list(memoryview(positions([True, False, True], 3)))
     ([3, 9], [0, 2])
@@ -131,8 +130,8 @@ cdef Positions positions_of(indices, Py_ssize_t length, str name=None, str metho
 
 
 def steps_of(indices, Py_ssize_t length):
-    """`(start, step, n)`, the positions of a range of indices as those of a slice; None for a range from negative to
-    other indices. IndexError for an index that is out of range."""
+    """The positions of a range of indices as `(start, step, n)` of a slice; None for a range with negative and other
+    indices. Raises IndexError for an index that is out of range."""
     if not indices:
         return 0, 1, 0
     check_ends(indices, length)
@@ -150,14 +149,14 @@ cdef int check_ends(indices, Py_ssize_t length) except -1:
 
 
 cdef class Indices:
-    """One call of `positions`: the indices that it takes, and the result."""
+    """One call of `positions`: its options and the result."""
 
     cdef Positions out
     cdef str name
     cdef str method
     cdef bint masks
-    cdef object seen          # the dtype of the item that `is_bool` saw last
-    cdef bint seen_is_bool
+    cdef object last_dtype    # of the last item in `is_bool`
+    cdef bint last_is_bool
 
     cdef int read(self, indices) except -1:
         if type(indices) is list or (type(indices) is tuple and self.name is None):
@@ -186,23 +185,23 @@ cdef class Indices:
 
     cdef object refusal(self, indices, bint within=False):
         """The TypeError for indices of another type, or for an item `within` them."""
-        found = type(indices).__name__
-        fields = indices if type(indices) is tuple else (indices,)
-        if self.name in ("RecordList", "RecordView") and fields and all([type(one) is str for one in fields]):
-            names = ", ".join([f"{one!r:.40}" for one in fields])
-            one = len(fields) == 1 and not within
-            how = f"x.field({names})" if one else f"x.fields({names}{', ...' if within else ''})"
-            return TypeError(f"{self.name} indices must be integers or slices, not {'a list of ' * within}{found}; "
-                             f"{how} reads fields of all records")
+        kind = type(indices).__name__
         if self.name is None:
-            return TypeError(f"{self.owner()} takes integers, not {found}")
-        return TypeError(f"{self.name} indices must be integers or slices, not {'a list of ' * within}{found}")
+            return TypeError(f"{self.owner()} takes integers, not {kind}")
+        message = f"{self.name} indices must be integers or slices, not {'a list of ' * within}{kind}"
+        fields = indices if type(indices) is tuple else (indices,)
+        if self.name in ("RecordList", "RecordView") and fields and all([type(field) is str for field in fields]):
+            names = ", ".join([f"{field!r:.40}" for field in fields])
+            is_single = len(fields) == 1 and not within
+            how = f"x.field({names})" if is_single else f"x.fields({names}{', ...' if within else ''})"
+            message += f"; {how} reads fields of all records"
+        return TypeError(message)
 
     # ---- Items ----
 
     cdef int read_items(self, items) except -1:
-        """Reads a list or tuple. Its ints are read in C. The `__index__` of another object may run any code, so from
-        the first such item on a copy is read: changing the list then has no effect."""
+        """Reads a list or tuple. C reads the ints. From the first other item on, a copy is read, because its
+        `__index__` may change the list."""
         cdef Py_ssize_t n, done
         if FREE_THREADED:
             items = tuple(items)  # another thread may change the list at any time
@@ -218,7 +217,7 @@ cdef class Indices:
         return self.read_objects(tuple(items[done:]), done)
 
     cdef int read_objects(self, tuple items, Py_ssize_t done) except -1:
-        """Reads the items from number `done` on, of which the first is no int of 64 bits."""
+        """Reads the items from number `done` on. The first is not an int of 64 bits."""
         cdef Py_ssize_t ints = done
         cdef list bools = []
         for item in items:
@@ -237,7 +236,7 @@ cdef class Indices:
         if not bools:
             return self.out.settle(False)
         if ints > 0:
-            raise TypeError(f"{self.owner()} indices are a list of integers or a mask of bools, not of both")
+            raise TypeError(f"{self.owner()} indices are a list of integers or a mask of bools, not a mix")
         return self.take_mask(bytes(bools))
 
     cdef bint is_bool(self, item) except -1:
@@ -249,9 +248,9 @@ cdef class Indices:
         dtype = getattr(item, "dtype", None)
         if dtype is None or getattr(item, "ndim", 0):
             return False
-        if dtype is not self.seen:
-            self.seen, self.seen_is_bool = dtype, str(dtype) in ("bool", "torch.bool")
-        return self.seen_is_bool
+        if dtype is not self.last_dtype:
+            self.last_dtype, self.last_is_bool = dtype, str(dtype) in ("bool", "torch.bool")
+        return self.last_is_bool
 
     # ---- Ranges ----
 
@@ -274,12 +273,12 @@ cdef class Indices:
     cdef int read_array(self, indices) except -1:
         """Reads an array of numpy, a tensor, or another object with `__array__`."""
         dtype = getattr(indices, "dtype", None)
-        if getattr(dtype, "is_floating_point", False) is True:  # of torch, and perhaps a type that numpy lacks
+        if getattr(dtype, "is_floating_point", False) is True:  # of torch, and perhaps unknown to numpy
             if len(indices):
                 raise self.of_dtype(dtype)
             return self.out.reserve(0)
         if hasattr(indices, "detach"):
-            indices = indices.detach().cpu()  # a tensor of torch, perhaps on another device
+            indices = indices.detach().cpu()  # a tensor, perhaps on another device
         if not PyObject_CheckBuffer(indices) or not hasattr(indices, "dtype"):
             try:
                 import numpy
@@ -300,7 +299,7 @@ cdef class Indices:
         return TypeError(f"{self.owner()} takes index arrays of integers or bools, not {dtype}")
 
     cdef int read_buffer(self, indices) except -1:
-        """Reads integers or bools, in any byte order and at any distance."""
+        """Reads integers or bools, with any byte order and stride."""
         cdef Py_buffer view
         cdef rs_integers numbers
         cdef const char *form
@@ -336,7 +335,7 @@ cdef class Indices:
         cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(mask)
         cdef uint64_t n = <uint64_t>PyBytes_GET_SIZE(mask)
         if not self.masks:
-            raise TypeError(f"{self.owner()} takes integers, not bools: x[mask] has the records of a mask")
+            raise TypeError(f"{self.owner()} takes integers, not bools: x[mask] selects the records of a mask")
         if <Py_ssize_t>n != self.out.length:
             owner = f"a {self.name} of " if self.name is not None else ""
             raise IndexError(f"a mask of {counted(n, 'bool')} for {owner}{counted(self.out.length, 'record')}")
@@ -346,7 +345,7 @@ cdef class Indices:
 
 
 cdef bytes mask_of(const rs_integers *bools):
-    """A copy of the bools of a buffer, a byte each."""
+    """A contiguous copy of the bools of a buffer, a byte each."""
     cdef bytes out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>bools.n)
     cdef char *to = PyBytes_AS_STRING(out)
     cdef uint64_t i

@@ -1,5 +1,5 @@
-"""Reads a store without its Segment: for the deep check, which makes no objects of classes, and while a mapping is
-built. Also lists the blocks, trees and tables of a store for `info`.
+"""Reads a store without its Segment, for the deep check and while a mapping is built. Also lists the blocks, trees and
+tables of a store for `info`.
 """
 
 
@@ -24,7 +24,7 @@ cdef class StoreReader:
 
     @staticmethod
     cdef StoreReader over(rs_store *store, reader):
-        """A StoreReader over `store`, which nothing else may read and which must outlive it."""
+        """A StoreReader over `store`, which must outlive it. Nothing else may read `store`."""
         cdef StoreReader self = StoreReader.__new__(StoreReader)
         self.store = store
         self.reader = reader
@@ -33,8 +33,8 @@ cdef class StoreReader:
 
     @staticmethod
     cdef StoreReader apart(const rs_store *store):
-        """A StoreReader for the deep check of a store that may be read elsewhere: it compiles its own trees. It makes
-        no objects of classes and loads no pickles, because a check must not run their code."""
+        """A StoreReader for the deep check of a store that others may read: it compiles its own trees. It makes no
+        objects of classes and loads no pickles, because a check must not run their code."""
         cdef StoreReader self = StoreReader.over(NULL, trust.CHECKING)
         cdef rs_error err
         check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
@@ -51,7 +51,7 @@ cdef class StoreReader:
         cdef rs_error err
         check(rs_store_find(self.store, index, &record, &err), &err)
         program_of(record.tree, self.reader, self.programs)
-        return taken(record_at(self.store, &record, NULL))
+        return value_of(record_at(self.store, &record, NULL))
 
     cdef object get_entry(self, const rs_table *table, uint32_t number):
         """Decodes entry `number` of a table. It must be in range, and the table's tree must have its Program."""
@@ -60,11 +60,11 @@ cdef class StoreReader:
         check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)
         record.block = &table.block
         record.tree = table.tree
-        return taken(record_at(self.store, &record, NULL))
+        return value_of(record_at(self.store, &record, NULL))
 
 
-cdef inline object taken(PyObject *value):
-    """Returns the value of record_at, or raises the exception that it set."""
+cdef inline object value_of(PyObject *value):
+    """The value for a result of record_at; raises the exception that record_at has set."""
     if value == NULL:
         raise_what_is_set()
     out = <object>value
@@ -128,10 +128,10 @@ cdef list list_blocks(rs_store *store):
 
 
 def node_name(unsigned kind):
-    """The name of a kind of node, from the table of kinds in csrc/format/rs_format.h. ValueError for no kind."""
+    """The name of a kind of node in csrc/format/rs_format.h. Raises ValueError for an unknown kind."""
     cdef const char *name = rs_node_name(kind)
     if name == NULL:
-        raise ValueError(f"no kind of node has the number {kind}")
+        raise ValueError(f"{kind} is not a kind of node")
     return name.decode()
 
 
@@ -139,8 +139,8 @@ EXT_LAST = RS_FMT_EXT_LAST  # the largest code
 
 
 def ext_name(unsigned code):
-    """The name of a code of ext values, from the same file. ValueError for no code."""
+    """The name of a code of ext values in csrc/format/rs_format.h. Raises ValueError for an unknown code."""
     cdef const char *name = rs_ext_name(code)
     if name == NULL:
-        raise ValueError(f"no ext value has the code {code}")
+        raise ValueError(f"{code} is not a code of ext values")
     return name.decode()

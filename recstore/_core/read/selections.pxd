@@ -1,15 +1,15 @@
-# Selections: which records a view has, and in which order.
+# Selections: the records of a view, and their order.
 
 
 cdef enum:
-    # Views of views beyond this many stages get an index array in place of some of them.
+    # With more stages, an index array replaces some of them.
     MAX_STAGES = 8
     MAX_NESTED = 8
-    # A joined view of more parts, their own parts included, becomes an index array if its parts have at most
-    # PART_RECORDS records on average. Else its heavy parts become index arrays.
+    # A joined view with more parts, at all levels, becomes an index array if its parts have at most PART_RECORDS
+    # records on average. Else its heavy parts become index arrays.
     MAX_WEIGHT = 256
     PART_RECORDS = 64
-    # Positions that pass through the stages at once: they stay in the processor's cache.
+    # Positions that pass through the stages at once, few enough for the processor's cache.
     PASS = 1024
 
 
@@ -41,7 +41,7 @@ cdef class Selection:
     cdef Stage stages[MAX_STAGES]
     cdef int n_stages
     cdef int nested          # the depth of joined selections within joined selections
-    cdef readonly Py_ssize_t weight  # the number of selections in the tree, without whole stores in a joined one
+    cdef readonly Py_ssize_t weight  # the number of selections in the tree, without whole stores that are parts
     cdef list held           # for each stage its Blob, its _Permutation or None; keeps them alive
     cdef readonly Segment segment
     cdef readonly int store
@@ -49,8 +49,8 @@ cdef class Selection:
     cdef readonly tuple parts
     cdef readonly Shards shards
     cdef Py_ssize_t *ends
-    cdef tuple found         # the result of leaves(), or None before the first call
-    cdef object found_sets   # the result of sets() as a tuple; None before
+    cdef tuple leaves_       # the result of leaves(), or None before the first call
+    cdef tuple sets_         # the result of sets(), or None before the first call
     cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1
     cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n)
     cdef unsigned entry_width(self)

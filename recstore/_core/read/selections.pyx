@@ -1,14 +1,14 @@
 """Selections: which records a view has, and in which order.
 
-A Selection maps positions 0 <= p < length to records. Its base is a store of a segment, a set of shards, or several
-Selections one after another. Stages stand before the base; each maps a position to a position of the next stage: a
-slice, a keyed permutation, an index array or a repetition.
+A Selection maps positions 0 <= p < length to records. Its base is a store of a segment, a set of shards, or a sequence
+of Selections. Before the base come stages; each maps a position to a position of the next stage: a slice, a keyed
+permutation, an index array or a repetition.
 
-Reading a view of views of views must stay fast. So neighbouring slices merge, and an index array leads to positions of
-the base. Where stages, parts or nesting would exceed their bounds, some of them are replaced by one index array.
+Reading a view of views of views must stay fast. So adjacent slices merge, and an index array has positions of the base.
+Where there would be too many stages, parts or levels of nesting, one index array replaces some of them.
 """
 
-# For the bytes of views: no view has more stages, or more joined views one within the other.
+# For handles of views: no view has more stages, or more levels of joined views.
 VIEW_STAGES, VIEW_NESTED = MAX_STAGES, MAX_NESTED
 
 
@@ -24,12 +24,20 @@ cdef extern from *:
 
 cdef class _Permutation:
     """Owns the round keys of a permutation."""
-    cdef rs_permutation it
+    cdef rs_permutation core
     cdef readonly object seed
 
     def __cinit__(self, uint64_t n, seed):
         self.seed = int(seed) & 0xFFFFFFFFFFFFFFFF
-        rs_permutation_init(&self.it, n, self.seed)
+        rs_permutation_init(&self.core, n, self.seed)
+
+
+cdef inline Stage stage_of(int kind, Py_ssize_t n, Py_ssize_t start=0, Py_ssize_t step=1):
+    """A stage that maps to positions below n, without blob and permutation."""
+    cdef Stage stage
+    memset(&stage, 0, sizeof(Stage))
+    stage.kind, stage.n, stage.start, stage.step = kind, n, start, step
+    return stage
 
 
 cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ssize_t value) noexcept:
@@ -61,16 +69,16 @@ cdef int pass_index(const Stage *stage, int64_t *io, Py_ssize_t n) except -1:
 cdef bytes new_entries(Py_ssize_t n, unsigned width):
     """Uninitialised memory for an index array, which the caller has to fill."""
     if n > MAX_ENTRIES:
-        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), "
-                          "or take a part of it")
+        raise MemoryError(f"an index array of {n} entries: copy the view to a new store with RecordList(view), or take "
+                          "a part of it")
     return PyBytes_FromStringAndSize(NULL, n * width)
 
 
 cdef list lightened(list parts, weight, total):
-    """The parts of a joined selection, some replaced by index arrays where the tree would be too deep or too large.
+    """The parts of a joined selection, with index arrays in place of some if the tree would be too deep or too large.
 
-    The bound is on the tree because a handle writes a part again at each of its uses. The replacement takes time and
-    memory proportional to the records of the part; it is needed once in many joins."""
+    The bound is on the tree because a handle repeats a part at each of its uses. A replacement takes time and memory
+    proportional to the records of the part; it is needed once in many joins."""
     cdef Selection part
     if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
         return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
@@ -91,16 +99,16 @@ cdef tuple united_leaves(tuple first, tuple second):
 
 
 cdef tuple united(tuple first, tuple second):
-    return first + tuple([one for one in second if one not in first])
+    return first + tuple([item for item in second if item not in first])
 
 
 @cython.final
 cdef class Selection:
-    """An immutable mapping of positions to records; see the top of this file. `whole`, `joined` and the methods make
-    Selections.
+    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the
+    methods.
 
     Attributes: ``length``; ``segment`` and ``store``, if the base is a store; ``shards``, if it is a set of shards;
-    ``parts``, if it is several Selections.
+    ``parts``, if it is a sequence of Selections.
     """
 
     def __cinit__(self):
@@ -142,14 +150,15 @@ cdef class Selection:
 
     @staticmethod
     def of_positions(Py_ssize_t length):
-        """Positions without records. A Projection gives the value at each position."""
+        """Positions without records. A Projection returns the value at each position."""
         cdef Selection self = Selection.of_nothing(length)
         self.virtual = True
         return self
 
     @staticmethod
     def joined(selections):
-        """The records of these selections, one selection after another. The parts of joined ones are taken over."""
+        """The records of these selections, one selection after another. The parts of a joined selection become parts of
+        the result."""
         cdef Selection self, part = None
         cdef Py_ssize_t weight = 1, nested = 0, end = 0, i
         parts, total = [], 0
@@ -157,7 +166,7 @@ cdef class Selection:
             if part.length == 0:
                 continue
             total += part.length
-            # A joined selection knows the sums over its parts, so that `x + y` for each of many y takes little.
+            # A joined selection keeps the sums over its parts, so that adding many selections one by one is fast.
             if part.parts is not None and part.n_stages == 0:
                 parts += part.parts
                 weight += part.weight - 1
@@ -169,7 +178,7 @@ cdef class Selection:
         if len(parts) == 1:
             return parts[0]
         if not parts and part is not None:
-            return part  # it is empty, but it still names its store
+            return part  # it is empty, but has a store
         if total > MAX_LENGTH:
             raise OverflowError("a view of more than 2**63 - 1 records")
         if nested >= MAX_NESTED or weight > MAX_WEIGHT:
@@ -189,12 +198,12 @@ cdef class Selection:
             return self.flattened()  # an index array is smaller than the parts
         if len(selections) == 2:
             first, second = selections
-            self.found = united_leaves(first.leaves(), second.leaves())
-            self.found_sets = united(tuple(first.sets()), tuple(second.sets()))
+            self.leaves_ = united_leaves(first.leaves(), second.leaves())
+            self.sets_ = united(tuple(first.sets()), tuple(second.sets()))
         return self
 
     cdef Selection derived(self):
-        """A copy, onto which the caller pushes further stages."""
+        """A copy, for the caller to push further stages."""
         cdef Selection out = Selection.__new__(Selection)
         cdef Py_ssize_t i
         out.length = self.length
@@ -202,8 +211,8 @@ cdef class Selection:
         out.nested = self.nested
         out.weight = self.weight
         with cython.critical_section(self):
-            out.found = self.found
-            out.found_sets = self.found_sets
+            out.leaves_ = self.leaves_
+            out.sets_ = self.sets_
         for i in range(self.n_stages):
             out.stages[i] = self.stages[i]
         out.held = self.held[:]
@@ -221,7 +230,7 @@ cdef class Selection:
         return out
 
     cdef int push(self, Stage *stage, object held) except -1:
-        """Puts a stage before all others. There must be fewer than MAX_STAGES."""
+        """Adds a stage before all others. There must be fewer than MAX_STAGES."""
         cdef int i
         for i in range(self.n_stages, 0, -1):
             self.stages[i] = self.stages[i - 1]
@@ -231,13 +240,13 @@ cdef class Selection:
         return 0
 
     def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """The `length` records at positions start, start + step, ..., all of them within this selection. Takes constant
-        time, or time proportional to the parts of a joined selection."""
+        """The `length` records at positions start, start + step, ..., all in range. Takes constant time, or time
+        proportional to the parts of a joined selection."""
         cdef Stage stage
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
         if length > 0:
-            # Computed with Python ints, because numbers from a forged handle could overflow C integers.
+            # In Python ints, because numbers from a forged handle could overflow C integers.
             last = <object>start + <object>step * (<object>length - 1)
             if not (0 <= start < self.length and 0 <= last < self.length):
                 raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
@@ -258,23 +267,16 @@ cdef class Selection:
             first.start = first.start + first.step * start if length else 0
             first.step = first.step * step if length else 1
         else:
-            stage.kind = STAGE_SLICE
-            stage.n = self.length
-            stage.start = start if length else 0
-            stage.step = step
-            stage.width = 0
-            stage.blob = NULL
-            stage.permutation = NULL
+            stage = stage_of(STAGE_SLICE, self.length, start if length else 0, step)
             out.push(&stage, None)
         return out
 
     def sliced_parts(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """A slice of a joined selection, made of slices of its parts. So joining and slicing it again does not
-        nest."""
+        """A slice of a joined selection, made of slices of its parts so that repeated joins and slices do not nest."""
         cdef Py_ssize_t i, k, begin, end, n, first
         cdef Py_ssize_t count = len(self.parts)
         slices = []
-        taken = 0
+        done = 0
         if length == 0:
             return (<Selection>self.parts[0]).sliced(0, 1, 0) if count else self
         cdef Py_ssize_t nearest = part_of(self.ends, 0, count - 1, start)
@@ -282,15 +284,15 @@ cdef class Selection:
             i = k if step > 0 else count - 1 - k
             begin = self.ends[i - 1] if i else 0
             end = self.ends[i]
-            if taken == length:
+            if done == length:
                 break
-            first = start + step * taken
+            first = start + step * done
             if not begin <= first < end:
                 continue
             n = (end - 1 - first) // step + 1 if step > 0 else (first - begin) // -step + 1
-            n = min(n, length - taken)
+            n = min(n, length - done)
             slices.append((<Selection>self.parts[i]).sliced(first - begin, step, n))
-            taken += n
+            done += n
         return Selection.joined(slices)
 
     def permuted(self, seed):
@@ -305,13 +307,8 @@ cdef class Selection:
             return self.collapsed().permuted(seed)
         cdef _Permutation permutation = _Permutation(self.length, seed)
         cdef Selection out = self.derived()
-        stage.kind = STAGE_PERMUTE
-        stage.n = self.length
-        stage.start = 0
-        stage.step = 1
-        stage.width = 0
-        stage.blob = NULL
-        stage.permutation = &permutation.it
+        stage = stage_of(STAGE_PERMUTE, self.length)
+        stage.permutation = &permutation.core
         out.push(&stage, permutation)
         return out
 
@@ -328,16 +325,10 @@ cdef class Selection:
             return self.collapsed().repeated(times)
         cdef Selection out = self.derived()
         out.length = self.length * times
-        # No stage stands before this repetition, so its length is a whole number of rounds and it can be extended.
+        # An outermost repetition has a whole number of rounds, so a larger length extends it.
         if out.n_stages and out.stages[0].kind == STAGE_REPEAT:
             return out
-        stage.kind = STAGE_REPEAT
-        stage.n = self.length
-        stage.start = 0
-        stage.step = 1
-        stage.width = 0
-        stage.blob = NULL
-        stage.permutation = NULL
+        stage = stage_of(STAGE_REPEAT, self.length)
         out.push(&stage, None)
         return out
 
@@ -352,28 +343,22 @@ cdef class Selection:
             return self.collapsed().indexed(blob, first, width, length)
         cdef Selection out = self.derived()
         out.length = length
-        stage.kind = STAGE_INDEX
-        stage.n = self.length
-        stage.start = first
-        stage.step = 1
+        stage = stage_of(STAGE_INDEX, self.length, first)
         stage.width = width
         stage.blob = <void *>blob
-        stage.permutation = NULL
         out.push(&stage, blob)
         return out
 
     def taken(self, indices):
-        """The records at these indices, of any kind that `positions` takes.
-
-        They become an index array of positions in the base, so that the result does not depend on the stages of this
-        selection."""
+        """The records at these indices, of any kind that `positions` accepts, as an index array of positions in the
+        base."""
         cdef Selection base = self.base()
         cdef Positions chosen = positions_of(indices, self.length)
         return base.indexed(new_blob(self.entries(0, chosen.at, chosen.n)), 0, base.entry_width(), chosen.n)
 
     cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n):
-        """The content of an index array: the positions in the base for n positions before stage number `first`, or for
-        0 to n - 1 without `positions`."""
+        """The content of an index array: the positions in the base for n positions before stage number `first`; without
+        `positions`, for 0 to n - 1."""
         cdef unsigned width = self.entry_width()
         cdef bytes out = new_entries(n, width)
         cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
@@ -450,8 +435,7 @@ cdef class Selection:
         return position
 
     cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1:
-        """Maps n positions before stage number `first`, which must be in range, to positions in `base`: `through` for
-        many."""
+        """As `through`, for n positions in place."""
         cdef Stage *stage
         cdef Py_ssize_t k
         cdef int i
@@ -488,7 +472,7 @@ cdef class Selection:
         return 0
 
     cdef Selection base_of(self, Py_ssize_t *io):
-        """The part without parts in which a position lies, which must be in range. Sets the position to that in its
+        """The innermost part that has a position, which must be in range. Sets *io to the position in the part's
         base."""
         cdef Selection at = self
         cdef Py_ssize_t part, position = io[0]
@@ -520,31 +504,27 @@ cdef class Selection:
         return True
 
     cdef Selection collapsed(self):
-        """The same records with fewer stages; there must be at least two. An index array replaces the inner stages from
-        the one before which the fewest positions exist. Takes time and memory proportional to these positions. It is
-        needed once in several views of views."""
+        """The same records with fewer stages; there must be at least two. An index array replaces the inner
+        stages, from the stage with the fewest positions on. Takes time and memory proportional to these positions. It
+        is needed once in several views of views."""
         cdef Selection out = self.derived()
+        cdef Stage stage
         cdef int i, first = 0
         cdef Py_ssize_t size = self.length
         for i in range(1, self.n_stages - 1):
             if self.stages[i - 1].n < size:
                 first, size = i, self.stages[i - 1].n
         blob = new_blob(self.entries(first, NULL, size))
-        cdef Stage *stage = &out.stages[first]
-        stage.kind = STAGE_INDEX
-        stage.n = self.base_length()
-        stage.start = 0
-        stage.step = 1
+        stage = stage_of(STAGE_INDEX, self.base_length())
         stage.width = self.entry_width()
         stage.blob = <void *>blob
-        stage.permutation = NULL
+        out.stages[first] = stage
         out.held[first:] = [blob]
         out.n_stages = first + 1
         return out
 
     def flattened(self):
-        """The same records as one index array over all the stores. Takes time and memory proportional to the
-        length."""
+        """The same records as one index array over all stores. Takes time and memory proportional to the length."""
         cdef Selection part
         cdef Py_ssize_t i, position, total = 0
         cdef unsigned width
@@ -573,31 +553,31 @@ cdef class Selection:
     # ---- Description ----
 
     def leaves(self):
-        """`((segment, store), ...)` of the records, each store once; without those of sets of shards."""
+        """`((segment, store), ...)` of the records, each store once, without sets of shards."""
         cdef Selection part
         with cython.critical_section(self):
-            if self.found is None:
+            if self.leaves_ is None:
                 seen = {}
                 if self.segment is not None:
                     seen[None] = self.segment, self.store
                 for part in self.parts or ():
                     for segment, store in part.leaves():
                         seen.setdefault((id(segment), store), (segment, store))
-                self.found = tuple(seen.values())
-            return self.found
+                self.leaves_ = tuple(seen.values())
+            return self.leaves_
 
     def sets(self):
         """The sets of shards, each once."""
         with cython.critical_section(self):
-            if self.found_sets is None:
+            if self.sets_ is None:
                 seen = {} if self.shards is None else {id(self.shards): self.shards}
                 for part in self.parts or ():
                     seen.update((id(shards), shards) for shards in part.sets())
-                self.found_sets = tuple(seen.values())
-            return list(self.found_sets)
+                self.sets_ = tuple(seen.values())
+            return list(self.sets_)
 
     cdef int trim(self) except -1:
-        """After a read that held many shards of a set, unmaps those that are too many."""
+        """Unmaps excess shards after a read that held many of them."""
         for shards in self.sets():
             (<Shards>shards).trim()
         return 0
@@ -612,23 +592,23 @@ cdef class Selection:
         return 0
 
     def known_leaves(self):
-        """`[(segment, store), ...]`: the leaves, and those of sets of shards that tell the fields of their records.
-        May open shards."""
+        """`[(segment, store), ...]`: the leaves, and the leaves of sets of shards from which the fields of records are
+        known. May open shards."""
         return [*self.leaves(), *[leaf for shards in self.sets() for leaf in shards.known_leaves()]]
 
     cdef object base_id(self):
-        """What tells bases apart, of a selection without parts."""
+        """A value that is different for different bases. For a selection without parts."""
         return (id(self.segment), self.store) if self.segment is not None else (id(self.shards), -1)
 
     def blobs(self):
-        """The index arrays, each once, without those that are sections of segments."""
+        """The index arrays, each once, without sections of segments."""
         seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
         for part in self.parts or ():
             seen.update((id(blob), blob) for blob in part.blobs())
         return list(seen.values())
 
     def describe(self):
-        """The stages, outermost first, for the bytes of a view: `("slice", n, start, step)`, `("permute", n, seed)`,
+        """The stages, outermost first, for the handle of a view: `("slice", n, start, step)`, `("permute", n, seed)`,
         `("index", n, blob, first, step, width)` or `("repeat", n)`. A stage maps to positions below n."""
         cdef int i
         cdef Stage *stage

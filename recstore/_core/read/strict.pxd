@@ -2,12 +2,11 @@
 
 
 cdef class LiveSample:
-    """A sample of the records of one store: the parts of those that were read, to see how many are still alive."""
     cdef dict held         # number of a record of the sample -> list of weak references and of values
     cdef uint64_t n_records
-    cdef uint64_t one_of   # one record of so many is in the sample
+    cdef uint64_t one_of   # one record in `one_of` is in the sample
     cdef size_t held_bytes
-    cdef bint told
+    cdef bint warned
 
     @staticmethod
     cdef LiveSample of(uint64_t n_records, uint64_t size_bytes)

@@ -1,18 +1,18 @@
-"""Reading under RECSTORE_STRICT=1. The containers that warn are made in recstore.values.strict. Here is the question
-which stores are read so, and the estimate of how many records of a large store are alive as objects.
+"""Reading under RECSTORE_STRICT=1: which stores are read strictly, and an estimate of how many records of a large store
+are alive as objects. recstore.values.strict makes the containers that warn.
 """
 
 cdef enum:
-    SAMPLE = 2048           # about so many records are in a sample
+    SAMPLE = 2048           # records of a sample, about
     LARGE_RECORDS = 100_000
     LARGE_BYTES = 64 << 20
     MOST_PARTS = 32         # of one record
-    MOST_HELD = 16 << 20    # bytes of text that a sample holds
+    MOST_HELD = 16 << 20    # bytes of text in a sample
 
 # Whether this process has, or had, a store that is read strictly.
 cdef bint any_strict = False
-# The types of recstore.values.strict, once it is loaded: the id of each, as they equal the builtin types, with the
-# builtin type as which its values are stored. Whether there are any.
+# The types of recstore.values.strict, once it is loaded: {id of the type: builtin type as which its values are stored}.
+# By id, because they equal the builtin types.
 strict_types = {}
 cdef bint any_strict_types = False
 
@@ -36,12 +36,12 @@ cdef bint strict_wanted() except -1:
 
 
 cdef class LiveSample:
-    """For one record of `one_of`, `held` has its parts. A record is alive while one of its parts is.
+    """A sample of the records of one store, to estimate how many are alive. For one record of `one_of`, `held` has its
+    parts. A record is alive while one of its parts is.
 
-    The part is a weak reference where the type has them. Text and tuples have none: the sample holds them, and their
-    number of references tells whether anything else does. Values that many records share, such as the entries of a
-    dictionary table, tell nothing and are left out, and so are numbers. Safe under the GIL alone: a wrong count makes
-    the estimate worse and nothing else.
+    A part is a weak reference if its type supports them. The sample holds text and tuples themselves; their reference
+    count shows whether anything else holds them. Numbers, and values that many records share, such as the entries of a
+    dictionary table, are left out. Without the GIL the estimate may be worse.
     """
 
     @staticmethod
@@ -56,22 +56,22 @@ cdef class LiveSample:
         return self
 
     cdef bint note(self, uint64_t index, object value) except -1:
-        """Notes a record that was read. Returns True once: when more than half of the sample is alive. The caller has
-        the only reference to `value`, if it is new."""
+        """Adds a record that was read. Returns True once, when more than half of the sample is alive. If `value` is
+        new, the caller has the only reference to it."""
         with cython.critical_section(self):
-            # Multiplicative hashing, so that a program that reads every second record does not read every one of the
-            # sample.
-            if self.told or ((index + 1) * <uint64_t>0x9E3779B97F4A7C15 >> 32) % self.one_of != 0:
+            # Multiplicative hashing, so that reading every second record does not read the whole sample, or nothing
+            # of it.
+            if self.warned or ((index + 1) * <uint64_t>0x9E3779B97F4A7C15 >> 32) % self.one_of != 0:
                 return False
             if index not in self.held or not is_alive(self.held[index]):
                 self.drop(index)
                 self.held[index] = self.parts(value)
             if <uint64_t>len(self.held) * self.one_of * 2 <= self.n_records:
                 return False
-            self.told = <uint64_t>self.drop_dead() * self.one_of * 2 > self.n_records
-            if self.told:
+            self.warned = <uint64_t>self.drop_dead() * self.one_of * 2 > self.n_records
+            if self.warned:
                 self.held.clear()
-            return self.told
+            return self.warned
 
     cdef list parts(self, object value):
         cdef list out = []
@@ -85,8 +85,8 @@ cdef class LiveSample:
         return out
 
     cdef bint hold(self, object value, Py_ssize_t references, list out) except -1:
-        """Appends a value, or a weak reference to it, unless it tells nothing. A value that no other record shares has
-        so many references now."""
+        """Appends a value or a weak reference to it, unless it is a number or shared. A value that no other record
+        shares has at most `references` references."""
         cdef PyTypeObject *t = Py_TYPE(value)
         if value is None or t == &PyLong_Type or t == &PyFloat_Type or type(value) is bool:
             return False
@@ -103,14 +103,14 @@ cdef class LiveSample:
         return True
 
     cdef bint drop(self, index) except -1:
-        """Forgets a record, if it is there."""
+        """Removes a record, if it is there."""
         cdef list parts = self.held.pop(index, None)
         if parts is not None:
             self.held_bytes -= sum([64 + len(part) for part in parts if type(part) is not ref])
         return False
 
     cdef Py_ssize_t drop_dead(self) except -1:
-        """Forgets the records that are not alive, and returns the number of the others."""
+        """Removes the records that are not alive. Returns the number of the others."""
         cdef list parts
         for index, parts in list(self.held.items()):
             if not is_alive(parts):

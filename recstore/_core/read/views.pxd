@@ -2,7 +2,7 @@
 
 
 cdef enum:
-    # Records of get_many that are located before the first of them is read.
+    # Records that get_many locates before it reads the first of them.
     CHUNK = 256
     # The prefetch distance, in records, of a record's offsets and then of its bytes.
     FAR = 16
@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef class Projection:
-    """Reads whole records; subclasses read a part. Immutable. `describe` gives plain values for a handle."""
+    """Reads whole records; subclasses read a part. Immutable. `describe` returns plain values for a handle."""
     cdef object read(self, Segment segment, int store, Py_ssize_t index)
     cdef object read_position(self, Selection selection, Py_ssize_t position)
 
@@ -19,15 +19,15 @@ cdef class Records:
     cdef readonly Selection selection
     cdef readonly Projection projection
     cdef readonly object detached
-    cdef public object _spilled  # the Blob with the bytes of the view that its handle has no room for; or None
-    cdef Segment direct      # set if position p is record start + step * p of one store and records are read whole
-    cdef Shards sharded      # set if position p is record start + p of a set of shards and records are read whole
-    cdef bint of_shards      # some records are of sets of shards: a located one may be unmapped when another is opened
+    cdef public object _spilled  # the Blob with the bytes of a view too long for its handle; or None
+    cdef Segment direct      # set if position p is record start + step * p of one store, read whole
+    cdef Shards sharded      # set if position p is record start + p of a set of shards, read whole
+    cdef bint of_shards      # some records are in sets of shards: opening a shard may unmap another one
     cdef int store
     cdef Py_ssize_t start
     cdef Py_ssize_t step
     cdef Py_ssize_t length
-    cdef readonly bint _strict  # records are read as strict.pyx has it; `direct` is None then
+    cdef readonly bint _strict  # records are watched (strict.pyx); `direct` is then None
     cdef inline object at(self, Py_ssize_t i)
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1
     cdef int read_located(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1

@@ -1,5 +1,5 @@
-"""The base of the record containers: reads the records of a Selection (selections.pyx) through a Projection, one by
-one, many in one call, or in turn.
+"""The base of the record containers: reads the records of a Selection (selections.pyx) through a Projection, one at a
+time, many in one call, or by iteration.
 """
 
 
@@ -28,6 +28,16 @@ cdef class Projection:
         cdef Segment segment = <Segment>leaf.segment  # a reference, as in Records.at_shard
         return self.read(segment, leaf.store, leaf.index)
 
+    def key(self):
+        """A value that is equal for equal projections."""
+        return id(self)
+
+    def __eq__(self, other):
+        return type(other) is type(self) and self.key() == (<Projection>other).key()
+
+    def __hash__(self):
+        return hash(self.key())
+
     def describe(self):
         """Plain values for a handle, from which `projection_from` makes an equal projection; None: whole records."""
         return None
@@ -37,7 +47,7 @@ cdef class GroupProjection(Projection):
     """Reads position g as a view of group g. The positions of its records are rows[starts[g]:starts[g + 1]].
 
     `starts` and `rows` are Blobs with entries of `width` bytes; `rows` has positions in `records`. Without `rows`,
-    position i stands in row i. There are `n` groups."""
+    row i is position i. There are `n` groups."""
 
     def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
         if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
@@ -75,7 +85,7 @@ cdef class GroupProjection(Projection):
         return base if self.rows is None else base.indexed(self.rows, 0, self.width, self.rows.size // self.width)
 
     def over(self, records):
-        """The same groups over `records`, which are the same records with another projection."""
+        """The same groups over `records`, the same records with another projection."""
         return GroupProjection(records, self.starts, self.rows, self.width, self.n)
 
 
@@ -89,8 +99,8 @@ cdef class Records:
         self.step = 1
 
     def _set(self, Selection selection not None, Projection projection=None, detached=None, bint watched=True):
-        """Makes this the records of `selection`, read through `projection` (None: whole). `detached` is the reason why
-        there are none, if there are none. Without `watched`, RECSTORE_STRICT=1 does not watch them."""
+        """Makes this the records of `selection`, read through `projection` (None: whole). For a detached container,
+        `detached` is the reason. Without `watched`, RECSTORE_STRICT=1 does not watch the records."""
         self.selection = selection
         self.projection = projection
         self.detached = detached
@@ -124,7 +134,7 @@ cdef class Records:
             return []
         out = self.selection.sets()
         if isinstance(self.projection, GroupProjection):
-            out += [one for one in (<GroupProjection>self.projection).records.sets if one not in out]
+            out += [shards for shards in (<GroupProjection>self.projection).records.sets if shards not in out]
         return out
 
     @property
@@ -162,7 +172,7 @@ cdef class Records:
         return segment.get(shards.store, <uint64_t>(position - shards.begin(i)))
 
     def _unwatched(self):
-        """The same records for a caller that owns what it reads: RECSTORE_STRICT does not watch them."""
+        """The same records for a caller that owns its results: RECSTORE_STRICT does not watch them."""
         if not self._strict:
             return self
         return type(self)._blank()._set(self.selection, self.projection, self.detached, False)
@@ -189,7 +199,7 @@ cdef class Records:
             segment = <Segment>leaf.segment  # a reference, as in at_shard
             value = segment.get(leaf.store, <uint64_t>leaf.index)
         if isinstance(value, (Records, Record)) or is_default(self.projection, value):
-            return value  # of the first two, reading makes the objects
+            return value  # reading one of the first two makes watched objects
         self.selection.locate(i, &leaf)
         value = hooks.module("strict").watched(value, None, i)
         cdef LiveSample sample = (<Segment>leaf.segment).sample  # a reference: `note` may close the store
@@ -225,28 +235,28 @@ cdef class Records:
             return self.at(i)
         if PySlice_Check(key):
             return self._slice(key)
-        # Arrays of numpy and torch define __index__ whatever their shape.
+        # numpy and torch define __index__ for arrays of any shape.
         if PyIndex_Check(key) and not getattr(key, "ndim", 0):
             return self.at(PyNumber_AsSsize_t(key, IndexError))
         return self._take(key)
 
     def __iter__(self):
-        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.begin(self, 0, 1)
-        return it
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        iterator.begin(self, 0, 1)
+        return iterator
 
     def __reversed__(self):
-        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.begin(self, self.length - 1, -1)
-        return it
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        iterator.begin(self, self.length - 1, -1)
+        return iterator
 
     def _many(self, indices, default, bint has_default):
-        """The decoded records at `indices` in one call. The next records are prefetched while one is decoded."""
+        """The decoded records at `indices` in one call. Prefetches later records while it decodes."""
         cdef Leaf leaves[CHUNK]
         cdef Positions chosen = positions_of(indices, self.length, None, "get_many", False, has_default)
         cdef Py_ssize_t i, begin, n
         cdef list out = []
-        cdef list kept = []  # the shards of a set that a chunk reads stay mapped until it ends
+        cdef list kept = []  # keeps the shards of a chunk mapped
         for begin in range(0, chosen.n, CHUNK):
             n = min(CHUNK, chosen.n - begin)
             for i in range(n):
@@ -264,8 +274,8 @@ cdef class Records:
         return out
 
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1:
-        """Locates the record at a position, which must be in range. The leaf has no segment if the record cannot be
-        read by its location alone."""
+        """Locates the record at a position, which must be in range. The leaf has no segment if its location is not
+        enough to read the record."""
         if self.direct is not None:
             leaf.segment = <void *>self.direct
             leaf.store = self.store
@@ -299,12 +309,12 @@ cdef class Records:
 
 
 cdef inline bint is_default(Projection projection, value):
-    """Whether a value is the default of a field, which the caller has given."""
+    """Whether a value is the default of a field, an object of the caller."""
     return type(projection) is FieldProjection and (<FieldProjection>projection).default is value
 
 
 cdef bint has_strict(Selection selection) except -1:
-    """Whether one of the stores is read strictly. The keys of a mapping, store 1, never are."""
+    """Whether one of the stores is read strictly. Store 1, the keys of a mapping, never is."""
     return (any([segment.strict and store == 0 for segment, store in selection.leaves()])
             or any([shards.store == 0 and strict_wanted() for shards in selection.sets()]))
 
@@ -317,7 +327,7 @@ cdef inline void fetch_offsets(Leaf *leaf) noexcept:
 
 
 cdef inline void fetch_record(Leaf *leaf) noexcept:
-    """Prefetches the beginning of a record, whose offsets have been prefetched."""
+    """Prefetches the beginning of a record after its offsets."""
     if leaf.segment != NULL and (<Segment>leaf.segment).is_usual():
         rs_store_prefetch((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
@@ -325,8 +335,8 @@ cdef inline void fetch_record(Leaf *leaf) noexcept:
 cdef class RecordIterator:
     """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted.
 
-    It prefetches records that are not stored next to each other. `leaves` is a ring with the locations of the next FAR
-    records, and `located` is the position after the last of them.
+    It prefetches records that are not stored next to each other. `leaves` is a ring of the locations of the next FAR
+    records; `located` is the position after the last of them.
     """
 
     cdef Records records
@@ -340,7 +350,7 @@ cdef class RecordIterator:
         self.records = records
         self.next = self.located = first
         self.step = step
-        # The processor prefetches by itself where records are read in order.
+        # The processor itself prefetches records that are read in order.
         self.ahead = records.projection is None and records.detached is None and not records.of_shards and (
             records.direct is None or not -FAR < records.step < FAR
         )
@@ -365,7 +375,7 @@ cdef class RecordIterator:
             raise StopIteration
         self.next = i + self.step
         if not i & 255:
-            PyErr_CheckSignals()  # list() and dict() have no look at them
+            PyErr_CheckSignals()  # list() and dict() do not check them
         if not self.ahead:
             return records.at(i)
         self.look_ahead(i)
@@ -375,7 +385,7 @@ cdef class RecordIterator:
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
     cdef int look_ahead(self, Py_ssize_t i) except -1:
-        """Locates and prefetches the records from position i, the next to be read, up to FAR - 1 steps on."""
+        """Locates and prefetches the records from position i, which is read next, to FAR - 1 steps later."""
         cdef Py_ssize_t last = i + self.step * (FAR - 1)
         cdef Leaf *leaf
         while (self.located - last) * self.step <= 0 and 0 <= self.located < self.records.length:
@@ -383,7 +393,7 @@ cdef class RecordIterator:
             try:
                 self.records.find(self.located, leaf)
             except errors.Error:
-                leaf.segment = NULL  # reading this record raises the error again when its turn comes
+                leaf.segment = NULL  # reading this record later raises the error again
             fetch_offsets(leaf)
             self.located += self.step
         i += self.step * NEAR

@@ -1,7 +1,7 @@
-"""Blobs: bytes beside the segments, such as an index array, a key index or the bytes of a view that a handle has no
-room for. A blob moves into shared memory of its own when another process first needs it.
+"""Blobs: bytes outside the segments, such as an index array, a key index or the bytes of a view too long for its
+handle. A blob moves into its own shared memory when another process first needs it.
 
-This file also opens the writers of segments; store.pyx has the segments themselves.
+This file also opens the writers of segments; store.pyx has the segments.
 """
 
 
@@ -12,7 +12,7 @@ BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY
 
 
 cdef bytes encode_path(path):
-    """A path as bytes for the core. ValueError for an embedded NUL, at which C would cut the path off."""
+    """A path as bytes for the core. Raises ValueError for an embedded NUL, which would end the path in C."""
     encoded = os.fsencode(path)
     if b"\0" in encoded:
         raise ValueError(f"a path with an embedded NUL: {path!r}")
@@ -20,7 +20,7 @@ cdef bytes encode_path(path):
 
 
 def publish_file(temporary, target):
-    """Renames a finished temporary file to its final name. If the rename fails, the temporary file is removed."""
+    """Renames a finished temporary file to its final name. If the rename fails, removes the temporary file."""
     cdef rs_error err
     try:
         source, destination = encode_path(temporary), encode_path(target)
@@ -37,7 +37,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
     path = about = None
-    strict_wanted()  # a wrong value is an error before the build, not after it
+    strict_wanted()  # raises for a wrong value before the build, not after it
     if backing in ("directory", "named", "temporary"):
         d, n = encode_path(directory), encode_path(name)
         c_directory = d
@@ -52,8 +52,8 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
 
 
 cdef object take_descriptor(rs_segment_writer *writer, str backing):
-    """A new descriptor of a writer's file, which the caller closes. The file has no name from then on. Only while the
-    writer is active, and not for "file" and "directory", whose segments keep their path: ValueError."""
+    """A new descriptor of a writer's file, which the caller closes. Removes the name of the file. Raises ValueError
+    after the writer has finished, and for "file" and "directory", whose segments keep their path."""
     cdef rs_error err
     if writer.backing == 0 or backing not in ("named", "temporary"):
         raise ValueError(f"a builder of backing {backing!r} gives no descriptor, or it is finished")
@@ -68,7 +68,7 @@ cdef object take_descriptor(rs_segment_writer *writer, str backing):
 
 # The layout of a published blob, little-endian: magic, u32 version, u32 crc of the content, u64 size of the content, 16
 # random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59, then the content. crc as in csrc/FORMAT.md. Only running
-# processes with the same version of recstore read it, so later versions may change it.
+# processes with the same version of recstore read it, so other versions may change it.
 BLOB_MAGIC = b"\x89RSBLOB\n"
 cdef enum:
     BLOB_HEADER = 64
@@ -77,11 +77,11 @@ cdef enum:
 
 @cython.no_gc_clear  # as Segment
 cdef class Blob:
-    """Bytes beside the segments. They are private memory until `publish` moves them into shared memory.
+    """Bytes outside the segments, in private memory until `publish` moves them into shared memory.
 
     Made by new_blob, adopt_blob or open_blob. ``size`` is in bytes; ``id`` is None until `publish`. The system frees
     the shared memory when the last process that maps it ends, even by SIGKILL. In a free-threaded interpreter `data`
-    stays where it is until the last reference to the Blob is gone.
+    stays valid until the last reference to the Blob is gone.
     """
 
     def __cinit__(self):
@@ -99,7 +99,7 @@ cdef class Blob:
 
     @property
     def published(self):
-        # Whoever is told True sees what `publish` has set on another thread.
+        # Locked, so that a caller that gets True sees all that `publish` has set in another thread.
         with cython.critical_section(self):
             return self.id is not None
 
@@ -110,18 +110,18 @@ cdef class Blob:
 
     def fileno(self):
         if self.is_closed() or self.id is None:
-            raise errors.ClosedError("the index array is closed, or of this process alone")
+            raise errors.ClosedError("the index array is closed or not published")
         return self.seg.fd
 
     def forget_calls(self):
-        """Does nothing. The registry calls this for Segments and Blobs; no call on a Blob releases the GIL."""
+        """Does nothing. The registry calls it for Segments and Blobs."""
 
     def content(self):
-        """A copy of the bytes. The checksum of a published blob is checked; CorruptError if it is wrong."""
+        """A copy of the bytes. Raises CorruptError if the checksum of a published blob is wrong."""
         if self.is_closed():
             raise errors.ClosedError("the index array is closed")
         if self.published and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
-            what = "the bytes of an index array do not have the checksum that its header names"
+            what = "the bytes of an index array do not match the checksum in its header"
             raise errors.CorruptError(what, filename=self.path)
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
 
@@ -162,7 +162,8 @@ cdef class Blob:
         drop_blob_file(&out, path)  # by now another thread has published or closed the blob
 
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1:
-        """Switches to the mapping of the published blob; where other threads may be reading, its private bytes stay."""
+        """Switches to the mapping of the published blob. Without the interpreter lock other threads may be reading, so
+        the private bytes stay."""
         self.seg = segment[0]
         if not FREE_THREADED or self.data == NULL:
             self.data = self.seg.data + BLOB_HEADER
@@ -196,8 +197,8 @@ cdef class Blob:
 
 
 cdef int drop_blob_file(rs_segment *segment, path) except -1:
-    """Unmaps a blob, and removes the file at `path` unless that is None. The next collect() tries again to remove a
-    file that cannot be removed now."""
+    """Unmaps a blob, and removes the file at `path` unless that is None. If that fails, the next collect() tries
+    again."""
     cdef rs_status _ignored
     if path is not None:
         encoded = PyUnicode_EncodeFSDefault(path)
@@ -228,8 +229,8 @@ def new_blob(bytes content):
 
 
 cdef Blob map_blob(rs_segment *segment, str backing, path):
-    """The Blob over a mapping, which it owns from the call on, also when this raises. Takes constant time: it checks
-    the header, not the content."""
+    """The Blob over a mapping, which it owns from the call on, even if this raises. Takes constant time: it checks the
+    header, not the content."""
     cdef Blob blob
     cdef const uint8_t *head = segment.data
     cdef uint64_t left = segment.size_bytes
@@ -249,7 +250,7 @@ cdef Blob map_blob(rs_segment *segment, str backing, path):
 
 
 def adopt_blob(int fd):
-    """Maps the blob behind a descriptor. Owns the descriptor from the call on, also when it raises."""
+    """Maps the blob behind a descriptor. Owns the descriptor from the call on, even if it raises."""
     cdef rs_segment segment
     cdef rs_error err
     try:

@@ -1,4 +1,4 @@
-# Buffer leases: each array over shared bytes holds a lease, and an Owner counts the leases.
+# Buffer leases: each array over shared bytes holds a Lease, and an Owner counts the leases.
 
 
 cdef class Owner:

@@ -1,7 +1,7 @@
 """Buffer leases: an array over a mapping holds a Lease, and the Lease holds the owner of the mapping.
 
-A lease counts as long as the Lease object lives, not only while its buffer is taken: numpy releases the buffer at once
-and keeps the object.
+A lease counts as long as the Lease object lives, not only while its buffer is exported: numpy releases the buffer at
+once and keeps the object.
 """
 
 
@@ -13,9 +13,9 @@ cdef class Owner:
         pass
 
 
-@cython.no_gc_clear  # __dealloc__ needs the owner, which the collector of a cycle would clear
+@cython.no_gc_clear  # __dealloc__ needs the owner, which the garbage collector would clear
 cdef class Lease:
-    """A read-only buffer that keeps its owner alive. Never made from Python code."""
+    """A read-only buffer that keeps its owner alive. Python code cannot make it."""
 
     cdef Owner owner
     cdef const uint8_t *data

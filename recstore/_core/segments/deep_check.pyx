@@ -1,4 +1,4 @@
-"""The deep check of a segment: the core's, without the GIL, and the rules that need Python. Ctrl-C ends it."""
+"""The deep check of a segment: the part in C, without the GIL, and the rules that need Python. Ctrl-C ends it."""
 
 cdef extern from "base/rs_watch.h" nogil:
     ctypedef struct rs_watch:
@@ -19,7 +19,7 @@ cdef extern from "Python.h":
 
 
 cdef rs_bool is_interrupted(void *arg) noexcept nogil:
-    """Runs the handlers of signals. Returns true with an exception set if one has raised it."""
+    """Runs signal handlers. Returns true with an exception set if a handler has raised it."""
     PyEval_RestoreThread(<PyThreadState *>arg)
     cdef rs_bool raised = run_signal_handlers() != 0
     PyEval_SaveThread()
@@ -27,7 +27,7 @@ cdef rs_bool is_interrupted(void *arg) noexcept nogil:
 
 
 cdef int verify_segment(Segment segment, limits) except -1:
-    """Raises CorruptError or VersionError for what is wrong, and the exception of a signal's handler."""
+    """Raises CorruptError or VersionError for an invalid segment, and the exception of a signal handler."""
     cdef rs_error err
     cdef rs_status status
     cdef rs_watch watch
@@ -99,7 +99,7 @@ cdef int verify_values(StoreReader reader) except -1:
 
 
 cdef bint is_opaque(const rs_tree *tree):
-    """Whether values of a tree can have errors that only decoding them finds."""
+    """Whether values of a tree can have errors that only decoding finds."""
     cdef uint32_t k
     for k in range(tree.n_nodes):
         if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):

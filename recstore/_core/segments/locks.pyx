@@ -1,9 +1,9 @@
-"""Lock files of builders. A lock file exists while a process builds a named store; that process holds the lock. The
-content of the file tells waiting processes about the build.
+"""Lock files of builders. A lock file exists while a process builds a named store and holds the lock. Its content
+informs waiting processes about the build.
 
-Opening and locking are one C call, and deallocation releases a Lock: so a KeyboardInterrupt never leaves a lock behind.
-A forked child closes all Locks at once, see rs_os_open_lock. It shares them with its parent, even one that the parent
-acquires later, so other processes would wait for a child that outlives its killed parent.
+Opening and locking are one C call, and deallocation releases a Lock, so a KeyboardInterrupt never leaves a lock behind.
+A forked child closes all Locks at once (rs_os_open_lock). Otherwise it would share them with its parent, and other
+processes would wait for a child that outlives its killed parent.
 """
 
 
@@ -14,21 +14,21 @@ cdef enum:
 
 @cython.final
 cdef class Lock:
-    """The lock file at `path`, made if it is missing. Raises PermissionError for another user's file, and OSError.
+    """The lock file at `path`, created if it is missing. Raises PermissionError for another user's file, and OSError.
 
-    ``state`` is HELD if this process holds the lock, BUSY if another does, and GONE if this process locked a file that
-    is no longer at `path`: then the lock is worthless, because others do not see it."""
+    ``state`` is HELD if this process holds the lock, BUSY if another process does, and GONE if this process locked a
+    file that is not at `path` any more, so that other processes do not see the lock."""
 
-    cdef rs_os_lock it
+    cdef rs_os_lock core
     cdef readonly str state
     cdef readonly str path
     cdef bytes encoded
 
     def __cinit__(self, str path):
         cdef rs_error err
-        self.it.fd = -1
+        self.core.fd = -1
         self.path, self.encoded = path, encode_path(path)
-        check_path(rs_os_open_lock(self.encoded, &self.it, &err), &err, path)
+        check_path(rs_os_open_lock(self.encoded, &self.core, &err), &err, path)
         self.attempt()
 
     def __dealloc__(self):
@@ -38,7 +38,7 @@ cdef class Lock:
         """Tries to lock again without waiting, and returns the new state."""
         cdef rs_error err
         cdef rs_bool named
-        cdef rs_status status = rs_os_try_lock(self.it.fd, self.encoded, &named, &err)
+        cdef rs_status status = rs_os_try_lock(self.core.fd, self.encoded, &named, &err)
         if status == RS_E_STATE_BUSY:
             self.state = BUSY
         elif status == RS_OK:
@@ -49,19 +49,20 @@ cdef class Lock:
 
     def leads(self):
         """Whether this file is still at the path."""
-        return bool(rs_os_leads_to(self.encoded, self.it.fd))
+        return bool(rs_os_leads_to(self.encoded, self.core.fd))
 
     def read(self):
-        """The content of the file; the process that holds the lock may be writing it."""
-        return os.pread(self.it.fd, MOST, 0)
+        """The content of the file, which the process that holds the lock may be writing."""
+        return os.pread(self.core.fd, MOST, 0)
 
     def write(self, bytes content):
-        """Sets the content. False if the file system refuses: the content only informs, so the build goes on."""
+        """Sets the content. Returns False if the file system refuses; the content only informs, so the build goes
+        on."""
         try:
-            if os.fstat(self.it.fd).st_nlink > 1:
-                return False  # who may write the folder has linked a file of ours here since the lock was opened
-            os.ftruncate(self.it.fd, 0)
-            os.pwrite(self.it.fd, content[:MOST], 0)
+            if os.fstat(self.core.fd).st_nlink > 1:
+                return False  # since the lock was opened, another user of the folder has linked a file of ours here
+            os.ftruncate(self.core.fd, 0)
+            os.pwrite(self.core.fd, content[:MOST], 0)
         except OSError:
             return False
         return True
@@ -71,22 +72,22 @@ cdef class Lock:
         self.drop()
 
     def forget(self):
-        """Closes the file and leaves it where it is, as the end of a killed process does."""
-        rs_os_close_lock(&self.it)
+        """Closes the file and leaves it there, as a killed process does."""
+        rs_os_close_lock(&self.core)
 
     cdef int drop(self) except -1:
         cdef rs_status _ignored
-        # In a forked child the file is closed, and the lock its parent's.
-        if self.it.fd >= 0 and self.state == HELD and rs_os_leads_to(self.encoded, self.it.fd):
-            # Only the holder of the lock removes the file, so the path cannot lead to another file since the test.
+        # In a forked child the file is closed, and the lock belongs to the parent.
+        if self.core.fd >= 0 and self.state == HELD and rs_os_leads_to(self.encoded, self.core.fd):
+            # Only the holder of the lock removes the file, so the path still leads to it.
             _ignored = rs_os_unlink(self.encoded, NULL, NULL)
-        rs_os_close_lock(&self.it)
+        rs_os_close_lock(&self.core)
         return 0
 
 
 def unlink_unused(path, judged=None):
-    """Removes a file of this user that no process has locked, and returns whether it did. `judged` is an earlier result
-    of os.lstat: with it, the file is kept if it has been replaced or modified since."""
+    """Removes a file of this user that no process has locked. Returns whether it did. With `judged`, an earlier result
+    of os.lstat, keeps a file that was replaced or modified since."""
     cdef rs_error err
     cdef rs_bool removed
     cdef rs_os_judged was
@@ -103,7 +104,7 @@ def unlink_unused(path, judged=None):
 def is_leased(path):
     """Whether a process holds a lease or lock on the file. Raises OSError.
 
-    The test takes a lock for a moment. It is one C call, so that no child is forked meanwhile and keeps that lock."""
+    The test holds a lock for a moment. It is one C call, so that no child is forked in between and keeps the lock."""
     cdef rs_error err
     cdef rs_bool leased
     encoded = encode_path(path)

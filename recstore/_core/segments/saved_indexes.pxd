@@ -4,7 +4,7 @@
 cdef class SavedIndex:
     cdef readonly Segment segment
     cdef readonly int number
-    cdef rs_saved_index it
+    cdef rs_saved_index core
     cdef Records proof(self)
     cdef int rows_of(self, uint64_t entry, uint64_t *begin, uint64_t *end) except -1
 

@@ -1,36 +1,34 @@
-"""Saved indexes (csrc/FORMAT.md, "Saved indexes"): reading them, checking them, and writing them behind the records of
-a segment.
-"""
+"""Saved indexes (csrc/FORMAT.md, "Saved indexes"): reads them, checks them, and adds them to a segment."""
 
 INDEX_RECORDS, INDEX_GROUPS = RS_FMT_SAVED_RECORDS, RS_FMT_SAVED_GROUPS
 
 
 cdef class SavedIndex:
-    """An index that is a section of a segment. It finds the records of the whole store by a field.
+    """An index in a section of a segment. It finds the records of the whole store by a field.
 
     Attributes: ``segment``; ``number``, its position among the saved indexes of the segment; ``kind``, INDEX_RECORDS or
     INDEX_GROUPS; ``nbytes``; ``entries``, the number of distinct keys; ``width``, the bytes of a record number."""
 
     @property
     def kind(self):
-        return self.it.kind
+        return self.core.kind
 
     @property
     def entries(self):
-        return self.it.index.n_entries
+        return self.core.index.n_entries
 
     @property
     def width(self):
-        return self.it.width
+        return self.core.width
 
     @property
     def nbytes(self):
         return self.segment.store.directory.saved_indexes[self.number].size_bytes
 
     def path(self):
-        """The Path of the field. CorruptError if the section holds none."""
+        """The Path of the field. Raises CorruptError for a malformed path."""
         self.segment.require_open()
-        names = load_any(self.it.path.ptr, rs_slice_left(&self.it.path))
+        names = load_any(self.core.path.ptr, rs_slice_left(&self.core.path))
         if type(names) is not tuple or not names:
             raise errors.CorruptError("saved index: not the names of a path")
         return Path.of_names(names)
@@ -39,99 +37,99 @@ cdef class SavedIndex:
         return KeyIndex.of_saved(self)
 
     def blob(self, part):
-        """A part of the record numbers as a Blob. Part 0: of INDEX_RECORDS the pairs of first and last record, of
-        INDEX_GROUPS the starts; part 1: the rows. None if the index needs no such numbers: each key has one record,
-        and row i is record i."""
+        """A part of the record numbers as a Blob. Part 0 of INDEX_RECORDS has pairs of first and last record; part 0 of
+        INDEX_GROUPS has the starts, part 1 the rows. None if the index does not need the part: each key has one
+        record, or row i is record i."""
         cdef const uint8_t *data = NULL
         cdef uint64_t n = 0
         self.segment.require_open()
-        if part == 0 and self.it.kind == RS_FMT_SAVED_RECORDS:
-            data, n = self.it.order, 2 * self.it.index.n_entries
+        if part == 0 and self.core.kind == RS_FMT_SAVED_RECORDS:
+            data, n = self.core.order, 2 * self.core.index.n_entries
         elif part == 0:
-            data, n = self.it.starts, self.it.index.n_entries + 1
+            data, n = self.core.starts, self.core.index.n_entries + 1
         elif part == 1:
-            data, n = self.it.rows, self.it.n_records
+            data, n = self.core.rows, self.core.n_records
         if data == NULL:
             return None
-        return self.segment.section_blob((self.number, part), data, n * self.it.width)
+        return self.segment.section_blob((self.number, part), data, n * self.core.width)
 
     def firsts(self):
         """The Selection of the first record of each entry."""
         whole = Selection.whole(self.segment)
-        width, n = self.it.width, <Py_ssize_t>self.it.index.n_entries
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
+        width, n = self.core.width, <Py_ssize_t>self.core.index.n_entries
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
             order = self.blob(0)
             return whole if order is None else whole.indexed(order, 0, width, 2 * n).sliced(0, 2, n)
         return self.ordered().indexed(self.blob(0), 0, width, n)
 
     def lasts(self):
-        """Of INDEX_RECORDS the Selection of the last record of each entry."""
+        """For INDEX_RECORDS, the Selection of the last record of each entry."""
         whole = Selection.whole(self.segment)
-        order, n = self.blob(0), <Py_ssize_t>self.it.index.n_entries
-        return whole if order is None else whole.indexed(order, 0, self.it.width, 2 * n).sliced(1, 2, n)
+        order, n = self.blob(0), <Py_ssize_t>self.core.index.n_entries
+        return whole if order is None else whole.indexed(order, 0, self.core.width, 2 * n).sliced(1, 2, n)
 
     def ordered(self):
-        """Of INDEX_GROUPS the Selection of all records, group after group."""
+        """For INDEX_GROUPS, the Selection of all records, group after group."""
         whole = Selection.whole(self.segment)
         rows = self.blob(1)
-        return whole if rows is None else whole.indexed(rows, 0, self.it.width, <Py_ssize_t>self.it.n_records)
+        return whole if rows is None else whole.indexed(rows, 0, self.core.width, <Py_ssize_t>self.core.n_records)
 
     cdef Records proof(self):
-        """The keys of the records by the rows of `rows_of`, if a lookup has to compare them. None for trusted bytes,
-        after a deep check, and if an entry has no record but its first."""
+        """The keys of the records by the rows of `rows_of`, for a lookup that has to compare them. None for trusted
+        bytes, after a deep check, and if each entry has one record."""
         reader = self.segment.reader_
         if reader is None or reader.trusted or self.segment.verified:
             return None
-        if self.it.kind == RS_FMT_SAVED_RECORDS and self.it.order == NULL:
+        if self.core.kind == RS_FMT_SAVED_RECORDS and self.core.order == NULL:
             return None
-        rows = self.lasts() if self.it.kind == RS_FMT_SAVED_RECORDS else self.ordered()
+        rows = self.lasts() if self.core.kind == RS_FMT_SAVED_RECORDS else self.ordered()
         return Records()._set(rows, FieldProjection(self.path()))
 
     cdef int rows_of(self, uint64_t entry, uint64_t *begin, uint64_t *end) except -1:
-        """The rows of `proof` of an entry but for its first record, which the lookup has compared."""
+        """The rows of `proof` for an entry, without its first record, which the lookup has compared."""
         cdef rs_error err
         self.segment.require_open()
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
             begin[0], end[0] = entry, entry + 1
             return 0
-        check_path(rs_saved_index_group(&self.it, entry, begin, end, &err), &err, self.segment.file())
+        check_path(rs_saved_index_group(&self.core, entry, begin, end, &err), &err, self.segment.file())
         begin[0] += 1
         return 0
 
 
 def saved_indexes(Segment segment):
-    """The SavedIndexes of a segment, but for those of later kinds. Takes constant time."""
-    cdef SavedIndex one
+    """The SavedIndexes of a segment, without kinds of later versions. Takes constant time."""
+    cdef SavedIndex index
     cdef rs_error err
     cdef rs_status status
     cdef uint32_t i
     segment.require_open()
     out = []
     for i in range(segment.store.directory.n_saved_indexes):
-        one = SavedIndex.__new__(SavedIndex)
-        one.segment = segment
-        one.number = <int>i
+        index = SavedIndex.__new__(SavedIndex)
+        index.segment = segment
+        index.number = <int>i
         status = rs_saved_index_open(segment.store.segment, &segment.store.directory.saved_indexes[i],
-                                     segment.store.header.n_records, &one.it, &err)
+                                     segment.store.header.n_records, &index.core, &err)
         if status != RS_E_FMT_VERSION:
             check_path(status, &err, segment.file())
-            out.append(one)
+            out.append(index)
     return out
 
 
 def saved_index(Segment segment, number):
-    """The SavedIndex with this number. CorruptError if there is none."""
-    for one in saved_indexes(segment):
-        if one.number == number:
-            return one
+    """The SavedIndex with this number. Raises CorruptError if there is none."""
+    for index in saved_indexes(segment):
+        if index.number == number:
+            return index
     raise errors.CorruptError(f"the segment has no saved index {number}", filename=segment.file())
 
 
 cdef bytes path_bytes(Path path):
-    """The path as one any value. EncodeError for a key that the path cannot be stored with."""
+    """The path as an `any` value. Raises EncodeError for a key that cannot be stored, ValueError for a long path."""
     dumped = dump(path.names)
     if len(dumped) != 2 or dumped[1]:
-        raise errors.EncodeError(f"an index by {str(path)!r:.60} cannot be saved: a key on the way is no plain value")
+        raise errors.EncodeError(f"an index by {str(path)!r:.60} cannot be saved: a key in it is not a plain value")
     if len(dumped[0]) > RS_FMT_INDEX_PATH:
         raise ValueError(f"an index by {str(path)!r:.60} cannot be saved: the path takes {len(dumped[0])} bytes; "
                          f"{RS_FMT_INDEX_PATH} are the most")
@@ -139,31 +137,31 @@ cdef bytes path_bytes(Path path):
 
 
 def find_saved(Segment segment, unsigned kind, Path path):
-    """The SavedIndex of this kind by this path; None if the segment has none."""
-    cdef SavedIndex one
+    """The SavedIndex of this kind and path; None if the segment has none."""
+    cdef SavedIndex index
     if segment.store.directory.n_saved_indexes == 0:
         return None
     try:
-        wanted = path_bytes(path)
+        encoded = path_bytes(path)
     except (errors.EncodeError, ValueError):
         return None
-    for one in saved_indexes(segment):
-        there = one.it.path
-        if one.it.kind == kind and wanted == (<const char *>there.ptr)[:rs_slice_left(&there)]:
-            return one
+    for index in saved_indexes(segment):
+        stored = index.core.path
+        if index.core.kind == kind and encoded == (<const char *>stored.ptr)[:rs_slice_left(&stored)]:
+            return index
     return None
 
 
 # ---- Writing ----
 
 cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes) except -1:
-    """Adds indexes, each `(kind, Path)`, to the segment that a writer holds whole and of which `source` maps the bytes.
-    Those that the segment has are not made again. After an error the caller has to abort the writer."""
+    """Adds indexes, each `(kind, Path)`, to the whole segment in a writer, whose bytes `source` maps. Skips indexes
+    that the segment has. After an error the caller must abort the writer."""
     cdef rs_extension extension
     cdef rs_error err
     cdef rs_status status
     for _, path in indexes:
-        path_bytes(path)  # raises the errors of a path before anything is read
+        path_bytes(path)  # raises before anything is read
     missing = [(kind, path) for kind, path in indexes if find_saved(source, kind, path) is None]
     if not missing:
         return 0
@@ -219,7 +217,7 @@ cdef tuple record_numbers(KeyGroups groups, unsigned kind):
 
 
 cdef int index_written(rs_segment_writer *writer, object reader, object indexes) except -1:
-    """As save_indexes, for a segment that has just been built: its records are read back through a mapping."""
+    """As save_indexes, for a segment that has just been built; maps it to read its records."""
     cdef int fd = -1
     cdef rs_error err
     check(rs_os_reopen_readonly(writer.fd, &fd, &err), &err)
@@ -235,25 +233,25 @@ cdef int index_written(rs_segment_writer *writer, object reader, object indexes)
 # ---- The deep check ----
 
 def verify_saved_indexes(Segment segment):
-    """The part of the deep check of saved indexes that needs Python: paths, and that each record has the key of its
-    entry. It makes no objects of classes, so no code of theirs runs; keys of such classes are not compared."""
+    """The part of the deep check of saved indexes that needs Python: the paths, and whether each record has the key of
+    its entry. It makes no objects of classes, so it runs no code of theirs and compares no keys of theirs."""
     cdef StoreReader reader
-    cdef SavedIndex one
+    cdef SavedIndex index
     indexes = saved_indexes(segment)
     if not indexes:
         return
     segment.enter()
     try:
         reader = StoreReader.apart(&segment.store)
-        for one in indexes:
-            verify_saved(one, one.path(), reader)
+        for index in indexes:
+            verify_saved(index, index.path(), reader)
     finally:
         segment.leave()
 
 
 cdef object key_of_record(StoreReader reader, Path path, uint64_t record):
-    found, _, key = path.keys_in(reader.get(record))
-    if not found:
+    exists, _, key = path.keys_in(reader.get(record))
+    if not exists:
         raise errors.CorruptError(f"saved index: record {record} has no field {str(path)!r:.60}")
     return key
 
@@ -264,20 +262,20 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
     cdef KeyIndex index = KeyIndex.of_saved(self)
     cdef uint64_t steps = rs_keys_steps(&index.keys)
     opaque = set(index.opaque())
-    alike, passed = {}, {}
-    for entry in range(self.it.index.n_entries):
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
-            check(rs_saved_index_records(&self.it, entry, &first, &last, &err), &err)
+    alike, hashes = {}, {}
+    for entry in range(self.core.index.n_entries):
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
+            check(rs_saved_index_records(&self.core, entry, &first, &last, &err), &err)
             records = (first, last)
         else:
-            check(rs_saved_index_group(&self.it, entry, &begin, &end, &err), &err)
+            check(rs_saved_index_group(&self.core, entry, &begin, &end, &err), &err)
             records = range(begin, end)
         first_key = None
         for number in records:
             record = number
-            if self.it.kind == RS_FMT_SAVED_GROUPS:
+            if self.core.kind == RS_FMT_SAVED_GROUPS:
                 row = number
-                check(rs_saved_index_row(&self.it, row, &record, &err), &err)
+                check(rs_saved_index_row(&self.core, row, &record, &err), &err)
             PyErr_CheckSignals()
             key = key_of_record(reader, path, record)
             hash_of(key, "saved index: record", record)
@@ -290,30 +288,30 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
         if other != entry:
             raise errors.CorruptError(f"saved index: entry {entry} has the key of entry {other}")
         if indexed and entry not in opaque:
-            verify_saved_place(self, index, reader, path, entry, first_key, h, &steps, passed)
+            verify_saved_place(self, index, reader, path, entry, first_key, h, &steps, hashes)
     return 0
 
 
-cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t wanted, key,
-                            uint64_t h, uint64_t *steps, dict passed) except -1:
-    """As verify_place of a mapping, but `passed` has the hashes by record."""
+cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t own, key,
+                            uint64_t h, uint64_t *steps, dict hashes) except -1:
+    """As verify_place of a mapping, but `hashes` has the hashes by record."""
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
-    wanted_hash = hash_of(key, "saved index: entry", wanted)
+    own_hash = hash_of(key, "saved index: entry", own)
     while True:
         PyErr_CheckSignals()
         check(rs_key_probe_next_counted(&index.keys, &probe, &entry, steps, &err), &err)
-        if entry == wanted:
+        if entry == own:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"saved index: entry {wanted} is not where its key is looked for")
-        if self.it.kind == RS_FMT_SAVED_RECORDS:
-            check(rs_saved_index_records(&self.it, entry, &record, &last, &err), &err)
+            raise errors.CorruptError(f"saved index: entry {own} is not where its key is looked for")
+        if self.core.kind == RS_FMT_SAVED_RECORDS:
+            check(rs_saved_index_records(&self.core, entry, &record, &last, &err), &err)
         else:
-            check(rs_saved_index_group(&self.it, entry, &record, &last, &err), &err)
-            check(rs_saved_index_row(&self.it, record, &record, &err), &err)
-        if record not in passed:
-            passed[record] = hash_of(key_of_record(reader, path, record), "saved index: record", record)
-        if passed[record] == wanted_hash and key_of_record(reader, path, record) == key:
-            raise errors.CorruptError(f"saved index: entry {wanted} has the key of entry {entry}")
+            check(rs_saved_index_group(&self.core, entry, &record, &last, &err), &err)
+            check(rs_saved_index_row(&self.core, record, &record, &err), &err)
+        if record not in hashes:
+            hashes[record] = hash_of(key_of_record(reader, path, record), "saved index: record", record)
+        if hashes[record] == own_hash and key_of_record(reader, path, record) == key:
+            raise errors.CorruptError(f"saved index: entry {own} has the key of entry {entry}")

@@ -1,4 +1,4 @@
-"""The ways to the Segment of bytes that are there: a file, a name, a descriptor, a copy."""
+"""Opens Segments: from a file, a name, a descriptor, or as a copy."""
 
 
 def open_path(path, limits=None, follow_links=True, backing="file"):
@@ -14,8 +14,8 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
 
 
 def open_named(path, limits=None):
-    """Maps a published segment and takes a lease on it. Once `kept` is False, this process unlinks it if it is its last
-    user.
+    """Maps a published segment and takes a lease on it. Once `kept` is False, the last process that uses the segment
+    unlinks it.
 
     Raises SegmentNotFoundError, PermissionError for another user's file, BusyError while a process may be removing the
     file, CorruptError, VersionError and OSError."""
@@ -27,13 +27,13 @@ def open_named(path, limits=None):
     segment.prepare(limits)
     segment.backing = "named"
     segment.encoded = encoded
-    segment.kept = True  # until its label has been read, so that an interrupt before that removes nothing
+    segment.kept = True  # until its label is read, so that an interrupt before that removes nothing
     segment.owned_by = getpid()
     return segment
 
 
 def adopt_fd(int fd, str backing, path=None):
-    """Maps the segment behind a descriptor. Owns the descriptor from the call on, also when it raises."""
+    """Maps the segment behind a descriptor. Owns the descriptor from the call on, even if it raises."""
     cdef Segment segment
     cdef rs_error err
     try:
@@ -49,15 +49,14 @@ def adopt_fd(int fd, str backing, path=None):
 
 
 def copy_segment(Segment source, limits=None, temporary=None):
-    """Copies a segment into sealed memory of this process; with `temporary`, the path of a new file in a folder of this
-    user alone, through that file, which keeps no name."""
+    """Copies a segment into sealed memory of this process or, with `temporary`, into a new file without a name.
+    `temporary` is a path for it in a private folder of this user."""
     cdef Segment segment
     if temporary is not None:
         source.write_to(temporary)
         segment = open_path(temporary, limits)
         os.unlink(temporary)
-        copied_from = source.path
-        segment.backing, segment.path, segment.copied_from = "anonymous", None, copied_from
+        segment.backing, segment.path, segment.copied_from = "anonymous", None, source.path
         return segment
     segment = Segment.__new__(Segment)
     cdef rs_error err

@@ -5,10 +5,10 @@ cdef Py_ssize_t part_of(const Py_ssize_t *ends, Py_ssize_t low, Py_ssize_t high,
 
 
 cdef enum:
-    # The most shards that a process keeps mapped, of one set. Linux gives it 65,530 mappings.
+    # The most shards of one set that a process keeps mapped. Linux allows 65,530 mappings.
     SET_MAPPED = 1 << 14
     KNOWN_LEAVES = 1 << 12
-    # The most memory for entries of tables that the shards of one set keep as Python objects, each an equal part.
+    # The most memory for table entries that the shards of one set keep as Python objects, in equal parts.
     SET_KEPT_BYTES = 16 << 20
 
 
@@ -16,15 +16,15 @@ cdef class MappedShards:
     cdef readonly Py_ssize_t n       # the number of shards
     cdef readonly object opener
     cdef readonly Py_ssize_t n_mapped
-    cdef readonly dict beside        # number of a shard -> what the caller keeps of its Segment while it is mapped
+    cdef readonly dict beside        # number of a shard -> objects of the caller that refer to its Segment
     cdef void **at                   # the Segment of each shard that is mapped, else NULL; `held` keeps them alive
     cdef dict held                   # number of a shard -> its Segment
-    cdef uint32_t *stamps            # for each shard the number of loads before it was last read
+    cdef uint32_t *stamps            # for each shard the value of `n_loads` at its last read
     cdef uint32_t n_loads
-    cdef Py_ssize_t most             # shards to keep mapped, where nothing else holds one
-    cdef int64_t most_bytes          # and their bytes; 0 for no such limit
+    cdef Py_ssize_t most             # the most shards to keep mapped
+    cdef int64_t most_bytes          # and their bytes; 0 for no limit
     cdef int64_t mapped_bytes
-    cdef tuple stores                # the stores of a shard that are read, whose numbers of records are checked
+    cdef tuple stores                # the numbers of the stores that are read in each shard
     cdef dict shapes                 # of the Entries of all shards
     cdef bint closed_
     cdef object __weakref__
@@ -41,7 +41,7 @@ cdef class Shards:
     cdef readonly MappedShards mapped
     cdef readonly int store
     cdef Py_ssize_t *ends_
-    cdef double per_record           # shards for each record, on average
+    cdef double per_record           # shards per record, on average
     cdef void **at                   # of `mapped`, as `stamps`
     cdef uint32_t *stamps
     cdef object __weakref__

@@ -1,18 +1,17 @@
-"""Sets of shards: the records of many files as one run of positions. A file is opened when one of its records is first
-read.
+"""Sets of shards: the records of many files as one sequence. A file is opened when one of its records is first read.
 
-A Shards has a pointer and two numbers for each file, so that a set of 10^5 files takes 2 MB and opens at once. Each
-file gives its descriptor back after the mapping, as a process may have fewer descriptors than a set has files.
+A Shards has a pointer and two numbers for each file, so that a set of 10^5 files takes 2 MB and opens at once. After
+mapping a file it closes the descriptor, because a process may have fewer descriptors than a set has files.
 
-A process keeps the files mapped that it has read last. Those that nothing else refers to are unmapped when there are
-too many, or too many bytes: so the blocks of a file that a cache has removed come free. A read holds a reference to
-what it reads, an array over the bytes holds one, and so does a Record that decodes its fields later. Without the
-interpreter's lock reads hold none, and files stay mapped until the set is closed.
+A process keeps the most recently read files mapped. With too many files or bytes, it unmaps files that nothing else
+refers to, so that the disk blocks of a file that a cache has removed become free. A read holds a reference to its file,
+and so do an array over the bytes and a Record that decodes its fields later. Without the interpreter lock reads hold no
+reference, and files stay mapped until the set is closed.
 """
 
 
 cdef Py_ssize_t part_of(const Py_ssize_t *ends, Py_ssize_t low, Py_ssize_t high, Py_ssize_t position) noexcept:
-    """The first of the parts low to high whose end lies behind a position, by halving. It must be one of them."""
+    """The first of the parts low to high whose end is after a position, by binary search. There must be one."""
     cdef Py_ssize_t middle
     while low < high:
         middle = (low + high) >> 1
@@ -26,11 +25,12 @@ cdef Py_ssize_t part_of(const Py_ssize_t *ends, Py_ssize_t low, Py_ssize_t high,
 cdef class MappedShards:
     """The shards of a set that this process has mapped.
 
-    Attributes: ``opener``, a callable that returns the Segment of shard i. It may take long and raise any exception,
-    and is called again at the next read then. It also has the attributes ``token`` (bytes by which another process
-    opens the same set), ``nbytes``, ``attributes`` and ``lazy``. It may have ``most_mapped``, the bytes of shards
-    that are to stay mapped at most. ``stores`` are the numbers of the stores that Shards read of each. What is in
-    ``beside`` under the number of a shard goes before the shard is unmapped.
+    Attributes:
+        opener: a callable that returns the Segment of shard i. It may take long. It may raise any exception; the next
+            read then calls it again. It has the attributes ``token`` (bytes by which another process opens the same
+            set), ``nbytes``, ``attributes`` and ``lazy``, and perhaps ``most_mapped``, the most bytes to keep mapped.
+        stores: the numbers of the stores that Shards read in each shard.
+        beside: `{number of a shard: objects}`, which are dropped before the shard is unmapped.
 
     Safe from several threads.
     """
@@ -49,7 +49,7 @@ cdef class MappedShards:
         PyMem_Free(self.stamps)
 
     cdef Segment load(self, Py_ssize_t i, Py_ssize_t expected):
-        """Opens shard i, which has so many records in each store."""
+        """Opens shard i, which must have `expected` records in each store."""
         self.require_open()
         cdef Segment made = self.opener(i)
         if made.is_mapping != (1 in self.stores):
@@ -62,7 +62,7 @@ cdef class MappedShards:
                     f"a shard of {counted(n, 'record')}, where its set names {expected}", filename=made.file()
                 )
         with cython.critical_section(self, made):
-            # Another thread may have opened the shard by now, or closed the set.
+            # Another thread may have opened the shard or closed the set.
             if pointer_at(&self.at[i]) != NULL:
                 return <Segment>self.at[i]
             self.require_open()
@@ -80,14 +80,13 @@ cdef class MappedShards:
         return made
 
     cdef inline int trim(self) except -1:
-        """Unmaps shards if too many are mapped: after one was opened, and after a read that held some."""
+        """Unmaps shards if too many are mapped. Called after opening a shard, and after a read that held some."""
         if not FREE_THREADED and (self.n_mapped > self.most or 0 < self.most_bytes < self.mapped_bytes):
             self.make_room()
         return 0
 
     cdef int make_room(self) except -1:
-        """Unmaps an eighth of what may be mapped and what is above: the shards that were read longest ago, but for
-        those that something else refers to."""
+        """Unmaps the least recently read shards that nothing else refers to, down to 7/8 of the bounds."""
         cdef Py_ssize_t i, most = self.most - self.most // 8
         cdef int64_t most_bytes = self.most_bytes - self.most_bytes // 8
         cdef void *segment
@@ -96,7 +95,7 @@ cdef class MappedShards:
         for _, i in oldest:
             if self.n_mapped <= most and (self.most_bytes == 0 or self.mapped_bytes <= most_bytes):
                 break
-            self.beside.pop(-i, None)  # which may run code that opens and unmaps shards
+            self.beside.pop(-i, None)  # may run code that opens and unmaps shards
             segment = self.at[-i]
             if segment == NULL or Py_REFCNT(<PyObject *>segment) > 1:  # `held` has one reference
                 continue
@@ -107,8 +106,8 @@ cdef class MappedShards:
         return 0
 
     cdef Entries entries(self):
-        """Of a new shard: the keys and templates that it has in common with others are there once for the set, and a
-        process that reads many shards keeps few entries of each."""
+        """The Entries of a new shard: keys and templates are shared by the set, and the more shards, the fewer decoded
+        entries each keeps."""
         cdef Entries out = Entries()
         out.shapes = self.shapes
         out.most = min(out.most, SET_KEPT_BYTES // self.n)
@@ -133,8 +132,8 @@ cdef class MappedShards:
         return list(self.held.values())
 
     def close(self):
-        """Closes the set and its open segments. While arrays over one of them are alive: BusyError, and nothing is
-        closed."""
+        """Closes the set and its open segments. Raises BusyError, and closes nothing, while arrays over a segment are
+        alive."""
         close_all(list(self.held.values()))
         with cython.critical_section(self):
             set_flag(&self.closed_)
@@ -143,10 +142,10 @@ cdef class MappedShards:
 
 
 cdef class Shards:
-    """The files of a set, one after another.
+    """The records of a set's files, one file after another.
 
     Attributes: ``n`` files of ``length`` records; ``mapped``, the MappedShards, which the keys and the values of a
-    mapping have in common; ``store``, the number of the store that is read of each (1 for the keys of mappings).
+    mapping share; ``store``, the number of the store to read in each file (1 for the keys of mappings).
 
     Safe from several threads.
     """
@@ -157,7 +156,7 @@ cdef class Shards:
         self.at, self.stamps = mapped.at, mapped.stamps
         self.n = len(counts)
         if self.n != mapped.n or store not in mapped.stores:
-            raise ValueError(f"store {store} of {self.n} shards is none of those mapped")
+            raise ValueError(f"store {store} of {self.n} shards is not mapped")
         self.ends_ = <Py_ssize_t *>PyMem_Malloc((self.n + 1) * sizeof(Py_ssize_t))
         if self.ends_ == NULL:
             raise MemoryError
@@ -187,13 +186,13 @@ cdef class Shards:
 
     @property
     def ends(self):
-        """For each shard the position behind its last record, as an array of int64."""
+        """For each shard the position after its last record, as an array of int64."""
         import array
         return array.array("q", PyBytes_FromStringAndSize(<const char *>self.ends_, self.n * sizeof(Py_ssize_t)))
 
     cdef inline Py_ssize_t shard_of(self, Py_ssize_t position) noexcept:
-        """The shard of a position, which must be in range. Shards have about the same number of records, so a guess is
-        off by little; the search doubles its steps away from it and then halves the range."""
+        """The shard of a position, which must be in range. Shards usually have similar numbers of records, so this
+        searches from a guess, in doubling steps, and then by halving the range."""
         cdef Py_ssize_t low, high, step = 1
         cdef Py_ssize_t guess = <Py_ssize_t>(<double>position * self.per_record)
         if guess >= self.n:
@@ -215,15 +214,15 @@ cdef class Shards:
         return part_of(self.ends_, low, high, position)
 
     cdef inline void *located(self, Py_ssize_t i) except NULL:
-        """The Segment of shard i, borrowed from this set until the next shard is opened. It is opened if it is not."""
+        """The Segment of shard i, opened if necessary, borrowed from this set until the next shard is opened."""
         if pointer_at(&self.at[i]) == NULL:
             self.mapped.load(i, self.ends_[i] - self.begin(i))
-        if not FREE_THREADED:  # there none is unmapped
+        if not FREE_THREADED:  # free-threaded, no shard is unmapped
             self.stamps[i] = self.mapped.n_loads
         return self.at[i]
 
     def segment(self, Py_ssize_t i):
-        """The Segment of shard i, which is opened if it is not, and counts as read."""
+        """The Segment of shard i, opened if necessary. Counts as a read."""
         if not 0 <= i < self.n:
             raise IndexError(f"shard {i} of {self.n}")
         self.require_open()
@@ -256,8 +255,8 @@ cdef class Shards:
         return [(<Segment>self.at[i], self.store) for i in range(self.n) if pointer_at(&self.at[i]) != NULL]
 
     def known_leaves(self):
-        """The leaves that tell the fields of the records: all; of more than 4,096 so many, at equal distances. Of a set
-        whose shards come when they are needed, those that are here, or the first one."""
+        """The leaves from which the fields of records are known: of all shards, but at most 4,096 at equal distances;
+        for a lazy set, of the open shards, or of the first one."""
         cdef Py_ssize_t i, some = min(self.n, KNOWN_LEAVES)
         if not getattr(self.opener, "lazy", False):
             return [(self.segment(i * self.n // some), self.store) for i in range(some)]
@@ -266,8 +265,7 @@ cdef class Shards:
         return self.leaves()
 
     def wanted(self, shards):
-        """Tells the opener which shards are read next, by their numbers, for a set whose shards have to be fetched.
-        Returns at once."""
+        """Passes the numbers of the shards that are read next to the opener, which may fetch them. Returns at once."""
         hint = getattr(self.opener, "wanted", None)
         if hint is not None:
             hint([int(i) for i in shards if pointer_at(&self.at[<Py_ssize_t>i]) == NULL])
@@ -277,12 +275,12 @@ cdef class Shards:
         return self.mapped.segments()
 
     def close(self):
-        """As of MappedShards: the other Shards over them are closed too."""
+        """As MappedShards.close, so other Shards over the files are closed too."""
         self.mapped.close()
 
 
 cdef class Entered:
-    """The segments that one call has entered, each once. `leave` ends the call."""
+    """The segments that one call has entered, each once. `leave` leaves them all."""
 
     def __cinit__(self):
         self.segments, self.seen = [], set()
@@ -295,7 +293,7 @@ cdef class Entered:
         return 0
 
     cdef int add_all(self, selection) except -1:
-        """Enters the segments of a Selection that are its own. Those of sets of shards follow when they are located."""
+        """Enters the segments of a Selection, except shards of sets, which are entered when they are located."""
         for segment, _ in selection.leaves():
             self.add(segment)
         return 0

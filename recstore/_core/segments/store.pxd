@@ -6,27 +6,27 @@ cdef class Segment(Owner):
     cdef rs_store store
     cdef rs_mapping mapping  # open only with is_mapping
     cdef readonly bint is_mapping
-    cdef list programs       # the Programs of the trees that were read, see program_of
-    cdef Entries entries     # what they share, of a shard of a set; else None, and the first one makes it
+    cdef list programs       # the Programs of the trees read so far, see program_of
+    cdef Entries entries     # for the Programs of a shard of a set; else None
     cdef bint open_
     cdef bint closing
-    cdef bint ready          # without the interpreter's lock: the caches are filled
+    cdef bint ready          # free-threaded: the caches are filled
     cdef Py_ssize_t busy
     cdef readonly str backing
     cdef readonly str path
-    cdef Py_ssize_t owned_by  # owner_pid, 0 for None: a close on another thread changes it
-    cdef object copied_from  # the path of the file that was copied into this memory, else None
-    cdef bytes encoded       # path as bytes, where this process may have to remove the file
+    cdef Py_ssize_t owned_by  # owner_pid, 0 for None; a close in another thread changes it
+    cdef object copied_from  # the path of the file that was copied into this memory, or None
+    cdef bytes encoded       # path as bytes, if this process may have to remove the file
     cdef public object kept_bytes
-    cdef public bint kept    # of a named segment: it stays after its last user
-    cdef public object name  # of a named segment: the name that its users know
+    cdef public bint kept    # for a named segment: it stays after its last user
+    cdef public object name  # for a named segment: the name for recstore.shared
     cdef object reader_
-    cdef readonly bint verified  # the deep check has found no error
-    cdef readonly bint strict  # records are read as strict.pyx has it
-    cdef readonly LiveSample sample  # with `strict`, of a large store; else None
-    cdef bint views_  # whether reader_ asks for arrays="view"
+    cdef readonly bint verified  # the deep check found no error
+    cdef readonly bint strict  # records are watched (strict.pyx)
+    cdef readonly LiveSample sample  # for a large store with `strict`; else None
+    cdef bint views_  # reader_ has arrays="view"
     cdef dict section_blobs  # part -> a weak reference to the Blob over these bytes
-    cdef readonly dict content_hashes  # number of a store -> its content hash, once it is known
+    cdef readonly dict content_hashes  # number of a store -> its content hash
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1

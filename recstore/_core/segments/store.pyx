@@ -1,30 +1,30 @@
 """Segments. This file, blobs.pyx and write/builder.pyx alone own memory mappings.
 
 A Segment owns one descriptor and one mapping; containers and iterators hold the Segment. Decoded values never point
-into the mapping, except arrays read with arrays="view": each holds a buffer lease, and the Segment cannot be closed
-before. `close` unmaps at once, or, while other threads read, when the last of their calls returns. In a free-threaded
-interpreter (threads.h) it unmaps when the last reference to the Segment is gone: no call has to say that it reads.
+into the mapping, except arrays read with arrays="view": each holds a buffer lease, which blocks closing the Segment.
+`close` unmaps at once or, while other threads read, when the last of their calls returns. In a free-threaded
+interpreter (threads.h) the last reference to the Segment unmaps it, so calls need not register.
 """
 
 
-# Errors about one record; the code that reads the record adds its number.
+# Errors about one record. The code that reads the record adds its number.
 RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 
-# Limits for segments from a build or a handle of this library: a store that was built can always be read.
+# Limits for segments from a build or a handle of this library, which must always be readable.
 OURS = 2**64 - 1, 2**64 - 1
 
 
-@cython.no_gc_clear  # __dealloc__ needs path, which the collector of a cycle would clear
+@cython.no_gc_clear  # __dealloc__ needs path, which the garbage collector would clear
 @cython.final
 cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, open_named, adopt_fd or copy_segment, never
     directly. Safe to read from several threads.
 
     Attributes:
-        backing: "anonymous", "directory", "file", "named", or "shm", a file in /dev/shm that has no name yet.
+        backing: "anonymous", "directory", "file", "named", or "shm", a file in /dev/shm without a name yet.
         path: None for a segment without a file name.
-        owner_pid: the process that unlinks the file, else None. A named segment's file goes with its last user.
-        kept, name: of a named segment.
+        owner_pid: the process that unlinks the file, else None. The last user of a named segment unlinks its file.
+        kept, name: see store.pxd.
         kept_bytes: private memory that the interpreter kept after the build.
         reader: a trust.Reader, set before the first record is read; None for the defaults of trusted bytes.
     """
@@ -35,7 +35,7 @@ cdef class Segment(Owner):
         self.seg.fd = -1
 
     def __dealloc__(self):
-        # Only the owner removes the name, and before it unmaps: another process finds the whole segment or none.
+        # Only the owner removes the name, and before it unmaps, so that other processes find a whole segment or none.
         if self.open_:
             self.release()
 
@@ -67,11 +67,11 @@ cdef class Segment(Owner):
         return 0
 
     cdef object file(self):
-        """The path of the file whose bytes are read, copied or not; None for memory. Errors name it."""
+        """The path for error messages: of the file, or of the file that was copied; None for memory."""
         return self.path if self.copied_from is None else self.copied_from
 
     cdef int make_ready(self) except -1:
-        """Fills the caches that reads would fill, before the first read of a free-threaded interpreter."""
+        """In a free-threaded interpreter, fills the caches before the first read."""
         cdef rs_error err
         with cython.critical_section(self):
             if not self.ready:
@@ -89,7 +89,7 @@ cdef class Segment(Owner):
         return 0
 
     def forget_calls(self):
-        """For a forked child: the threads that were reading exist in the parent only."""
+        """For a forked child: the threads that were reading exist only in the parent."""
         self.busy = 0
 
     cdef void leave(self):
@@ -105,7 +105,7 @@ cdef class Segment(Owner):
             self.release()
 
     cdef void leases_ended(self):
-        # `close` refuses while leases live, but a call in flight may have made a lease after it.
+        # `close` refuses while leases are alive, but a running call may have made one afterwards.
         if flag_of(&self.closing):
             self.leave_closing()
 
@@ -120,7 +120,7 @@ cdef class Segment(Owner):
 
     @property
     def exported(self):
-        """The number of live buffer leases, which is that of arrays over the mapping."""
+        """The number of live buffer leases, and so of arrays over the mapping."""
         return count_of(&self.leases)
 
     @property
@@ -185,7 +185,7 @@ cdef class Segment(Owner):
         return <size_t>self.seg.data, self.seg.size_bytes
 
     def offset_of(self, address):
-        """The offset of an address in the segment; ValueError for an address outside the mapping."""
+        """The offset of an address in the segment. Raises ValueError for an address outside the mapping."""
         cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
         self.require_open()
         if offset >= self.seg.size_bytes:
@@ -209,8 +209,8 @@ cdef class Segment(Owner):
         return out
 
     def trees(self, int number=0):
-        """For each tree of a store a list of its nodes by number, empty for a tree that nothing uses. A node is
-        `(kind, param, fixed, children, size, bits, aux, flags, count)`."""
+        """For each tree of a store a list of its nodes by number, empty for an unused tree. A node is `(kind, param,
+        fixed, children, size, bits, aux, flags, count)`."""
         return self.listed(number, list_trees)
 
     def tables(self, int number=0):
@@ -275,7 +275,7 @@ cdef class Segment(Owner):
         return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
 
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size):
-        """The Blob over bytes of this segment, which `release` closes. See Blob.part."""
+        """The Blob over bytes of this segment, closed by `release`. See Blob.part."""
         known = self.section_blobs.get(part)
         cdef Blob blob = None if known is None else known()
         if blob is None:
@@ -288,8 +288,8 @@ cdef class Segment(Owner):
         return blob
 
     def order(self):
-        """`(blob, bytes of a number)` of the section ORDER, which has for each entry the record of its key and that of
-        its value. None when entry e is record e of both stores."""
+        """`(blob, bytes of a number)` of the section ORDER, which has the records of each entry's key and value. None
+        if entry e is record e of both stores."""
         self.require_open()
         if not self.is_mapping or self.mapping.order == NULL:
             return None
@@ -327,7 +327,7 @@ cdef class Segment(Owner):
             self.busy += 1
         cdef PyObject *value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
         if not FREE_THREADED:
-            self.busy -= self.busy > 0  # in a child that was forked during the call, `forget_calls` has set it to 0
+            self.busy -= self.busy > 0  # `forget_calls` sets it to 0 in a child that is forked during the call
         if value == NULL:
             self.fail(store, index)
         out = <object>value
@@ -337,8 +337,7 @@ cdef class Segment(Owner):
         return out
 
     cdef int fail(self, int store, uint64_t index) except -1:
-        """Raises the exception that decoding has set, with the record named. If `close` is waiting for this call, it
-        unmaps now."""
+        """Raises the exception that decoding has set, with the record named. Unmaps if `close` waits for this call."""
         try:
             name_record(self, store, index, RS_OK, NULL)
         finally:
@@ -346,7 +345,7 @@ cdef class Segment(Owner):
                 self.leave_closing()
 
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
-        """The slow part of `get`: a record that was not found, and the first record of a tree, which needs a
+        """The slow part of `get`, for a record that was not found and for the first record of a tree, which needs a
         Program."""
         if found != RS_OK:
             name_record(self, store, index, found, err)
@@ -365,12 +364,11 @@ cdef class Segment(Owner):
         return <Program>made if made != NULL else program_of(tree, self.reader_, self.programs, self.entries)
 
     cdef Owner owner(self):
-        """The owner of the leases of decoded arrays; None when arrays are to be copied."""
+        """The owner of the leases of decoded arrays; None if arrays are copied."""
         return self if self.views_ else None
 
     def verify(self, limits=None):
-        """The deep check of all bytes, mostly without the GIL. Raises CorruptError or VersionError, which say what is
-        wrong and where."""
+        """The deep check of all bytes, mostly without the GIL. Raises CorruptError or VersionError."""
         try:
             verify_segment(self, limits)
         except errors.Error as e:
@@ -378,8 +376,8 @@ cdef class Segment(Owner):
         self.verified = True
 
     def write_to(self, temporary, indexes=()):
-        """Writes the bytes to the new file `temporary`, with these saved indexes, each `(kind, Path)`, beside those
-        that it has. OSError, OutOfSpaceError, and the errors of reading the fields; then no file is left."""
+        """Writes the bytes to the new file `temporary`, and adds saved indexes, each `(kind, Path)`. Raises OSError,
+        OutOfSpaceError, and the errors of reading the fields; then no file is left."""
         cdef rs_segment_writer writer
         cdef rs_segment out
         cdef rs_error err
@@ -403,7 +401,7 @@ cdef class Segment(Owner):
             if status != RS_OK:
                 rs_segment_writer_abort(&writer)
                 if err.sys_errno == errno.EFAULT:
-                    what = "the file of the store was cut short while it was being copied"
+                    what = "the file of the store was truncated while it was being copied"
                     raise errors.CorruptError(what, filename=self.file())
                 raise_status(&err, temporary)
         finally:
@@ -417,7 +415,7 @@ cdef class Segment(Owner):
             return 0
         self.open_ = False
         self.sample = None
-        self.programs.clear()  # they and the list hold each other
+        self.programs.clear()  # breaks a reference cycle
         for known in self.section_blobs.values():
             blob = known()
             if blob is not None:
@@ -431,21 +429,21 @@ cdef class Segment(Owner):
         return status == RS_OK
 
     cdef int give_up_name(self):
-        """Removes the file name if this process owns it. That ends the lease of a named segment; the mapping stays."""
+        """Removes the file name if this process owns it, and gives up the lease on it. The mapping stays."""
         cdef rs_status status = RS_OK
         cdef rs_bool removed
         cdef Py_ssize_t owner = count_of(&self.owned_by)
         if owner == 0 or self.path is None or owner != getpid():
             return status
-        # From here on no Python function is called: a KeyboardInterrupt in one would leave the name behind.
+        # From here on no Python function is called, because a KeyboardInterrupt would leave the name behind.
         set_count(&self.owned_by, 0)
         if self.backing != "named":
             return rs_os_unlink(self.encoded, &self.seg.identity, NULL)
         if self.kept:
             rs_os_touch(self.seg.fd)
             return status
-        # The lease is dropped before the exclusive lock is tried, never upgraded: so at least one of the last two users
-        # finds the file unused.
+        # Drops the lease before it tries the exclusive lock, and never upgrades, so that at least one of the last two
+        # users finds the file unused.
         rs_os_close(&self.seg.fd)
         return rs_os_unlink_unused(self.encoded, &self.seg.identity, &removed, NULL)
 
@@ -456,8 +454,9 @@ cdef class Segment(Owner):
             self.give_up_name()
 
     def publish(self, path, between=None):
-        """Gives a segment that was built as "named" its file name. With `between`, a free path in the same folder, a
-        file of that name is replaced; else SegmentExistsError. On OSError the segment is unchanged."""
+        """Gives a segment that was built as "named" its file name. Replaces an existing file by way of `between`, a
+        free path in the same folder; without `between` raises SegmentExistsError. On OSError the segment is
+        unchanged."""
         cdef rs_error err
         cdef const char *c_temporary = NULL
         cdef const char *c_between = NULL
@@ -473,12 +472,12 @@ cdef class Segment(Owner):
         self.backing, self.path, self.encoded, self.owned_by = "named", path, encoded, getpid()
 
     def touch(self):
-        """Sets the times of the file to now, which marks its last use. Does nothing where that is not permitted."""
+        """Sets the times of the file to now, the time of its last use. Does nothing if that is not permitted."""
         self.require_open()
         rs_os_touch(self.seg.fd)
 
     def disown(self):
-        """Makes this object remove no name: it maps a file that another object or process has to remove."""
+        """Leaves the file for another object or process to remove."""
         set_count(&self.owned_by, 0)
 
     def drop_temporary(self):
@@ -488,8 +487,8 @@ cdef class Segment(Owner):
             self.path = None
 
     def close(self):
-        """Unmaps the segment, or lets the last call of other threads do so. A second close does nothing. BusyError
-        while arrays over the segment are alive."""
+        """Unmaps the segment, or lets the last call of other threads do so. A second close does nothing. Raises
+        BusyError while arrays over the segment are alive."""
         cdef Py_ssize_t leases = count_of(&self.leases)
         if leases > 0 and not flag_of(&self.closing):
             raise busy_error(leases)
@@ -508,7 +507,7 @@ cdef object busy_error(Py_ssize_t leases):
 
 
 def close_all(list segments):
-    """Closes all of these segments. While arrays over one of them are alive: BusyError, and none is closed."""
+    """Closes all of these segments. Raises BusyError, and closes none, while arrays over a segment are alive."""
     cdef Segment segment
     cdef Py_ssize_t leases = 0
     for segment in segments:
@@ -516,7 +515,7 @@ def close_all(list segments):
             leases += count_of(&segment.leases)
     if leases > 0:
         raise busy_error(leases)
-    # From the check to the end of this loop no other thread runs: nothing in between calls Python code.
+    # No other thread runs from the check to the end of this loop, because nothing calls Python code.
     for segment in segments:
         set_flag(&segment.closing)
     for segment in segments:
@@ -524,8 +523,7 @@ def close_all(list segments):
 
 
 cdef object in_record(error, Segment segment, int store, uint64_t index):
-    """The same error with the record and the file named, if decoding raises errors of its type; else the error as it
-    is."""
+    """An error of decoding with the record and the file named; any other error unchanged."""
     if type(error) not in RECORD_ERRORS:
         return error
     text = error.args[0] if error.args else ""
@@ -534,7 +532,7 @@ cdef object in_record(error, Segment segment, int store, uint64_t index):
 
 
 cdef int name_record(Segment segment, int store, uint64_t index, rs_status status, rs_error *err) except -1:
-    """Raises the error of a status, or with RS_OK the exception that is set already, with the record named."""
+    """Raises the error of a status, or for RS_OK the current exception, with the record named."""
     try:
         if status != RS_OK:
             raise_status(err)

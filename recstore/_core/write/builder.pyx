@@ -4,17 +4,17 @@
 cdef class SegmentBuilder:
     """The new segment of a builder. Unless `finish` returns, no file or memory stays behind. For one thread.
 
-    `writer` is a trust.Writer: it says what happens to unsupported values and how this process reads the segment. Up to
-    `threads` threads of C code compress beside the caller; with 0 the caller's thread does. The bytes are the same.
+    `writer`, a trust.Writer, has the options for unsupported values and for reading the segment in this process. Up to
+    `threads` C threads compress in the background; with 0 the calling thread compresses. The bytes are the same.
     """
 
     cdef rs_segment_writer writer
     cdef rs_pipeline *pipeline
     cdef rs_choices choices
-    cdef object compression  # keeps the log that the choices name
+    cdef object compression  # owns the PlanLog that `choices` points to
     cdef str backing
     cdef readonly str path
-    cdef str saved  # the path that errors about writing name; None for memory and its files
+    cdef str saved  # the path of a file that the user named, for error messages; else None
     cdef readonly object settings
     cdef object label
     cdef bint active
@@ -56,8 +56,8 @@ cdef class SegmentBuilder:
         return 0
 
     cdef Segment sealed(self):
-        """Seals the file, whose header is written, frees the builder and returns the Segment. If this raises, the
-        caller has to abort."""
+        """Seals the file after its header is written, frees the builder and returns the Segment. If this raises, the
+        caller must abort."""
         cdef Segment segment = Segment.__new__(Segment)
         cdef rs_error err
         cdef rs_status status
@@ -81,7 +81,7 @@ cdef class SegmentBuilder:
         return segment
 
     def take_descriptor(self):
-        """A new descriptor of the file, as of take_descriptor in blobs.pyx."""
+        """As take_descriptor in blobs.pyx."""
         descriptor = take_descriptor(&self.writer, self.backing)
         self.path = None
         return descriptor
@@ -113,11 +113,11 @@ cdef class Builder(SegmentBuilder):
 
     @property
     def written(self):
-        """The bytes of the blocks that are written; threads may be writing more."""
+        """The bytes of the blocks written so far."""
         return self.writer.position
 
     cpdef append(self, record):
-        """Adds one record. On EncodeError, which names the record, the builder is unchanged."""
+        """Adds one record. On EncodeError the builder is unchanged."""
         cdef size_t mark, key_sets
         cdef rs_error err
         cdef rs_status status
@@ -130,7 +130,7 @@ cdef class Builder(SegmentBuilder):
             counted = encode_counted(&self.builder, &self.keys, record, self.settings, False, &counts)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
-            raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
+            raise errors.EncodeError(str(e), self.builder.n_records) from None
         except BaseException:
             rs_builder_drop_record(&self.builder, mark)
             raise
@@ -144,8 +144,8 @@ cdef class Builder(SegmentBuilder):
             if status == RS_E_MEM:
                 raise_status(&err)
             unsupported = hooks.module("unsupported")
-            why = unsupported.refused(record, err.message.decode())
-            raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
+            reason = unsupported.refused(record, err.message.decode()).reason
+            raise errors.EncodeError(reason, self.builder.n_records)
         if rs_builder_is_full(&self.builder):
             flush_block(&self.builder, False, self.saved)
 
@@ -166,21 +166,21 @@ cdef class Builder(SegmentBuilder):
         check_path(status, &err, self.saved)
 
     def end_block(self, bint wait=False):
-        """Ends the block, before records of another kind follow: in one block they would share a schema with the
-        others. With `wait` it returns once all blocks are written."""
+        """Ends the block, so that later records do not share a schema with the earlier ones. With `wait`, returns after
+        all blocks are written."""
         self.require_active()
         flush_block(&self.builder, wait, self.saved)
 
     def annotate(self, uint64_t pairs, bytes content):
-        """Appends pairs to the LABEL section: their number and bytes, as Label.pack gives them."""
+        """Appends pairs to the LABEL section: their number and bytes, as Label.pack returns them."""
         self.require_active()
         before = self.label or (0, b"")
         self.label = before[0] + pairs, before[1] + content
         set_label(&self.builder, self.label)
 
     def finish(self, indexes=()):
-        """Writes tables, header and saved indexes, each `(kind, Path)`, and returns the Segment. The builder cannot be
-        used afterwards, also when this raises."""
+        """Writes tables, header and saved indexes, each `(kind, Path)`, and returns the Segment. The builder is then
+        unusable, even if this raises."""
         cdef rs_error err
         cdef rs_status status
         self.require_active()
@@ -208,8 +208,8 @@ cdef int set_label(rs_builder *builder, label) except -1:
 
 
 cdef int flush_block(rs_builder *builder, bint all, path) except -1:
-    """Closes the open block, and waits until the next may be filled or, with `all`, until all blocks are written.
-    It handles signals such as Ctrl-C while it waits."""
+    """Closes the open block and waits until the next one can be filled or, with `all`, until all blocks are written.
+    Runs signal handlers while it waits."""
     cdef rs_error err
     cdef rs_status status
     cdef bint done

@@ -1,4 +1,4 @@
-"""The `compression` of a build as the C core takes it: rs_choices.h."""
+"""The `compression` of a build as options of the C core (rs_choices.h)."""
 
 LEVELS = {"none": RS_LEVEL_NONE, "fast": RS_LEVEL_FAST, "auto": RS_LEVEL_AUTO, "small": RS_LEVEL_SMALL}
 
@@ -17,8 +17,8 @@ def forms():
 
 
 cdef class PlanLog:
-    """Keeps what the planner of a Builder weighs for the field that `keys` lead to (csrc/plan/rs_plan_log.h). Each key
-    is a key of dicts; lists and tuples on the way are passed."""
+    """Records the encodings that a Builder's planner compares for the field at `keys` (csrc/plan/rs_plan_log.h). Each
+    key is a dict key; lists and tuples on the way are skipped."""
 
     cdef rs_plan_log log
     cdef rs_buffer bytes_
@@ -44,29 +44,29 @@ cdef class PlanLog:
         PyMem_Free(self.keys)
 
     def entries(self):
-        """A list of `(run, keys, depth, position, kind of the values, form, chosen, values, fits, bits)`, as
-        rs_weighed has them. The builder must have finished or aborted. Raises MemoryError if entries are missing."""
+        """A list of `(run, keys, depth, position, kind of the values, form, chosen, values, fits, bits)`, the fields of
+        rs_weighed. The builder must have finished or aborted. Raises MemoryError if entries are missing."""
         cdef uint32_t i
-        cdef rs_weighed *one
+        cdef rs_weighed *entry
         if self.log.cut:
-            raise MemoryError("no memory for all that was weighed")
+            raise MemoryError("the plan log has no memory for all entries")
         out = []
         for i in range(self.log.n):
-            one = &self.log.at[i]
-            form = node_name(one.kind) + (f" of {node_name(one.child)}" if one.child else "")
-            out.append((one.run, one.n_keys, one.depth, one.position, node_name(one.of), form, one.chosen,
-                        one.values, one.fits, one.bits))
+            entry = &self.log.at[i]
+            form = node_name(entry.kind) + (f" of {node_name(entry.child)}" if entry.child else "")
+            out.append((entry.run, entry.n_keys, entry.depth, entry.position, node_name(entry.of), form, entry.chosen,
+                        entry.values, entry.fits, entry.bits))
         return out
 
 
-cdef rs_choices choices_of(object given) except *:
-    """The choices for a word of LEVELS, or for a tuple of a word, the names of nodes that no tree may have and, maybe,
-    a PlanLog, which must outlive the builder. Raises ValueError for other words and names."""
+cdef rs_choices choices_of(object compression) except *:
+    """The choices for a level, or for a tuple of a level, the names of nodes to leave out and, optionally, a PlanLog,
+    which must outlive the builder. Raises ValueError for an unknown level or name."""
     cdef PlanLog log
-    word, without, *logs = given if isinstance(given, tuple) else (given, ())
-    if word not in LEVELS:
-        raise ValueError(f"compression is one of {', '.join(LEVELS)}, not {word!r}")
-    cdef rs_choices choices = rs_choices_of(<rs_level>(<int>LEVELS[word]))
+    level, without, *logs = compression if isinstance(compression, tuple) else (compression, ())
+    if level not in LEVELS:
+        raise ValueError(f"compression is one of {', '.join(LEVELS)}, not {level!r}")
+    cdef rs_choices choices = rs_choices_of(<rs_level>(<int>LEVELS[level]))
     if logs:
         log = logs[0]
         choices.log = &log.log

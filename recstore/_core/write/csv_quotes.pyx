@@ -1,27 +1,28 @@
-"""Follows the quotes of CSV text. pyarrow, which parses the text, goes on behind a closing quote as in a cell without
-quotes: between two quotes that never close, rows would vanish in one cell."""
+"""Checks the quotes of CSV text. pyarrow reads text after a closing quote as part of an unquoted cell, so that a stray
+quote can swallow rows into one cell without an error."""
 
 cdef enum CsvPlace:
-    CSV_BEGIN          # where a cell begins
-    CSV_PLAIN          # within a cell without quotes
-    CSV_QUOTED         # within quotes
-    CSV_CLOSED         # behind a quote within quotes: it closes them, or is the first of two
-    CSV_PLAIN_ESCAPE   # behind an escape character
+    CSV_BEGIN          # at the beginning of a cell
+    CSV_PLAIN          # in a cell without quotes
+    CSV_QUOTED         # in a quoted cell
+    CSV_CLOSED         # after a quote in a quoted cell: it closes the cell, or is the first of two
+    CSV_PLAIN_ESCAPE   # after an escape character
     CSV_QUOTED_ESCAPE
 
 
 cdef class CsvQuotes:
-    """The quotes of a CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. For one thread.
+    """Checks the quotes of one CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. `line` is
+    the number of the first line. For one thread.
 
     Attributes:
-        line: the number of the line that was reached, from `line` on.
+        line: the current line.
         opened: the line in which the last quoted cell begins.
     """
 
     cdef int delimiter, quote, escape
     cdef CsvPlace place
     cdef bint returned  # whether the last byte was a carriage return
-    cdef int64_t row    # where the current row begins, from the end of the text on
+    cdef int64_t row    # the offset of the current row from the end of the text, 0 or less
     cdef int64_t longest
     cdef readonly uint64_t line
     cdef readonly uint64_t opened
@@ -35,21 +36,21 @@ cdef class CsvQuotes:
 
     @property
     def quoted(self):
-        """Whether the text ends within quotes."""
+        """Whether the text ends in a quoted cell."""
         return self.place in (CSV_QUOTED, CSV_QUOTED_ESCAPE)
 
     @property
     def escaped(self):
-        """Whether the text ends behind an escape character."""
+        """Whether the text ends after an escape character."""
         return self.place in (CSV_PLAIN_ESCAPE, CSV_QUOTED_ESCAPE)
 
     @property
     def longest_row(self):
-        """The bytes of the longest row so far, without its end."""
+        """The bytes of the longest row so far, without its line end."""
         return max(self.longest, -self.row)
 
     def follow(self, bytes text not None):
-        """Goes over further text. False where text follows a closing quote."""
+        """Scans the next piece. Returns False, and stops, if text follows a closing quote."""
         cdef const uint8_t *bytes_ = <const uint8_t *>PyBytes_AS_STRING(text)
         cdef Py_ssize_t i = 0, size = len(text)
         cdef CsvPlace place = self.place

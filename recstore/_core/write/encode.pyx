@@ -6,7 +6,7 @@ cdef class _Unsupported(Exception):
 
 
 def varint(uint64_t n):
-    """A number as a varint of csrc/FORMAT.md."""
+    """Encodes a number as a varint (csrc/FORMAT.md)."""
     cdef uint8_t out[10]
     return (<const char *>out)[:rs_put_varint(out, n)]
 
@@ -25,8 +25,8 @@ cdef int put_bigint(rs_buffer *raw, object value) except -1:
 
 
 cdef bint put_array(encode_state *out, object value) except -1:
-    """Stores an ndarray or numpy scalar, which recstore.values.arrays describes. False if the format has no code for
-    its dtype."""
+    """Stores an ndarray or numpy scalar as recstore.values.arrays describes it. Returns False if the format has no code
+    for its dtype."""
     cdef Py_buffer view
     cdef rs_error err
     cdef uint8_t position[10]
@@ -40,14 +40,14 @@ cdef bint put_array(encode_state *out, object value) except -1:
     if described is None:
         return False
     if out.within_key and value.dtype.names is not None and not isinstance(value, _arrays.np.ndarray):
-        # A read-only structured value can be hashed, but reading gives a writable one, which cannot.
+        # A read-only structured value can be hashed, but the decoded value is writable and cannot.
         raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert "
                                  "it with .item() first")
     head, data = described
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         n = size = view.len
-        # An array whose address in the segment is wanted stays as it is.
+        # With arrays="view" the stored bytes are the array, so they are not narrowed.
         if not head[0] & RS_FMT_ARRAY_SCALAR and out.writer != NULL and (<object>out.writer).narrows:
             item_bytes = value.dtype.itemsize
             n = size // item_bytes if item_bytes else 0
@@ -76,8 +76,8 @@ cdef bint put_array(encode_state *out, object value) except -1:
 
 
 cdef int put_extended(encode_state *out, object value, int depth) except -1:
-    """Stores a value of another type as an ext value, which recstore.values.ext_types describes. _Unsupported for a
-    type without a description."""
+    """Stores a value of another type as an ext value, as recstore.values.ext_types describes it. Raises _Unsupported
+    for a type without a description."""
     extended = hooks.module("ext_types")
     writer = None if out.writer == NULL else <object>out.writer
     if type(value) is Record:
@@ -124,7 +124,7 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
         reason = (<object>out.writer).refuses(value)
         if reason is not None:
             raise errors.EncodeError(reason)
-    # While numpy is not loaded, no value can be an array: so it is not imported here.
+    # If numpy is not loaded, no value can be an array, so it is not imported here.
     out.python += 1
     if any_strict_types and id(type(value)) in strict_types:
         return encode_put(out, strict_types[id(type(value))](value), depth)
@@ -132,8 +132,8 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
         described = (<object>out.writer).plain(value)
         if described is not None:
             return put_described(out, described, depth)
-    numpy = sys.modules.get("numpy")  # without ndarray while another thread imports it
-    # By the type alone: isinstance asks a foreign value for its `__class__`, which may be another one.
+    numpy = sys.modules.get("numpy")  # lacks ndarray while another thread imports it
+    # Not isinstance, which also reads the `__class__` of a foreign value.
     if hasattr(numpy, "ndarray") and (type(value) is numpy.ndarray or issubclass(type(value), numpy.generic)):
         if put_array(out, value):
             return 0
@@ -141,8 +141,8 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
 
 
 cdef int put_record(encode_state *out, object value) except -1:
-    """Appends one value. EncodeError names the path of a value that cannot be stored; the buffers and the scan then
-    hold a part of it."""
+    """Appends one value. Raises EncodeError for a value that cannot be stored; the buffers and the scan then hold a
+    part of it."""
     try:
         return encode_put(out, value, RS_FMT_DEPTH)
     except _Unsupported:
@@ -153,8 +153,8 @@ cdef int put_record(encode_state *out, object value) except -1:
 
 cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False,
                       rs_buffer *array_slots=NULL) except -1:
-    """Appends one `any` value; `key` says that it is a dict key, which readers have to hash. Errors as of
-    put_record."""
+    """Appends one `any` value. `key`: the value is a dict key, so readers must be able to hash it. Raises as put_record
+    does."""
     cdef encode_state out
     memset(&out, 0, sizeof(encode_state))
     out.raw = raw
@@ -167,8 +167,8 @@ cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object wr
 
 cdef int encode_counted(rs_builder *builder, encode_keys *keys, object record, object writer, bint key,
                         rs_scan_counts *counts) except -1:
-    """Appends a record to a builder, which the caller then ends. Returns 1 if *counts and the key sets of the builder's
-    scan are those of the record, else 0. `key` as of encode_value, errors as of put_record."""
+    """Appends a record to a builder; the caller ends the record. Returns 1 if *counts and the key sets of the builder's
+    scan are complete for the record, else 0. `key` as in encode_value. Raises as put_record does."""
     cdef encode_state out
     cdef size_t key_sets = builder.scan.n_key_sets
     memset(&out, 0, sizeof(encode_state))

@@ -1,9 +1,9 @@
-"""Cuts the text of a JSON document into the texts of the elements of one array or object
-(csrc/write/rs_json_bounds.h). A decoder of JSON makes values of them."""
+"""Splits the text of one JSON array or object into the texts of its elements (csrc/write/rs_json_bounds.h), for a JSON
+decoder."""
 
 
 class JsonError(ValueError):
-    """The text breaks a rule of JSON, or too many brackets are open. `position` is the place in the given buffer."""
+    """The text is not JSON, or too many brackets are open. `position` is an offset in the buffer."""
 
     def __init__(self, text, position):
         super().__init__(text)
@@ -11,11 +11,11 @@ class JsonError(ValueError):
 
 
 cdef class JsonBounds:
-    """The scan of one array or object, piece by piece. For one thread.
+    """Scans one array or object, piece by piece. For one thread.
 
     Attributes:
-        at: the place in the buffer up to which the last piece was scanned.
-        first: after `split` or `mark`, the place in the buffer where the next element begins.
+        at: the offset in the buffer at which the last scan ended.
+        first: after `split` or `mark`, the offset in the buffer at which the next element begins.
     """
 
     cdef rs_json_bounds state
@@ -28,7 +28,7 @@ cdef class JsonBounds:
         rs_buffer_clear(&self.ends)
 
     def begin(self, bint object):
-        """Starts within an array or object, behind its opening bracket."""
+        """Starts in an array or object, after its opening bracket."""
         self.object = object
         rs_json_bounds_begin(&self.state, object)
 
@@ -52,7 +52,7 @@ cdef class JsonBounds:
         self.run(buffer, start, end, NULL)
 
     def mark(self, buffer, size_t start, size_t end):
-        """As `skip`, and notes where the next element begins; 0 if none has ended. Raises JsonError."""
+        """As `skip`, and sets `first`, to 0 if no element has ended. Raises JsonError."""
         self.run(buffer, start, end, &self.ends)
         self.first = 0
         if self.ends.size_bytes != 0:
@@ -60,11 +60,11 @@ cdef class JsonBounds:
 
     def split(self, buffer, size_t first, size_t start, size_t end):
         """Scans buffer[start:end] up to the end of the container. Returns the texts of the elements that end there, as
-        a list of bytes; the text of a member of an object is put into braces. `first` is where the text of the first
-        one begins, at or before `start`. Raises JsonError."""
+        a list of bytes; the member of an object is in braces. `first`, at or before `start`, is the offset at which the
+        first element begins. Raises JsonError."""
         cdef Py_buffer view
         if first > start:
-            raise ValueError("the first element begins behind the place to scan")
+            raise ValueError("the first element begins after the range to scan")
         PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)  # until the texts are made: the buffer keeps its size
         try:
             self.run(buffer, start, end, &self.ends)
@@ -81,7 +81,7 @@ cdef class JsonBounds:
         PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
         try:
             if start > end or end > <size_t>view.len or self.state.depth == 0:
-                raise ValueError("nothing can be scanned there")
+                raise ValueError("the range to scan is outside the buffer, or the container has ended")
             with nogil:
                 status = rs_json_bounds_run(&self.state, <const uint8_t *>view.buf + start, end - start, ends,
                                             &consumed, &err)
@@ -98,7 +98,7 @@ cdef class JsonBounds:
         cdef size_t n = self.ends.size_bytes // 8, i, end, size
         cdef bytes piece
         cdef char *out
-        cdef list found = []
+        cdef list pieces = []
         for i in range(n):
             end = start + rs_load_u64(self.ends.data + 8 * i)
             size = end - first
@@ -112,14 +112,14 @@ cdef class JsonBounds:
                     out[size + 1] = b"}"
                 else:
                     piece = PyBytes_FromStringAndSize(text + first, size)
-                found.append(piece)
+                pieces.append(piece)
             first = end + 1
         self.first = first
-        return found
+        return pieces
 
 
 cdef int check_member(const char *text, size_t first, size_t end) except -1:
-    """JsonError if no key begins the text: a blank text in braces would be an object without members."""
+    """Raises JsonError unless the text begins with a key. In braces, a blank text would be an empty object."""
     while first < end and text[first] in b" \n\r\t":
         first += 1
     if first == end or text[first] != c'"':
@@ -128,13 +128,13 @@ cdef int check_member(const char *text, size_t first, size_t end) except -1:
 
 
 def has_long_int(buffer, size_t start, size_t end):
-    """Whether buffer[start:end] may hold an integer beyond 64 bits, of which orjson makes a float."""
+    """Whether buffer[start:end] may hold an integer beyond 64 bits, which orjson decodes as a float."""
     cdef Py_buffer view
     cdef bint found
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
         if start > end or end > <size_t>view.len:
-            raise ValueError("nothing can be scanned there")
+            raise ValueError("the range to scan is outside the buffer")
         with nogil:
             found = rs_json_has_long_int(<const uint8_t *>view.buf + start, end - start)
         return found

@@ -1,11 +1,5 @@
-"""Builds mappings: streams keys and values into one segment and writes the key index at its end
+"""Builds mappings: streams keys and values into one segment, then writes the key index
 (csrc/write/rs_mapping_builder.h)."""
-
-
-cdef str entry_name(uint64_t number, key):
-    """The name of an entry in an error message."""
-    unsupported = hooks.module("unsupported")
-    return f"entry {number} ({unsupported.shown(key)})"
 
 
 @cython.final
@@ -15,7 +9,7 @@ cdef class MappingBuilder(SegmentBuilder):
     cdef rs_mapping_builder builder
     cdef encode_keys key_keys, value_keys
     cdef readonly KeyHashes hashes
-    cdef bytearray outside  # for each value the size of its large arrays in 8 bytes; ends at the last that has some
+    cdef bytearray outside  # the size of each value's large arrays, 8 bytes each, up to the last value that has any
 
     def __cinit__(self, *args, **options):
         cdef rs_error err
@@ -34,8 +28,8 @@ cdef class MappingBuilder(SegmentBuilder):
         rs_mapping_builder_close(&self.builder)
 
     def append(self, key, value):
-        """Adds one pair. EncodeError names a pair that cannot be stored; TypeError comes from hash(key). Then the
-        builder is unchanged."""
+        """Adds one pair. Raises EncodeError for a pair that cannot be stored, TypeError from hash(key); the builder is
+        then unchanged."""
         cdef size_t keys_mark, values_mark
         cdef rs_error err
         cdef rs_scan_counts of_key, of_value
@@ -55,7 +49,7 @@ cdef class MappingBuilder(SegmentBuilder):
                 value_counts = &of_value
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
-            raise errors.EncodeError(f"{entry_name(number, key)}: {what} {e}") from None
+            raise errors.EncodeError(f"{what} {e}", number, hooks.module("unsupported").shown(key)) from None
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
@@ -65,7 +59,8 @@ cdef class MappingBuilder(SegmentBuilder):
             if status == RS_E_MEM:
                 raise_status(&err)
             unsupported = hooks.module("unsupported")
-            raise errors.EncodeError(f"{entry_name(number, key)}: {unsupported.refused(value, err.message.decode())}")
+            reason = unsupported.refused(value, err.message.decode()).reason
+            raise errors.EncodeError(reason, number, unsupported.shown(key))
         self.pair_ended(number, values_mark)
 
     cdef int pair_ended(self, uint64_t number, size_t values_mark) except -1:
@@ -78,15 +73,15 @@ cdef class MappingBuilder(SegmentBuilder):
         return self.flush_if_full(&self.builder.values)
 
     def append_parcel(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
-        """Adds the pairs of a parcel of PairEncoder (parcels.pyx), whose hashes were made with this builder's seed.
-        `opaque` as in KeyHashes.extend."""
+        """Adds the pairs of a parcel of a PairEncoder (parcels.pyx) with this builder's seed. `opaque` as in
+        KeyHashes.extend."""
         cdef uint64_t first = self.hashes.n
         self.require_active()
         self.hashes.extend(hashes, opaque)
         self.append_pairs(packed_keys, packed_values, first)
 
     cdef int append_pairs(self, bytes packed_keys, bytes packed_values, uint64_t first) except -1:
-        """Adds the pairs of a parcel, whose hashes are there, from number `first` on."""
+        """Adds the pairs of a parcel from number `first` on. Their hashes are already there."""
         cdef rs_parcel_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys
@@ -106,14 +101,12 @@ cdef class MappingBuilder(SegmentBuilder):
         return 0
 
     cdef int adopt(self, bytes packed_keys, bytes packed_values, KeyHashes hashes) except -1:
-        """Makes these hashes, which have those of the parcel's pairs, the ones of this new builder, and adds the
-        pairs."""
+        """Adds the first pairs of this builder, from a parcel. `hashes` has their hashes and becomes the builder's."""
         self.hashes = hashes
         return self.append_pairs(packed_keys, packed_values, 0)
 
     cdef int place_hashes(self, bytes outside, bytes hashes, list opaque) except -1:
-        """Adds the hashes of pairs whose records are placed by rs_block_parcel_place, and the bytes of the large
-        arrays of their values, which may end early."""
+        """Adds the hashes of pairs that rs_block_parcel_place adds, and a part of `self.outside` for their values."""
         if len(outside):
             if len(outside) % 8 or len(outside) > len(hashes):
                 raise errors.CorruptError("the parts of a parcel of pairs do not have the same number of records")
@@ -141,7 +134,7 @@ cdef class MappingBuilder(SegmentBuilder):
 
     def finish(self, uint32_t factory=0):
         """Writes the tables and returns `(segment, dead keys, dead values)`. Dead records belong to no entry, because
-        a key was repeated. The builder cannot be used afterwards, also when this raises."""
+        a key was repeated. The builder is then unusable, even if this raises."""
         cdef rs_error err
         cdef rs_status status
         self.require_active()
@@ -159,7 +152,7 @@ cdef class MappingBuilder(SegmentBuilder):
             raise
 
     cdef tuple find_order(self):
-        """The result of merge_twins for all pairs. If no key is repeated: nothing dead, and None for both arrays."""
+        """The result of merge_twins for all pairs. If no key is repeated, nothing is dead and both arrays are None."""
         cdef rs_store store
         cdef rs_written_keys written
         cdef rs_error err

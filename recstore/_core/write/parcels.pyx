@@ -1,11 +1,11 @@
-"""Encodes records in the worker processes of a build. A shard that fills less than a block travels as parcels
-(csrc/write/rs_parcel.h), which the building process appends to its builder. The records of a larger shard are
-compressed by a builder of the worker, and the blocks travel (csrc/write/rs_block_parcel.h).
-recstore.building.parallel_build gives the workers their shards."""
+"""Encodes records in the worker processes of a build. A shard smaller than a block travels as parcels
+(csrc/write/rs_parcel.h), which the building process appends to its builder. A builder in the worker compresses the
+records of a larger shard, and the blocks travel (csrc/write/rs_block_parcel.h). recstore.building.parallel_build hands
+out the shards."""
 
 
 cdef enum:
-    # The size of a parcel where no blocks are made: large enough that sending it costs little.
+    # The size of a parcel if the worker makes no blocks: large enough that sending it costs little.
     PARCEL_BYTES = 1 << 19
 
 
@@ -13,9 +13,8 @@ cdef object unsupported():
     return hooks.module("unsupported")
 
 
-class Refused(Exception):
-    """A record cannot be stored. The argument is the text of the EncodeError after the record's number, which only the
-    building process knows."""
+class Refused(errors.EncodeError):
+    """A worker cannot store a record, whose number only the building process knows."""
 
 
 cdef bytes packed(rs_parcel *parcel):
@@ -28,8 +27,8 @@ cdef bint fills_block(rs_parcel *parcel):
     return rs_parcel_size(parcel) >= RS_FMT_BLOCK_RAW or rs_parcel_n_records(parcel) >= RS_FMT_BLOCK_RECORDS
 
 
-cdef object blocks_taken(rs_builder **stores, unsigned n):
-    """The block parcel of what the builders have written since the last call; None if there is nothing."""
+cdef object new_blocks(rs_builder **stores, unsigned n):
+    """The block parcel of the blocks that the builders wrote since the last call; None if there are none."""
     cdef rs_buffer out
     cdef rs_error err
     cdef rs_status status
@@ -44,15 +43,15 @@ cdef object blocks_taken(rs_builder **stores, unsigned n):
 
 
 cdef class ListEncoder:
-    """Collects the records of one shard. `writer` is the trust.Writer of this process. `make` gives a Builder of this
-    process once the records fill a block; without it they stay parcels. A Source that fills the encoder calls `extend`
-    with the records alone; `sender` is then the function that sends what `take` and `take_blocks` give."""
+    """Collects the records of one shard. `writer` is the trust.Writer of this process. `make` returns a Builder of this
+    process once the records fill a block; without it they travel as parcels. `sender` is the default of `send` in
+    `extend`, which a Source calls with the records alone."""
 
     cdef rs_parcel parcel
     cdef object writer
     cdef object make
     cdef Builder builder  # None until the records fill a block
-    cdef uint64_t seen    # the number of blocks that were closed when it was sent last
+    cdef uint64_t n_closed_sent  # blocks that were closed at the last send
     cdef uint64_t n
     cdef public object sender
 
@@ -69,7 +68,7 @@ cdef class ListEncoder:
         return rs_parcel_size(&self.parcel)
 
     def append(self, record):
-        """Adds one record. Refused if it cannot be stored; then the encoder is unchanged."""
+        """Adds one record. Raises Refused if it cannot be stored; the encoder is then unchanged."""
         if self.builder is None:
             self.append_to_parcel(record)
         else:
@@ -77,11 +76,10 @@ cdef class ListEncoder:
         self.n += 1
 
     cdef int append_to_builder(self, record) except -1:
-        number = self.builder.builder.n_records
         try:
             self.builder.append(record)
         except errors.EncodeError as e:
-            raise Refused(str(e).removeprefix(f"record {number}")) from None
+            raise Refused(e.reason) from None
         return 0
 
     cdef int append_to_parcel(self, record) except -1:
@@ -92,20 +90,20 @@ cdef class ListEncoder:
         except BaseException as e:
             rs_parcel_drop_record(&self.parcel, arrays, slots)
             if isinstance(e, errors.EncodeError):
-                raise Refused(f": {e}") from None
+                raise Refused(str(e)) from None
             raise
         cdef rs_status status = rs_parcel_end_record(&self.parcel, &err)
         if status != RS_OK:
             rs_parcel_drop_record(&self.parcel, arrays, slots)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise Refused(f": {unsupported().refused(record, err.message.decode())}")
+            raise Refused(unsupported().refused(record, err.message.decode()).reason)
         return 0
 
     cdef bint is_due(self) except -1:
         """Whether there is something to send. Makes the builder when the records fill a block."""
         if self.builder is not None:
-            return self.builder.builder.n_closed != self.seen
+            return self.builder.builder.n_closed != self.n_closed_sent
         if self.make is None:
             return rs_parcel_size(&self.parcel) >= PARCEL_BYTES
         if not fills_block(&self.parcel):
@@ -113,10 +111,10 @@ cdef class ListEncoder:
         self.builder = self.make(Builder)
         self.builder.append_parcel(packed(&self.parcel))
         rs_parcel_clear(&self.parcel)
-        return self.builder.builder.n_closed != self.seen
+        return self.builder.builder.n_closed != self.n_closed_sent
 
     def extend(self, records, send=None):
-        """Adds all records, and calls send() whenever there is something to send."""
+        """Adds all records, and calls send(), which sends `take()` and `take_blocks()`, whenever data is due."""
         send = send or self.sender
         for record in records:
             self.append(record)
@@ -135,28 +133,28 @@ cdef class ListEncoder:
         cdef rs_builder *stores[1]
         if self.builder is None:
             return None
-        self.seen = self.builder.builder.n_closed
+        self.n_closed_sent = self.builder.builder.n_closed
         stores[0] = &self.builder.builder
-        blocks = blocks_taken(stores, 1)
+        blocks = new_blocks(stores, 1)
         return None if blocks is None else (blocks,)
 
     def end(self):
-        """Ends the last block, so that take_blocks gives it."""
+        """Ends the last block, so that take_blocks returns it."""
         if self.builder is not None:
             flush_block(&self.builder.builder, True, None)
 
 
 cdef class PairEncoder:
-    """Collects the pairs of one shard. `seed` is that of the builder's KeyHashes; the others as of ListEncoder, but
-    `make` gives a MappingBuilder."""
+    """Collects the pairs of one shard. `seed` is the seed of the builder's KeyHashes, `make` returns a MappingBuilder;
+    the rest is as in ListEncoder."""
 
     cdef rs_parcel keys, values
     cdef object writer
     cdef object make
     cdef MappingBuilder builder
-    cdef uint64_t seen
+    cdef uint64_t n_closed_sent
     cdef KeyHashes hashes
-    cdef uint64_t taken
+    cdef uint64_t n_sent
     cdef list opaque
     cdef public object sender
 
@@ -171,7 +169,8 @@ cdef class PairEncoder:
         rs_parcel_clear(&self.values)
 
     def append(self, key, value):
-        """Adds one pair. Refused if it cannot be stored, TypeError from hash(key); then the encoder is unchanged."""
+        """Adds one pair. Raises Refused if it cannot be stored, TypeError from hash(key); the encoder is then
+        unchanged."""
         cdef uint64_t n = self.hashes.n
         if self.builder is None:
             self.append_to_parcels(key, value)
@@ -179,14 +178,13 @@ cdef class PairEncoder:
             self.append_to_builder(key, value)
         first = self.hashes.first_opaque(key, n)
         if first is not None:
-            self.opaque.append((n - self.taken, first, key if first == n else None))
+            self.opaque.append((n - self.n_sent, first, key if first == n else None))
 
     cdef int append_to_builder(self, key, value) except -1:
-        number = self.hashes.n
         try:
             self.builder.append(key, value)
         except errors.EncodeError as e:
-            raise Refused(str(e).removeprefix(f"entry {number}")) from None
+            raise Refused(e.reason, key=e.key) from None
         return 0
 
     cdef int append_to_parcels(self, key, value) except -1:
@@ -202,7 +200,7 @@ cdef class PairEncoder:
         except BaseException as e:
             self.drop(key_arrays, key_slots, arrays, slots)
             if isinstance(e, errors.EncodeError):
-                raise Refused(f" ({unsupported().shown(key)}): {what} {e}") from None
+                raise Refused(f"{what} {e}", key=unsupported().shown(key)) from None
             raise
         cdef rs_status status = rs_parcel_end_record(&self.keys, &err)
         if status == RS_OK:
@@ -213,7 +211,8 @@ cdef class PairEncoder:
             self.drop(key_arrays, key_slots, arrays, slots)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise Refused(f" ({unsupported().shown(key)}): {unsupported().refused(value, err.message.decode())}")
+            reason = unsupported().refused(value, err.message.decode()).reason
+            raise Refused(reason, key=unsupported().shown(key))
         return 0
 
     cdef int drop(self, size_t key_arrays, size_t key_slots, size_t arrays, size_t slots) except -1:
@@ -225,7 +224,7 @@ cdef class PairEncoder:
     cdef bint is_due(self) except -1:
         """As of ListEncoder."""
         if self.builder is not None:
-            return self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed != self.seen
+            return self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed != self.n_closed_sent
         if self.make is None:
             return rs_parcel_size(&self.keys) + rs_parcel_size(&self.values) >= PARCEL_BYTES
         if not fills_block(&self.keys) and not fills_block(&self.values):
@@ -237,7 +236,7 @@ cdef class PairEncoder:
         return self.is_due()
 
     def extend(self, pairs, send=None):
-        """Adds all pairs, and calls send() whenever there is something to send."""
+        """As of ListEncoder."""
         send = send or self.sender
         for key, value in pairs:
             self.append(key, value)
@@ -245,35 +244,35 @@ cdef class PairEncoder:
             if self.is_due():
                 send()
 
-    cdef tuple hashes_taken(self):
-        """The hashes of the pairs since the last call, and the list of opaque keys among them, which still has to be
-        resolved: its items are `(number among these pairs, number of the key's first pair among all, key)`. The key is
-        None if it is not that first pair."""
-        out = self.hashes.since(self.taken), self.opaque
-        self.taken = self.hashes.n
+    cdef tuple new_hashes(self):
+        """The hashes of the pairs since the last call, and a list of the opaque keys among them. Its items are
+        `(number among these pairs, number of the key's first pair among all, key)`; the key is None after its first
+        pair. The building process resolves the list."""
+        out = self.hashes.since(self.n_sent), self.opaque
+        self.n_sent = self.hashes.n
         self.opaque = []
         return out
 
     def take(self):
-        """The arguments of MappingBuilder.append_parcel for the pairs since the last call, the last one as
-        hashes_taken gives it; None if there are none."""
-        if self.builder is not None or self.hashes.n == self.taken:
+        """The arguments of MappingBuilder.append_parcel for the pairs since the last call, the last argument as in
+        new_hashes; None if there are no pairs."""
+        if self.builder is not None or self.hashes.n == self.n_sent:
             return None
-        return packed(&self.keys), packed(&self.values), *self.hashes_taken()
+        return packed(&self.keys), packed(&self.values), *self.new_hashes()
 
     def take_blocks(self):
-        """The arguments of Placing.place for the blocks and hashes since the last call, the last one as hashes_taken
-        gives it; None if there are none."""
+        """The arguments of Placing.place for the blocks and hashes since the last call, the last argument as in
+        new_hashes; None if there are none."""
         cdef rs_builder *stores[2]
         if self.builder is None:
             return None
-        self.seen = self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed
+        self.n_closed_sent = self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed
         stores[0], stores[1] = &self.builder.builder.values, &self.builder.builder.keys
-        blocks = blocks_taken(stores, 2)
-        if blocks is None and self.hashes.n == self.taken:
+        blocks = new_blocks(stores, 2)
+        if blocks is None and self.hashes.n == self.n_sent:
             return None
-        outside = bytes(self.builder.outside[8 * self.taken:])
-        return blocks, outside, *self.hashes_taken()
+        outside = bytes(self.builder.outside[8 * self.n_sent:])
+        return blocks, outside, *self.new_hashes()
 
     def end(self):
         """As of ListEncoder."""
@@ -283,8 +282,7 @@ cdef class PairEncoder:
 
 
 cdef class Placing:
-    """Places the blocks of one shard behind the records of a Builder or MappingBuilder. Nothing may be appended to the
-    builder until `end`."""
+    """Adds the blocks of one shard to a Builder or MappingBuilder. Until `end`, append nothing else to the builder."""
 
     cdef Builder records
     cdef MappingBuilder pairs
@@ -301,8 +299,8 @@ cdef class Placing:
         rs_placing_clear(&self.stores[1])
 
     def place(self, bytes blocks, bytes outside=None, bytes hashes=None, list opaque=None):
-        """Places what take_blocks gave. CorruptError and VersionError if the blocks break the rules of the format. On
-        any error the builder can only be aborted."""
+        """Adds the result of take_blocks. Raises CorruptError or VersionError for malformed blocks. After any error the
+        builder can only be aborted."""
         cdef rs_builder *stores[2]
         if self.pairs is None:
             stores[0] = &self.records.builder
@@ -326,7 +324,7 @@ cdef class Placing:
         return check_path(status, &err, builder.saved)
 
     def end(self):
-        """Ends the shard. CorruptError unless each of its pairs has a hash, a key and a value."""
+        """Ends the shard. Raises CorruptError unless each pair has a hash, a key and a value."""
         if self.pairs is None:
             return
         n = self.pairs.hashes.n

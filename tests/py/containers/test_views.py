@@ -55,7 +55,7 @@ def test_a_class_named_bool_is_not_bool(letters):
 
 
 @pytest.mark.parametrize(("key", "text"), [
-    ([1, True], "not of both"), ([1.0], "must be integers or slices, not a list of float"),
+    ([1, True], "not a mix"), ([1.0], "must be integers or slices, not a list of float"),
     (["a"], "not a list of str"), ([[1]], "not a list of list"), ([None, 1], "not a list of NoneType"),
     ((1, 2), "must be integers or slices, not tuple"), ({1}, "not set"), (bytearray(b"1"), "not bytearray"),
     (np.array([1.5]), "integers or bools, not float64"), (np.array(["a"]), "integers or bools, not <U1"),

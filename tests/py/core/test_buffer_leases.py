@@ -1,4 +1,4 @@
-"""arrays="view": arrays over the shared bytes, which keep the mapping alive and stand in the way of close()."""
+"""arrays="view": arrays over the shared bytes keep the mapping alive and block close()."""
 
 import ctypes
 import gc
@@ -76,7 +76,7 @@ def test_a_view_over_two_stores_closes_both_or_none():
     assert x.closed and y.closed
 
 
-def test_an_error_in_a_with_block_is_what_is_seen():
+def test_an_error_in_a_with_block_is_raised():
     with pytest.raises(KeyError, match="mine"), RecordList([np.arange(1000.0)], arrays="view") as x:
         kept = x[0]
         raise KeyError("mine")
@@ -137,7 +137,7 @@ def test_arrays_is_checked(tmp_path):
 
 
 def test_close_while_another_thread_reads():
-    """An array handed out by a call that was in flight keeps the bytes; the close ends with it."""
+    """An array from a running call keeps the bytes; the close completes when it is gone."""
     for _ in range(20):
         x = RecordList([np.full(5000, float(i)) for i in range(64)], arrays="view")
         kept = []
@@ -177,7 +177,7 @@ def test_views_in_workers(method, monkeypatch):
 
 
 def test_exit_with_views_alive(tmp_path):
-    """A directory segment's file is gone after the process, also when somebody still holds an array."""
+    """The file of a directory segment is gone after the process, even if arrays are alive at exit."""
     code = """if True:
         import numpy as np, recstore
         x = recstore.RecordList([np.arange(1000.0)], arrays="view", backing="dir")

@@ -1,4 +1,4 @@
-"""The peak memory of a build beyond its store: the sum of tables and of blocks in flight is bounded, whatever the
+"""The peak memory of a build beyond its store: tables and blocks in flight are bounded, whatever the
 records are and however many threads compress."""
 
 import os
@@ -11,8 +11,8 @@ pytestmark = [pytest.mark.slow, interpreters.measures_memory]
 
 MOST = 64_000_000
 
-# Records that take much memory for their bytes while a store is built: many fields of text, whose values repeat in
-# part, so that each field has a dictionary or a symbol table.
+# Records that take much build memory for their bytes: many fields of text, whose values partly repeat,
+# so that each field has a dictionary or a symbol table.
 MADE = """
 import gc, random, sys
 from recstore import RecordList
@@ -58,7 +58,7 @@ def test_a_build_of_large_records_takes_at_most_64_mb_beyond_the_store(kind, cou
     if done.returncode == 77:
         pytest.skip("the system keeps the peak of the RSS")
     assert done.returncode == 0, done.stderr
-    # The builder writes its segment without mapping it, so the store is no part of the RSS.
+    # The builder writes its segment without mapping it, so the RSS does not include the store.
     peak, store = map(int, done.stdout.split())
     assert store > 1_000_000
     assert peak <= MOST, f"{peak / 1e6:.1f} MB"

@@ -1,6 +1,7 @@
-"""Building in blocks: many records, records that change from block to block, very large ones, and both forms of each."""
+"""Building in blocks: many records, records that change from block to block, very large records."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_blocks_that_are_alike_share_a_tree():
     with RecordList({"id": i % 1000, "name": "n" * (i % 4)} for i in range(4 * BLOCK)) as x:
         info = x.info()
         assert info.blocks == 4 and [n for n, _, _ in info.trees] == [4 * BLOCK]
-        # Nor are there other trees than this one and those of the entries of tables.
+        # Besides this tree, only entries of tables have trees.
         assert len(x.segment.trees()) == 1 + sum(table.root is not None for table in info.tables)
 
 
@@ -86,7 +87,7 @@ def test_arrays_close_blocks_and_split_groups(tmp_path):
 
 
 def test_groups_that_span_many_blocks(tmp_path):
-    """A block a record: the way from a group's first block to the right one is 63 steps."""
+    """One block per record: the search from a group's first block takes up to 63 steps."""
     big, small = bytes(17 << 20), {"s": 1}
     records = [big, small, big, big, small, small, "x"]
     with RecordList(records) as x:
@@ -141,7 +142,7 @@ def test_backing_from_the_environment(tmp_path, monkeypatch):
     pytest.raises(ValueError, lambda: RecordList([1])).match("floppy")
 
 
-# ---- the builder itself ----------------------------------------------------------------------------------------------
+# ---- native builders ----------------------------------------------------------------------------------------------
 
 
 def test_a_refused_record_leaves_the_builder_as_it_was():
@@ -154,6 +155,17 @@ def test_a_refused_record_leaves_the_builder_as_it_was():
     segment = builder.finish()
     assert segment.records == 3 and segment.blocks()[0][4] == 3 * 4032 - 32
     segment.close()
+
+
+def test_the_fields_of_an_encode_error():
+    for make, pair, key in ((RecordList, False, None), (RecordDict, True, "'k1'")):
+        for workers in (0, 1):
+            entries = [("k0", 0), ("k1", [0, len])] if pair else [0, [0, len]]
+            source = [entries] if workers else entries
+            error = pytest.raises(recstore.errors.EncodeError, make, source, workers=workers).value
+            for e in (error, pickle.loads(pickle.dumps(error))):
+                assert (e.record, e.key, e.filename) == (1, key, None)
+                assert "$[1]" in e.reason and "1: " not in e.reason and str(e).endswith(f": {e.reason}")
 
 
 def test_a_finished_builder():

@@ -1,4 +1,4 @@
-"""Records on which compression has nothing to win, or to which what it learnt of earlier ones does not apply."""
+"""Records that do not compress, or that differ from the records for which tables were made."""
 
 import random
 import string
@@ -32,7 +32,7 @@ def size(records, compression="auto", **options):
 
 @pytest.mark.parametrize("compression", LEVELS)
 def test_languages_in_order_and_then_mixed(compression):
-    """A table that was learnt from one language stays for a block of another only where it is smaller than a new one."""
+    """A table for one language serves a block of another language only if that is smaller than a new table."""
     parts = {language: sentences(language, BLOCK, seed) for seed, language in enumerate(WORDS)}
     mixed = [sentence for part in parts.values() for sentence in part[: BLOCK // 2]]
     random.Random(7).shuffle(mixed)
@@ -40,7 +40,7 @@ def test_languages_in_order_and_then_mixed(compression):
     together = size([sentence for part in parts.values() for sentence in part] + mixed, compression)
     blocks_of_their_own = sum(alone.values()) + size(mixed, compression)
     assert together <= 1.02 * blocks_of_their_own
-    if compression != "fast":  # which makes no tables of symbols
+    if compression != "fast":  # it makes no symbol tables
         assert together < size([sentence for part in parts.values() for sentence in part] + mixed, "none") / 2
 
 
@@ -69,7 +69,7 @@ def test_a_million_empty_records(compression, empty):
         assert len(x) == 1_000_000 and x[999_999] == empty and x[500_000:500_010] == [empty] * 10
         assert x.count(empty) == 1_000_000
         if compression != "none":
-            assert x.nbytes < 200_000  # a fifth of a byte each, and what a store of one record takes
+            assert x.nbytes < 200_000  # a fifth of a byte each, and the size of an empty store
 
 
 def available():
@@ -85,8 +85,8 @@ def test_one_record_of_a_gigabyte():
     giant = piece * 1024
     with RecordList([1, giant, {"a": "b"}]) as x:
         assert x[0] == 1 and x[2] == {"a": "b"}
-        found = x[1]
-        assert len(found) == len(giant) and found == giant
+        value = x[1]
+        assert len(value) == len(giant) and value == giant
         assert (1 << 30) <= x.nbytes <= 1.01 * (1 << 30)
 
 
@@ -104,7 +104,7 @@ def test_a_large_value_in_all_records_is_stored_once(value):
 
 
 def test_large_values_that_come_again_in_later_blocks_are_stored_once():
-    """No block has a value twice, and all values come in each of many blocks."""
+    """No block has a value twice, and each of many blocks has all values."""
     draw = random.Random(0)
     texts = ["".join(draw.choices(string.printable, k=9_000)) for _ in range(1_000)]
     with RecordList({"text": texts[i * 7_919 % 1_000], "i": i} for i in range(20_000)) as x:

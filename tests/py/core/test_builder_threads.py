@@ -1,5 +1,5 @@
-"""A thread writes a full block while the next one is filled: the same bytes as without, errors that surface, nothing
-left behind however a build ends."""
+"""A thread writes a full block while the next block is filled: the same bytes as without threads, errors surface, nothing
+stays behind however a build ends."""
 
 import os
 import signal
@@ -23,8 +23,8 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="co
 
 
 def threads(most=None):
-    """The number of threads that Python has not made. A thread that was joined may stay in /proc for a moment: that
-    there are no more than `most` is waited for."""
+    """The number of threads that Python did not start. A joined thread may stay in /proc for a moment, so this
+    waits until there are at most `most`."""
     end = time.monotonic() + waiting.LIMIT_S
     while True:
         n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
@@ -127,7 +127,7 @@ def test_a_refused_record_after_many_is_named():
 
 
 def test_no_space_is_the_error_of_the_build(tmp_path):
-    """A limit on the size of a file is met by the thread, and by whoever finishes."""
+    """A limit on the size of a file fails in the thread, and in `finish`."""
     code = """
 import resource
 from recstore import RecordDict, RecordList
@@ -154,8 +154,8 @@ for n in (200_000, 20_000):
     assert list(folder.iterdir()) == []
 
 
-def test_where_the_system_gives_no_thread(tmp_path):
-    """A limit on processes counts threads: then the block is written by the one thread there is."""
+def test_a_system_without_threads(tmp_path):
+    """A limit on processes counts threads: the main thread then writes the block."""
     code = """
 import os, resource
 from recstore import RecordList
@@ -170,7 +170,7 @@ with RecordList(range(200_000)) as x:
 
 
 def test_a_signal_interrupts_the_stream_and_not_the_thread():
-    """The thread takes no signals: Ctrl-C reaches a stream that sleeps at once, and the build is given up."""
+    """The thread blocks signals: Ctrl-C reaches a sleeping stream at once, and ends the build."""
     import select
 
     seen = []
@@ -196,7 +196,7 @@ def test_a_signal_interrupts_the_stream_and_not_the_thread():
 
 @pytest.mark.parametrize("mapping", [False, True])
 def test_a_child_forked_while_the_thread_is_at_work(mapping):
-    """It may leave the build, and can build of its own; the parent's store is whole."""
+    """The child may leave the build, and can build its own store; the parent's store is complete."""
     statuses = []
 
     def records():
@@ -246,7 +246,7 @@ def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
 
 @interpreters.measures_memory
 def test_memory_of_a_build_is_bounded():
-    """Two blocks and what is made of one, however long the stream is."""
+    """Two blocks and the output of one, however long the stream is."""
     code = """
 from recstore import RecordList
 def peak():

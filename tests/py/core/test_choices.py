@@ -1,4 +1,4 @@
-"""`compression=`: its levels, and builds that leave out a node."""
+"""`compression=`: its levels, and builds without some nodes."""
 
 import datetime
 import hashlib

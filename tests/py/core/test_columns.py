@@ -1,5 +1,5 @@
-"""Columns: what a pass over the records gives against a list comprehension, in any order and over any view; tables; arrays without a
-copy; and what other threads may do meanwhile."""
+"""Columns against list comprehensions, in any order and over any view; tables; arrays without a
+copy; closing, signals and other threads during a read."""
 
 import gc
 import random
@@ -130,7 +130,7 @@ def test_texts(texts, compression):
             assert np.array_equal(np.asarray(x), np.array(texts)) and np.asarray(x).dtype == np.array(texts).dtype
 
 
-def test_texts_without_what_numpy_may_lack(monkeypatch):
+def test_texts_with_an_old_numpy(monkeypatch):
     with recstore.RecordList(["é", "b"] * 50) as x:
         view = recstore.RecordList([{"t": t} for t in x]).field("t")
         monkeypatch.setattr(columns, "_takes_utf8", lambda: False)
@@ -273,11 +273,11 @@ def test_several_blocks_need_a_copy():
             del shared, got
 
 
-# ---- Meanwhile -------------------------------------------------------------------------------------------------------
+# ---- Concurrency -------------------------------------------------------------------------------------------------------
 
 
 def test_close_waits_for_a_pass():
-    """A pass that has begun when another thread closes the store ends with all its values; then the store is closed."""
+    """A read that has begun when another thread closes the store returns all values; then the store is closed."""
     for _ in range(20):
         x = recstore.RecordList([{"t": f"text {i}", "i": i} for i in range(3000)] * 20)
         view, out = x.field("t"), []

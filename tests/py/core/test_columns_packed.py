@@ -1,4 +1,4 @@
-"""Columns of what the writer packs: decimals, packed numbers, dict entries, texts put together, optional values and keys, each in many
+"""Columns of packed encodings: decimals, packed numbers, dict entries, assembled texts, optional values and keys, in many
 orders against a list comprehension."""
 
 import random
@@ -66,12 +66,12 @@ def kinds(node):
 
 
 def test_the_writer_packs():
-    """Else the tests below are about less than they say."""
+    """The tests below need these encodings."""
     with recstore.RecordList(RECORDS) as x:
-        found = set().union(
+        node_kinds = set().union(
             *(kinds(root) for _, _, root in x.info().trees), *(kinds(t.root) for t in x.info().tables if t.root)
         )
-    assert found >= {"decimal", "numbers", "dict-coded", "symbols", "concat", "digits", "optional"}
+    assert node_kinds >= {"decimal", "numbers", "dict-coded", "symbols", "concat", "digits", "optional"}
 
 
 @pytest.mark.parametrize("order", ORDERS)

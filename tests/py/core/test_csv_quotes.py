@@ -1,4 +1,4 @@
-"""Quotes, escapes and empty lines of CSV: no row vanishes in a cell (recstore/_core/write/csv_quotes.pyx)."""
+"""Quotes, escapes and empty lines of CSV: no row is lost in a cell (recstore/_core/write/csv_quotes.pyx)."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def test_quotes_that_never_close_hide_no_rows(tmp_path):
 
 @pytest.mark.parametrize("text", ["a\n1\\", 'a\n"1\\', "a\n1\n\\"])
 @pytest.mark.parametrize("quote", ['"', None])
-def test_the_file_ends_behind_an_escape_character(text, quote):
+def test_the_file_ends_after_an_escape_character(text, quote):
     pytest.raises(recstore.errors.InputError, lambda: read(text, escape="\\", quote=quote)).match("escape")
 
 
@@ -54,7 +54,7 @@ def test_an_empty_line_of_one_column_is_a_row(tmp_path):
         assert read(text.replace("\n", end)) == rows
     assert read(text, empty="skip") == [{"a": 1}, {"a": 3}]
     assert read(text, missing="absent") == [{"a": 1}, {}, {"a": 3}, {}]
-    assert read(text, dtypes=str, null_values=()) == [{"a": one} for one in ("1", "", "3", "")]
+    assert read(text, dtypes=str, null_values=()) == [{"a": value} for value in ("1", "", "3", "")]
     assert read("\n7\n\n", header=False) == [{"0": None}, {"0": 7}, {"0": None}]
     assert read("a,b\n\n1,2\n\n") == [{"a": 1, "b": 2}]
     with pytest.raises(recstore.errors.InputError, match="line 5: column 'a': 'x'"):
@@ -70,7 +70,7 @@ def test_a_file_of_names_alone_has_no_row():
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_what_is_above_the_rows_has_any_length(end):
+def test_the_lines_above_the_rows_have_any_length(end):
     above = ("#" * 99 + end) * 12_000
     for header in (True, ["a", "b"], False):
         names = "a,b" + end if header is True else ""

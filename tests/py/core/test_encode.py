@@ -1,4 +1,4 @@
-"""Writing Python values as raw records: what is counted meanwhile, and records that change while they are stored."""
+"""Writing Python values as raw records: counts and key sets, and records that change while they are stored."""
 
 import datetime
 import os
@@ -27,8 +27,8 @@ def acting(act):
     return value
 
 
-def test_a_dict_that_is_made_anew_while_it_is_stored_is_refused():
-    """Its size says nothing: a key moved to the end came twice, another one not at all, and nobody could read the record."""
+def test_a_dict_that_is_refilled_while_it_is_stored_is_refused():
+    """Its size is not enough: a key that moved to the end would come twice, another not at all, and nobody could read the record."""
     for n in range(2, 9):
         for at in range(n):
             for more in range(0, 40, 3):
@@ -61,8 +61,8 @@ def test_a_dict_whose_values_change_while_it_is_stored_is_stored():
 
 
 def segments(records):
-    """The bytes of two segments with the same records: one whose records were counted while they were written, and one
-    whose builder read each of them, as it does with those of other processes."""
+    """The bytes of two segments with the same records: of one that counted the records while writing, and of one
+    whose builder scanned them, as it scans records of other processes."""
     counted, scanned = native.Builder("anonymous"), native.Builder("anonymous")
     counted.extend(records)
     parcels = native.ListEncoder(counted.settings)
@@ -107,7 +107,7 @@ def fresh(key):
     return (key + "-")[:-1]
 
 
-LONG = "k" * 63  # with its head one byte longer than a key that is kept
+LONG = "k" * 63  # with its head one byte longer than a cached key
 KEY_SETS = {
     "one key set": [{"a": 1, "b": 2}] * 3,
     "the keys are new objects": [{fresh("alpha"): 1, fresh("beta"): {fresh("gamma"): i}} for i in range(9)],
@@ -120,7 +120,7 @@ KEY_SETS = {
     "other types of keys": [{1: 2, 1.5: 3, None: 4, b"a": 5, (1, ("x",)): 6, True + 1: 7, 1 << 80: 8}] * 4,
     "bool and int": [{True: 1, "a": 2}, {1: 1, "a": 2}] * 3,
     "dicts in lists, tuples and dicts": [{"a": [{"b": i}, ({"c": {"d": {}}},), {}], "e": {"b": i}} for i in range(9)],
-    "a record is no dict": [[{"a": 1}, {"a": 2, "b": 3}], ({"a": 1},), 5, {}, [], {"a": 1}],
+    "a record that is not a dict": [[{"a": 1}, {"a": 2, "b": 3}], ({"a": 1},), 5, {}, [], {"a": 1}],
     "more key sets than are kept": [{f"k{i}-{j}": j for j in range(200)} for i in range(100)],
     "ext values among others": [{"a": 1, "at": datetime.date(2020, 1, 1 + i), "b": {"c": {"d": 1}}} for i in range(9)],
 }
@@ -152,16 +152,16 @@ def test_nested_records_are_counted_as_a_scan_counts_them(seed):
 
 
 def test_a_refused_record_leaves_no_key_set_behind():
-    """Each record after it would else be taken for one with the keys of another."""
+    """Otherwise each later record would be taken for a record with other keys."""
     builder = native.Builder("anonymous")
     good = [{"a": i, "b": {"c": i}} for i in range(200)]
     for i, record in enumerate(good):
         builder.append(record)
         if i % 3 == 0:
             pytest.raises(recstore.errors.EncodeError, lambda: builder.append({"x": {"y": 1}, "z": [{"w": object()}]}))
-    one = builder.finish()
+    segment = builder.finish()
     (other, _) = segments(good)
-    assert content(one) == content(other)
+    assert content(segment) == content(other)
 
 
 def test_a_key_that_removes_the_values_while_it_is_stored():

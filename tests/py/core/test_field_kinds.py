@@ -1,4 +1,4 @@
-"""What native.describe_field says of fields, by the kinds of their values and the encodings that they get."""
+"""native.describe_field for fields of many kinds of values and encodings."""
 
 import numpy as np
 import pytest
@@ -26,9 +26,9 @@ def kinds(values, path="v", **options):
     (lambda i: {"a": i}, "other")
 ])  # fmt: skip
 def test_scalars(value, kind):
-    found = kinds(map(value, range(N)))
-    assert (found["kinds"], found["sure"]) == ({kind}, True)
-    assert found["element"] is None and found["lengths"] == set() and found["dtypes"] == set()
+    described = kinds(map(value, range(N)))
+    assert (described["kinds"], described["sure"]) == ({kind}, True)
+    assert described["element"] is None and described["lengths"] == set() and described["dtypes"] == set()
 
 
 def test_missing_and_none():
@@ -39,38 +39,42 @@ def test_missing_and_none():
 
 
 def test_lists():
-    found = kinds([i, i / 2, 1.5, i] for i in range(N))
-    assert found["kinds"] == {"list"} and found["lengths"] == {4} and found["element"]["kinds"] <= {"int", "float"}
-    found = kinds([list(range(i, i + i % 9)) for i in range(N)])
-    assert found["kinds"] == {"list"} and found["lengths"] is None and found["element"]["kinds"] == {"int"}
-    found = kinds([[[1.0 * i, 2.0, 3.0, 4.0]] * (i % 5) for i in range(N)])
-    assert found["lengths"] is None and found["element"]["lengths"] == {4}
-    assert found["element"]["element"]["kinds"] == {"float"} and found["sure"]
+    described = kinds([i, i / 2, 1.5, i] for i in range(N))
+    assert (
+        described["kinds"] == {"list"}
+        and described["lengths"] == {4}
+        and described["element"]["kinds"] <= {"int", "float"}
+    )
+    described = kinds([list(range(i, i + i % 9)) for i in range(N)])
+    assert described["kinds"] == {"list"} and described["lengths"] is None and described["element"]["kinds"] == {"int"}
+    described = kinds([[[1.0 * i, 2.0, 3.0, 4.0]] * (i % 5) for i in range(N)])
+    assert described["lengths"] is None and described["element"]["lengths"] == {4}
+    assert described["element"]["element"]["kinds"] == {"float"} and described["sure"]
     assert kinds([[i, 2 * i] for i in range(N)], ("v", 1))["kinds"] == {"int"}
     assert kinds([[i, 2 * i] for i in range(N)], ("v", 2))["kinds"] == {"missing"}
 
 
 def test_arrays():
-    found = kinds(np.full((2, 3), i, np.float32) for i in range(N))
-    assert found["kinds"] == {"array"} and found["dtypes"] == {"float32"}
-    assert found["shapes"] == {(2, 3)} and found["ndims"] == {2}
-    found = kinds(np.arange(i, i + i % 50, dtype=np.uint16) for i in range(N))
-    assert found["dtypes"] == {"uint16"} and found["shapes"] is None and found["ndims"] is None
+    described = kinds(np.full((2, 3), i, np.float32) for i in range(N))
+    assert described["kinds"] == {"array"} and described["dtypes"] == {"float32"}
+    assert described["shapes"] == {(2, 3)} and described["ndims"] == {2}
+    described = kinds(np.arange(i, i + i % 50, dtype=np.uint16) for i in range(N))
+    assert described["dtypes"] == {"uint16"} and described["shapes"] is None and described["ndims"] is None
     assert kinds(np.array(["2024-01-01"] * 2, "M8[D]") + i for i in range(N))["dtypes"] == {None}
 
 
 def test_tensors():
     torch = pytest.importorskip("torch", reason="tensors need PyTorch")
-    found = kinds(torch.full((3,), i, dtype=torch.bfloat16) for i in range(N))
-    assert found["kinds"] == {"array"} and found["dtypes"] == {"bfloat16"} and found["shapes"] == {(3,)}
+    described = kinds(torch.full((3,), i, dtype=torch.bfloat16) for i in range(N))
+    assert described["kinds"] == {"array"} and described["dtypes"] == {"bfloat16"} and described["shapes"] == {(3,)}
     assert kinds(torch.full((3,), i) for i in range(N))["dtypes"] == {"int64"}
 
 
-def test_drift_and_what_is_not_known():
+def test_drift_and_unknown_kinds():
     mixed = [i if i < N // 2 else f"text {i}" for i in range(N)]
     assert kinds(mixed)["kinds"] == {"int", "str"}
-    found = kinds(range(N), compression="none")
-    assert found["kinds"] == set() and not found["sure"]
+    described = kinds(range(N), compression="none")
+    assert described["kinds"] == set() and not described["sure"]
 
 
 def test_paths_and_views():

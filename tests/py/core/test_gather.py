@@ -1,4 +1,4 @@
-"""native.Gather by hand: each form once, what is refused and in which words, threads, closing, damaged bytes. Random
+"""native.Gather by hand: each form once, refusals and their messages, threads, closing, damaged bytes. Random
 batches against an oracle are in tests/prop/test_gather.py."""
 
 import threading
@@ -30,13 +30,13 @@ def x(request):
         yield store
 
 
-def one(x, positions, *args, **options):
+def read_one(x, positions, *args, **options):
     return read(x, positions, spec(*args, **options))[0]
 
 
-def same(got, *wanted):
-    assert len(got) == len(wanted)
-    for a, b in zip(got, wanted):
+def same(got, *expected):
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected):
         np.testing.assert_array_equal(a, b)
 
 
@@ -44,69 +44,71 @@ def same(got, *wanted):
 
 
 def test_values(x):
-    same(one(x, [7, 3, 7], "id", "values", "int32"), [7, 3, 7])
-    same(one(x, [4, 0], "box", "values", "float32", row=(4,)), [[1, 1.5, 8, 8.25], [0, 1.5, 0, 8.25]])
-    same(one(x, [2], "grid", "values", "int64", row=(2, 3)), [np.full((2, 3), 2)])
-    same(one(x, [2, 9], "count", "values", "float64"), [2.0, 9.0])
-    same(one(x, [5, 6], "maybe", "values", missing="mask", fill=-9), [-9, 6], [False, True])
-    same(one(x, [99, 100], "late", "values", missing="fill"), [0, 100])
+    same(read_one(x, [7, 3, 7], "id", "values", "int32"), [7, 3, 7])
+    same(read_one(x, [4, 0], "box", "values", "float32", row=(4,)), [[1, 1.5, 8, 8.25], [0, 1.5, 0, 8.25]])
+    same(read_one(x, [2], "grid", "values", "int64", row=(2, 3)), [np.full((2, 3), 2)])
+    same(read_one(x, [2, 9], "count", "values", "float64"), [2.0, 9.0])
+    same(read_one(x, [5, 6], "maybe", "values", missing="mask", fill=-9), [-9, 6], [False, True])
+    same(read_one(x, [99, 100], "late", "values", missing="fill"), [0, 100])
 
 
 def test_ragged_padded_and_nested(x):
-    same(one(x, [2, 6, 3], "tokens", "ragged"), [2, 3, 3, 4, 5], [0, 2, 2, 5])
-    same(one(x, [2, 6, 3], "tokens", "padded", fill=-1), [[2, 3, -1], [-1, -1, -1], [3, 4, 5]], [2, 0, 3])
-    same(one(x, [2], "tokens", "padded", multiple=4), [[2, 3, 0, 0]], [2])
-    same(one(x, [5], "tokens", "padded", length=2, truncate=True), [[5, 6]], [2])
-    same(one(x, [1], "polygons", "nested", "float32"), [1, 2, 3], [0, 2, 3], [0, 2])
-    same(one(x, [1, 0], "polygons", "padded_nested"), [[[1, 2], [3, 0]], [[0, 2], [0, 0]]], [2, 2], [[2, 1], [2, 0]])
-    same(one(x, [1], "grid", "ragged", "int64", row=(3,)), [[1, 1, 1], [1, 1, 1]], [0, 2])
+    same(read_one(x, [2, 6, 3], "tokens", "ragged"), [2, 3, 3, 4, 5], [0, 2, 2, 5])
+    same(read_one(x, [2, 6, 3], "tokens", "padded", fill=-1), [[2, 3, -1], [-1, -1, -1], [3, 4, 5]], [2, 0, 3])
+    same(read_one(x, [2], "tokens", "padded", multiple=4), [[2, 3, 0, 0]], [2])
+    same(read_one(x, [5], "tokens", "padded", length=2, truncate=True), [[5, 6]], [2])
+    same(read_one(x, [1], "polygons", "nested", "float32"), [1, 2, 3], [0, 2, 3], [0, 2])
+    same(
+        read_one(x, [1, 0], "polygons", "padded_nested"), [[[1, 2], [3, 0]], [[0, 2], [0, 0]]], [2, 2], [[2, 1], [2, 0]]
+    )
+    same(read_one(x, [1], "grid", "ragged", "int64", row=(3,)), [[1, 1, 1], [1, 1, 1]], [0, 2])
 
 
 def test_packed(x):
-    values, positions, documents, boundaries = one(x, [4, 3, 0, 5], "tokens", "packed", length=5, fill=-7)
+    values, positions, documents, boundaries = read_one(x, [4, 3, 0, 5], "tokens", "packed", length=5, fill=-7)
     assert values.tolist() == [[4, 5, 6, 7, 3], [4, 5, 5, 6, 7], [8, 9, -7, -7, -7]]
     assert positions.tolist() == [[0, 1, 2, 3, 0], [1, 2, 0, 1, 2], [3, 4, 0, 0, 0]]
     assert documents.tolist() == [[0, 0, 0, 0, 1], [1, 1, 3, 3, 3], [3, 3, -1, -1, -1]]
     assert boundaries.tolist() == [0, 4, 5, 7, 10, 12, 15]
-    values, _, documents, boundaries = one(x, [4, 3, 1, 5], "tokens", "packed", length=5, split=False)
+    values, _, documents, boundaries = read_one(x, [4, 3, 1, 5], "tokens", "packed", length=5, split=False)
     assert values.tolist() == [[4, 5, 6, 7, 1], [3, 4, 5, 0, 0], [5, 6, 7, 8, 9]]
     assert documents.tolist() == [[0, 0, 0, 0, 2], [1, 1, 1, -1, -1], [3, 3, 3, 3, 3]]
     assert boundaries.tolist() == [0, 4, 5, 8, 10, 15]
 
 
 def test_text_strings_and_codes(x):
-    text, offsets = one(x, [1, 5], "name", "text")
+    text, offsets = read_one(x, [1, 5], "name", "text")
     assert bytes(text) == b"name 1name 2" and offsets.tolist() == [0, 6, 12]
-    assert bytes(one(x, [5, 4], "raw", "text")[0]) == bytes([5, 5, 4])
-    assert one(x, [1, 5], "name", "strings") == [["name 1", "name 2"]]
-    same(one(x, [0, 1, 2, 3], "label", "codes", names=["bird", "cat", "dog"]), [1, 2, 0, 1])
-    same(one(x, [0, 3], "maybe", "codes", names=[3, 4], missing="mask"), [-1, 0], [False, True])
+    assert bytes(read_one(x, [5, 4], "raw", "text")[0]) == bytes([5, 5, 4])
+    assert read_one(x, [1, 5], "name", "strings") == [["name 1", "name 2"]]
+    same(read_one(x, [0, 1, 2, 3], "label", "codes", names=["bird", "cat", "dog"]), [1, 2, 0, 1])
+    same(read_one(x, [0, 3], "maybe", "codes", names=[3, 4], missing="mask"), [-1, 0], [False, True])
 
 
 def test_text_that_is_not_utf8():
     odd = ["a\ud800", "plain", "\ud800"] * 40
     with recstore.RecordList({"t": text} for text in odd) as x:
-        assert one(x, range(120), "t", "strings") == [odd]
-        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the batch takes"):
-            one(x, [1, 3], "t", "text")
+        assert read_one(x, range(120), "t", "strings") == [odd]
+        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the batch expects"):
+            read_one(x, [1, 3], "t", "text")
 
 
 def test_empty_batches_and_no_fields(x):
-    same(one(x, [], "box", "values", row=(4,)), np.empty((0, 4)))
-    same(one(x, [], "tokens", "padded"), np.empty((0, 0)), [])
-    same(one(x, [], "tokens", "packed", length=4)[3:], [0])
+    same(read_one(x, [], "box", "values", row=(4,)), np.empty((0, 4)))
+    same(read_one(x, [], "tokens", "padded"), np.empty((0, 0)), [])
+    same(read_one(x, [], "tokens", "packed", length=4)[3:], [0])
     assert read(x, [3]) == []
 
 
 def test_whole_records_and_paths():
     with recstore.RecordList(range(50)) as x:
-        same(one(x, [4, 2], None, "values"), [4, 2])
+        same(read_one(x, [4, 2], None, "values"), [4, 2])
     with recstore.RecordList({"a": {"b": [i, 2 * i]}} for i in range(300)) as x:
-        same(one(x, [4, 2], "a.b", "ragged"), [4, 8, 2, 4], [0, 2, 4])
-        same(one(x, [4, 2], ("a", "b", 1), "values"), [8, 4])
-        same(one(x.field("a"), [4], "b", "ragged"), [4, 8], [0, 2])
-        same(one(x.field("a.b"), [4], None, "ragged"), [4, 8], [0, 2])
-        same(one(x.fields("a.b").lazy(), [4], "a.b", "ragged"), [4, 8], [0, 2])
+        same(read_one(x, [4, 2], "a.b", "ragged"), [4, 8, 2, 4], [0, 2, 4])
+        same(read_one(x, [4, 2], ("a", "b", 1), "values"), [8, 4])
+        same(read_one(x.field("a"), [4], "b", "ragged"), [4, 8], [0, 2])
+        same(read_one(x.field("a.b"), [4], None, "ragged"), [4, 8], [0, 2])
+        same(read_one(x.fields("a.b").lazy(), [4], "a.b", "ragged"), [4, 8], [0, 2])
 
 
 def test_fields_of_classes_and_defaults():
@@ -115,29 +117,29 @@ def test_fields_of_classes_and_defaults():
     point = namedtuple("point", "x y")
     records = [point(i, i / 2) if i % 2 else {"x": i} for i in range(200)]
     with recstore.RecordList(records) as x:
-        same(one(x, [1, 2], "x", "values"), [1, 2])
-        same(one(x.field("y", 7.5), [1, 2], None, "values", "float64"), [0.5, 7.5])
-        same(one(x, [1, 2], "y", "values", "float64", missing="mask"), [0.5, 0], [True, False])
+        same(read_one(x, [1, 2], "x", "values"), [1, 2])
+        same(read_one(x.field("y", 7.5), [1, 2], None, "values", "float64"), [0.5, 7.5])
+        same(read_one(x, [1, 2], "y", "values", "float64", missing="mask"), [0.5, 0], [True, False])
 
 
 def test_views_and_mappings(x):
-    same(one(x[::-1], [0, 1], "id", "values"), [N - 1, N - 2])
-    same(one(x[[5, 3, 5]], [0, 1, 2], "id", "values"), [5, 3, 5])
-    same(one(x + x[:10], [N + 2, 4], "id", "values"), [2, 4])
+    same(read_one(x[::-1], [0, 1], "id", "values"), [N - 1, N - 2])
+    same(read_one(x[[5, 3, 5]], [0, 1, 2], "id", "values"), [5, 3, 5])
+    same(read_one(x + x[:10], [N + 2, 4], "id", "values"), [2, 4])
     with recstore.RecordDict({f"k{i}": record(i) for i in range(20)}) as d:
-        same(one(d, [3, 1], "id", "values"), [3, 1])
-        same(one(d.values(), [3], "label", "codes", names=["cat"]), [0])
+        same(read_one(d, [3, 1], "id", "values"), [3, 1])
+        same(read_one(d.values(), [3], "label", "codes", names=["cat"]), [0])
 
 
 # ---- Refusals ----
 
 
 @pytest.mark.parametrize(("options", "kind", "words"), [
-    (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch takes numbers there"),
+    (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch expects numbers"),
     (("box", "text"), ValueError, "'box' of record 7 is the list"),
     (("polygons", "ragged"), ValueError, r"'polygons' of record 7 is the list \[\[7.0, 2.0\], \[3"),
     (("tokens", "nested"), ValueError, "'tokens' of record 7"), (("box", "values"), ValueError, "'box' of record 7"),
-    (("grid", "values", "int64", (3, 2)), ValueError, r"has the shape \(2, 3\), and the batch takes \(3, 2\) there"),
+    (("grid", "values", "int64", (3, 2)), ValueError, r"has the shape \(2, 3\), and the batch expects \(3, 2\)"),
     (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the batch"),
     (("grid", "ragged"), ValueError, r"'grid' of record 7 has the shape \(2, 3\)"),
     (("maybe", "values"), ValueError, "'maybe' of record 10 is None: give missing="),
@@ -154,21 +156,21 @@ def test_values_without_a_place(x, options, kind, words):
     if "tokens" in words and "300" in words:
         positions = [7, 305, 300]
         words = "'tokens' of record 305 holds 305"
-    pytest.raises(kind, lambda: one(x, positions, path, form, dtype, row=row)).match(words)
+    pytest.raises(kind, lambda: read_one(x, positions, path, form, dtype, row=row)).match(words)
 
 
 def test_lists_that_are_too_long(x):
     with pytest.raises(ValueError, match="'tokens' of record 5 has 5 elements, more than the length of 3"):
-        one(x, [2, 5], "tokens", "padded", length=3)
+        read_one(x, [2, 5], "tokens", "padded", length=3)
     with pytest.raises(ValueError, match="'tokens' of record 5 has 5 elements"):
-        one(x, [2, 5], "tokens", "packed", length=3, split=False)
+        read_one(x, [2, 5], "tokens", "packed", length=3, split=False)
     with pytest.raises(ValueError, match="'polygons' of record 3 has a list of 3 elements"):
-        one(x, [2, 3], "polygons", "padded_nested", inner_length=2)
+        read_one(x, [2, 3], "polygons", "padded_nested", inner_length=2)
 
 
 def test_names_that_are_missing(x):
     with pytest.raises(ValueError, match="'label' of record 2 is 'bird', which is none of the 2 names"):
-        one(x, [0, 2], "label", "codes", names=["cat", "dog"])
+        read_one(x, [0, 2], "label", "codes", names=["cat", "dog"])
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_containers_without_records(x):
 @pytest.mark.parametrize("wrong", [N, -1, 2**40, -(2**63)])
 @pytest.mark.parametrize("view", [lambda x: x, lambda x: x[[*range(N)]]])
 def test_positions_out_of_range(x, wrong, view):
-    pytest.raises(IndexError, lambda: one(view(x), [1, wrong, 2], "id", "values")).match("out of range")
+    pytest.raises(IndexError, lambda: read_one(view(x), [1, wrong, 2], "id", "values")).match("out of range")
 
 
 def test_positions_of_other_types(x):
@@ -290,20 +292,20 @@ INTEGERS = [np.dtype(f"{sign}{size}") for sign in "iu" for size in (1, 2, 4, 8)]
 @pytest.mark.parametrize("big_endian", [False, True], ids=["little", "big"])
 @pytest.mark.parametrize("stored", INTEGERS, ids=str)
 def test_integers_at_the_ends_of_each_dtype(stored, big_endian):
-    """Arrays of each dtype as each dtype: the same number, or an error, and never one that wrapped around."""
+    """Arrays of each dtype as each dtype: the same number or an error, never a number that wrapped around."""
     ends = {bound for dtype in INTEGERS for bound in (np.iinfo(dtype).min, np.iinfo(dtype).max)}
     ends |= {end + 1 for end in ends} | {end - 1 for end in ends}
     values = sorted(end for end in ends if np.iinfo(stored).min <= end <= np.iinfo(stored).max)
     kept = stored.newbyteorder(">") if big_endian else stored
     with recstore.RecordList({"a": np.array([value] * 3, kept), "l": [value] * 3} for value in values) as x:
-        for wanted in INTEGERS:
+        for dtype in INTEGERS:
             for i, value in enumerate(values):
                 for path, form, row in (("a", "values", (3,)), ("a", "ragged", ()), ("l", "ragged", ())):
-                    if np.iinfo(wanted).min <= value <= np.iinfo(wanted).max:
-                        assert one(x, [i], path, form, wanted.name, row=row)[0].reshape(-1).tolist() == [value] * 3
+                    if np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+                        assert read_one(x, [i], path, form, dtype.name, row=row)[0].reshape(-1).tolist() == [value] * 3
                     else:
-                        with pytest.raises(ValueError, match=f"holds {value}, which {wanted.name} cannot hold"):
-                            one(x, [i], path, form, wanted.name, row=row)
+                        with pytest.raises(ValueError, match=f"holds {value}, which {dtype.name} cannot hold"):
+                            read_one(x, [i], path, form, dtype.name, row=row)
 
 
 def test_large_batches_leave_no_memory_behind():
@@ -332,7 +334,7 @@ ALL = [
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_damaged_records(tmp_path, compression):
-    """Bytes changed at random: the batch, or an error that names a record, and nothing out of bounds."""
+    """Bytes changed at random: a batch, or an error that names a record."""
     path = tmp_path / "x.recs"
     with recstore.RecordList(map(record, range(200)), compression=compression) as x:
         x.save(path)
@@ -368,4 +370,4 @@ def test_corrupt_errors_name_field_and_record(tmp_path):
     raw[at + 3] = 6  # the tag of an int of 8 bytes, which are not there
     path.write_bytes(raw)
     with recstore.open(path) as x, pytest.raises(recstore.Error, match=r"'b' of record \d+: .*x.recs"):
-        one(x, range(60), "b", "values")
+        read_one(x, range(60), "b", "values")

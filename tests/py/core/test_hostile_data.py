@@ -1,5 +1,5 @@
-"""Data made to make compression fail: values that nearly fit each node. All of it comes back exactly, value, type and bits, the
-deep check passes, and it never takes more than a tenth above the plain encoding."""
+"""Data that compression nearly fits: it comes back exactly, in value, type and bits, the
+deep check passes, and it takes at most a tenth more than the plain encoding."""
 
 import datetime
 import itertools
@@ -14,7 +14,7 @@ from alike import alike
 import recstore
 from recstore import RecordList
 
-# What a store takes whatever is in it (header, directory, a tree), and what tables that did not pay may leave behind.
+# The fixed size of a store (header, directory, a tree), and the remains of tables that did not pay.
 PER_STORE = 4096
 
 
@@ -35,7 +35,7 @@ def rng(name):
 
 
 def now_and_then(plain, odd, step):
-    """`plain` with one of `odd` in the place of every step-th."""
+    """`plain`, with a value of `odd` in every step-th place."""
     turns = itertools.cycle(odd)
     return [next(turns) if i % step == step - 1 else value for i, value in enumerate(plain)]
 
@@ -85,7 +85,7 @@ def near_2_53():
 
 
 def neighbours():
-    """Decimals one and more units in the last place off: what corrections are for, and just beyond them."""
+    """Decimals off by one and more units in the last place: in the range of corrections, and just outside."""
     out = []
     for i, value in enumerate(decimals(4000)):
         for _ in range(i % 4):
@@ -294,7 +294,7 @@ def dicts_of_dicts():
 
 
 def many_columns():
-    """More nodes than a tree may have, if every column had the form that suits it."""
+    """With the best form for every column, a tree would have too many nodes."""
     return [
         {f"c{k}": f"20{(i * k) % 97:02d}-{i % 12 + 1:02d}-{k % 28 + 1:02d}" for k in range(1000)} for i in range(60)
     ]
@@ -340,7 +340,7 @@ def check_store(records, tmp_path):
     plain = recstore.RecordList(records, compression="none")
     store = recstore.RecordList(records)
     assert len(store) == len(records)
-    wrong = next((i for i, (got, wanted) in enumerate(zip(store, records)) if not alike(got, wanted)), None)
+    wrong = next((i for i, (got, record) in enumerate(zip(store, records)) if not alike(got, record)), None)
     assert wrong is None, (wrong, records[wrong], store[wrong])
     assert store.nbytes <= 1.1 * plain.nbytes + PER_STORE
     store.save(tmp_path / "store.rec")
@@ -355,7 +355,7 @@ def test_comes_back(name, tmp_path):
 
 @pytest.mark.parametrize("name", DATA)
 def test_comes_back_as_a_field(name, tmp_path):
-    """The same values under a key, beside one that is harmless: no node at the root, no rest."""
+    """The same values in a struct, so that the node is not at the root."""
     values = DATA[name]()[:3000]
     check_store([{"v": value, "n": i} for i, value in enumerate(values)], tmp_path)
 
@@ -413,7 +413,7 @@ def test_keys_of_many_blocks():
 
 
 def test_lists_of_dicts_with_mostly_absent_keys():
-    """Their rows would be a thousand times their bytes under one struct."""
+    """As one struct, their rows would take a thousand times their bytes."""
     draw = random.Random(7)
     records = [
         {"n": n, "rows": [{"id": i, f"x{(i + n) % 500:03d}": draw.getrandbits(50)} for i in range(400)]}

@@ -21,7 +21,7 @@ def result(call):
 
 @pytest.fixture(params=["list", "view", "field", "keys", "values", "items"])
 def indexed(request):
-    """A sequence, the list that it equals, and one of its values."""
+    """A sequence, an equal list, and a value in it."""
     with RecordList(VALUES) as x, RecordList([{"a": v} for v in VALUES]) as y, RecordDict(enumerate(VALUES)) as d:
         yield {
             "list": (x, VALUES, 1), "view": (x[1:], VALUES[1:], 1), "field": (y.field("a"), VALUES, 1),
@@ -31,13 +31,13 @@ def indexed(request):
 
 
 @pytest.mark.parametrize("bounds", WRONG, ids=str)
-def test_what_list_refuses(indexed, bounds):
+def test_wrong_bounds(indexed, bounds):
     ours, plain, value = indexed
     assert result(lambda: plain.index(value, *bounds)) is TypeError
     assert result(lambda: ours.index(value, *bounds)) is TypeError
 
 
 @pytest.mark.parametrize("bounds", RIGHT, ids=str)
-def test_what_list_takes(indexed, bounds):
+def test_right_bounds(indexed, bounds):
     ours, plain, value = indexed
     assert result(lambda: ours.index(value, *bounds)) == result(lambda: plain.index(value, *bounds))

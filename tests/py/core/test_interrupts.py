@@ -1,5 +1,5 @@
-"""Ctrl-C ends long reads and the deep check: the handler of a signal runs in the middle of a call, and its exception
-comes out of it."""
+"""Ctrl-C ends long reads and the deep check: a signal handler runs in the middle of a call, which raises its
+exception."""
 
 import contextlib
 import gc
@@ -21,7 +21,7 @@ class Alarm(Exception):
 
 
 class Last:
-    """Ends each store here. Its value is made by Python code, where a signal is handled that nothing has looked at."""
+    """Ends each store here. Python code makes its value, and would run the handler of a signal that nothing has checked."""
 
 
 def decode(_):
@@ -34,7 +34,7 @@ def register():
 
 @contextlib.contextmanager
 def interrupted():
-    """Fails when the handler runs at the end of a read or a check: where an object or an error is made."""
+    """Fails if the handler runs only at the end, where Python code makes an object or an error."""
     ran_in = []
 
     def handler(number, frame):
@@ -42,7 +42,7 @@ def interrupted():
         raise Alarm
 
     before = signal.signal(signal.SIGPROF, handler)
-    # A callback in Python code, such as that of a test library, would handle the signal, and its exception would be lost.
+    # A Python callback, such as a test library's, would run the handler, and its exception would be lost.
     others, gc.callbacks[:] = gc.callbacks[:], [pins._after_collection]
     try:
         with pytest.raises(Alarm):
@@ -60,7 +60,7 @@ NESTED = {
     "rows": lambda: {"rows": [{"i": i, "s": str(i)} for i in range(500_000)], "z": Last()},
     "maps": lambda: [[{i: "x", "k": None} for i in range(500_000)], Last()],
     "numbers": lambda: [[[i, 7 * i * i] * 4 for i in range(300_000)], Last()],
-    # Their hashes are all 0, so a dict looks at all before each of them.
+    # Their hashes are all 0, so a dict compares each key with all before it.
     "keys of one hash": lambda: [{k * (2**61 - 1): None for k in range(1, 2_000)}, Last()],
     "a map of one hash": lambda: [{k * (2**61 - 1): [k] for k in range(1, 2_000)}, Last()],
     "anything": lambda: [[[i, (None, str(i))] if i % 3 else {"a": [i]} for i in range(500_000)], Last()],
@@ -77,7 +77,7 @@ def test_one_record(kind):
 
 
 def test_ctrl_c_while_garbage_is_collected():
-    """Python code in callbacks of the collector and of weak references would swallow the exception."""
+    """Python callbacks of the garbage collector and of weak references would swallow the exception."""
     register()
     with RecordList([NESTED["anything"]()]) as x:
         pins.pin(x.segment)
@@ -109,7 +109,7 @@ def test_many_records(records, read):
 
 
 def test_the_records_of_a_saved_group(tmp_path):
-    """An index from a file is checked when a key of it is first looked up."""
+    """The first lookup of a key checks the index of a file."""
     with RecordList({"k": 1, "i": i} for i in range(500_000)) as x:
         x.save(tmp_path / "x", group_by="k")
     with recstore.open(tmp_path / "x") as x, x.group_by("k") as groups:

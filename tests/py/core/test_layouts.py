@@ -1,4 +1,4 @@
-"""Layouts that save bytes: sections within the header, and tables of entries that are alike."""
+"""Layouts that save bytes: sections in the header, and tables of similar entries."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that read while one closes."""
+"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that read during a close."""
 
 import gc
 import mmap
@@ -62,7 +62,7 @@ def test_nothing_leaks(tmp_path):
     gc.collect()
     before = counts()
     assert watch.growth(lambda: work(tmp_path / "x"), 20) == {}
-    # Fewer are there where garbage of earlier tests has gone only now.
+    # There may be fewer, if garbage of earlier tests is gone now.
     assert all(now <= was for now, was in zip(counts(), before))
 
 
@@ -93,7 +93,7 @@ def test_damaged_records_leak_nothing(tmp_path):
 
 
 def test_reference_counts_of_what_is_shared():
-    """Keys and immutable constants are one object for all records: decoding must neither lose nor gain references."""
+    """All records share keys and immutable constants: decoding must neither lose nor gain references."""
     with RecordList([{"a key": i, "b": "constant text", "c": (1, 2), "d": 1.5} for i in range(100)]) as x:
         record = x[0]
         key, text = next(iter(record)), record["b"]
@@ -158,7 +158,7 @@ def test_the_memory_is_sealed():
 @linux
 @interpreters.measures_memory
 def test_the_leak_check_finds_leaks_and_no_others(tmp_path):
-    """`nox -s leaks` runs the operations for long; here each runs once, and what the check counts with is tried."""
+    """`nox -s leaks` runs the operations many times; this tests its counters."""
     kept, files = [], []
     assert watch.growth(lambda: None, watch.FEWEST_CYCLES) == {}
     assert "references" in watch.growth(lambda: kept.append([]), watch.FEWEST_CYCLES)
@@ -170,7 +170,7 @@ def test_the_leak_check_finds_leaks_and_no_others(tmp_path):
     blocks = []
 
     def grow():
-        blocks.append(mmap.mmap(-1, 2 * watch.RSS_SLACK_BYTES))  # an allocator may have room for it
+        blocks.append(mmap.mmap(-1, 2 * watch.RSS_SLACK_BYTES))  # larger than free space of an allocator
         blocks[-1].write(bytes(2 * watch.RSS_SLACK_BYTES))
 
     assert "rss bytes" in watch.growth(grow, 1)

@@ -1,4 +1,4 @@
-"""Dicts whose keys are data: stored as maps, read back by every reader, refused where the bytes are broken."""
+"""Dicts whose keys are data: stored as maps, read by every reader, refused if the bytes are broken."""
 
 import random
 from collections import Counter
@@ -96,7 +96,7 @@ def test_arrow_has_a_field_for_each_key():
         assert x.field("seen").to_arrow().to_pylist() == plain.field("seen").to_arrow().to_pylist()
 
 
-def test_arrow_of_maps_in_maps_and_of_keys_that_are_no_str():
+def test_arrow_of_maps_in_maps_and_of_keys_that_are_not_str():
     pytest.importorskip("pyarrow")
     records = [{f"a{i % 331}": {f"b{i % 7}": [i], "c": i / 4}, f"z{i % 293}": {}} for i in range(1500)]
     with RecordList(records) as x, RecordList(records, compression="none") as plain:
@@ -105,8 +105,8 @@ def test_arrow_of_maps_in_maps_and_of_keys_that_are_no_str():
     records = [{"m": {i: 1, -i - 1: 2}} for i in range(1500)]
     with RecordList(records) as x, RecordList(records, compression="none") as plain:
         assert x.to_list() == records and "m: map" in str(x.info())
-        for one in (x, plain):
-            pytest.raises(TypeError, lambda: one.to_arrow()).match("a key that is not a str")
+        for store in (x, plain):
+            pytest.raises(TypeError, lambda: store.to_arrow()).match("a key that is not a str")
 
 
 @pytest.mark.parametrize("odd", [{(1, 2): 3}, {2.5: 1}, {True: 1}, {1 << 70: 0}, {}])
@@ -147,7 +147,7 @@ def test_structs_stay_where_key_sets_are_few():
 
 
 def test_many_shapes_of_records_stay_structs():
-    """More shapes than a tree may have, each with its own kinds of values: structs and `any` take fewer bytes."""
+    """More shapes than a tree may have, with different kinds of values: structs and `any` take fewer bytes."""
     r = random.Random(2)
     shapes = [
         {f"f{s}_{i}": r.choice([lambda: "a constant text", lambda: 7, lambda: True]) for i in range(8)}
@@ -175,8 +175,8 @@ def test_the_same_bytes_for_any_number_of_threads(tmp_path):
 
 def test_sizes_of_fields(both):
     _, x, _ = both
-    found = {size.field: size for size in x.info(fields=True).fields}
-    assert found["seen"].forms[0] == "map" and 0 < found["seen"].nbytes < found[""].nbytes <= x.nbytes
+    sizes = {size.field: size for size in x.info(fields=True).fields}
+    assert sizes["seen"].forms[0] == "map" and 0 < sizes["seen"].nbytes < sizes[""].nbytes <= x.nbytes
 
 
 # ---- broken bytes ----------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_broken_bytes(tmp_path, name):
     with recstore.open(tmp_path / "x.rec") as x:
         for _ in range(2):
             pytest.raises(CorruptError, lambda: x[0])
-        if not deep:  # a lazy record looks at the keys alone
+        if not deep:  # a lazy record reads only the keys
             pytest.raises(CorruptError, lambda: tuple(x.lazy()[0]))
     if deep:
         pytest.raises(CorruptError, lambda: recstore.open(tmp_path / "x.rec", verify="full"))

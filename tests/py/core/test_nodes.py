@@ -97,8 +97,8 @@ def x(tmp_path):
 
 def test_records(x):
     assert x.to_list() == PLAIN
-    for got, want in zip(x, PLAIN, strict=True):
-        assert list(got) == list(want) and [type(v) for v in got.values()] == [type(v) for v in want.values()]
+    for got, expected in zip(x, PLAIN, strict=True):
+        assert list(got) == list(expected) and [type(v) for v in got.values()] == [type(v) for v in expected.values()]
     assert x.to_list() == PLAIN  # kept entries
 
 
@@ -122,7 +122,7 @@ NANS = [float("nan"), complex(1, float("nan")), Decimal("NaN"), Decimal("-sNaN12
 @pytest.mark.parametrize("nan", NANS, ids=str)
 @pytest.mark.parametrize("among", [0, 7, 3000], ids=["alone", "few", "many"])
 def test_a_nan_is_an_object_of_its_own(nan, among):
-    """To dicts and `in` identity comes first: one object in many places would be one key, and would be found."""
+    """Dicts and `in` compare identity first: a shared NaN object would be one key, and would be found."""
     others = [0.25 * i for i in range(among)] if type(nan) is float else [type(nan)(i) for i in range(among)]
     with RecordList([nan, *others] * 3 + [nan] * 3000) as x:
         for many in (x, x[::1], RecordList({"a": v} for v in x).field("a")):
@@ -135,7 +135,7 @@ def test_a_nan_is_an_object_of_its_own(nan, among):
 
 
 @interpreters.keeps_values
-def test_entries_are_given_back(tmp_path):
+def test_entries_are_released(tmp_path):
     with opened(tmp_path / "x.rec", segment()) as x:
         colour = x[1]["colour"]
         held = sys.getrefcount(colour)
@@ -165,10 +165,10 @@ def test_an_absent_key_is_a_missing_field(x):
 
 def test_lazy(x):
     for i, r in enumerate(x.lazy()):
-        want = PLAIN[i]
-        assert tuple(r) == tuple(want) and len(r) == len(want) and r == want
-        assert ("score" in r) is ("score" in want) and r.get("score", "no") == want.get("score", "no")
-        assert [r[name] for name in want] == list(want.values())
+        expected = PLAIN[i]
+        assert tuple(r) == tuple(expected) and len(r) == len(expected) and r == expected
+        assert ("score" in r) is ("score" in expected) and r.get("score", "no") == expected.get("score", "no")
+        assert [r[name] for name in expected] == list(expected.values())
     pytest.raises(KeyError, lambda: x.lazy()[3]["score"])
     inner = x.field("licence").lazy()
     assert [tuple(r["box"]) for r in inner[:2]] == [("x", "tag"), ("x",)]
@@ -183,7 +183,7 @@ def test_numpy(x):
     assert x.field("colour").to_numpy().tolist() == [r["colour"] for r in PLAIN]
 
 
-IN_TABLES = [  # numbers of lists and tuples some of which lie in entries of a table
+IN_TABLES = [  # lists and tuples of numbers, some of them in entries of a table
     (w.list_(w.union([w.dict_coded([0], 2, 3), w.float_()])), [w.Pick(0, picked(0, 5)), w.Pick(1, 2.5), w.Pick(0, picked(2, 1000)), w.Pick(1, 3.0)]),
     (w.list_(w.union([w.dict_coded([0], 2, 3), w.int_(8)])), [w.Pick(0, picked(0, 5)), w.Pick(1, 9), w.Pick(0, picked(2, 1000))]),
     (w.list_(w.dict_coded([0], 2, 3)), [picked(0, 5), picked(2, 1000), picked(1, 7)]),
@@ -201,11 +201,11 @@ def test_columns_of_numbers_in_tables(tmp_path, root, value):
         tables=[table_of(w.int_(16), [5, 7, 1000], 1, 0)],
     )
     with opened(tmp_path / "x.rec", data, verify="full") as x:
-        want = w.plain(value)
-        assert x.to_list() == [{"v": want}] * 3
+        expected = w.plain(value)
+        assert x.to_list() == [{"v": expected}] * 3
         numbers, ends = x.field("v").to_numpy(ragged=True)
-        assert numbers.tolist() == [float(v) if numbers.dtype == float else v for v in want] * 3
-        assert ends.tolist() == [len(want) * i for i in range(4)]
+        assert numbers.tolist() == [float(v) if numbers.dtype == float else v for v in expected] * 3
+        assert ends.tolist() == [len(expected) * i for i in range(4)]
 
 
 def test_copies(x):
@@ -215,7 +215,7 @@ def test_copies(x):
         assert y.to_list() == PLAIN[5:50]
 
 
-MANY = 40  # keys: more than are looked through one by one
+MANY = 40  # keys: more than a linear search takes
 
 
 def test_large_structs_in_tables(tmp_path):
@@ -253,7 +253,7 @@ def test_keys_of_a_mapping(tmp_path):
         assert "key tables" in x.info().sections
 
 
-# ---- What is said of them ----
+# ---- Descriptions ----
 
 
 def test_info(x):
@@ -286,11 +286,11 @@ def test_info_of_the_command_line(tmp_path, capsys):
     assert main(["info", str(tmp_path / "x.rec")]) == 0
     assert "dict-coded 3 entries" in capsys.readouterr().out
     assert main(["info", "--json", str(tmp_path / "x.rec")]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert [table["entries"] for table in said["tables"]] == [3, 5, 2]
+    described = json.loads(capsys.readouterr().out)
+    assert [table["entries"] for table in described["tables"]] == [3, 5, 2]
 
 
-# ---- Values that lie ----
+# ---- Broken values ----
 
 
 def refused(path, data, error=recstore.errors.CorruptError):
@@ -301,7 +301,7 @@ def refused(path, data, error=recstore.errors.CorruptError):
     pytest.raises(error, lambda: opened(path, data, verify="full"))
 
 
-def one(root, raw, trees=(), tables=None, **header):
+def single(root, raw, trees=(), tables=None, **header):
     return w.segment([w.Block([bytes.fromhex(raw)], index_width=2)], [root, *trees], tables=tables, **header)
 
 
@@ -325,7 +325,7 @@ def test_bad_records(tmp_path, root, raw):
         w.Table([b"\1"], 2),
         w.Table([b"\1a "], 1),
     ]
-    refused(tmp_path / "x.rec", one(root, raw, [w.str_(1), w.int_(8)], tables))
+    refused(tmp_path / "x.rec", single(root, raw, [w.str_(1), w.int_(8)], tables))
 
 
 SHARED = [(w.str_(1), b"\x05hello", 5), (w.bytes_(), b"\x05hello", 5), (w.any_(), b"\x09\x05hello", 7), (w.hex_(6), b"\1\2\3", 6),
@@ -335,28 +335,28 @@ SHARED = [(w.str_(1), b"\x05hello", 5), (w.bytes_(), b"\x05hello", 5), (w.any_()
 @pytest.mark.parametrize(("tree", "entry", "size"), SHARED, ids=range(len(SHARED)))
 def test_shared_bytes_are_counted(tmp_path, tree, entry, size):
     def data(limit):
-        return one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
+        return single(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
 
     for limit in (3 * size, 3 * size + 1):
         with opened(tmp_path / "x.rec", data(limit), verify="full") as x:
             assert x[0] == x[0] and len(x[0]) == 3
     pytest.raises(recstore.errors.CorruptError, lambda: opened(tmp_path / "x.rec", data(3 * size - 1), verify="full"))
-    if tree.kind != 1:  # a kept one costs what it is long, never more than reading it did
+    if tree.kind != 1:  # a kept value costs its length, never more than decoding it
         refused(tmp_path / "x.rec", data(3 * size - 1))
 
 
 def test_values_are_counted(tmp_path):
-    refused(tmp_path / "x.rec", one(w.numbers(0, max_width=1), "02 00", max_values=2))
+    refused(tmp_path / "x.rec", single(w.numbers(0, max_width=1), "02 00", max_values=2))
     two = w.struct_({"a": w.optional(w.bool_(), True), "b": w.optional(w.bool_(), True)})
-    refused(tmp_path / "x.rec", one(two, "05", max_values=2))
-    with opened(tmp_path / "x.rec", one(two, "01", max_values=2)) as x:
+    refused(tmp_path / "x.rec", single(two, "05", max_values=2))
+    with opened(tmp_path / "x.rec", single(two, "01", max_values=2)) as x:
         assert x[0] == {"a": False}
 
 
 def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
-    """What only Python tells: a dict key that cannot be hashed in an entry that no record names."""
+    """An error that only Python finds: an unhashable dict key in an unused entry."""
     bad = b"\x0f\x01\x0d\x00\x00"
-    data = one(w.const(1), "", [w.any_()], [w.Table([b"\x00", bad], 1)])
+    data = single(w.const(1), "", [w.any_()], [w.Table([b"\x00", bad], 1)])
     with opened(tmp_path / "x.rec", data) as x:
         assert x[0] == 1
     pytest.raises(recstore.errors.CorruptError, lambda: opened(tmp_path / "x.rec", data, verify="full"))
@@ -364,7 +364,7 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
 
 @interpreters.keeps_values
 def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
-    """No more than so much is kept, whatever the bytes are."""
+    """The memory for kept entries is bounded."""
     values = [f"{i:04}" * 100 for i in range(3000)]
     root = w.dict_coded([0], 12, len(values))
     data = w.segment(

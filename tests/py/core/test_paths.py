@@ -1,4 +1,4 @@
-"""Walks through hostile bytes: CorruptError where what is read is damaged, the value where it is sound, never a crash."""
+"""Walks through hostile bytes: CorruptError for damaged values, the value for sound ones, never a crash."""
 
 import collections
 import dataclasses
@@ -32,7 +32,7 @@ GOOD = b"\x00" + b"\x01\x01a" + b"\x01b" + b"\x90" + b"\x01\x05"
         (b"\x00" + b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", ""),  # a length that wraps
         (b"\x00" + b"\x01\x7fa", ""),  # a string that is cut short
         (b"\x00" + b"\x00" + b"\x09b", "a"),  # the same in the union
-        (b"\x00" + b"\x00\x00" + b"\x11\xff", "au"),  # a code that is none
+        (b"\x00" + b"\x00\x00" + b"\x11\xff", "au"),  # an unknown code
         (b"\x00" + b"\x00\x00" + b"\x0d\xff\xff\xff\xff\x0f", "au"),
         (b"\x00" + b"\x00\x00" + b"\x0f\x02\x09\x01a\x90\x09", "au"),
         (b"\x00" + b"\x00\x00" + b"\x90" + b"\x05\x01", "aux"),
@@ -80,7 +80,7 @@ def test_hostile_dicts(tmp_path):
 
 
 def test_hostile_counts_of_nothing_end_at_the_limit(tmp_path):
-    """A list of empty tuples takes no bytes an element: only the declared limits bound what is passed or gathered."""
+    """A list of empty tuples takes no bytes per element, so only the declared limits bound the work."""
     tree = w.struct_({"a": w.list_(w.list_(w.str_(1), count=0)), "c": w.list_(w.const(1)), "z": w.int_(8)})
     record = w.varint(2**60) + w.varint(0) + b"\x05"
     with opened(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
@@ -93,7 +93,7 @@ def test_hostile_counts_of_nothing_end_at_the_limit(tmp_path):
 
 
 def test_foreign_strings_wider_than_need_be(tmp_path):
-    """Keys of an `any` dict are found in whatever width they were written."""
+    """Lookups in an `any` dict find keys of any unit width."""
     keys = [b"\x0b\x02" + w.text("ab", 4), b"\x0a\x02" + w.text("cd", 2), w.any_value("é"), w.any_value("ж")]
     record = b"\x0f\x04" + b"".join(key + w.any_value(i) for i, key in enumerate(keys))
     with opened(tmp_path, w.segment([w.Block([record])], [w.any_()])) as x:
@@ -161,7 +161,7 @@ def test_fields_of_classes_that_are_not_made(tmp_path):
                 assert y.to_list() == x.to_list() and y[0]._origin == x[0]._origin == x.lazy()[0]._origin
 
 
-def test_records_are_stored_as_what_they_stand_for():
+def test_records_are_stored_as_their_values():
     records = [{"a": [i], "b": "c"} for i in range(100)]
     with (
         recstore.RecordList(records) as x,
@@ -172,7 +172,7 @@ def test_records_are_stored_as_what_they_stand_for():
 
 
 def test_hostile_class_descriptions(tmp_path):
-    """EXTRA of an object that is no (module, name, fields)."""
+    """EXTRA of an object that is not (module, name, fields)."""
     for extra in (
         b"\x00", b"\x0e\x01\x90", b"\x0e\x03\x90\x90\x0e\x00", b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a"
     ):  # fmt: skip

@@ -1,4 +1,4 @@
-"""How many bytes fields take that follow the number of the record, and that every way of reading gives them back."""
+"""Fields that follow the number of the record take few bytes, and every way of reading returns them."""
 
 import datetime
 import random
@@ -116,7 +116,7 @@ def test_several_blocks():
 
 
 def test_appended_records(tmp_path):
-    """Records that are added to a file are blocks of their own, with places of their own."""
+    """Appended records are in separate blocks, with their own places."""
     path = tmp_path / "x.rec"
     with RecordList(ROWS[:70_000]) as x, RecordList(ROWS[70_000:130_000]) as y:
         with x + y as both:
@@ -127,8 +127,8 @@ def test_appended_records(tmp_path):
         assert [x[i] for i in (0, 69_999, 70_000, 129_999)] == [ROWS[i] for i in (0, 69_999, 70_000, 129_999)]
 
 
-def test_other_records_stay_as_they_were():
-    """Records in no order have no placed node, and a store without one does not have the feature bit."""
+def test_other_records_have_no_placed_nodes():
+    """Unordered records have no placed node."""
     rows = [{"n": i * 7919 % 60_013, "s": f"{i * 104_729 % 60_013}"} for i in range(5000)]
     with RecordList(rows) as x:
         assert not kinds(x.info().trees[0][2]) & {"rising", "runs", "exceptions"}
@@ -137,7 +137,7 @@ def test_other_records_stay_as_they_were():
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_short_last_block_in_no_order_stays_as_small_as_raw(threads):
-    """It is tried under the tree of the block before, whose places are known only when it is written."""
+    """It is tried under the tree of the block before, whose places are known only later."""
     numbers = random.Random(2)
     rising = list(range(0, 7 * 65_536, 7))
     for count in (3, 40, 400):

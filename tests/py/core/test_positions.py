@@ -1,4 +1,4 @@
-"""Indices of every kind: what `native.positions` makes of them, and that each way to give indices means the same."""
+"""Indices of every kind: the result of `native.positions`, which is the same for all forms of the same indices."""
 
 import array
 import collections
@@ -69,7 +69,7 @@ def test_sequences():
     assert numbers([True, False], masks=False) == [1, 0]
 
 
-def test_numpys_kin():
+def test_masked_and_record_arrays():
     masked = np.ma.array([3, 0], mask=[True, False])
     assert numbers(masked) == [3, 0]
     assert numbers(np.rec.array([(3, 1), (0, 1)], dtype=[("a", "i4"), ("b", "i4")])["a"]) == [3, 0]
@@ -89,7 +89,7 @@ def test_tensors():
 
 
 def test_a_tensor_on_another_device():
-    """One that has to be fetched first: what a tensor on a GPU does."""
+    """It is copied to the CPU first, as a tensor on a GPU."""
 
     class OnDevice:
         dtype, ndim = np.dtype("i8"), 1
@@ -115,16 +115,16 @@ def test_tables():
 
 
 def test_the_result_is_a_buffer_that_nobody_changes():
-    found = native.positions(SOME, 10)
-    for view in (memoryview(found), np.asarray(memoryview(found)), np.frombuffer(found, np.int64)):
+    positions = native.positions(SOME, 10)
+    for view in (memoryview(positions), np.asarray(memoryview(positions)), np.frombuffer(positions, np.int64)):
         assert view.itemsize == 8 and view.nbytes == 32 and list(view) == SOME
-    assert memoryview(found).format == "q" and memoryview(found).readonly and len(found) == 4
+    assert memoryview(positions).format == "q" and memoryview(positions).readonly and len(positions) == 4
     with pytest.raises((BufferError, TypeError)):
-        memoryview(found)[0] = 1
-    assert native.positions(found, 10) is found and native.positions(found, 11) is found
-    pytest.raises(IndexError, lambda: native.positions(found, 5)).match("index 9 is out of range: 5 records")
+        memoryview(positions)[0] = 1
+    assert native.positions(positions, 10) is positions and native.positions(positions, 11) is positions
+    pytest.raises(IndexError, lambda: native.positions(positions, 5)).match("index 9 is out of range: 5 records")
     dropped = native.positions([1, 77], 10, drop=True)
-    assert numbers(dropped, 10, drop=True) == [1, 9], "not checked before, so -1 is an index again"
+    assert numbers(dropped, 10, drop=True) == [1, 9], "the range is unchecked, so -1 is an index again"
     assert list(memoryview(native.positions([], 0))) == []
 
 
@@ -194,7 +194,7 @@ def test_bools_where_no_mask_is_taken(letters):
 @pytest.mark.parametrize("bad", [[1, True], [True, 1], [1, 2, np.bool_(True)], [np.bool_(True), np.int64(1)], [True] * 9 + [0]], ids=str)  # fmt: skip
 def test_bools_among_integers(letters, bad):
     for call in (letters.__getitem__, letters.select):
-        with pytest.raises(TypeError, match="indices are a list of integers or a mask of bools, not of both"):
+        with pytest.raises(TypeError, match="indices are a list of integers or a mask of bools, not a mix"):
             call(bad)
 
 
@@ -207,7 +207,7 @@ def test_bools_among_integers(letters, bad):
     st.integers(0, 4),
 )
 def test_the_same_as_a_list_gives(letters, indices, form, view):
-    """Each container gives for each form of indices what a list gives for the ints one by one, errors included."""
+    """Each container returns for each form of indices the items that a list returns for the ints, or an error."""
     make = {"list": list, "tuple": tuple, "iter": iter, "numpy ints": lambda i: list(map(np.int16, i))}.get(form)
     given = (lambda: make(indices)) if make else (lambda: np.array(indices, form))
     x = [letters, letters[::-1], letters[2:] + letters[:2], letters.shuffled(3), letters[[7, 1, 1, 9, 0]]][view]
@@ -246,7 +246,7 @@ def test_any_range_is_its_list(letters, start, stop, step):
 
 
 def test_views_over_every_stage():
-    """More positions than pass through the stages at once."""
+    """More positions than one pass takes."""
     n = 5000
     order = np.random.default_rng(1).permutation(n)
     with RecordList({"id": i} for i in range(n)) as x:

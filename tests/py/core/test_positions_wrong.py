@@ -1,4 +1,4 @@
-"""Indices that are none, and indices that change while they are read: errors that name them, and never a wrong position."""
+"""Wrong indices, and indices that change while they are read: errors that name them, never a wrong position."""
 
 import array
 import sys
@@ -84,7 +84,7 @@ def test_index_methods_that_raise():
 
 @pytest.mark.parametrize("change", ["clear", "extend", "replace"])
 def test_an_index_method_that_changes_the_list(change):
-    """The indices are those that the list had when it was given."""
+    """The indices are the items of the list at the time of the call."""
 
     class Changes:
         def __index__(self):
@@ -113,7 +113,7 @@ def test_an_index_method_that_closes_the_store():
 
 
 def test_without_numpy(monkeypatch):
-    """A tensor where numpy is not installed: torch then has no way to make an array."""
+    """A tensor without numpy, so that torch cannot make an array."""
 
     class Tensor:
         ndim = 1
@@ -144,7 +144,7 @@ def test_without_numpy(monkeypatch):
 
 
 class _Methods(np.ndarray):
-    """An index array that is written to by each of the methods which a check might call."""
+    """An index array to which its methods write."""
 
     def __ge__(self, other):
         out = np.asarray(self) >= other
@@ -169,7 +169,7 @@ def test_no_method_of_an_array_is_called(rows):
 
 
 def test_an_array_that_another_thread_writes_to():
-    """The positions are those of a copy: in range whatever is written, or the error names what was not."""
+    """The positions are a copy: all in range, or an error names a number that is not."""
     array_ = np.zeros(1 << 16, np.int64)
     ended = threading.Event()
 
@@ -183,11 +183,11 @@ def test_an_array_that_another_thread_writes_to():
     try:
         for _ in range(100):
             try:
-                found = np.frombuffer(native.positions(array_, 10), np.int64)
+                positions = np.frombuffer(native.positions(array_, 10), np.int64)
             except IndexError as error:
                 assert "index 1000000000000000 is out of range" in str(error)
             else:
-                assert set(np.unique(found)) <= {0, 7}
+                assert set(np.unique(positions)) <= {0, 7}
             assert set(numbers(array_[:5000], drop=True)) <= {0, 7, -1}
     finally:
         ended.set()
@@ -195,7 +195,7 @@ def test_an_array_that_another_thread_writes_to():
 
 
 def test_keys_stay_with_their_values():
-    """One copy of the indices serves both: between two, another thread could write."""
+    """Keys and values use the same copy of the indices, because another thread could write between two copies."""
 
     class Drifts(np.ndarray):
         def __array_finalize__(self, source):

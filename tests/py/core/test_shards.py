@@ -21,7 +21,7 @@ def record(i):
 
 
 class Opener:
-    """Opens the files that `write` made, and counts."""
+    """Opens the files of `write`, and counts."""
 
     lazy = False
     token = b"no set"
@@ -52,7 +52,7 @@ def write(folder, counts, make=record):
 
 
 class Closing(Opener):
-    """Closes the index of the keys while it opens a file, as another thread may."""
+    """Closes the key index while it opens a file, as another thread may."""
 
     blob = None
 
@@ -79,7 +79,7 @@ def test_an_index_that_is_closed_while_a_shard_of_the_keys_is_opened(tmp_path):
     opener.blob = native.new_blob(content)
     mapping = RecordDict._blank()._set(*halves(opener), native.KeyIndex.of_blob(opener.blob), None)
     with pytest.raises(ClosedError):
-        for i in range(1_000 * n):  # one of them meets the entry of another key, which the shard has to tell
+        for i in range(1_000 * n):  # at last one hash leads to another key's entry, and the shard is opened to compare
             assert f"absent{i}" not in mapping
     assert opener.opened == [0]
 
@@ -318,7 +318,7 @@ def test_batches_of_tensors_keep_few_shards(tmp_path):
 
 @pytest.fixture
 def switching():
-    """Threads take turns all the time: a read that borrows a shard meets its unmapping."""
+    """Switches threads often, so that reads that borrow a shard race its unmapping."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield

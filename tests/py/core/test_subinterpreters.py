@@ -1,4 +1,4 @@
-"""recstore works in one interpreter of a process; in another one the import is an ImportError that says so."""
+"""recstore works in one interpreter of a process; in another interpreter the import raises a clear ImportError."""
 
 import waiting
 

@@ -1,4 +1,4 @@
-"""Sixteen threads read one store, and a close races them: each read gives the right value or ClosedError, with and
+"""Sixteen threads read a store, and a close races them: each read returns the right value or raises ClosedError, with and
 without the interpreter's lock."""
 
 import datetime
@@ -53,8 +53,8 @@ class Stores:
         self.chosen = [*range(0, N, 7)]
 
     def close(self):
-        for one in (self.by_id, self.groups, self.d, self.x):
-            one.close()
+        for store in (self.by_id, self.groups, self.d, self.x):
+            store.close()
 
 
 def at(s, i):
@@ -87,7 +87,7 @@ def fields(s, i):
 
 
 def iterates(s, i):
-    """Threads that share an iterator get each record once; which one gets it is open."""
+    """Threads that share an iterator get each record once, in any order."""
     value = next(s.iterator, None)
     assert value is None or repr(value) in SHOWN
 
@@ -103,14 +103,14 @@ def describes(s, i):
 
 
 def picked(s, i):
-    """A handle to the records that an index array leads to."""
+    """A handle to the records of an index array."""
     chosen = [i, 0, i // 2]
     again = pickle.loads(pickle.dumps(s.x[chosen]))
     assert [repr(value) for value in again] == [SHOWN[k] for k in chosen]
 
 
 def gathers(s, i):
-    """Positions of one batch, by a list that all threads have."""
+    """Positions of a batch, in a list that all threads share."""
     assert s.x[s.chosen].field("id").to_numpy().tolist() == s.chosen
 
 
@@ -128,8 +128,8 @@ def hammer(stores, close_after=None, steps=5):
         begin.wait()
         try:
             for _ in range(steps):
-                for one in work:
-                    one(stores, chance.randrange(N))
+                for step in work:
+                    step(stores, chance.randrange(N))
                     done.append(1)
         except (ClosedError, recstore.errors.SegmentNotFoundError) as e:
             if close_after is None:
@@ -174,7 +174,7 @@ def test_a_close_races_the_reads(steps):
 
 
 def test_a_view_is_closed_while_it_is_pickled(monkeypatch):
-    """Its index array moves into shared memory then, and other threads run meanwhile."""
+    """Pickling moves its index array into shared memory, and lets other threads run."""
     drawn = os.urandom
     with RecordList(RECORDS) as x:
         view = x[[*range(N), 0] * 20]
@@ -204,7 +204,8 @@ def test_containers_that_another_thread_changes():
         with RecordList(range(100)) as x:
             for _ in range(300):
                 got = x.get_many(shared)
-                assert got == [k % 50 for k in range(len(got))] and 50 <= len(got) <= 100  # extend may be under way
+                assert got == [k % 50 for k in range(len(got))]
+                assert 50 <= len(got) <= 100  # another thread may be in extend
                 try:
                     with RecordList([pairs, shared]) as y:
                         assert y[1] == [k % 50 for k in range(len(y[1]))] and 50 <= len(y[1]) <= 100
@@ -219,7 +220,7 @@ def test_containers_that_another_thread_changes():
 
 
 def test_the_first_read_of_many_threads(tmp_path):
-    """All caches are empty when they begin."""
+    """All caches are empty at first."""
     with RecordList(RECORDS) as x:
         x.save(tmp_path / "x")
     for _ in range(5):

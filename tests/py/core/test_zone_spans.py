@@ -1,4 +1,4 @@
-"""The spans of time zones against `datetime.astimezone`, around every change of every zone of the system."""
+"""The spans of time zones against `datetime.astimezone`, around every transition of every zone of the system."""
 
 import datetime
 import zoneinfo
@@ -41,8 +41,8 @@ def test_each_change_of_each_zone():
             if not spans or not spans[0][0] < at - 3600 < at + 7200 < spans[-1][1]:
                 spans = zone_spans(name, at)
             for near in (at - 3600, at - 1, at, at + 1799, at + 1800, at + 3599, at + 3600, at + 7200):
-                found = [span[2:] for span in spans if span[0] <= near < span[1]]
-                assert found in ([], [state(zone, near)]), (name, near)
+                containing = [span[2:] for span in spans if span[0] <= near < span[1]]
+                assert containing in ([], [state(zone, near)]), (name, near)
 
 
 @pytest.mark.parametrize(

@@ -203,11 +203,15 @@ def test_packed_files_and_file_objects(tmp_path):
 
 def test_a_record_that_is_too_deep(tmp_path):
     text = b"1\n" + b"[" * 300 + b"]" * 300 + b"\n"
-    with pytest.raises(recstore.errors.EncodeError, match="BytesIO>: record 1.*deep"):
-        read(text)
-    (tmp_path / "deep.jsonl").write_bytes(text)
-    with pytest.raises(recstore.errors.EncodeError, match="record 1 of .*deep.jsonl.*deep"):
-        recstore.read_jsonl(tmp_path / "deep.jsonl", workers=1)
+    path = tmp_path / "deep.jsonl"
+    path.write_bytes(text)
+    for build, name in (
+        (lambda: read(text), "BytesIO"),
+        (lambda: recstore.read_jsonl(path), str(path)),
+        (lambda: recstore.read_jsonl(path, workers=1), str(path)),
+    ):
+        error = pytest.raises(recstore.errors.EncodeError, build).value
+        assert error.record == 1 and name in error.filename and "deep" in error.reason
 
 
 def test_a_file_that_changes_while_it_is_read(tmp_path):

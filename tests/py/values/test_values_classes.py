@@ -395,7 +395,7 @@ def test_a_class_that_changed(change, why, handle, monkeypatch):
 def test_a_local_class_elsewhere(handle, monkeypatch):
     with RecordList([kinds.local_class()(1)]) as x:
         monkeypatch.setattr(trust, "_seen", {})
-        message = r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; only classes at the top"
+        message = r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; other processes find only classes at the top"
         with handle(x) as y, pytest.raises(recstore.Error, match=message):
             y[0]
 
