@@ -157,6 +157,11 @@ static inline bool rs_equal_few(const uint8_t *a, const uint8_t *b, size_t n) {
     return n == 0 || (a[0] == b[0] && a[n >> 1] == b[n >> 1] && a[n - 1] == b[n - 1]);
 }
 
+static inline bool rs_slice_equal(rs_slice a, rs_slice b) {
+    size_t size = rs_slice_left(&a);
+    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
+}
+
 /* Loads the field of n_bits (0 to 64) that starts at bit bit_off of a bit group of size_bytes bytes, least significant
  * bit first. The caller has checked that the field lies inside the group. No byte beyond the group is read. */
 static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,

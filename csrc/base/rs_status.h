@@ -70,6 +70,8 @@ void rs_error_clear(rs_error *err);
 /* Fills `err` (NULL is allowed) and returns `code`, so that a caller can `return rs_error_set(...)`. `offset` is a byte
  * position in the segment or RS_NOWHERE. The message is cut to RS_ERROR_MESSAGE_SIZE - 1 bytes. Allocates nothing. */
 RS_COLD rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...) RS_PRINTF(4, 5);
+/* Fills `err` (NULL is allowed) with RS_E_MEM and returns that code. */
+RS_COLD rs_status rs_no_memory(rs_error *err);
 /* As rs_error_set without an offset. It stores the errno of a system call and appends its number to the message. */
 RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...)
     RS_PRINTF(4, 5);
