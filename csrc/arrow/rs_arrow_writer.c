@@ -12,7 +12,7 @@ uint8_t *rs_arrow_grow(rs_arrow_writer *self, uint8_t *p, uint64_t n) {
     rs_buffer *raw = self->raw;
     raw->size_bytes = (size_t)(p - raw->data);
     if (n > RS_FMT_READER_BYTES || raw->size_bytes - self->begin + n > RS_FMT_READER_BYTES) {
-        return rs_arrow_fail(self, 0, RS_E_IN_TYPE, "a record of more than 4 GiB, which no reader accepts");
+        return rs_arrow_fail(self, 0, RS_E_IN_TYPE, "a record of more than 4 GiB, the limit of readers");
     }
     self->status = rs_buffer_grow(raw, (size_t)n, self->err);
     if (self->status != RS_OK) return NULL;

@@ -49,7 +49,7 @@ void rs_gather_field_clear(rs_gather_field *self) {
     memset(self, 0, sizeof *self);
 }
 
-rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err) {
+rs_status rs_gather_add_run(rs_gather_field *self, const rs_run *run, rs_error *err) {
     const uint64_t rows = run->n / self->spec->row_numbers;
     RS_TRY(rs_buffer_append(&self->runs, run, sizeof *run, err));
     if (rows > self->longest) self->longest = rows;

@@ -1,13 +1,13 @@
-/* rs_symbols.h: reads strings that are coded with a symbol table: checks the table, and decodes.
+/* rs_symbols.h: checks symbol tables, and decodes strings that are coded with them.
  *
- * A symbol stands for a short run of units, a code of one or two bytes stands for a symbol, and a string is a run of
- * codes. Each string can be decoded by itself. The scheme is that of FSST (Boncz, Neumann and Leis, FSST: Fast Random
- * Access String Compression, VLDB 2020) with tables as large as those of OnPair (Gargiulo, Tosoni, Venturini, OnPair:
- * Short Strings Compression for Fast Random Access, 2025). FORMAT.md has the layout, in its section "Symbol tables".
+ * A symbol is a short sequence of units, a code of one or two bytes denotes a symbol, and a string is a sequence of
+ * codes. Each string can be decoded by itself. The scheme is FSST (Boncz, Neumann and Leis, FSST: Fast Random Access
+ * String Compression, VLDB 2020) with tables as large as in OnPair (Gargiulo, Tosoni, Venturini, OnPair: Short Strings
+ * Compression for Fast Random Access, 2025). FORMAT.md has the layout in its section "Symbol tables".
  *
  * The table stays in the segment, whose bytes may change. So decoding loads every entry once, and checks it against
- * numbers that rs_symbols_open copied into private memory. Bytes that change after the check give other units or an
- * error, but no access out of bounds. */
+ * numbers that rs_symbols_open has copied into private memory. Bytes that change later give other units or an error, but
+ * no access out of bounds. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -19,7 +19,7 @@ enum {
     RS_SYMBOLS_COPY = 16,   /* bytes that decoding copies for a symbol; also the number of zeros after the pool */
     RS_SYMBOLS_MAX = 65536, /* the most symbols of a table */
     RS_SYMBOLS_LENGTH_BITS = 4,
-    RS_SYMBOLS_SLACK = 64 /* bytes that decoding may write after the string, because it copies whole symbols */
+    RS_SYMBOLS_SLACK = 64 /* bytes after the string that decoding may write, because it copies whole symbols */
 };
 
 /* An open table. Borrows the table's bytes. Any number of threads may read it. */
@@ -36,7 +36,7 @@ typedef struct rs_symbols {
 /* Returns the most units that a symbol may have. */
 static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_bytes == 1 ? 15 : 8; }
 
-/* Checks a whole table, which must fill `bytes`, and opens it. *out is valid as long as `bytes`. RS_E_FMT_TRUNCATED,
+/* Checks and opens a table, which must fill `bytes`. *out is valid as long as `bytes`. RS_E_FMT_TRUNCATED,
  * RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
@@ -48,12 +48,12 @@ RS_COLD void rs_symbols_bad_code(rs_error *err);
 RS_COLD void rs_symbols_no_room(rs_error *err);
 
 /* Loads the entry of a symbol, whose number must be below n_symbols: its number of units (0 for the escape) and, above
- * RS_SYMBOLS_LENGTH_BITS, where they begin in the pool. */
+ * RS_SYMBOLS_LENGTH_BITS, their offset in the pool. */
 static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32_t number) {
     return rs_load_u32(self->entries + (size_t)RS_SYMBOLS_ENTRY * number) & 0xFFFFFF;
 }
 
-/* Marks a condition as unpredictable, so that compilers use a conditional move and no branch. */
+/* Marks a condition as unpredictable, so that compilers use a conditional move instead of a branch. */
 #if defined(__clang__)
 #define RS_SYMBOLS_EITHER(x) __builtin_unpredictable(x)
 #elif defined(__GNUC__)
@@ -64,7 +64,7 @@ static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32
 
 /* The state of decoding a word of codes. */
 typedef struct rs_symbols_step {
-    uint64_t word; /* the codes that are left, the next one in the lowest bits */
+    uint64_t word; /* the remaining codes, the next one in the lowest bits */
     uint64_t used; /* bytes of codes decoded so far */
     uint8_t *out;
 } rs_symbols_step;

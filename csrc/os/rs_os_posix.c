@@ -360,7 +360,7 @@ rs_status rs_os_sync_directory(const char *path, rs_error *err) {
     size_t n = slash == NULL ? 0 : (size_t)(slash - path);
     if (slash == path) n = 1;
     char *dir = (char *)malloc(n + 2);
-    if (dir == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    if (dir == NULL) return rs_no_memory(err);
     memcpy(dir, path, n);
     if (slash == NULL) dir[n++] = '.';
     dir[n] = '\0';

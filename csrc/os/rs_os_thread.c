@@ -88,7 +88,7 @@ static int open_condition(pthread_cond_t *out) {
 
 rs_status rs_os_monitor_open(rs_os_monitor **out, rs_error *err) {
     rs_os_monitor *self = (rs_os_monitor *)malloc(sizeof *self);
-    if (self == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a lock");
+    if (self == NULL) return rs_no_memory(err);
     int failed = pthread_mutex_init(&self->mutex, NULL);
     if (failed == 0) {
         failed = open_condition(&self->woken);

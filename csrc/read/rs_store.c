@@ -25,7 +25,7 @@ rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header
     self->tables = (rs_table *)calloc((size_t)self->n_tables + 1, sizeof *self->tables);
     if (self->blocks == NULL || self->trees == NULL || self->tables == NULL) {
         rs_store_close(self);
-        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to open a store");
+        return rs_no_memory(err);
     }
     return RS_OK;
 }
@@ -61,7 +61,7 @@ void rs_store_close(rs_store *self) {
     memset(self, 0, sizeof *self);
 }
 
-static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned table_depth, rs_error *err);
 
 /* Counts heap and arrays of a block or table, which no other shares: else few bytes would become many (rule 44). */
 static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err) {
@@ -81,14 +81,14 @@ static RS_COLD rs_status not_loaded(const rs_store *self, unsigned section, cons
                         (unsigned long long)number);
 }
 
-/* Reads table `number`. `hops` is the number of tables between its tree and a block. */
-static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
+/* Reads table `number`. `table_depth` is the number of tables between its tree and a block. */
+static rs_status load_table(rs_store *self, uint32_t number, unsigned table_depth, rs_error *err) {
     rs_table table;
     if (self->tables[number].kind != 0) return RS_OK;
     if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TABLES, "table", number, err);
     RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
     if (table.kind == RS_FMT_TABLE_VALUES) {
-        RS_TRY(load_tree(self, table.block.tree, number, hops, err));
+        RS_TRY(load_tree(self, table.block.tree, number, table_depth, err));
         table.tree = &self->trees[table.block.tree];
         if (table.tree->n_placed > 0) {
             return rs_error_set(err, RS_E_FMT_TREE, RS_NOWHERE, "the tree of table %u has placed nodes", number);
@@ -108,14 +108,14 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
 }
 
 /* Links a dict-coded or symbols node with its tables, numbered below tables_end. *levels grows to the most they add. */
-static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
+static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned table_depth,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4;
     bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
     rs_dict_coded *coded = NULL;
     if (!symbols) {
         coded = (rs_dict_coded *)calloc(1, sizeof *coded + n * sizeof coded->at[0]);
-        if (coded == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+        if (coded == NULL) return rs_no_memory(err);
         node->coded = coded; /* freed with the tree */
         coded->n_tables = n;
     }
@@ -124,7 +124,7 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
         if (number >= tables_end) {
             return bad_link(node, at, "it names a table that does not exist or has no lower number than its own", err);
         }
-        RS_TRY(load_table(self, number, hops + 1, err));
+        RS_TRY(load_table(self, number, table_depth + 1, err));
         const rs_table *table = &self->tables[number];
         if (number >= tree->tables_end) tree->tables_end = number + 1;
         if (table->kind != (symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES)) {
@@ -144,15 +144,16 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
     return bad_link(node, at, "its count is not the number of entries of its tables", err);
 }
 
-static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
+static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned table_depth, uint64_t at,
                            rs_error *err) {
     uint32_t levels = 0;
     if (tree->n_links == 0) return RS_OK;
-    if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
+    if (table_depth > 2 * RS_FMT_DEPTH)
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
         if (!rs_node_names_tables(node)) continue;
-        RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
+        RS_TRY(link_node(self, tree, node, tables_end, table_depth, &levels, at, err));
     }
     tree->levels += levels;
     if (tree->levels > 2 * RS_FMT_DEPTH) {
@@ -165,7 +166,7 @@ rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err) {
     return load_tree(self, number, self->n_tables, 0, err);
 }
 
-static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err) {
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned table_depth, rs_error *err) {
     const rs_section *table = &self->directory.sections[RS_FMT_SECTION_TREE_TABLE];
     const rs_section *section = &self->directory.sections[RS_FMT_SECTION_TREES];
     uint64_t at = table->off + (uint64_t)number * RS_FMT_TREE_ENTRY_SIZE;
@@ -188,7 +189,7 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
         rs_tree_clear(&tree);
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
     }
-    rs_status status = link_tree(self, &tree, tables_end, hops, off, err);
+    rs_status status = link_tree(self, &tree, tables_end, table_depth, off, err);
     /* A table names only tables of lower numbers. So the tree can have been loaded through its own tables only when
      * bytes changed meanwhile. Using it would make a circle of references. */
     if (status == RS_OK && self->trees[number].nodes != NULL) {

@@ -17,7 +17,7 @@ static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     if (RS_LIKELY(need <= capacity)) return RS_OK;
     while (capacity < need) capacity *= 2;
     uint8_t *grown = (uint8_t *)realloc(self->owned, (size_t)capacity);
-    if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a text");
+    if (grown == NULL) return rs_no_memory(err);
     if (self->owned == NULL) memcpy(grown, self->within, (size_t)have);
     self->owned = grown;
     self->units = grown;

@@ -15,15 +15,11 @@ struct rs_symbols_encoder {
     bool shortest; /* seek the codes of the fewest bytes */
 };
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
     uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
     const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
     uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
-    rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
+    rs_status status = copies == NULL || units == NULL || n_units == NULL ? rs_no_memory(err) : RS_OK;
     self->escape = UINT32_MAX;
     for (uint32_t i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
         uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
@@ -53,7 +49,7 @@ rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder
     rs_symbols symbols;
     RS_TRY(rs_symbols_open(table, &symbols, err));
     rs_symbols_encoder *self = (rs_symbols_encoder *)calloc(1, sizeof *self);
-    if (self == NULL) return no_memory(err);
+    if (self == NULL) return rs_no_memory(err);
     self->n_short = symbols.n_short;
     self->shortest = small;
     rs_status status = fill_matcher(self, &symbols, err);
@@ -190,7 +186,7 @@ rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units
     unsigned unit_bytes = self->matcher.unit_bytes;
     uint64_t most;
     uint8_t *end;
-    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
+    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return rs_no_memory(err);
     if (most == 0) return RS_OK;
     RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
     uint8_t *begin = out->data + out->size_bytes;

@@ -5,10 +5,6 @@
 
 RS_STATIC_ASSERT(sizeof(rs_match_entry) == 16, "four entries should fill a cache line");
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 void rs_matcher_clear(rs_matcher *self) {
     free(self->heads);
     free(self->entries);
@@ -176,5 +172,5 @@ rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const u
     free(groups.order);
     free(groups.sizes);
     free(groups.heads);
-    return ok ? RS_OK : no_memory(err);
+    return ok ? RS_OK : rs_no_memory(err);
 }

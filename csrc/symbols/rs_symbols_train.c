@@ -57,10 +57,6 @@ typedef struct trainer {
     uint32_t n_symbols, n_kept; /* number of candidates, and of symbols of the table */
 } trainer;
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 static void trainer_clear(trainer *self) {
     rs_trie_clear(&self->trie);
     rs_matcher_clear(&self->matcher);
@@ -125,7 +121,7 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     /* Bounds the number of excerpts: none is empty, and at most two of each string are not full. */
     size_t n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
     self->excerpt_ends = (uint64_t *)malloc(n_ends * sizeof(uint64_t));
-    if (self->sample == NULL || self->excerpt_ends == NULL) return no_memory(err);
+    if (self->sample == NULL || self->excerpt_ends == NULL) return rs_no_memory(err);
     uint64_t step = n > 0 ? stride(n) : 0;
     uint64_t rounds = sample_units / excerpt_units;
     for (uint64_t round = 0; round < rounds && more; round++) {
@@ -270,7 +266,7 @@ static int descending(const void *a, const void *b) {
 static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded_bytes, rs_error *err) {
     uint64_t *keys = (uint64_t *)malloc((self->n_symbols + 1) * sizeof *keys);
     uint32_t n = 0;
-    if (keys == NULL) return no_memory(err);
+    if (keys == NULL) return rs_no_memory(err);
     for (uint32_t i = 0; i < self->n_symbols; i++) {
         if (self->n_units[i] != 0) keys[n++] = (uint64_t)self->counts[i] << 32 | (UINT32_MAX - i);
     }
@@ -357,7 +353,7 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
     if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
         self->parts == NULL || self->counts == NULL || self->places == NULL || self->order == NULL) {
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     return rs_trie_init(&self->trie, self->unit_bytes, err);
 }

@@ -5,13 +5,9 @@
 
 enum { FIRST_BITS = 10, FIRST_NODES = 1024 };
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 static rs_status map_init(rs_trie_map *map, unsigned bits, rs_error *err) {
     map->slots = (uint64_t *)calloc((size_t)1 << bits, sizeof *map->slots);
-    if (map->slots == NULL) return no_memory(err);
+    if (map->slots == NULL) return rs_no_memory(err);
     map->shift = 64 - bits;
     map->used = 0;
     return RS_OK;
@@ -59,7 +55,7 @@ rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err) {
     if (self->first == NULL || self->best == NULL || (unit_bytes == 1 && self->pairs == NULL) ||
         map_init(&self->edges, FIRST_BITS, err) != RS_OK || map_init(&self->jumps, FIRST_BITS, err) != RS_OK) {
         rs_trie_clear(self);
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     return RS_OK;
 }
@@ -69,7 +65,7 @@ static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_erro
     if (self->n_nodes == self->capacity) {
         uint32_t capacity = 2 * self->capacity;
         uint32_t *grown = (uint32_t *)realloc(self->best, capacity * sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         self->best = grown;
         self->capacity = capacity;
     }

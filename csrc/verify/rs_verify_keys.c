@@ -169,7 +169,7 @@ rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err) {
     uint8_t *seen = (uint8_t *)calloc((size_t)self->n_entries + 1, 1);
     rs_buffer scratch = {0};
     uint64_t steps = rs_keys_steps(&self->index);
-    if (seen == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a key index");
+    if (seen == NULL) return rs_no_memory(err);
     rs_status status = rs_verify_slots(&self->index, seen, watch, err);
     if (status == RS_OK) status = check_order(self, watch, err);
     for (uint64_t i = 0; status == RS_OK && i < self->n_entries; i++) {

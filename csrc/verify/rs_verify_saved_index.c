@@ -68,7 +68,7 @@ static rs_status check_index(const rs_saved_index *index, rs_watch *watch, rs_er
     uint8_t *bits = (uint8_t *)calloc((size_t)(index->n_records / 8) + 1, 1);
     rs_status status;
     if (seen == NULL || bits == NULL) {
-        status = rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a saved index");
+        status = rs_no_memory(err);
     } else {
         status = rs_verify_slots(&index->index, seen, watch, err);
         if (status == RS_OK) {
