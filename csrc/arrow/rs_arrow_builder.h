@@ -1,5 +1,5 @@
-/* rs_arrow_builder.h: appends values to the batch of a field, after rs_arrow_resolve has fixed its type. One thread at a
- * time may use a tree of fields. */
+/* rs_arrow_builder.h: appends values to the batch of a field, after rs_arrow_resolve has fixed its type. One thread at
+ * a time may use a tree of fields. */
 #pragma once
 
 #include "arrow/rs_arrow_field.h"

@@ -5,10 +5,10 @@
 /* Keeps positions times the widest element far below 2^63. */
 static const uint64_t LENGTH_MAX = UINT64_C(1) << 48;
 
-RS_COLD static rs_status broken(const rs_arrow_schema *schema, uint32_t node, rs_error *err, const char *what) {
+RS_COLD static rs_status broken(const rs_arrow_schema *schema, uint32_t node, rs_error *err, const char *message) {
     char path[RS_ARROW_PATH_SIZE];
     rs_arrow_path(schema, node, path);
-    return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "%s: %s", path, what);
+    return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "%s: %s", path, message);
 }
 
 /* Returns the number of buffers of an array; for views the minimum. NULL arrays may have any number. */
@@ -104,16 +104,16 @@ static rs_status bind_node(const rs_arrow_schema *schema, uint32_t number, const
     rs_arrow_column *out = &columns[number];
     memset(out, 0, sizeof *out);
     if (array == NULL) return broken(schema, number, err, "an array is missing");
-    const char *what = check_numbers(node, array);
-    if (what != NULL) return broken(schema, number, err, what);
+    const char *message = check_numbers(node, array);
+    if (message != NULL) return broken(schema, number, err, message);
     out->array = array;
     out->offset = (uint64_t)array->offset;
     out->length = (uint64_t)array->length;
-    what = bind_buffers(node, array, out);
-    if (what == NULL && node->parent != RS_ARROW_NO_NODE) {
-        what = check_length(&schema->nodes[node->parent], &columns[node->parent], out->length);
+    message = bind_buffers(node, array, out);
+    if (message == NULL && node->parent != RS_ARROW_NO_NODE) {
+        message = check_length(&schema->nodes[node->parent], &columns[node->parent], out->length);
     }
-    return what == NULL ? RS_OK : broken(schema, number, err, what);
+    return message == NULL ? RS_OK : broken(schema, number, err, message);
 }
 
 /* Checks the runs of a RUN_END array: its logical length ends within the last run, and runs follow one another. */

@@ -6,8 +6,8 @@
  * positions in dictionaries and unions, type ids, the offsets of views.
  *
  * Not checked: the interface has no buffer sizes except for view data. If a buffer is shorter than the length of its
- * array, or offsets of text pass the end of its data, other memory is read. Offsets into a child array are compared with
- * its length. */
+ * array, or offsets of text pass the end of its data, other memory is read. Offsets into a child array are compared
+ * with its length. */
 #pragma once
 
 #include "arrow/rs_arrow.h"

@@ -1,8 +1,8 @@
 /* rs_arrow_ext.c: reads payloads of ext values. */
 #include "arrow/rs_arrow_ext.h"
 
-static rs_status bad_payload(const char *what, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, what), RS_E_FMT_VALUE);
+static rs_status bad_payload(const char *message, rs_error *err) {
+    return RS_FAIL(rs_decode_bad_value(err, message), RS_E_FMT_VALUE);
 }
 
 /* ---- Ints ---- */

@@ -2,8 +2,8 @@
  * type, and its values in the current batch.
  *
  * Fields form a tree. It grows while trees and records are read (rs_arrow_program.h, rs_arrow_walk.h). rs_arrow_resolve
- * then fixes the type of each field, and rs_arrow_export.h makes Arrow structs of types and values. One thread at a time
- * may use a tree of fields. */
+ * then fixes the type of each field, and rs_arrow_export.h makes Arrow structs of types and values. One thread at a
+ * time may use a tree of fields. */
 #pragma once
 
 #include "columns/rs_entries.h"
@@ -179,8 +179,8 @@ RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_
 void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
 
 /* Adds a kind of value to the field. */
-static inline void rs_arrow_add_kind(rs_arrow_field *self, uint32_t what) {
-    self->seen |= what;
+static inline void rs_arrow_add_kind(rs_arrow_field *self, uint32_t kinds) {
+    self->seen |= kinds;
     self->present = true;
 }
 /* Adds ints within bounds. */

@@ -25,25 +25,25 @@ RS_NODISCARD rs_status rs_arrow_in_open(rs_arrow_in *self, const struct ArrowSch
 /* Frees the memory and zeroes the struct. */
 void rs_arrow_in_close(rs_arrow_in *self);
 
-/* Binds a live array of the schema, whose rows come next. The caller keeps the array, which must stay live and unchanged
- * until its rows are appended or another one is bound. RS_E_IN_BROKEN; then no array is bound. */
+/* Binds a live array of the schema, whose rows come next. The caller keeps the array, which must stay live and
+ * unchanged until its rows are appended or another one is bound. RS_E_IN_BROKEN; then no array is bound. */
 RS_NODISCARD rs_status rs_arrow_in_bind(rs_arrow_in *self, const struct ArrowArray *array, rs_error *err);
 
 /* As rs_arrow_in_open, with the schema of a live stream, which the caller keeps. RS_E_IN_FAILED with the producer's
  * message and its code in sys_errno. */
 RS_NODISCARD rs_status rs_arrow_in_open_stream(rs_arrow_in *self, struct ArrowArrayStream *stream,
                                                const rs_arrow_options *options, rs_error *err);
-/* Releases *array, which may be released already, takes the next array of the stream into it and binds it. At the end of
- * the stream it sets `ended` and leaves *array released, and does not call the stream again. The caller releases *array
- * after the last call. RS_E_IN_FAILED, RS_E_IN_BROKEN; then *array is released. */
+/* Releases *array, which may be released already, takes the next array of the stream into it and binds it. At the end
+ * of the stream it sets `ended` and leaves *array released, and does not call the stream again. The caller releases
+ * *array after the last call. RS_E_IN_FAILED, RS_E_IN_BROKEN; then *array is released. */
 RS_NODISCARD rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, struct ArrowArray *array,
                                         rs_error *err);
 
 /* Each appends further rows: at most max_rows, and stops after the builder has handed over a full block
  * (rs_builder_flush_beside), or the parcel has max_bytes. `next` becomes the next row.
- * Errors of a row: of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or parcel
- * keeps all earlier rows; err->record is the number of the row in it. After other errors of the builder it may only be
- * closed. Needs no lock. */
+ * Errors of a row: of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or
+ * parcel keeps all earlier rows; err->record is the number of the row in it. After other errors of the builder it may
+ * only be closed. Needs no lock. */
 RS_NODISCARD rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err);
 RS_NODISCARD rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows,
                                                  size_t max_bytes, rs_error *err);

@@ -1,8 +1,8 @@
 /* rs_arrow_infer.c: adds kinds of values to fields. */
 #include "arrow/rs_arrow_infer.h"
 
-static rs_status bad_value(const char *what, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, what), RS_E_FMT_VALUE);
+static rs_status bad_value(const char *message, rs_error *err) {
+    return RS_FAIL(rs_decode_bad_value(err, message), RS_E_FMT_VALUE);
 }
 
 /* ---- Leaves of trees ---- */

@@ -292,8 +292,8 @@ static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, 
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Sets *number to the block of record stop->index, which may come after the block in GROUPS. Sets stop->why if the block
- * is not known. */
+/* Sets *number to the block of record stop->index, which may come after the block in GROUPS. Sets stop->why if the
+ * block is not known. */
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;

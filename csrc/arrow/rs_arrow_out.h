@@ -1,12 +1,13 @@
 /* rs_arrow_out.h: exports the records of stores to Arrow, batch after batch, without the interpreter.
  *
- * An export has three steps. First each block is made known: its tree is compiled, which gives the types of most fields;
- * rs_arrow_out_run then reads the records of blocks whose trees do not give all types. Second, rs_arrow_out_resolve
- * fixes the types for all records together, and rs_arrow_out_settle prepares the batches. Third, rs_arrow_out_run
- * appends records, and rs_arrow_out_batch hands out the appended records.
+ * An export has three steps. First each block is made known: its tree is compiled, which gives the types of most
+ * fields; rs_arrow_out_run then reads the records of blocks whose trees do not give all types. Second,
+ * rs_arrow_out_resolve fixes the types for all records together, and rs_arrow_out_settle prepares the batches. Third,
+ * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out the appended records.
  *
- * Only one thread at a time may fill the caches of an rs_store, but an export runs beside other threads. So it uses only
- * known blocks and stops at any other; the caller loads that block under its lock, makes it known, and continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but an export runs beside other threads. So it uses
+ * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and
+ * continues. */
 #pragma once
 
 #include "read/rs_store.h"
@@ -84,12 +85,12 @@ RS_NODISCARD rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_
 /* Prepares batches of up to `rows` records. Call it once, when all fields have types. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err);
 
-/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up to
- * n: adds the kinds of their values or, once the export is settled, appends them. Another thread may change `positions`
- * during the call: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a record;
- * RS_E_ARG_TEXT for text with a lone surrogate and an int that a column of floats would round; errors of rs_store_find
- * (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record stop->index. After an error `self` may
- * only be cleared. */
+/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up
+ * to n: adds the kinds of their values or, once the export is settled, appends them. Another thread may change
+ * `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a
+ * record; RS_E_ARG_TEXT for text with a lone surrogate and an int that a column of floats would round; errors of
+ * rs_store_find (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record stop->index. After an error
+ * `self` may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err);
 

@@ -50,8 +50,8 @@ typedef struct rs_arrow_program {
 void rs_arrow_program_clear(rs_arrow_program *self);
 
 /* Compiles a linked tree for a field: *out becomes the op of its root. Adds the kinds of values of the tree to the
- * fields. A second call for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too many
- * ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be cleared. */
+ * fields. A second call for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too
+ * many ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field,
                                         rs_arrow_op **out, rs_error *err);
 

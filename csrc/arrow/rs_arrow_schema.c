@@ -67,11 +67,11 @@ void rs_arrow_path(const rs_arrow_schema *self, uint32_t node, char out[RS_ARROW
 
 /* An error about the type of a node. */
 #define REFUSE(c, node, code, ...) refuse((c), (node), (code), __VA_ARGS__)
-RS_COLD static rs_status refuse(rs_arrow_compiler *c, uint32_t node, rs_status code, const char *what,
+RS_COLD static rs_status refuse(rs_arrow_compiler *c, uint32_t node, rs_status code, const char *message,
                                 const char *detail) {
     char path[RS_ARROW_PATH_SIZE];
     rs_arrow_path(c->out, node, path);
-    return rs_error_set(c->err, code, RS_NOWHERE, "%s: %s%.80s", path, what, detail);
+    return rs_error_set(c->err, code, RS_NOWHERE, "%s: %s%.80s", path, message, detail);
 }
 
 /* ---- Format strings ---- */
@@ -471,8 +471,8 @@ RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchem
                         schema->n_children == 0 ? "none" : known);
 }
 
-/* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. It has only the first two
- * children of a name. */
+/* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. It has only the first
+ * two children of a name. */
 typedef struct child_names {
     const struct ArrowSchema *schema;
     int64_t *slots;

@@ -2,8 +2,8 @@
  * its values become any values, and the keys of structs as bytes to copy.
  *
  * A schema comes from another library and is not trusted: format strings, names, numbers of children, pointers that
- * must not be NULL, and the depth are checked. The interface has no sizes of its C strings, pointer arrays and metadata,
- * so an `n_children` that is too large or a string without an end cannot be detected. */
+ * must not be NULL, and the depth are checked. The interface has no sizes of its C strings, pointer arrays and
+ * metadata, so an `n_children` that is too large or a string without an end cannot be detected. */
 #pragma once
 
 #include "base/rs_buffer.h"

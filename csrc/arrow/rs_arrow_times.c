@@ -11,8 +11,8 @@ static const int64_t PER_SECOND[] = {1, 1000, 1000000, 1000000000};
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-static uint8_t *fail(rs_arrow_writer *self, uint32_t node, const char *what) {
-    return rs_arrow_fail(self, node, RS_E_IN_VALUE, what);
+static uint8_t *fail(rs_arrow_writer *self, uint32_t node, const char *message) {
+    return rs_arrow_fail(self, node, RS_E_IN_VALUE, message);
 }
 
 static uint8_t *put_date(rs_arrow_writer *self, uint32_t node, int64_t value, uint8_t *p) {
@@ -62,9 +62,9 @@ static bool to_microseconds(const rs_arrow_schema *schema, int64_t *value) {
     return true;
 }
 
-#define NOT_WHOLE(what) \
-    what " with a fraction of a microsecond, which Python cannot hold: choose nanoseconds=\"floor\" or " \
-         "\"numpy\""
+#define NOT_WHOLE(message) \
+    message " with a fraction of a microsecond, which Python cannot hold: choose nanoseconds=\"floor\" or " \
+            "\"numpy\""
 
 static uint8_t *put_zoned(rs_arrow_writer *self, uint32_t node, int64_t us, uint8_t *p) {
     rs_arrow_schema *schema = self->schema;

@@ -10,8 +10,8 @@ static uint8_t *put_value(rs_arrow_writer *self, uint32_t node, uint64_t i, uint
 
 /* ---- Containers and errors ---- */
 
-static uint8_t *broken(rs_arrow_writer *self, uint32_t node, const char *what) {
-    return rs_arrow_fail(self, node, RS_E_IN_BROKEN, what);
+static uint8_t *broken(rs_arrow_writer *self, uint32_t node, const char *message) {
+    return rs_arrow_fail(self, node, RS_E_IN_BROKEN, message);
 }
 
 /* Writes the head of a container of n values, within `level` others, if the record may have so many values. */
@@ -111,8 +111,8 @@ static inline uint8_t *put_string(rs_arrow_writer *self, uint32_t number, uint64
                                        : put_bytes(self, bytes, end - begin, p);
 }
 
-/* Writes the value of a view, which has 16 bytes: i32 length, then either up to 12 bytes of data or 4 bytes of data, i32
- * number of a buffer, i32 offset. */
+/* Writes the value of a view, which has 16 bytes: i32 length, then either up to 12 bytes of data or 4 bytes of data,
+ * i32 number of a buffer, i32 offset. */
 static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     enum { VIEW_SIZE = 16, INLINE_SIZE = 12 };
     const rs_arrow_column *column = &self->columns[number];

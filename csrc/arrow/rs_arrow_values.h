@@ -5,6 +5,6 @@
 #include "arrow/rs_arrow_writer.h"
 
 /* Appends value i of the outermost array to `raw`, and sets `counts`. RS_E_IN_BROKEN, RS_E_IN_VALUE; RS_E_IN_TYPE for a
- * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` has part
- * of the value. Messages begin with the path of the value's type. */
+ * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` has
+ * part of the value. Messages begin with the path of the value's type. */
 RS_NODISCARD rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i);

@@ -5,8 +5,9 @@
 
 #include "arrow/rs_arrow_walk_any.h"
 
-/* Takes the value of op->node, whose field is not NULL. Its body is at `body`, or at the cursor if that is NULL. Errors:
- * the rules above, RS_E_ARG_TEXT for text with a lone surrogate, RS_E_ARG_LIMIT for too many fields, RS_E_MEM. */
+/* Takes the value of op->node, whose field is not NULL. Its body is at `body`, or at the cursor if that is NULL.
+ * Errors: the rules above, RS_E_ARG_TEXT for text with a lone surrogate, RS_E_ARG_LIMIT for too many fields,
+ * RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                                     uint64_t bits, rs_error *err);
 
@@ -18,6 +19,7 @@ RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);
 
-/* Takes the children of a struct or tuple that are not fixed, up to number `end` - 1; their bodies are at the cursor. */
+/* Takes the children of a struct or tuple that are not fixed, up to number `end` - 1; their bodies are at the
+ * cursor. */
 RS_NODISCARD rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
                                              const rs_slice *group, uint32_t end, rs_error *err);

@@ -7,8 +7,8 @@ enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
-static rs_status bad_value(const char *what, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, what), RS_E_FMT_VALUE);
+static rs_status bad_value(const char *message, rs_error *err) {
+    return RS_FAIL(rs_decode_bad_value(err, message), RS_E_FMT_VALUE);
 }
 
 /* ---- Ext values that are scalars ---- */
@@ -197,7 +197,8 @@ static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs
     return rs_arrow_end_struct(field, false, err);
 }
 
-/* Takes the values of an object, an any tuple of n items. The fields are `items`, or named by `names` if that is NULL. */
+/* Takes the values of an object, an any tuple of n items. The fields are `items`, or named by `names` if that is
+ * NULL. */
 static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items, rs_slice names,
                             uint64_t n, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;

@@ -1,10 +1,10 @@
 /* rs_arrow_writer.c: room and errors. */
 #include "arrow/rs_arrow_writer.h"
 
-uint8_t *rs_arrow_fail(rs_arrow_writer *self, uint32_t node, rs_status code, const char *what) {
+uint8_t *rs_arrow_fail(rs_arrow_writer *self, uint32_t node, rs_status code, const char *message) {
     char path[RS_ARROW_PATH_SIZE];
     rs_arrow_path(self->schema, node, path);
-    self->status = rs_error_set(self->err, code, RS_NOWHERE, "%s: %s", path, what);
+    self->status = rs_error_set(self->err, code, RS_NOWHERE, "%s: %s", path, message);
     return NULL;
 }
 

@@ -30,7 +30,7 @@ static inline uint8_t *rs_arrow_room(rs_arrow_writer *self, uint8_t *p, uint64_t
 #define RS_ARROW_TOO_MANY "a record of more than 268,435,456 values, the limit of readers"
 
 /* Sets status and err, with the path of the node before the message, and returns NULL. */
-RS_COLD uint8_t *rs_arrow_fail(rs_arrow_writer *self, uint32_t node, rs_status code, const char *what);
+RS_COLD uint8_t *rs_arrow_fail(rs_arrow_writer *self, uint32_t node, rs_status code, const char *message);
 
 /* Counts a container of n values within `level` others. The caller has checked values_left. */
 static inline void rs_arrow_count(rs_arrow_writer *self, uint64_t n, uint32_t level) {

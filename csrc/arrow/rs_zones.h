@@ -1,6 +1,6 @@
 /* rs_zones.h: a cache of the offsets of time zones from UTC. The caller of the core has a finder, which reads the time
- * zones of the system. An offset changes about twice a year, and timestamps of a table are close together, so the finder
- * is rarely called. */
+ * zones of the system. An offset changes about twice a year, and timestamps of a table are close together, so the
+ * finder is rarely called. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -27,7 +27,7 @@ typedef struct rs_zone {
 
 void rs_zone_clear(rs_zone *self);
 
-/* Sets *out to the span that includes utc_s. Calls the finder if no known span does. The finder's errors; RS_E_ARG_RANGE
- * if the finder returns no such span; RS_E_MEM. */
+/* Sets *out to the span that includes utc_s. Calls the finder if no known span does. The finder's errors;
+ * RS_E_ARG_RANGE if the finder returns no such span; RS_E_MEM. */
 RS_NODISCARD rs_status rs_zone_find(rs_zone *self, int64_t utc_s, rs_zone_finder finder, void *context,
                                     rs_zone_span *out, rs_error *err);

@@ -32,7 +32,7 @@ typedef int rs_status;
     X(RS_E_STATE_STOPPED, 303, "the caller has ended the work") \
     X(RS_E_SYS, 400, "a system call failed") \
     X(RS_E_SYS_NOT_FOUND, 401, "no such segment") \
-    X(RS_E_SYS_NOT_OURS, 402, "the file is not one that recstore made for this user") \
+    X(RS_E_SYS_NOT_OURS, 402, "recstore did not make this file for this user") \
     X(RS_E_MEM, 500, "out of memory") \
     X(RS_E_SPACE, 501, "not enough space for the segment") \
     X(RS_E_IN_BROKEN, 600, "a table that is read breaks a rule of its interface") \

@@ -1,5 +1,5 @@
-/* rs_cell.h: cells. A cell describes a number, or a list of a fixed number of them, at the same offset in all records of
- * a tree.
+/* rs_cell.h: cells. A cell describes a number, or a list of a fixed number of them, at the same offset in all records
+ * of a tree.
  *
  * Records in random order come from blocks of many trees. A cell holds the fields of node and path that reading needs,
  * so that the numbers of such records are read without a call, a walk or the choice of a loop. */
@@ -37,8 +37,8 @@ typedef struct rs_cell {
     const rs_node *node;
 } rs_cell;
 
-/* Sets the cell of a fixed node with its bits at `bit_off` bits and its body at `body_off` bytes of each record. `least`
- * is the least size of the records. Another kind of node gives RS_CELL_NONE. */
+/* Sets the cell of a fixed node with its bits at `bit_off` bits and its body at `body_off` bytes of each record.
+ * `least` is the least size of the records. Another kind of node gives RS_CELL_NONE. */
 void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t body_off, uint64_t least);
 
 /* Returns the stored number at `bit`, under the conditions of rs_cell_load_unchecked. */

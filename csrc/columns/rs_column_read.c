@@ -174,8 +174,8 @@ static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cur
     return RS_OK;
 }
 
-/* take_rows for an optional. Rows with a value are read as rows of the child; the other rows get a null or the value for
- * records without the field. If neither is allowed it stops, and the walk reports the row. */
+/* take_rows for an optional. Rows with a value are read as rows of the child; the other rows get a null or the value
+ * for records without the field. If neither is allowed it stops, and the walk reports the row. */
 static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
@@ -334,9 +334,9 @@ static bool load_coded(const rs_column_read *self, const rs_cell *cell, const ui
     return true;
 }
 
-/* Writes the numbers of the cells from record `begin` of the window on: numbers of `type`, in lists of `count`, or single
- * numbers if `count` is 0. Stops before the first record that is different or too short. The room is reserved. `end` is
- * the end of the segment. *n becomes the number of records read. */
+/* Writes the numbers of the cells from record `begin` of the window on: numbers of `type`, in lists of `count`, or
+ * single numbers if `count` is 0. Stops before the first record that is different or too short. The room is reserved.
+ * `end` is the end of the segment. *n becomes the number of records read. */
 static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned type, uint32_t count,
                            const uint8_t *end, uint8_t *to, uint64_t *n) {
     const rs_window *window = &self->window;
@@ -358,8 +358,8 @@ static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned 
     return to;
 }
 
-/* Reads records of any trees from number `begin` of the window on, while the field is a number or a list of numbers at a
- * fixed offset. *n becomes the number of records read: 0 if the first is different, or if the column has numbers of
+/* Reads records of any trees from number `begin` of the window on, while the field is a number or a list of numbers at
+ * a fixed offset. *n becomes the number of records read: 0 if the first is different, or if the column has numbers of
  * another type. */
 static rs_status take_cells(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t *n, rs_error *err) {
     const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;

@@ -53,11 +53,11 @@ RS_NODISCARD rs_status rs_column_read_open(rs_column_read *self, uint64_t n, boo
 /* Frees the buffers and zeroes the struct. */
 void rs_column_read_clear(rs_column_read *self);
 
-/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up to
- * n. Another thread may change `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE for
- * a position without a record, after stop->done records were read; errors of rs_store_find (without loading blocks),
- * rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self` may only be
- * cleared. */
+/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up
+ * to n. Another thread may change `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE
+ * for a position without a record, after stop->done records were read; errors of rs_store_find (without loading
+ * blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self` may
+ * only be cleared. */
 RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions,
                                           int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop,
                                           rs_error *err);

@@ -77,8 +77,8 @@ static bool within(int64_t i, uint64_t n, uint32_t *out) {
 
 /* ---- The shared beginning of all walks ---- */
 
-/* Steps from a tuple or struct to child `i`. If the offset of the child depends on the bodies before it, sets self->row,
- * and the shared beginning ends there. */
+/* Steps from a tuple or struct to child `i`. If the offset of the child depends on the bodies before it, sets
+ * self->row, and the shared beginning ends there. */
 static void enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
     for (uint32_t k = 0; k < i && !child->fixed && self->row == NULL; k++) {

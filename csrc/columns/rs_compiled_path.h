@@ -49,8 +49,8 @@ typedef struct rs_compiled_tree {
     int32_t *steps;
 } rs_compiled_tree;
 
-/* A compiled path. Owns `trees`, borrows the path and the trees of the store. Walks do not change it, so several threads
- * may walk with one prepared path. */
+/* A compiled path. Owns `trees`, borrows the path and the trees of the store. Walks do not change it, so several
+ * threads may walk with one prepared path. */
 typedef struct rs_compiled_path {
     const rs_key_path *keys;
     rs_compiled_tree *trees; /* the tree of the records, then the trees of all tables below it, each once */

@@ -1,7 +1,7 @@
 /* rs_dtype.h: the dtypes of the arrays of a gather, and the conversion of numbers to them. A number that a dtype cannot
  * hold is never changed silently: a dtype of integers takes the integers of its range, also as floats, and bool takes 0
- * and 1. Dtypes of floats take every real number, rounded to the nearest, or infinity beyond their range. Complex numbers
- * fit only complex dtypes. */
+ * and 1. Dtypes of floats take every real number, rounded to the nearest, or infinity beyond their range. Complex
+ * numbers fit only complex dtypes. */
 #pragma once
 
 #include "base/rs_bytes.h"

@@ -39,8 +39,8 @@ typedef struct rs_entries_bound {
     rs_entry *of_table[RS_FMT_DICT_CODED_TABLES];
 } rs_entries_bound;
 
-/* The cache. Owns everything except tables and nodes. Zero the struct before the first use; call rs_entries_clear at the
- * end. One thread at a time may use it. */
+/* The cache. Owns everything except tables and nodes. Zero the struct before the first use; call rs_entries_clear at
+ * the end. One thread at a time may use it. */
 typedef struct rs_entries {
     rs_entries_of *known;
     size_t n_known;

@@ -151,7 +151,7 @@ static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t b
     return RS_OK;
 }
 
-/* Takes the records of the window. Those that were taken before a stop are not taken again. */
+/* Takes the records of the window, except those taken before a stop. */
 static rs_status take_window(rs_gather *self, const rs_source *source, rs_error *err) {
     const rs_window *window = &self->window;
     rs_status status = RS_OK;

@@ -37,8 +37,8 @@ RS_NODISCARD rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *er
 
 /* Takes the records from number self->done of the batch up to `end`: record k is record start + step * positions[k] of
  * the source, whose paths are in the order of the fields. self->stop has the reason for the return. Another thread may
- * change `positions` during the call. Errors of rs_window_locate, rs_compiled_path_walk and of reading values, for field
- * stop.field (unless UINT32_MAX) of record stop.record. After an error, or a stop that cannot be resolved, only
+ * change `positions` during the call. Errors of rs_window_locate, rs_compiled_path_walk and of reading values, for
+ * field stop.field (unless UINT32_MAX) of record stop.record. After an error, or a stop that cannot be resolved, only
  * rs_gather_begin and rs_gather_close may follow. */
 RS_NODISCARD rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions,
                                          int64_t start, int64_t step, uint64_t end, rs_error *err);

@@ -1,5 +1,5 @@
-/* rs_gather_field.h: one field of a gather (rs_gather.h): its form, and taking the values of records, one by one or many
- * rows at once. */
+/* rs_gather_field.h: one field of a gather (rs_gather.h): its form, and taking the values of records, one by one or
+ * many rows at once. */
 #pragma once
 
 #include "columns/rs_entries.h"

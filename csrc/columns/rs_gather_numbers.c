@@ -5,7 +5,7 @@ enum { PACKED_FEW = 16 };
 
 /* ---- One number ---- */
 
-/* Puts the any value at the cursor. *taken becomes false, and nothing is taken, when it is no bool, int or float. */
+/* Puts the any value at the cursor. If it is not a bool, int or float, *taken becomes false and nothing is written. */
 static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t *to, bool *taken, bool *fits,
                          rs_error *err) {
     const uint8_t *p;
@@ -343,7 +343,7 @@ static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_pla
         return RS_OK;
     }
     if (free_dims == 1 && !shape.fortran) return rs_gather_add_run(self, &run, err);
-    if (free_dims == 1) { /* not in the order of rows */
+    if (free_dims == 1) { /* its numbers are not in the order of rows */
         const uint64_t at = self->values.size_bytes;
         if (run.n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
         RS_TRY(rs_buffer_reserve(&self->values, (size_t)run.n * size, err));

@@ -1,7 +1,7 @@
 /* rs_gather_packed.c: packs documents, lists of tokens, into rows of one length. Documents follow one another in the
- * flattened rows and are either cut at the end of a row or stay whole. Whole documents go to the first row with room for
- * them (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972), which a tree over
- * the rows finds in logarithmic time. */
+ * flattened rows and are either cut at the end of a row or stay whole. Whole documents go to the first row with room
+ * for them (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972), which a
+ * tree over the rows finds in logarithmic time. */
 #include "columns/rs_gather_packed.h"
 
 #include <stdlib.h>

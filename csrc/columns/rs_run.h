@@ -40,8 +40,8 @@ typedef struct rs_run_shape {
 
 /* Errors of the functions that take: rules 20 to 23 of FORMAT.md. Any thread, each with a cursor of its own. */
 
-/* Takes the list of numbers at a settled place. For another value, and for a list of mixed numbers, *taken becomes false
- * and the cursor stays. */
+/* Takes the list of numbers at a settled place. For another value, and for a list of mixed numbers, *taken becomes
+ * false and the cursor stays. */
 RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out, bool *taken,
                                         rs_error *err);
 

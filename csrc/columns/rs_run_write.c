@@ -69,8 +69,8 @@ static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(
 
 static unsigned log2_of(unsigned size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
 
-/* Copies n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if the dtype may not hold
- * all of them: they are then converted block by block, which finds the number at fault. */
+/* Copies n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if the dtype may not
+ * hold all of them: they are then converted block by block, which finds the number at fault. */
 static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64_t base, uint64_t n, unsigned dtype,
                       uint8_t *to) {
     const unsigned row = (is_signed && size < 8 ? 4 : 0) + log2_of(size);

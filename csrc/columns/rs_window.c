@@ -89,8 +89,8 @@ static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *
     for (uint64_t lines = 0; lines < 3 && p < record->ptr + end; lines++, p += 64) RS_PREFETCH(p);
 }
 
-/* Finds the block of each record, and prefetches its offsets. Locates records of blocks without offsets at once. Returns
- * the number of records; *with_offsets becomes true if some are not located yet. */
+/* Finds the block of each record, and prefetches its offsets. Locates records of blocks without offsets at once.
+ * Returns the number of records; *with_offsets becomes true if some are not located yet. */
 static uint64_t find_blocks(rs_window *self, const rs_source *source, const int64_t *positions, int64_t start,
                             int64_t step, uint64_t begin, uint64_t most, bool far, bool *with_offsets,
                             rs_window_stop *stop, rs_status *status, rs_error *err) {

@@ -2,8 +2,8 @@
  * bytes. So the cache misses of a window overlap, while a reader that goes record by record waits for each.
  *
  * Only one thread at a time may fill the caches of an rs_store, but windows are located while other threads read. So a
- * window uses only loaded blocks with compiled paths and stops at any other; the caller loads that block under its lock,
- * compiles the paths for its tree, and continues. */
+ * window uses only loaded blocks with compiled paths and stops at any other; the caller loads that block under its
+ * lock, compiles the paths for its tree, and continues. */
 #pragma once
 
 #include "read/rs_store.h"

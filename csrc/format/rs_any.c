@@ -5,8 +5,8 @@
 
 static const uint8_t RS_DTYPE_ITEM_BYTES[RS_FMT_DTYPE_COMPLEX128 + 1] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
 
-static rs_status truncated(rs_error *err, const char *what) {
-    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", what);
+static rs_status truncated(rs_error *err, const char *part) {
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", part);
 }
 
 /* The remaining levels and fields of struct dtypes within one dtype. */

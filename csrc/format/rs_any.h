@@ -36,8 +36,8 @@ static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, u
  * against arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);
-/* Takes a whole array after its tag; *data_bytes is from rs_array_data_bytes. *shape borrows the bytes of ndim and shape;
- * it is empty for a scalar. */
+/* Takes a whole array after its tag; *data_bytes is from rs_array_data_bytes. *shape borrows the bytes of ndim and
+ * shape; it is empty for a scalar. */
 RS_NODISCARD rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape,
                                      uint64_t *data_bytes, uint64_t *outside, rs_error *err);
 
@@ -57,8 +57,8 @@ RS_NODISCARD rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *e
 /* Takes one EXTRA and checks all of it. */
 RS_NODISCARD rs_status rs_any_extra_skip(rs_slice *in, rs_error *err);
 
-/* Returns whether a tag belongs to a container or an ext value. Each expansion of a const with such a tag counts against
- * the budget, because it makes many values of a few bytes. */
+/* Returns whether a tag belongs to a container or an ext value. Each expansion of a const with such a tag counts
+ * against the budget, because it makes many values of a few bytes. */
 static inline bool rs_tag_is_compound(uint8_t tag) {
     return tag == RS_FMT_TAG_LIST || tag == RS_FMT_TAG_TUPLE || tag == RS_FMT_TAG_DICT || tag == RS_FMT_TAG_EXT;
 }
@@ -67,8 +67,8 @@ static inline bool rs_tag_is_compound(uint8_t tag) {
  * hash. Reads at most two bytes. Does not search tuples; the reader finds their errors when it hashes them. */
 bool rs_any_may_be_key(rs_slice value);
 
-/* Adds the any value of one key to the hash of a key set, which begins with RS_KEY_SET_SEED. A variant of FNV-1a (Fowler,
- * Noll, Vo) that takes 8 bytes at a time. Such hashes are never stored. */
+/* Adds the any value of one key to the hash of a key set, which begins with RS_KEY_SET_SEED. A variant of FNV-1a
+ * (Fowler, Noll, Vo) that takes 8 bytes at a time. Such hashes are never stored. */
 #define RS_KEY_SET_SEED UINT64_C(0xCBF29CE484222325)
 static inline uint64_t rs_schema_hash_key(uint64_t hash, const uint8_t *key, size_t size) {
     const uint64_t prime = UINT64_C(0x100000001B3);

@@ -34,8 +34,8 @@ typedef struct rs_section {
     uint32_t crc;
 } rs_section;
 
-/* The sections of one store, by kind. Index 0 is unused; a missing section is all zero. HEAP is the same for both stores
- * of a mapping. */
+/* The sections of one store, by kind. Index 0 is unused; a missing section is all zero. HEAP is the same for both
+ * stores of a mapping. */
 typedef struct rs_directory {
     rs_section sections[RS_FMT_SECTION_LAST + 1];
     /* Optional sections, only in the directory of store 0. */
@@ -59,15 +59,16 @@ RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits,
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 
-/* Returns the least size, by rule 43, of a segment whose records have `values` values and raw_size bytes as any values. */
+/* Returns the least size, by rule 43, of a segment whose records have `values` values and raw_size bytes as any
+ * values. */
 uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
 
 /* Writes a header and its checksum into its 4096 bytes. Leaves the bytes from RS_FMT_FRONT to the checksum, which are
  * zero or sections. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory entries in the order in which a builder writes sections: store 0, the keys (`keys` is NULL for a
- * list), the saved indexes, then LABEL. Leaves out TABLES, ORDER and LABEL if their off is 0. Sets directory_count and
- * directory_crc of `header`. RS_E_MEM. */
+/* Appends the directory entries in the order in which a builder writes sections: store 0, the keys (`keys` is NULL for
+ * a list), the saved indexes, then LABEL. Leaves out TABLES, ORDER and LABEL if their off is 0. Sets directory_count
+ * and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);

@@ -20,8 +20,8 @@ static uint64_t low_mask(uint32_t bits) { return bits >= 64 ? UINT64_MAX : (UINT
 
 /* ---- Parsing ---- */
 
-static rs_status bad_keys(rs_error *err, uint64_t offset, const char *what) {
-    return rs_error_set(err, RS_E_FMT_KEYS, offset, "key index: %s", what);
+static rs_status bad_keys(rs_error *err, uint64_t offset, const char *message) {
+    return rs_error_set(err, RS_E_FMT_KEYS, offset, "key index: %s", message);
 }
 
 rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err) {

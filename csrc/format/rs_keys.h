@@ -33,8 +33,8 @@ typedef struct rs_keys {
 /* Returns the bytes of a number in the section ORDER. */
 static inline uint32_t rs_keys_order_width(uint64_t n_records) { return n_records <= UINT32_MAX ? 4 : 8; }
 
-/* Opens a key index and checks rules 24 and 25 of FORMAT.md. `bytes` must outlive `out`. `offset` is their offset in the
- * segment, for error positions only; 0 for a table in process memory. Any thread. */
+/* Opens a key index and checks rules 24 and 25 of FORMAT.md. `bytes` must outlive `out`. `offset` is their offset in
+ * the segment, for error positions only; 0 for a table in process memory. Any thread. */
 RS_NODISCARD rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err);
 
 /* Appends the key index of n entries to `out`, whose size must be a multiple of 8. hashes[e] is the hash of the key of
@@ -44,10 +44,10 @@ RS_NODISCARD rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *ou
 RS_NODISCARD rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed,
                                      uint32_t factory, rs_buffer *out, rs_error *err);
 
-/* Finds records that may share a key. For each record with the hash of an earlier record, appends two u64 to `pairs`: the
- * first record with the hash, then this one. The second numbers ascend. The caller compares the keys, because different
- * keys may have equal hashes. Skips `opaque` records, as above. Takes about 7 bytes of memory a record during the call.
- * RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no lock. */
+/* Finds records that may share a key. For each record with the hash of an earlier record, appends two u64 to `pairs`:
+ * the first record with the hash, then this one. The second numbers ascend. The caller compares the keys, because
+ * different keys may have equal hashes. Skips `opaque` records, as above. Takes about 7 bytes of memory a record during
+ * the call. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no lock. */
 RS_NODISCARD rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
                                           rs_error *err);
 

@@ -6,8 +6,8 @@ enum {
     STEP = 1024       /* items between two checks of their range */
 };
 
-/* The widths of stored arrays: flags, bytes, the tokens of most models, the tokens of the largest vocabularies. They are
- * few, because each width is another alternative of a union. */
+/* The widths of stored arrays: flags, bytes, the tokens of most models, the tokens of the largest vocabularies. They
+ * are few, because each width is another alternative of a union. */
 static const uint8_t WIDTHS[] = {1, 8, 16, 20, 32};
 
 /* ---- Reading ---- */
@@ -43,7 +43,8 @@ static inline void put_item(uint8_t *out, unsigned item_bytes, uint64_t value) {
 }
 
 /* Writes items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Stops where eight fields might be
- * read beyond the end, and returns how many it wrote. Constant arguments for width and size make the shifts constant. */
+ * read beyond the end, and returns how many it wrote. Constant arguments for width and size make the shifts
+ * constant. */
 static inline uint64_t read_eights(const uint8_t *from, uint64_t left, unsigned width, unsigned item_bytes, uint64_t n,
                                    uint64_t base, uint8_t *out) {
     const uint64_t mask = (UINT64_C(1) << width) - 1;

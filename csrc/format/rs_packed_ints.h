@@ -67,8 +67,8 @@ static inline unsigned rs_packed_ints_width(uint64_t n) {
 #endif
 }
 
-/* Returns the integer nearest to `product`, which is within the range of i64. Doubles from 2^52 on are integers already,
- * and adding a half would round to an even one. */
+/* Returns the integer nearest to `product`, which is within the range of i64. Doubles from 2^52 on are integers
+ * already, and adding a half would round to an even one. */
 static inline int64_t rs_packed_ints_round(double product) {
     double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     return (int64_t)(product < 0 ? product - half : product + half);
@@ -77,8 +77,8 @@ static inline int64_t rs_packed_ints_round(double product) {
 /* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the same 64 bits as `value`; else returns
  * false. */
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
-/* Sets out[i] to the integer of the i-th of n floats at `in`, which are any values (a tag and 8 bytes each). Returns the
- * index of the first float without an integer (rs_packed_ints_from_float), or n. */
+/* Sets out[i] to the integer of the i-th of n floats at `in`, which are any values (a tag and 8 bytes each). Returns
+ * the index of the first float without an integer (rs_packed_ints_from_float), or n. */
 uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out);
 /* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float succeeds; else returns false. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);

@@ -1,13 +1,13 @@
 /* rs_saved_index.c: opens saved indexes and writes their heads. The rules are in FORMAT.md. */
 #include "format/rs_saved_index.h"
 
-static rs_status bad_index(rs_error *err, uint64_t offset, const char *what) {
-    return rs_error_set(err, RS_E_FMT_KEYS, offset, "saved index: %s", what);
+static rs_status bad_index(rs_error *err, uint64_t offset, const char *message) {
+    return rs_error_set(err, RS_E_FMT_KEYS, offset, "saved index: %s", message);
 }
 
-void rs_saved_index_bad_number(rs_error *err, const char *what, uint64_t number) {
-    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu has the number of a missing record", what,
-                       (unsigned long long)number);
+void rs_saved_index_bad_number(rs_error *err, const char *message, uint64_t number) {
+    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu has the number of a missing record",
+                       message, (unsigned long long)number);
 }
 
 /* Takes n bytes off `in`. */
@@ -91,7 +91,7 @@ rs_status rs_saved_index_write_head(const rs_saved_index_parts *parts, rs_buffer
     RS_ASSERT(out->size_bytes == 0);
     if (path_size == 0 || path_size > RS_FMT_INDEX_PATH) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
-                            "the path of a saved index takes %llu bytes; %d are the most",
+                            "the path of a saved index takes %llu bytes; the limit is %d",
                             (unsigned long long)path_size, RS_FMT_INDEX_PATH);
     }
     RS_TRY(rs_buffer_append_zeros(out, RS_FMT_SAVED_HEAD_SIZE, err));

@@ -26,10 +26,10 @@ RS_NODISCARD rs_status rs_saved_index_open(rs_slice segment, const rs_section *s
                                            rs_saved_index *out, rs_error *err);
 
 /* Fills `err` for a missing row or group; out of line because it is rare. */
-RS_COLD void rs_saved_index_bad_number(rs_error *err, const char *what, uint64_t number);
+RS_COLD void rs_saved_index_bad_number(rs_error *err, const char *part, uint64_t number);
 
-/* Sets *begin and *end to the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS for missing rows (rule
- * 37). For kind 2. Any thread. */
+/* Sets *begin and *end to the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS for missing rows
+ * (rule 37). For kind 2. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_group(const rs_saved_index *self, uint64_t entry, uint64_t *begin,
                                                           uint64_t *end, rs_error *err) {
     const uint8_t *at = self->starts + entry * self->width;

@@ -6,8 +6,8 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-/* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and an array of
- * nodes begins at a multiple of 64: a store of many blocks has more trees than fit the caches. */
+/* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and an array
+ * of nodes begins at a multiple of 64: a store of many blocks has more trees than fit the caches. */
 typedef struct rs_node {
     uint8_t kind;
     uint8_t param;

@@ -39,8 +39,8 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
     return code;
 }
 
-/* As rs_segment_adopt, for a leased file. A mapping keeps its open file, and thus its lock, alive after the descriptor is
- * closed. So the file is mapped through a second descriptor without a lock, and closing `fd` ends the lease. If the
+/* As rs_segment_adopt, for a leased file. A mapping keeps its open file, and thus its lock, alive after the descriptor
+ * is closed. So the file is mapped through a second descriptor without a lock, and closing `fd` ends the lease. If the
  * system does not provide a second descriptor, the lease ends with the mapping. */
 static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
     int other;

@@ -38,8 +38,8 @@ RS_NODISCARD rs_status rs_segment_open_leased(rs_segment *self, const char *path
 
 /* Copies the first `size_bytes` of src, which stays open, into anonymous memory, sealed if possible. size_bytes is at
  * most src->size_bytes; bytes after the segment may be a hole of terabytes. RS_E_FMT_TRUNCATED, not SIGBUS, if the file
- * of src shrinks during the copy; RS_E_SPACE as in the writer; RS_E_SYS without anonymous memory files. `out` need not be
- * initialised, and is a closed segment after a failure. */
+ * of src shrinks during the copy; RS_E_SPACE as in the writer; RS_E_SYS without anonymous memory files. `out` need not
+ * be initialised, and is a closed segment after a failure. */
 RS_NODISCARD rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err);
 
 /* Unmaps and closes the segment, which invalidates all pointers into its data; does nothing if it is closed. */
@@ -68,8 +68,8 @@ typedef struct rs_segment_writer {
  *   temporary: as named, but always with the temporary name;
  *   file:      dir is NULL, and name is the path of a new file. The caller uses a temporary path beside the target and
  *              renames it after finish.
- * `self` need not be initialised, and is inactive after a failure. The strings are copied. RS_E_STATE_EXISTS if the name
- * exists, RS_E_SYS without anonymous memory files, RS_E_ARG_RANGE for names that do not fit the backing. */
+ * `self` need not be initialised, and is inactive after a failure. The strings are copied. RS_E_STATE_EXISTS if the
+ * name exists, RS_E_SYS without anonymous memory files, RS_E_ARG_RANGE for names that do not fit the backing. */
 RS_NODISCARD rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, const char *dir,
                                               const char *name, rs_error *err);
 

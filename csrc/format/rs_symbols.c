@@ -9,8 +9,8 @@ void rs_symbols_bad_code(rs_error *err) {
 
 void rs_symbols_no_room(rs_error *err) { (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "no room for the string"); }
 
-static rs_status bad_table(rs_error *err, const char *what) {
-    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a symbol table %s", what);
+static rs_status bad_table(rs_error *err, const char *message) {
+    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a symbol table %s", message);
 }
 
 rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {

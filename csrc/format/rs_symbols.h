@@ -6,8 +6,8 @@
  * Compression for Fast Random Access, 2025). FORMAT.md has the layout in its section "Symbol tables".
  *
  * The table stays in the segment, whose bytes may change. So decoding loads every entry once, and checks it against
- * numbers that rs_symbols_open has copied into private memory. Bytes that change later give other units or an error, but
- * no access out of bounds. */
+ * numbers that rs_symbols_open has copied into private memory. Bytes that change later give other units or an error,
+ * but no access out of bounds. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -69,9 +69,9 @@ typedef struct rs_symbols_step {
     uint8_t *out;
 } rs_symbols_step;
 
-/* Decodes the lowest code of the word. Returns false when the code has no meaning or is the escape; `used` is then
- * after the code, and the length in *entry is 0 for the escape. With `some`, only the first `left` bytes of the word
- * are codes; after them the function does nothing and returns true, without a branch on where the codes end. */
+/* Decodes the lowest code of the word. Returns false if the code is invalid or the escape; `used` is then after the
+ * code, and the length in *entry is 0 for the escape. With `some`, only the first `left` bytes of the word are codes;
+ * after them the function does nothing and returns true, without a branch on the end of the codes. */
 static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool some, uint64_t left,
                                          rs_symbols_step *step, uint32_t *entry) {
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
@@ -92,8 +92,8 @@ static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_b
 
 /* rs_symbols_decode for one unit_bytes, which callers give as a constant.
  *
- * It loads codes in words of 8 bytes, which always hold 4 whole codes. There is no branch on the length of a code,
- * because it would often be mispredicted. */
+ * It loads codes in words of 8 bytes, which always hold 4 whole codes. It does not branch on the length of a code,
+ * because the branch would often be mispredicted. */
 RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *table, unsigned unit_bytes,
                                                              rs_slice codes, uint8_t *out, uint64_t capacity,
                                                              uint64_t *out_bytes, rs_error *err) {
@@ -129,7 +129,7 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
                 continue;
             }
         }
-        /* After an escape the unit itself stands in the codes, maybe after the word. */
+        /* After an escape the unit itself follows, maybe after the word. */
         if ((entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1)) != 0 || left - step.used < unit_bytes) {
             return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
         }
@@ -141,10 +141,10 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
     return RS_OK;
 }
 
-/* Decodes all of `codes` to `out` and sets *out_bytes to the bytes of the units. There must be room for them and for
+/* Decodes all of `codes` to `out` and sets *out_bytes to the bytes of the units. `out` must have room for them and for
  * RS_SYMBOLS_SLACK more bytes, which may be overwritten, else RS_E_SPACE. 16 bytes for each byte of codes and
- * RS_SYMBOLS_SLACK more are always enough. `out` must not overlap the table or the codes. RS_E_FMT_VALUE when a code is
- * cut short or has no meaning. Any thread. */
+ * RS_SYMBOLS_SLACK more are always enough. `out` must not overlap the table or the codes. RS_E_FMT_VALUE if a code is
+ * cut off or invalid. Any thread. */
 RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *self, rs_slice codes, uint8_t *out,
                                                        uint64_t capacity, uint64_t *out_bytes, rs_error *err) {
     if (self->unit_bytes == 1) return rs_symbols_decode_units(self, 1, codes, out, capacity, out_bytes, err);

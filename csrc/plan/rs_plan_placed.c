@@ -52,8 +52,8 @@ static uint64_t usual_bits(const rs_alternative *a) {
     return a->prepared != NULL ? a->prepared->bits / a->n : 64;
 }
 
-/* Returns the number of the first value of stretch f of the sample. The stretches have RS_FMT_RISING_RECORDS values each
- * and are evenly spread. */
+/* Returns the number of the first value of stretch f of the sample. The stretches have RS_FMT_RISING_RECORDS values
+ * each and are evenly spread. */
 static uint32_t tried_first(uint32_t n, uint32_t f) {
     return (uint32_t)((uint64_t)(n - RS_FMT_RISING_RECORDS) * f / (TRIED_FRAMES - 1));
 }

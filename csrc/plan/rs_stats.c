@@ -198,11 +198,11 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     return NULL;
 }
 
-/* Sets the position ids of the alternative and its children, which are the same in other runs, and looks up the attempts
- * that failed in earlier runs. */
+/* Sets the position ids of the alternative and its children, which are the same in other runs, and looks up the
+ * attempts that failed in earlier runs. */
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
-    const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
-    a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
+    const uint8_t parts[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
+    a->position_id = rs_schema_hash_key(at->position_id, parts, sizeof parts);
     if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL)
         a->known = (uint8_t)rs_attempts_known(self->hints, a->position_id, self->run);
     a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||
@@ -236,7 +236,8 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
     if (*out == NULL) {
         rs_stats_head any = {0};
-        /* With too many alternatives, a list of numbers joins the lists of mixed elements, as it does in the encoder. */
+        /* With too many alternatives, a list of numbers joins the lists of mixed elements, as it does in the
+         * encoder. */
         *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
         if (*out != NULL) return RS_OK;
         at->closed = at->closed || h->kind == RS_FMT_NODE_STRUCT;
@@ -537,8 +538,8 @@ static rs_status add_dict_offset(rs_stats *self, rs_position *at, const uint8_t 
     return RS_OK;
 }
 
-/* Finds the alternative of a dict, and files the dict as a map if the position has one. `value` begins at its tag. A map
- * begins when no struct takes a dict: with so many key sets, the keys may be data. */
+/* Finds the alternative of a dict, and files the dict as a map if the position has one. `value` begins at its tag. A
+ * map begins when no struct takes a dict: with so many key sets, the keys may be data. */
 static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
     size_t next = self->scan->next;

@@ -76,8 +76,8 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
 }
 
 /* Merges n keys of a dict with the keys of `a`, so that both keep their order. children[i] becomes the index of key i
- * in the merged order, *common the number of keys in both, *merged the number of all keys. Returns false when the orders
- * disagree. */
+ * in the merged order, *common the number of keys in both, *merged the number of all keys. Returns false when the
+ * orders disagree. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
                         uint32_t *merged) {
     uint32_t at = 0, k, fresh = 0;

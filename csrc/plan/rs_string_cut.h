@@ -1,6 +1,6 @@
-/* rs_string_cut.h: cuts strings of one pattern into stretches. A cut is a binary tree of steps in preorder. A step either
- * divides a stretch in two or makes it a *leaf*. The left side is cut first. The character at which FIRST or LAST
- * divides belongs to no leaf. */
+/* rs_string_cut.h: cuts strings of one pattern into stretches. A cut is a binary tree of steps in preorder. A step
+ * either divides a stretch in two or makes it a *leaf*. The left side is cut first. The character at which FIRST or
+ * LAST divides belongs to no leaf. */
 #pragma once
 
 #include "base/rs_bytes.h"

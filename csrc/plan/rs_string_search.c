@@ -1,5 +1,5 @@
-/* rs_string_search.c: tries ways to cut a sample of strings. It divides the strings into fields at the signs that all of
- * them have in one order, and then each field further while that saves bits. */
+/* rs_string_search.c: tries ways to cut a sample of strings. It divides the strings into fields at the signs that all
+ * of them have in one order, and then each field further while that saves bits. */
 #include "plan/rs_string_search.h"
 
 #include "format/rs_packed_ints.h"
@@ -73,7 +73,7 @@ typedef struct column_stats {
     bool constant, decimal, lower, upper, wide;
     size_t shortest, longest;
     uint64_t min, max, units, digits, hash; /* digits: of all units */
-    uint32_t distinct, once, twice;         /* distinct texts; those that occur once, and twice */
+    uint32_t distinct, once, twice;         /* distinct texts; texts that occur once, and twice */
 } column_stats;
 
 /* Returns how many units of a text are decimal digits, 8 at a time. */
@@ -240,8 +240,8 @@ static uint64_t weigh(const search *self, const draft *d) {
 
 /* ---- Dividing a field ---- */
 
-/* Adds a step to the draft and divides the column by it. A string that the step does not divide no longer fits. With too
- * many misfits the draft fails, and the columns are incomplete. */
+/* Adds a step to the draft and divides the column by it. A string that the step does not divide no longer fits. With
+ * too many misfits the draft fails, and the columns are incomplete. */
 static void divide(const search *self, rs_cut_op op, unsigned ch, const column *c, column *left, column *right,
                    draft *d) {
     if (d->n_steps == RS_CUT_STEPS) {

@@ -24,7 +24,7 @@ static inline rs_slice rs_values_at(const rs_values *values, uint32_t i) {
 
 /* Owns slots and spans. Zero it before the first use; call rs_value_set_clear at the end. One thread at a time. */
 typedef struct rs_value_set {
-    uint64_t *slots;  /* low half: the number of a value + 1; high half: that of its hash. 0 when empty */
+    uint64_t *slots;  /* low half: the number of a value + 1; high half: the high half of its hash. 0 when empty */
     uint64_t n_slots; /* a power of two */
     rs_span *spans;
     uint32_t n, capacity;
@@ -59,8 +59,8 @@ static inline uint64_t rs_value_set_hash(rs_slice value) {
     return rs_value_set_fold(rs_value_set_fold(a, b) ^ RS_MIX_3, RS_MIX_2 ^ n);
 }
 
-/* Combines a hash with the hash of a part. A set may hash a container by the hashes of its elements, to hash their bytes
- * once, if it does so for all its values. */
+/* Combines a hash with the hash of a part. A set may hash a container by the hashes of its elements, to hash their
+ * bytes once, if it does so for all its values. */
 static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
     return rs_value_set_fold(hash ^ RS_MIX_1, part ^ RS_MIX_3);
 }

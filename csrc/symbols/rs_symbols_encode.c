@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* The most units that are divided at once. A longer string is divided part after part. */
+/* The most units to divide at once. A longer string is divided part after part. */
 enum { PART_UNITS = 512 };
 
 struct rs_symbols_encoder {
@@ -87,7 +87,7 @@ static inline uint8_t *put_escape(const rs_symbols_encoder *self, uint8_t *p, co
     return p + unit_bytes;
 }
 
-/* Codes units while at least `least` bytes of `*left` remain, and moves *units and *left on. `least` is 16, or 1 when
+/* Codes units while at least `least` bytes of *left remain, and advances *units and *left. `least` is 16, or 1 if
  * RS_SYMBOLS_COPY bytes after the units are readable. */
 static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
                                   uint8_t *p, unsigned unit_bytes) {
@@ -128,13 +128,13 @@ static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_
 /* Part of a string that is being divided. */
 typedef struct division {
     uint8_t text[2 * PART_UNITS + RS_SYMBOLS_COPY]; /* the units, and zeros after them */
-    uint32_t costs[PART_UNITS + 1]; /* the fewest bytes of codes for the units from each one to the end */
-    uint32_t matches[PART_UNITS];   /* the match that begins these codes; 0 for the escape */
+    uint32_t costs[PART_UNITS + 1];                 /* the fewest bytes of codes from each unit to the end */
+    uint32_t matches[PART_UNITS];                   /* the first match of these codes; 0 for the escape */
 } division;
 
-/* Finds for each of n units, the last one first, the codes of the fewest bytes from there to the end of the part. This
- * is the shortest path in a graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual
- * Substitution, 1982). Among equals the longest symbol wins. */
+/* Finds the shortest codes from each of n units to the end of the part, going backwards. This is the shortest path in a
+ * graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual Substitution, 1982). Of equal
+ * costs the longest symbol wins. */
 static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
     uint32_t found[RS_MATCH_ALL];
@@ -154,8 +154,8 @@ static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, u
     }
 }
 
-/* Codes a string with the fewest bytes. A part that is not the last is coded up to its last few units: how it is
- * divided there depends on the units after it, so they begin the next part. */
+/* Codes a string with the fewest bytes. The last few units of a part begin the next part, because their division
+ * depends on the units after them. */
 static uint8_t *encode_shortest(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
                                 unsigned unit_bytes) {
     division part;

@@ -8,7 +8,7 @@ static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err
 
 /* A walk through a record. Every function here gets the address of `cursor`. */
 typedef struct walk {
-    rs_cursor cursor; /* first, so that its address is that of the walk */
+    rs_cursor cursor; /* the first field, so that it has the address of the walk */
     rs_watch *watch;
 } walk;
 
@@ -42,10 +42,10 @@ static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *er
     return RS_OK;
 }
 
-/* Checks an optional that is not fixed. When it has a value, the body is at the cursor. */
+/* Checks an optional that is not fixed. The body of its value, if any, is at the cursor. */
 static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
-/* Checks the value of an exceptions node. `body` is NULL when the node is not fixed. */
+/* Checks the value of an exceptions node. `body` is NULL if the node is not fixed. */
 static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                   rs_error *err);
 
@@ -57,8 +57,8 @@ static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err
     return rs_any_skip(&aux.in, 0, &self->budget, err);
 }
 
-/* Checks a fixed body. Its bytes are within bounds, so lengths cannot be wrong; union numbers, dict-coded numbers,
- * texts and budgets can be. */
+/* Checks a fixed body. Its bytes are within bounds, but union numbers, dict-coded numbers, texts and budgets may be
+ * wrong. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
     switch (node->kind) {
     case RS_FMT_NODE_CONST: return check_const(self, node, err);
@@ -90,7 +90,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
     case RS_FMT_NODE_UNION: {
         if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
+            return RS_FAIL(rs_decode_bad_value(err, "a union number is out of range"), RS_E_FMT_VALUE);
         }
         const rs_node *child = &node->children[bits];
         rs_slice group = rs_slice_of(body, child->alone_bytes);
@@ -113,7 +113,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Checks n elements of a list or a side of a map. `bodies` are those of fixed elements; others are at the cursor. */
+/* Checks n elements of a list, or keys or values of a map. Fixed elements are at `bodies`, others at the cursor. */
 static rs_status skip_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
                                const uint8_t *bodies, rs_error *err) {
     for (uint64_t i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
     case RS_FMT_NODE_UNION:
         if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
+            return RS_FAIL(rs_decode_bad_value(err, "a union number is out of range"), RS_E_FMT_VALUE);
         }
         return check_alone(self, &node->children[bits], err);
     case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
@@ -249,7 +249,7 @@ static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const ui
     return skip_appended(self, node->children, bits, err);
 }
 
-/* Checks a value that stands alone at the cursor, and passes it. */
+/* Checks and skips a value that stands alone at the cursor. */
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *body;
     uint64_t bits;

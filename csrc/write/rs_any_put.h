@@ -1,5 +1,5 @@
-/* rs_any_put.h: writes any values as FORMAT.md ("any values") asks of a writer: the shortest form of ints, the narrowest
- * units of text, the shortest varints. The binding writes the same bytes for the equal Python value.
+/* rs_any_put.h: writes any values as FORMAT.md ("any values") asks of a writer: the shortest form of ints, the
+ * narrowest units of text, the shortest varints. The binding writes the same bytes for the equal Python value.
  *
  * The functions named rs_put_* write at `p`, where the caller has reserved the room that each one names, and return the
  * first byte after the value. Any thread may call them. */
@@ -97,8 +97,8 @@ static inline uint8_t *rs_put_timedelta(uint8_t *p, int64_t high, uint64_t low) 
     return rs_put_wide(rs_put_ext(p, RS_FMT_EXT_TIMEDELTA), high, low);
 }
 
-/* A time or datetime (`code`) up to its time zone, which the caller appends: None or an ext value of code 17 or 18. `us`
- * is the payload's first number. RS_PUT_EXT_ROOM. */
+/* A time or datetime (`code`) up to its time zone, which the caller appends: None or an ext value of code 17 or 18.
+ * `us` is the payload's first number. RS_PUT_EXT_ROOM. */
 static inline uint8_t *rs_put_moment(uint8_t *p, uint8_t code, int64_t us, unsigned fold) {
     p = rs_put_head(rs_put_ext(p, code), RS_FMT_TAG_TUPLE, 3);
     return rs_put_int(rs_put_int(p, us), fold);

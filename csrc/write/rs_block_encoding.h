@@ -47,16 +47,16 @@ void rs_block_encoding_begin(rs_block_encoding *self);
  * the errors of the writer: `self` may then only be cleared. */
 RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned table_depth,
                                                 rs_settled *out, rs_error *err);
-/* Appends the n values from number `first` of a settled run to `out`, and sets ends[i] to the end of the i-th of them in
- * `out`. `scan` has scanned these n values. RS_E_ARG_RANGE when a value does not fit the tree, which happens only with
- * the tree of another run; RS_E_ARG_LIMIT when they cannot be encoded within the limits: the run then stays raw.
+/* Appends the n values from number `first` of a settled run to `out`, and sets ends[i] to the end of the i-th of them
+ * in `out`. `scan` has scanned these n values. RS_E_ARG_RANGE when a value does not fit the tree, which happens only
+ * with the tree of another run; RS_E_ARG_LIMIT when they cannot be encoded within the limits: the run then stays raw.
  * RS_E_MEM. Any number of threads may encode values of one run, each with its own scan, `out` and ends. */
 RS_NODISCARD rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first,
                                                 uint32_t n, rs_scan *scan, rs_places_part *places, rs_buffer *out,
                                                 uint64_t *ends, rs_error *err);
-/* Ends a run whose settling or encoding ended with `status`: RS_OK, or an error after which it stays raw. A tree is used
- * only when the `encoded` bytes save more than the bytes of the tree and its tables. *tree becomes the number of the
- * run's tree; *is_raw becomes true when the values stay raw. RS_E_MEM. */
+/* Ends a run whose settling or encoding ended with `status`: RS_OK, or an error after which it stays raw. A tree is
+ * used only when the `encoded` bytes save more than the bytes of the tree and its tables. *tree becomes the number of
+ * the run's tree; *is_raw becomes true when the values stay raw. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status,
                                                 uint64_t raw, uint64_t encoded, unsigned table_depth, uint32_t *tree,
                                                 bool *is_raw, rs_error *err);

@@ -10,10 +10,10 @@
 /* The most stores of one segment: the values and the keys of a mapping. */
 enum { RS_BLOCK_PARCEL_STORES = 2 };
 
-/* Appends to `out` the blocks that the n builders have written since the last call, and removes them from their segment.
- * The builders were opened on one writer, share a pipeline or have none, and are not finished. Open blocks, and closed
- * blocks that the pipeline has not written yet, stay; after rs_builder_flush there are none. On failure the builders may
- * only be closed. Errors: of a block that could not be written; RS_E_MEM, RS_E_SYS, RS_E_SPACE. */
+/* Appends to `out` the blocks that the n builders have written since the last call, and removes them from their
+ * segment. The builders were opened on one writer, share a pipeline or have none, and are not finished. Open blocks,
+ * and closed blocks that the pipeline has not written yet, stay; after rs_builder_flush there are none. On failure the
+ * builders may only be closed. Errors: of a block that could not be written; RS_E_MEM, RS_E_SYS, RS_E_SPACE. */
 RS_NODISCARD rs_status rs_block_parcel_take(rs_builder *const *stores, unsigned n, rs_buffer *out, rs_error *err);
 
 /* A store that receives the blocks of one shard. Zero it before the first parcel of each shard, and call

@@ -50,8 +50,8 @@ RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writ
 /* As rs_builder_open, for the second store of a segment: it leaves no room for a header. Cannot fail. */
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices);
 
-/* Ends the record that was appended to `raw`. Never writes to the segment. A record that fails rs_scan_record is dropped
- * from `raw`; err->record is its number, and further records may follow. The caller drops its arrays with
+/* Ends the record that was appended to `raw`. Never writes to the segment. A record that fails rs_scan_record is
+ * dropped from `raw`; err->record is its number, and further records may follow. The caller drops its arrays with
  * rs_builder_drop_record. RS_E_STATE_FINISHED after rs_builder_finish; RS_E_MEM. */
 RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
 /* As rs_builder_end_record, but does not read the record: the caller has written it with rs_any_put.h, counted it, and
@@ -70,8 +70,8 @@ static inline bool rs_builder_is_full(const rs_builder *self) {
 /* Encodes and writes the open block, after all earlier blocks. Needs no lock. After a failure the builder may only be
  * closed, and each further flush gives the same error. RS_E_STATE_FINISHED in a forked child. */
 RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
-/* Closes the open block and hands it over to the pipeline, or writes it if there is none. Then waits until the blocks in
- * the pipeline take so little memory that the next may be filled. Gives the first error of the pipeline so far;
+/* Closes the open block and hands it over to the pipeline, or writes it if there is none. Then waits until the blocks
+ * in the pipeline take so little memory that the next may be filled. Gives the first error of the pipeline so far;
  * rs_builder_flush and rs_builder_finish give later ones. The segment's bytes are the same as with rs_builder_flush. */
 RS_NODISCARD rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err);
 /* As rs_builder_flush_beside, but does not wait: the caller calls rs_builder_wait until it returns true. */
@@ -95,7 +95,8 @@ void rs_builder_pop_record(rs_builder *self);
 /* Returns the least end of HEAP with which the segment meets rule 43. All blocks are flushed. */
 uint64_t rs_builder_least_heap(const rs_builder *self);
 /* Ends HEAP after all blocks of all stores are flushed, pads it with zeros up to `least`, the sum of
- * rs_builder_least_heap of all stores, and fills its directory entry. n_blocks is the number of blocks of all stores. */
+ * rs_builder_least_heap of all stores, and fills its directory entry. n_blocks is the number of blocks of all
+ * stores. */
 RS_NODISCARD rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, uint64_t least, rs_section *heap,
                                            rs_error *err);
 /* Writes the sections OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE and, if there are tables, TABLES of this store, and

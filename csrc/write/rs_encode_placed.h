@@ -14,8 +14,8 @@ typedef struct rs_placed_values {
     rs_slice last;    /* runs: the raw bytes of the last value, borrowed; empty at first */
 } rs_placed_values;
 
-/* The placed values of a range of records. Owns its buffers. Zero it before the first use, call rs_places_part_begin for
- * each range and rs_places_part_clear at the end. One thread at a time may use it. */
+/* The placed values of a range of records. Owns its buffers. Zero it before the first use, call rs_places_part_begin
+ * for each range and rs_places_part_clear at the end. One thread at a time may use it. */
 typedef struct rs_places_part {
     rs_placed_values *nodes; /* for each placed node */
     uint32_t n_nodes, capacity;

@@ -1,7 +1,7 @@
-/* rs_json_bounds.c: scans the text in blocks of 64 bytes. A mask has a bit for each byte of a block. Quotes that are not
- * escaped toggle between string and structure, so the mask of the bytes in strings is the running XOR of the quotes, as
- * in the first stage of simdjson (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019). Only brackets and
- * the commas at depth 1 are then visited one by one. */
+/* rs_json_bounds.c: scans the text in blocks of 64 bytes. A mask has a bit for each byte of a block. Quotes that are
+ * not escaped toggle between string and structure, so the mask of the bytes in strings is the running XOR of the
+ * quotes, as in the first stage of simdjson (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019). Only
+ * brackets and the commas at depth 1 are then visited one by one. */
 #include "write/rs_json_bounds.h"
 
 /* The masks of one block. */
@@ -206,7 +206,8 @@ rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t 
     return RS_OK;
 }
 
-/* The most digits that always fit 64 bits: 19, since 2^64 > 10^19; of a negative number only 18, since -2^63 > -10^19. */
+/* The most digits that always fit 64 bits: 19, since 2^64 > 10^19; of a negative number only 18, since -2^63 >
+ * -10^19. */
 enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {

@@ -1,5 +1,5 @@
-/* rs_json_bounds.h: finds the bounds of the elements of a JSON array, or of the members of a JSON object (RFC 8259). The
- * text comes in pieces, cut anywhere, so a document of any size is read in bounded memory.
+/* rs_json_bounds.h: finds the bounds of the elements of a JSON array, or of the members of a JSON object (RFC 8259).
+ * The text comes in pieces, cut anywhere, so a document of any size is read in bounded memory.
  *
  * Strings and brackets are enough to find the commas between elements. A JSON decoder later reads the elements and
  * checks everything else. */
@@ -24,9 +24,9 @@ typedef struct rs_json_bounds {
 void rs_json_bounds_begin(rs_json_bounds *self, bool object);
 
 /* Scans the next n bytes of the text, up to the end of the container, which must not have ended before. *consumed
- * becomes the number of scanned bytes: n, or less when the container ends and self->depth becomes 0. Appends to `ends` a
- * u64 for each comma between elements and for the closing bracket: its position in `bytes`. `ends` may be NULL to only
- * count commas.
+ * becomes the number of scanned bytes: n, or less when the container ends and self->depth becomes 0. Appends to `ends`
+ * a u64 for each comma between elements and for the closing bracket: its position in `bytes`. `ends` may be NULL to
+ * only count commas.
  *
  * RS_E_FMT_VALUE for a bracket that closes another kind, RS_E_ARG_LIMIT when more than RS_JSON_DEPTH brackets are open;
  * err->offset is then the position in `bytes`, and the scan cannot go on. RS_E_MEM. */

@@ -7,8 +7,8 @@
 
 /* A mapping that is being built: two builders that share a writer. Owns the builders, borrows the writer. For each pair
  * the caller appends one any value to keys.raw and one to values.raw (arrays as in rs_builder), calls
- * rs_mapping_builder_end_pair, and flushes each builder whose block is full. There may be no pairs. One thread at a time
- * may use the builder. The steps at the end:
+ * rs_mapping_builder_end_pair, and flushes each builder whose block is full. There may be no pairs. One thread at a
+ * time may use the builder. The steps at the end:
  *   1. rs_mapping_builder_write_tables writes all records. No pair may follow.
  *   2. If keys may repeat: rs_keys_find_twins over the hashes of the keys. rs_mapping_builder_map_keys reads keys back
  *      to compare them.
@@ -27,8 +27,8 @@ RS_NODISCARD rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segm
 /* Closes both builders and zeroes the struct. */
 void rs_mapping_builder_close(rs_mapping_builder *self);
 
-/* Ends the pair that was appended. If one of its records is invalid, the pair is dropped from both `raw`; err->record is
- * its number, and further pairs may follow. The caller drops its arrays with rs_mapping_builder_drop_pair.
+/* Ends the pair that was appended. If one of its records is invalid, the pair is dropped from both `raw`; err->record
+ * is its number, and further pairs may follow. The caller drops its arrays with rs_mapping_builder_drop_pair.
  * RS_E_STATE_FINISHED after step 1; RS_E_MEM. */
 RS_NODISCARD rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err);
 /* As rs_mapping_builder_end_pair, but does not read a record whose counts are not NULL (see
@@ -56,9 +56,10 @@ RS_NODISCARD rs_status rs_mapping_builder_map_keys(rs_mapping_builder *self, rs_
 /* Ends the mapping and zeroes the struct. */
 void rs_written_keys_unmap(rs_written_keys *self);
 
-/* Step 3: writes the key index, ORDER, directory and header. `table` has the bytes from rs_keys_build for the n entries.
- * `order` is NULL when no record is dead; else it has 2 n numbers: for each entry the record of its key (ascending) and
- * the record of its value. RS_E_ARG_RANGE when these do not fit the records; RS_E_STATE_FINISHED before step 1 or on a
- * second call. Afterwards `self` may only be closed, and the caller finishes the writer. Needs no lock. */
+/* Step 3: writes the key index, ORDER, directory and header. `table` has the bytes from rs_keys_build for the n
+ * entries. `order` is NULL when no record is dead; else it has 2 n numbers: for each entry the record of its key
+ * (ascending) and the record of its value. RS_E_ARG_RANGE when these do not fit the records; RS_E_STATE_FINISHED before
+ * step 1 or on a second call. Afterwards `self` may only be closed, and the caller finishes the writer. Needs no
+ * lock. */
 RS_NODISCARD rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table,
                                                  const uint64_t *order, uint64_t n, rs_error *err);

@@ -1,8 +1,8 @@
 /* rs_parcel.c: packs records into parcels, and appends the records of a parcel to a builder. */
 #include "write/rs_parcel.h"
 
-/* A packed parcel has a head of four u64: number of records, number of array slots, bytes of raw, bytes of arrays. Ends,
- * array slots, arrays and raw follow. */
+/* A packed parcel has a head of four u64: number of records, number of array slots, bytes of raw, bytes of arrays.
+ * Ends, array slots, arrays and raw follow. */
 enum { HEAD_SIZE = 32 };
 
 void rs_parcel_clear(rs_parcel *self) {

@@ -1,7 +1,7 @@
-/* rs_parcel.h: parcels: records that a build worker (another process) has encoded as any values. A parcel has any values
- * like rs_builder.raw, and their arrays. The position of an array depends on the block of its record, so the parcel also
- * lists where `raw` has positions of arrays. A packed parcel is a run of bytes for the builder's process. It is never
- * stored and not a part of the format. */
+/* rs_parcel.h: parcels: records that a build worker (another process) has encoded as any values. A parcel has any
+ * values like rs_builder.raw, and their arrays. The position of an array depends on the block of its record, so the
+ * parcel also lists where `raw` has positions of arrays. A packed parcel is a run of bytes for the builder's process.
+ * It is never stored and not a part of the format. */
 #pragma once
 
 #include "plan/rs_scan.h"

@@ -56,7 +56,7 @@ typedef enum step { NOTHING, SURVEY, LIST, PREPARE, WEIGH, SETTLE, ENCODE, WRITE
 
 /* A step of a block, with its arguments. */
 typedef struct job {
-    step what;
+    step step;
     queued *f;
     rs_chunk *chunk;   /* ENCODE */
     uint32_t first, n; /* PREPARE: the alternatives */
@@ -98,28 +98,28 @@ static uint64_t memory_of(const rs_pipeline *self) { return self->table_bytes + 
 /* Finds the next step. The oldest block comes first, because the others wait for it. */
 static step find_step(const rs_pipeline *self, queued **out) {
     queued *f = self->first;
-    step what = NOTHING;
+    step next = NOTHING;
     *out = f;
     if (self->failed != RS_OK || self->stopping) return NOTHING;
     if (f != NULL && f->settled && f->to_encode != NULL) return ENCODE;
     if (f != NULL && f->settled && f->n_encoding == 0 && !f->settling && !self->held) return WRITE;
     if (f != NULL && may_settle(f) && !self->held) return SETTLE;
-    if (f != NULL && (what = survey_step(f)) != NOTHING) return what;
+    if (f != NULL && (next = survey_step(f)) != NOTHING) return next;
     if (memory_of(self) + bytes_of(self->open) > OPEN_BYTES) return NOTHING;
-    for (; f != NULL && (what = survey_step(f)) == NOTHING; f = f->next) continue;
+    for (; f != NULL && (next = survey_step(f)) == NOTHING; f = f->next) continue;
     if (f == NULL) {
-        for (f = self->open; f != NULL && (what = survey_step(f)) == NOTHING; f = f->next) continue;
+        for (f = self->open; f != NULL && (next = survey_step(f)) == NOTHING; f = f->next) continue;
     }
     *out = f;
-    return what;
+    return next;
 }
 
 /* Finds the next step and marks its block as taken. */
 static job take(rs_pipeline *self) {
     job j = {0};
-    j.what = find_step(self, &j.f);
+    j.step = find_step(self, &j.f);
     queued *f = j.f;
-    switch (j.what) {
+    switch (j.step) {
     case SURVEY:
     case LIST:
     case WEIGH: f->surveying = true; break;
@@ -215,11 +215,11 @@ static void empty_block(rs_raw_block *block) {
 /* Does a step outside the monitor. The caller is inside before and after. */
 static void run(rs_pipeline *self, job *j) {
     queued *f = j->f;
-    const uint64_t table_bytes = j->what == SETTLE ? f->writer->memory : 0;
+    const uint64_t table_bytes = j->step == SETTLE ? f->writer->memory : 0;
     rs_status status = RS_OK;
     rs_error err = {0};
     rs_os_monitor_leave(self->monitor);
-    switch (j->what) {
+    switch (j->step) {
     case SURVEY: rs_block_writer_survey(f->writer, f->block); break;
     case LIST: rs_block_writer_list(f->block); break;
     case PREPARE: status = rs_block_writer_prepare(f->block, j->first, j->n, &j->part, &err); break;
@@ -236,7 +236,7 @@ static void run(rs_pipeline *self, job *j) {
         break;
     }
     rs_os_monitor_enter(self->monitor);
-    switch (j->what) {
+    switch (j->step) {
     case SURVEY:
     case LIST:
     case WEIGH: end_survey(f); break;
@@ -256,7 +256,7 @@ static void run(rs_pipeline *self, job *j) {
 /* Does one step. Returns false if there is nothing to do. */
 static bool work_once(rs_pipeline *self) {
     job j = take(self);
-    if (j.what == NOTHING) return false;
+    if (j.step == NOTHING) return false;
     run(self, &j);
     rs_os_monitor_wake(self->monitor);
     return true;

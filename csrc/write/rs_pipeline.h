@@ -18,14 +18,14 @@ typedef struct rs_pipeline rs_pipeline;
  * Starts no thread yet. RS_E_MEM, RS_E_SYS. */
 enum { RS_PIPELINE_THREADS = 256 };
 RS_NODISCARD rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err);
-/* Stops all work, waits for the threads, and frees unwritten blocks. No block can be added afterwards. In a forked child
- * it does not touch memory that the parent's threads were using. */
+/* Stops all work, waits for the threads, and frees unwritten blocks. No block can be added afterwards. In a forked
+ * child it does not touch memory that the parent's threads were using. */
 void rs_pipeline_stop(rs_pipeline *self);
 /* Stops and frees the pipeline, after its builders were closed. Does nothing for NULL. */
 void rs_pipeline_close(rs_pipeline *self);
 
-/* Returns whether the caller is a forked child of the process that opened the pipeline, and a thread was started before:
- * then the memory of blocks and block writers may be inconsistent. */
+/* Returns whether the caller is a forked child of the process that opened the pipeline, and a thread was started
+ * before: then the memory of blocks and block writers may be inconsistent. */
 bool rs_pipeline_is_left(const rs_pipeline *self);
 
 /* Excludes the threads while the caller changes a block of the pipeline, and calls the three functions below. */
