@@ -99,7 +99,7 @@ static inline rs_status put_short(target *self, const uint8_t *from, uint32_t si
 static inline rs_status put_entry(target *self, rs_entries *entries, const rs_arrow_part *part, const rs_cursor *cursor,
                                   uint64_t i, bool *taken, rs_error *err) {
     const rs_dict_coded *coded = part->node->coded;
-    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
+    if (i >= coded->count) return rs_decode_bad_value(err, "a dict-coded number has no entry");
     uint32_t t = rs_dict_coded_table(coded, i);
     const rs_entry *entry = part->entries[t] + (i - coded->at[t].first);
     if (RS_UNLIKELY(entry->kind == RS_ENTRY_NEW)) RS_TRY(rs_entries_read(entries, cursor, part->node, i, &entry, err));

@@ -1,10 +1,6 @@
 /* rs_arrow_infer.c: adds kinds of values to fields. */
 #include "arrow/rs_arrow_infer.h"
 
-static rs_status bad_value(const char *message, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, message), RS_E_FMT_VALUE);
-}
-
 /* ---- Leaves of trees ---- */
 
 static void infer_int_node(rs_arrow_field *field, const rs_node *node) {
@@ -121,9 +117,11 @@ rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field, uint32_t *n
                              rs_error *err) {
     const uint8_t *p;
     uint64_t n;
-    if (!rs_take(names, 1, &p) || *p < RS_FMT_TAG_STR1 || *p > RS_FMT_TAG_STR4) return bad_value("no name", err);
+    if (!rs_take(names, 1, &p) || *p < RS_FMT_TAG_STR1 || *p > RS_FMT_TAG_STR4) {
+        return rs_decode_bad_value(err, "no name");
+    }
     unsigned unit = 1u << (*p - RS_FMT_TAG_STR1);
-    if (!rs_take_varint(names, &n) || n > rs_slice_left(names) / unit) return bad_value("no name", err);
+    if (!rs_take_varint(names, &n) || n > rs_slice_left(names) / unit) return rs_decode_bad_value(err, "no name");
     p = names->ptr;
     names->ptr += n * unit;
     return rs_arrow_field_named(field, p, n, unit, n_fields, out, err);
@@ -135,9 +133,9 @@ static rs_status infer_object(rs_arrow_field *field, rs_cursor *cursor, rs_slice
     const uint8_t *p;
     uint64_t count;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    if (*p != RS_FMT_TAG_TUPLE) return bad_value("an object whose values are not a tuple", err);
+    if (*p != RS_FMT_TAG_TUPLE) return rs_decode_bad_value(err, "an object whose values are not a tuple");
     RS_TRY(rs_path_any_enter(cursor, 1, &count, err));
-    if (count != n) return bad_value("an object with more or fewer values than fields", err);
+    if (count != n) return rs_decode_bad_value(err, "an object with more or fewer values than fields");
     rs_arrow_add_kind(field, RS_ARROW_SEEN_STRUCT);
     for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child;

@@ -278,19 +278,15 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
     /* A column reports the error but not the record. The batch is lost anyway, so try each record again. */
     if (err != NULL) first = *err;
     RS_TRY(rs_arrow_begin(self->root, 0, NULL));
-    if (take_each(self, source, block, known, window, taken, why, err) != RS_OK)
+    if (take_each(self, source, block, known, window, taken, why, err) != RS_OK) {
         return err != NULL ? err->code : status;
+    }
     *taken = at;
     if (err != NULL) *err = first;
     return status;
 }
 
 /* ---- Locating records ---- */
-
-/* Returns the record number of position k, which the caller checks. Unsigned arithmetic, so any position is allowed. */
-static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
-    return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
-}
 
 /* Sets *number to the block of record stop->index, which may come after the block in GROUPS. Sets stop->why if the
  * block is not known. */
@@ -333,7 +329,7 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
     const bool far = positions != NULL || step > 8 || step < -8;
     self->locals[0] = (uint32_t)(stop->index - block->first_record);
     for (*n = 1; *n < most; (*n)++) {
-        const uint64_t index = index_at(positions, start, step, stop->done + *n);
+        const uint64_t index = rs_window_index_at(positions, start, step, stop->done + *n);
         if (index - block->first_record >= block->n_records) break;
         self->locals[*n] = (uint32_t)(index - block->first_record);
     }
@@ -399,7 +395,7 @@ rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, co
     stop->why = RS_ARROW_DONE;
     while (stop->done < n && stop->why == RS_ARROW_DONE) {
         uint64_t number = 0;
-        stop->index = index_at(positions, start, step, stop->done);
+        stop->index = rs_window_index_at(positions, start, step, stop->done);
         RS_TRY(find_block(source, stop, &number, err));
         if (stop->why != RS_ARROW_DONE) break;
         RS_TRY(run_block(self, source, number, positions, start, step, n, stop, err));

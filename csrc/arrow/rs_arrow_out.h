@@ -11,7 +11,7 @@
 #pragma once
 
 #include "read/rs_store.h"
-#include "columns/rs_compiled_path.h"
+#include "columns/rs_window.h"
 #include "arrow/rs_arrow_export.h"
 #include "arrow/rs_arrow_walk.h"
 

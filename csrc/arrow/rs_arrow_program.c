@@ -121,9 +121,7 @@ static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_fiel
         if (!field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
     }
     if (*child == NULL) return RS_OK;
-    if ((*child)->stamp == self->n_arrays) {
-        return RS_FAIL(rs_decode_bad_value(err, "a dict with a key that is there twice"), RS_E_FMT_VALUE);
-    }
+    if ((*child)->stamp == self->n_arrays) return rs_decode_bad_value(err, "a dict with a key that is there twice");
     (*child)->stamp = self->n_arrays;
     return RS_OK;
 }
@@ -248,7 +246,7 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     child->field = op->field;
     child->named = true;
     child->sure = true;
-    if (n > RS_FMT_TREE_NODES) return RS_FAIL(rs_decode_bad_value(err, "too many names"), RS_E_FMT_VALUE);
+    if (n > RS_FMT_TREE_NODES) return rs_decode_bad_value(err, "too many names");
     RS_TRY(rs_arrow_alloc(self, (size_t)n, sizeof *child->items, &child->items, err));
     child->n_items = (uint32_t)n;
     for (uint64_t i = 0; i < n; i++)

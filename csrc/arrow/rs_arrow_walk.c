@@ -184,7 +184,7 @@ static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
         RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
         if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
     }
-    if (items && n > op->n_children) return RS_FAIL(rs_decode_bad_value(err, "a tuple is too long"), RS_E_FMT_VALUE);
+    if (items && n > op->n_children) return rs_decode_bad_value(err, "a tuple is too long");
     for (uint64_t i = 0; i < n; i++) {
         const rs_arrow_op *to = &op->children[items ? i : 0];
         const uint64_t bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
@@ -205,7 +205,7 @@ static rs_status put_packed(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
     uint64_t n, at = 0;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, op->node, &n, &numbers, err));
-    if (items && n > op->n_children) return RS_FAIL(rs_decode_bad_value(err, "a tuple is too long"), RS_E_FMT_VALUE);
+    if (items && n > op->n_children) return rs_decode_bad_value(err, "a tuple is too long");
     while (n != 0 && (count = rs_packed_ints_next(&numbers, &some)) != 0) {
         for (unsigned i = 0; i < count; i++, at++) {
             const rs_arrow_op *to = &op->children[items ? at : 0];
@@ -368,9 +368,7 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
         if (appends(self) && !field->closed) return rs_arrow_misfit(field, err);
         return rs_map_pass_value(map, cursor, i, err);
     }
-    if (appends(self) && child->n != field->n) {
-        return RS_FAIL(rs_decode_bad_value(err, "a dict with a key that is there twice"), RS_E_FMT_VALUE);
-    }
+    if (appends(self) && child->n != field->n) return rs_decode_bad_value(err, "a dict with a key that is there twice");
     RS_TRY(rs_arrow_compile_entry(self->program, map->value, child, appends(self), &op, err));
     if (op == NULL) return rs_arrow_misfit(child, err);
     rs_map_value(map, i, &value);
@@ -405,7 +403,7 @@ static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
 static rs_status put_any_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
     const uint8_t *begin = cursor->in.ptr;
     if (op->node->payload && begin != cursor->in.end && *begin == RS_FMT_TAG_EXT) {
-        return RS_FAIL(rs_decode_bad_value(err, "the payload of an ext value is itself an ext value"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "the payload of an ext value is itself an ext value");
     }
     RS_TRY(rs_arrow_put_any(self, op->field, cursor, err));
     return cursor->shared ? rs_decode_spend_bytes(cursor, (uint64_t)(cursor->in.ptr - begin), err) : RS_OK;

@@ -7,10 +7,6 @@ enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
-static rs_status bad_value(const char *message, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, message), RS_E_FMT_VALUE);
-}
-
 /* ---- Ext values that are scalars ---- */
 
 static rs_status put_fixed(rs_arrow_field *field, uint32_t seen, const uint8_t *bytes, size_t n, rs_error *err) {
@@ -159,7 +155,7 @@ static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cu
 static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_arrow_field *child, rs_cursor *cursor,
                            rs_error *err) {
     if (child == NULL) return field->closed ? rs_path_any_pass(cursor, err) : rs_arrow_misfit(field, err);
-    if (child->n != field->n) return bad_value("a dict with a key that is there twice", err);
+    if (child->n != field->n) return rs_decode_bad_value(err, "a dict with a key that is there twice");
     return rs_arrow_put_any(self, child, cursor, err);
 }
 
@@ -204,9 +200,9 @@ static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow
     const uint8_t *p;
     uint64_t count;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    if (*p != RS_FMT_TAG_TUPLE) return bad_value("an object whose values are not a tuple", err);
+    if (*p != RS_FMT_TAG_TUPLE) return rs_decode_bad_value(err, "an object whose values are not a tuple");
     RS_TRY(rs_path_any_enter(cursor, 1, &count, err));
-    if (count != n) return bad_value("an object with more or fewer values than fields", err);
+    if (count != n) return rs_decode_bad_value(err, "an object with more or fewer values than fields");
     if (!appends(self)) rs_arrow_add_kind(field, RS_ARROW_SEEN_STRUCT);
     else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
     for (uint64_t i = 0; i < n; i++) {

@@ -54,6 +54,11 @@ static inline uint64_t rs_load_uint_unchecked(const uint8_t *p, unsigned size_by
     }
 }
 
+/* Returns code point i of a str in units of 1, 2 or 4 bytes. */
+static inline uint32_t rs_load_unit(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
+    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
+}
+
 /* Takes n bytes off the front of the slice and sets *out to the first one. Returns false and takes nothing if fewer are
  * left. All readers of untrusted bytes use this bounds test. */
 static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {

@@ -176,15 +176,11 @@ void rs_compiled_path_prepare(rs_compiled_path *self) {
 
 /* ---- Walking ---- */
 
-static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
-    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
-}
-
 static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     if (n != key->n) return false;
     if (unit_bytes == key->unit_bytes) return n == 0 || memcmp(units, key->units, (size_t)(n * unit_bytes)) == 0;
     for (uint64_t i = 0; i < n; i++) {
-        if (unit_at(units, unit_bytes, i) != unit_at(key->units, key->unit_bytes, i)) return false;
+        if (rs_load_unit(units, unit_bytes, i) != rs_load_unit(key->units, key->unit_bytes, i)) return false;
     }
     return true;
 }

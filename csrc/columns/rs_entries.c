@@ -83,7 +83,7 @@ rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_no
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
-    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
+    if (i >= coded->count) return rs_decode_bad_value(err, "a dict-coded number has no entry");
     if (self->bound == NULL) {
         self->bound = (rs_entries_bound *)calloc(RS_ENTRIES_NODES, sizeof *self->bound);
         if (self->bound == NULL) return rs_no_memory(err);

@@ -103,6 +103,8 @@ typedef struct rs_gather_stop {
     uint64_t number;
 } rs_gather_stop;
 
+/* Returns RS_E_MEM for a batch beyond the address space. */
+RS_COLD rs_status rs_gather_too_large(rs_error *err);
 /* Prepares a field for a batch of n records, and drops the previous one. With `direct`, values of known size get their
  * destination later. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, rs_error *err);

@@ -10,10 +10,6 @@ enum {
     PREFETCHED_MOST = 1536 /* bytes of a run */
 };
 
-static rs_status too_large(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
-}
-
 static const rs_run *runs_of(const rs_gather_field *field) { return (const rs_run *)(const void *)field->runs.data; }
 
 static int64_t *i64_at(uint8_t *buffer, const rs_gather_part *part) { return (int64_t *)(void *)(buffer + part->off); }
@@ -33,11 +29,11 @@ static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t 
         part->ndim += self->spec->n_row;
     }
     for (uint32_t d = 0; d < part->ndim; d++) {
-        if (rs_mul_overflows(size, part->shape[d], &size)) return too_large(err);
+        if (rs_mul_overflows(size, part->shape[d], &size)) return rs_gather_too_large(err);
     }
-    if (off > INT64_MAX - PART_ALIGNMENT) return too_large(err);
+    if (off > INT64_MAX - PART_ALIGNMENT) return rs_gather_too_large(err);
     part->off = off = rs_align_up(off, PART_ALIGNMENT);
-    if (size > INT64_MAX - off) return too_large(err);
+    if (size > INT64_MAX - off) return rs_gather_too_large(err);
     *size_bytes = off + size;
     return RS_OK;
 }
@@ -57,7 +53,7 @@ static rs_status lay_out_padded(rs_gather_field *self, uint64_t n, uint64_t *siz
     uint64_t dims[3] = {n, 0, 0};
     if (!width_of(self->longest, spec->length, spec->multiple, &dims[1]) ||
         !width_of(self->inner_longest, spec->inner_length, spec->multiple, &dims[2])) {
-        return too_large(err);
+        return rs_gather_too_large(err);
     }
     RS_TRY(add_part(self, spec->dtype, dims, nested ? 3 : 2, true, size, err));
     RS_TRY(add_part(self, RS_DTYPE_INT64, dims, 1, false, size, err));

@@ -134,7 +134,7 @@ static rs_status add_length(maker *self, uint32_t level, uint64_t n, rs_error *e
 /* Makes room for n more numbers. */
 static rs_status reserve(maker *self, uint64_t n, uint8_t **to, rs_error *err) {
     const unsigned size = rs_dtype_bytes(self->field->spec->dtype);
-    if (n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
+    if (n > SIZE_MAX / 64) return rs_gather_too_large(err);
     /* Writing a single number needs room for the largest item. */
     RS_TRY(rs_buffer_reserve(self->out, (size_t)n * size + RS_DTYPE_MOST_BYTES, err));
     *to = self->out->data + self->out->size_bytes;
@@ -345,7 +345,7 @@ static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     if (free_dims == 1 && !shape.fortran) return rs_gather_add_run(self, &run, err);
     if (free_dims == 1) { /* its numbers are not in the order of rows */
         const uint64_t at = self->values.size_bytes;
-        if (run.n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
+        if (run.n > SIZE_MAX / 64) return rs_gather_too_large(err);
         RS_TRY(rs_buffer_reserve(&self->values, (size_t)run.n * size, err));
         RS_TRY(rs_run_write_fortran(&run, &shape, spec->dtype, &self->scratch, rs_buffer_at(&self->values, at),
                                     &written, err));

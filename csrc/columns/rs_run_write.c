@@ -294,7 +294,7 @@ static rs_status write_numbers(const rs_run *self, uint64_t n, unsigned dtype, r
     *written = 0;
     if (self->n == 0 || n == 0) return RS_OK;
     if (!rs_packed_ints_take(self->node, self->n, &in, &numbers)) {
-        return RS_FAIL(rs_decode_bad_value(err, "packed numbers changed while they were read"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "packed numbers changed while they were read");
     }
     if (self->n <= UNPACKED_MOST) {
         scratch->size_bytes = 0;

@@ -24,8 +24,12 @@ typedef struct rs_cursor {
 RS_COLD void rs_decode_truncated(rs_error *err);
 RS_COLD void rs_decode_past_limit(rs_error *err);
 RS_COLD void rs_decode_trailing(rs_error *err);
-RS_COLD void rs_decode_bad_value(rs_error *err, const char *message);
+RS_COLD void rs_decode_set_bad_value(rs_error *err, const char *message);
 #define RS_FAIL(call, code) ((call), (code))
+
+RS_NODISCARD static inline rs_status rs_decode_bad_value(rs_error *err, const char *message) {
+    return RS_FAIL(rs_decode_set_bad_value(err, message), RS_E_FMT_VALUE);
+}
 
 /* Enters a container of n elements: counts n values and one level against the budget. rs_decode_leave returns the
  * level. RS_E_FMT_LIMIT. */
@@ -98,16 +102,12 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
     if ((node->flags & RS_FMT_FLAG_REST) != 0) {
         uint64_t left = rs_slice_left(&self->in);
         *n = left / node->param;
-        if (RS_UNLIKELY(*n * node->param != left)) {
-            return RS_FAIL(rs_decode_bad_value(err, "a str ends within a unit"), RS_E_FMT_VALUE);
-        }
+        if (RS_UNLIKELY(*n * node->param != left)) return rs_decode_bad_value(err, "a str ends within a unit");
         return rs_decode_units(self, *n, *unit_bytes, units, err);
     }
     RS_TRY(rs_decode_varint(self, n, err));
     if (node->param == 0) {
-        if (RS_UNLIKELY((*n & 3) == 3)) {
-            return RS_FAIL(rs_decode_bad_value(err, "the unit size of a str is not 1, 2 or 4"), RS_E_FMT_VALUE);
-        }
+        if (RS_UNLIKELY((*n & 3) == 3)) return rs_decode_bad_value(err, "the unit size of a str is not 1, 2 or 4");
         *unit_bytes = 1u << (*n & 3);
         *n >>= 2;
     }
@@ -129,7 +129,7 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     RS_TRY(rs_decode_enter(self, *n, err));
     if (RS_UNLIKELY(*n != 0 && !rs_packed_ints_take(node, *n, &self->in, out))) {
         if (out->n != 0) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-        return RS_FAIL(rs_decode_bad_value(err, "a chunk of packed numbers is wider than max_width"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "a chunk of packed numbers is wider than max_width");
     }
     return RS_OK;
 }
@@ -294,9 +294,7 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
  * value stands alone at *body when the union is fixed, else at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
-    if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
-        return RS_FAIL(rs_decode_bad_value(err, "a union number is out of range"), RS_E_FMT_VALUE);
-    }
+    if (RS_UNLIKELY(*bits >= (*node)->n_children)) return rs_decode_bad_value(err, "a union number is out of range");
     const rs_node *child = *node = &(*node)->children[*bits];
     if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
     rs_slice group = rs_slice_of(*body, child->alone_bytes);

@@ -126,7 +126,7 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
     case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
     case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
-    default: return RS_FAIL(rs_decode_bad_value(err, "a node of a kind that is not allowed here"), RS_E_FMT_VALUE);
+    default: return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
     }
 }
 

@@ -148,8 +148,9 @@ static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, u
                            rs_error *err) {
     uint32_t levels = 0;
     if (tree->n_links == 0) return RS_OK;
-    if (table_depth > 2 * RS_FMT_DEPTH)
+    if (table_depth > 2 * RS_FMT_DEPTH) {
         return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
+    }
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
         if (!rs_node_names_tables(node)) continue;
@@ -271,15 +272,11 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
 
 /* ---- Comparing keys ---- */
 
-static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
-    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
-}
-
 /* Compares n units with n units. Widths may differ: a str need not be stored in the narrowest units. */
 static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
     if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
     for (uint64_t i = 0; i < n; i++) {
-        if (unit_at(a, a_bytes, i) != unit_at(b, b_bytes, i)) return RS_KEY_DIFFERS;
+        if (rs_load_unit(a, a_bytes, i) != rs_load_unit(b, b_bytes, i)) return RS_KEY_DIFFERS;
     }
     return RS_KEY_EQUAL;
 }

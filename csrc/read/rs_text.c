@@ -58,9 +58,7 @@ static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsi
     memcpy(to, units, (size_t)(n * unit_bytes));
     /* Check the copy, because the record's bytes may change at any time. */
     for (uint64_t i = 0; unit_bytes == 4 && i < n; i++) {
-        if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
-            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
-        }
+        if (rs_load_u32(to + 4 * i) > 0x10FFFF) return rs_decode_bad_value(err, "a code point above 0x10FFFF");
     }
     join(self, n, unit_bytes);
     return RS_OK;
@@ -80,7 +78,7 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
                              self->capacity - self->n_units * self->unit_bytes, &produced, err));
     /* Codes that have changed since they were measured may give more units than there is room for. */
     if (produced / table->unit_bytes > room / self->unit_bytes) {
-        return RS_FAIL(rs_decode_bad_value(err, "symbols changed while they were read"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "symbols changed while they were read");
     }
     join(self, produced / table->unit_bytes, table->unit_bytes);
     return RS_OK;
@@ -106,9 +104,7 @@ static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body
     return RS_OK;
 }
 
-static rs_status no_text(rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, "a part of a str is not a str"), RS_E_FMT_VALUE);
-}
+static rs_status no_text(rs_error *err) { return rs_decode_bad_value(err, "a part of a str is not a str"); }
 
 /* Appends the any value at the cursor, which must be a str. */
 static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {

@@ -83,7 +83,7 @@ static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, u
     case 2: to = put_pairs(to, units, n, &bad); break;
     default: to = put_units(to, units, n, &bad);
     }
-    if (bad > 0x10FFFF) return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+    if (bad > 0x10FFFF) return rs_decode_bad_value(err, "a code point above 0x10FFFF");
     *taken = bad == 0;
     if (*taken) out->size_bytes = (size_t)(to - out->data);
     return RS_OK;

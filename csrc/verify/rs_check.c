@@ -89,9 +89,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         return RS_OK;
     }
     case RS_FMT_NODE_UNION: {
-        if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number is out of range"), RS_E_FMT_VALUE);
-        }
+        if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
         const rs_node *child = &node->children[bits];
         rs_slice group = rs_slice_of(body, child->alone_bytes);
         return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits),
@@ -179,9 +177,7 @@ static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *units;
     RS_TRY(rs_decode_str(self, node, &n, &unit, &units, err));
     for (uint64_t i = 0; unit == 4 && i < n; i++) {
-        if (rs_load_u32(units + 4 * i) > 0x10FFFF) {
-            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
-        }
+        if (rs_load_u32(units + 4 * i) > 0x10FFFF) return rs_decode_bad_value(err, "a code point above 0x10FFFF");
     }
     return RS_OK;
 }
@@ -209,7 +205,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     switch (node->kind) {
     case RS_FMT_NODE_ANY:
         if (node->payload && self->in.ptr != self->in.end && *self->in.ptr == RS_FMT_TAG_EXT) {
-            return RS_FAIL(rs_decode_bad_value(err, "an ext value directly within an ext value"), RS_E_FMT_VALUE);
+            return rs_decode_bad_value(err, "an ext value directly within an ext value");
         }
         p = self->in.ptr;
         RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
@@ -226,13 +222,11 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
     case RS_FMT_NODE_UNION:
-        if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number is out of range"), RS_E_FMT_VALUE);
-        }
+        if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
         return check_alone(self, &node->children[bits], err);
     case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
     case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);
-    default: return RS_FAIL(rs_decode_bad_value(err, "a node of a kind that is not allowed here"), RS_E_FMT_VALUE);
+    default: return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
     }
 }
 
