@@ -1,4 +1,4 @@
-/* recstore.h: the one header that users of the core include. Declares nothing itself. */
+/* recstore.h: the header for users of the core, which includes all public headers. */
 #pragma once
 
 #include "base/rs_alias.h"

@@ -1,16 +1,16 @@
-/* rs_arrow.h: the three structs of the Arrow C data interface and C stream interface, by which libraries of one process
- * hand tables to each other. Source: the Arrow specification, its pages on the two interfaces. The structs are an ABI:
- * their fields never change, and the guards below are those that the specification names, so a program may have the
- * structs from several headers.
+/* rs_arrow.h: the three structs of the Arrow C data interface and C stream interface, through which libraries of one
+ * process exchange tables. Source: the Arrow specification, its pages on the two interfaces. The structs are an ABI:
+ * their fields never change, and the guards below come from the specification, so a program may get the structs from
+ * several headers.
  *
  * Lifetime. The producer fills a struct that the consumer has placed. A struct is live while its `release` is not NULL.
- * The consumer calls `release` of a live struct exactly once. That call frees all that the struct refers to and sets
- * `release` to NULL; the memory of the struct itself stays the consumer's. Children and `dictionary` belong to their
- * parent and are released with it. A live struct may be moved: its bytes are copied and the source's `release` becomes
- * NULL, so exactly one owner is left. An array does not need its schema or its stream to be live.
+ * The consumer calls `release` of a live struct exactly once. That call frees everything that the struct refers to and
+ * sets `release` to NULL; the consumer keeps the memory of the struct itself. Children and `dictionary` belong to their
+ * parent and are released with it. To move a live struct, copy its bytes and set the source's `release` to NULL. An
+ * array does not need its schema or its stream to be live.
  *
- * Threads. The specification makes no promise for two threads in one struct at the same time. `release` and the
- * functions of a stream may be called on another thread than the producer's, one call at a time. */
+ * Threads. The specification does not allow two threads in one struct at the same time. `release` and the functions of
+ * a stream may be called on another thread than the producer's, one call at a time. */
 #pragma once
 
 #include "base/rs_base.h"
@@ -39,12 +39,12 @@ struct ArrowSchema {
 struct ArrowArray {
     int64_t length;
     int64_t null_count; /* -1: not counted yet */
-    int64_t offset;     /* how many values stand before the first */
+    int64_t offset;     /* number of values before the first */
     int64_t n_buffers;
     int64_t n_children;
-    const void **buffers; /* n_buffers pointers; that of the validity bitmap is NULL when there are no nulls */
+    const void **buffers; /* n_buffers pointers; the validity bitmap is NULL when there are no nulls */
     struct ArrowArray **children;
-    struct ArrowArray *dictionary; /* the entries; not NULL exactly where that of the schema is not */
+    struct ArrowArray *dictionary; /* the entries; NULL exactly when the schema's dictionary is NULL */
     void (*release)(struct ArrowArray *);
     void *private_data;
 };
@@ -56,11 +56,11 @@ struct ArrowArray {
 
 /* A sequence of arrays of one type. */
 struct ArrowArrayStream {
-    /* Fills *out with the type. Returns 0, or an errno code and leaves nothing to release in *out. */
+    /* Fills *out with the type. Returns 0, or an errno code with nothing to release in *out. */
     int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
-    /* Fills *out with the next array; at the end of the stream *out is one that was released. Errors as above. */
+    /* Fills *out with the next array, or with a released one at the end of the stream. Errors as above. */
     int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
-    /* Returns the message of the call before, which failed: UTF-8, valid until the next call; NULL for none. */
+    /* Returns the message of the previous call, which failed: UTF-8, valid until the next call; NULL for none. */
     const char *(*get_last_error)(struct ArrowArrayStream *);
     void (*release)(struct ArrowArrayStream *);
     void *private_data;
@@ -68,7 +68,7 @@ struct ArrowArrayStream {
 
 #endif
 
-/* Each releases a live struct. They do nothing with a released one; NULL is not allowed. */
+/* Each releases a live struct and does nothing for a released one. NULL is not allowed. */
 static inline void rs_arrow_schema_release(struct ArrowSchema *self) {
     if (self->release != NULL) self->release(self);
 }
@@ -81,7 +81,7 @@ static inline void rs_arrow_stream_release(struct ArrowArrayStream *self) {
     if (self->release != NULL) self->release(self);
 }
 
-/* Each moves a struct: `to`, whose old bytes are not looked at, owns all that `from` owned, and `from` is released. */
+/* Each moves a struct from `from`, which is then released, to `to`, whose old bytes are ignored. */
 static inline void rs_arrow_schema_move(struct ArrowSchema *from, struct ArrowSchema *to) {
     *to = *from;
     from->release = NULL;

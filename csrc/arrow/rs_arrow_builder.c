@@ -38,8 +38,8 @@ rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
 
 rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err) {
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
-                        "a value of the field '%.60s' is of another type than its schema said: the records, or the "
-                        "view's indices, changed while they were read",
+                        "a value of the field '%.60s' does not match the schema: the records, or the view's indices, "
+                        "changed during the export",
                         self->name);
 }
 
@@ -47,15 +47,14 @@ rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err) {
     char path[PATH_BYTES];
     rs_arrow_field_path(self, path, sizeof path);
     return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                        "the field '%s' has an int beyond 2^53 among floats, which a column of floats would round",
-                        path);
+                        "the field '%s' has floats and an int beyond 2^53, which a column of floats would round", path);
 }
 
 rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err) {
     char path[PATH_BYTES];
     rs_arrow_field_path(self, path, sizeof path);
     return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                        "the field '%s' has a str with a lone surrogate, and Arrow's text is UTF-8", path);
+                        "the field '%s' has a str with a lone surrogate, which UTF-8 cannot express", path);
 }
 
 /* ---- Nulls ---- */
@@ -68,7 +67,7 @@ rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err) {
     return RS_OK;
 }
 
-/* Appends the value that stands in the buffers for a null. */
+/* Appends the placeholder of a null to the buffers. */
 static rs_status append_filler(rs_arrow_field *self, rs_error *err) {
     switch (self->layout) {
     case RS_ARROW_LAYOUT_BITS:
@@ -123,7 +122,7 @@ static uint64_t swapped(uint64_t value, uint64_t size_bytes) {
     return out;
 }
 
-/* Returns the bits of a number of a dtype as those of the i64, u64 or f64 that the column holds. */
+/* Converts a number of a dtype to the bits of the i64, u64 or f64 of the column. */
 static uint64_t item_bits(const rs_array_type *type, const uint8_t *p) {
     const unsigned size = (unsigned)type->item_bytes;
     uint8_t bytes[8] = {0};

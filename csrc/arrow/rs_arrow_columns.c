@@ -2,16 +2,16 @@
  * interface" and "Arrow columnar format". */
 #include "arrow/rs_arrow_columns.h"
 
-/* Positions times the widest element stay far below 2^63. */
+/* Keeps positions times the widest element far below 2^63. */
 static const uint64_t LENGTH_MAX = UINT64_C(1) << 48;
 
-RS_COLD static rs_status broken(const rs_arrow_schema *schema, uint32_t node, rs_error *err, const char *what) {
+RS_COLD static rs_status broken(const rs_arrow_schema *schema, uint32_t node, rs_error *err, const char *message) {
     char path[RS_ARROW_PATH_SIZE];
     rs_arrow_path(schema, node, path);
-    return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "%s: %s", path, what);
+    return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "%s: %s", path, message);
 }
 
-/* The number of buffers of an array. Of views it is the least; NULL arrays may have any number. */
+/* Returns the number of buffers of an array; for views the minimum. NULL arrays may have any number. */
 static int64_t buffers_of(rs_arrow_kind kind) {
     switch (kind) {
     case RS_ARROW_NULL:
@@ -42,20 +42,20 @@ static const char *check_numbers(const rs_arrow_node *node, const struct ArrowAr
     }
     if (array->null_count < -1 || array->null_count > array->length) return "an array has a null count out of range";
     if (array->n_children < 0 || (uint64_t)array->n_children != node->n_source_children) {
-        return "an array has another number of children than its type";
+        return "the number of children of an array does not match its type";
     }
     if (array->n_children > 0 && array->children == NULL) return "the children of an array are missing";
     if ((array->dictionary != NULL) != (kind == RS_ARROW_DICTIONARY)) {
-        return "an array has a dictionary where its type has none, or none where it has one";
+        return "only an array or only its type has a dictionary";
     }
     if (kind == RS_ARROW_NULL) return NULL;
     if (is_view(kind) ? array->n_buffers < n_buffers : array->n_buffers != n_buffers) {
-        return "an array has another number of buffers than its type";
+        return "the number of buffers of an array does not match its type";
     }
     return n_buffers > 0 && array->buffers == NULL ? "the buffers of an array are missing" : NULL;
 }
 
-/* Whether an array of the kind has the buffer `second`, and must have it. */
+/* Returns whether the buffer `second` is required. */
 static bool needs_second(rs_arrow_kind kind) { return kind == RS_ARROW_LIST_VIEW || kind == RS_ARROW_DENSE_UNION; }
 
 /* Sets the buffers of a column. */
@@ -86,8 +86,8 @@ static const char *bind_buffers(const rs_arrow_node *node, const struct ArrowArr
     return out->second == NULL && needs_second(kind) ? "a buffer of an array is missing" : NULL;
 }
 
-/* Checks that a child is as long as its parent needs. Lists, dense unions and dictionaries compare each position with
- * the child's length when they read it. */
+/* Checks that a child is long enough for its parent. Lists, dense unions and dictionaries check each position when they
+ * read it. */
 static const char *check_length(const rs_arrow_node *parent, const rs_arrow_column *outer, uint64_t length) {
     uint64_t needed = outer->offset + outer->length;
     if (parent->kind == RS_ARROW_FIXED_LIST) {
@@ -104,16 +104,16 @@ static rs_status bind_node(const rs_arrow_schema *schema, uint32_t number, const
     rs_arrow_column *out = &columns[number];
     memset(out, 0, sizeof *out);
     if (array == NULL) return broken(schema, number, err, "an array is missing");
-    const char *what = check_numbers(node, array);
-    if (what != NULL) return broken(schema, number, err, what);
+    const char *message = check_numbers(node, array);
+    if (message != NULL) return broken(schema, number, err, message);
     out->array = array;
     out->offset = (uint64_t)array->offset;
     out->length = (uint64_t)array->length;
-    what = bind_buffers(node, array, out);
-    if (what == NULL && node->parent != RS_ARROW_NO_NODE) {
-        what = check_length(&schema->nodes[node->parent], &columns[node->parent], out->length);
+    message = bind_buffers(node, array, out);
+    if (message == NULL && node->parent != RS_ARROW_NO_NODE) {
+        message = check_length(&schema->nodes[node->parent], &columns[node->parent], out->length);
     }
-    return what == NULL ? RS_OK : broken(schema, number, err, what);
+    return message == NULL ? RS_OK : broken(schema, number, err, message);
 }
 
 /* Checks the runs of a RUN_END array: its logical length ends within the last run, and runs follow one another. */

@@ -1,39 +1,38 @@
-/* rs_arrow_columns.h: the buffers of one Arrow array, checked against its compiled schema. After the check each value
- * can be read by its position.
+/* rs_arrow_columns.h: the buffers of one Arrow array, checked against its compiled schema. After the check, values can
+ * be read by position.
  *
- * What is checked here: lengths, offsets and null counts in range, the numbers of buffers and children, pointers that
- * must not be NULL, children at least as long as their parent needs, run ends. What is checked when a value is read:
- * offsets and sizes of lists and text, positions in dictionaries and unions, type ids, the places of views.
+ * Checked here: the ranges of lengths, offsets and null counts, the numbers of buffers and children, pointers that must
+ * not be NULL, the lengths of children, run ends. Checked when a value is read: offsets and sizes of lists and text,
+ * positions in dictionaries and unions, type ids, the offsets of views.
  *
- * What cannot be checked: the interface gives no sizes of buffers, but those of view data. So a buffer that is shorter
- * than its array's length says, or text whose offsets pass the end of its data, reads bytes of other memory. A child
- * array ends at its length, which every offset of its parent is compared with. */
+ * Not checked: the interface has no buffer sizes except for view data. If a buffer is shorter than the length of its
+ * array, or offsets of text pass the end of its data, other memory is read. Offsets into a child array are compared
+ * with its length. */
 #pragma once
 
 #include "arrow/rs_arrow.h"
 #include "arrow/rs_arrow_schema.h"
 
-/* The array of one node. Borrows everything. Position i of the array, counted without the array's own offset, is
- * element i + offset of each buffer. */
+/* The array of one node. Borrows everything. Position i of the array is element i + offset of each buffer. */
 typedef struct rs_arrow_column {
     const uint8_t *validity; /* a bit for each value; NULL: there are no nulls */
     const uint8_t *first;    /* the buffer after the validity bitmap: values, offsets, views, type ids, indices */
-    const uint8_t *second;   /* the next one: text, sizes of list views, offsets of a dense union; may be NULL */
+    const uint8_t *second;   /* the next buffer: text, sizes of list views, offsets of a dense union; may be NULL */
     uint64_t offset;
     uint64_t length;
     const struct ArrowArray *array;
     const void *const *blocks;  /* of views: the data buffers */
     const uint8_t *block_sizes; /* an i64 for each */
     uint64_t n_blocks;
-    uint64_t run; /* of RUN_END: the run that was found last */
+    uint64_t run; /* RUN_END: the last run that was read */
 } rs_arrow_column;
 
 /* Fills columns[0] to columns[n_nodes - 1] for a live array, which must stay live and unchanged while they are used.
- * RS_E_IN_BROKEN, whose message begins with the path of the type. Any thread. */
+ * RS_E_IN_BROKEN with a message that begins with the path of the type. Any thread. */
 RS_NODISCARD rs_status rs_arrow_columns_bind(const rs_arrow_schema *schema, const struct ArrowArray *array,
                                              rs_arrow_column *columns, rs_error *err);
 
-/* Returns whether value i is not null by the column's own bitmap. */
+/* Returns whether value i is valid in the column's own bitmap. */
 static inline bool rs_arrow_is_valid(const rs_arrow_column *column, uint64_t i) {
     const uint64_t at = i + column->offset;
     return column->validity == NULL || (column->validity[at >> 3] >> (at & 7) & 1) != 0;

@@ -1,24 +1,24 @@
-/* rs_arrow_concat.c: puts parts together. */
+/* rs_arrow_concat.c: joins the parts of strings. */
 #include "arrow/rs_arrow_concat.h"
 
 #include "read/rs_text.h"
 
 enum {
-    PART_COPY = 16,  /* so many bytes are copied for any short part */
-    PART_DIGITS = 24 /* the room that rs_text_digits needs */
+    PART_COPY = 16,  /* a short part is copied with so many bytes */
+    PART_DIGITS = 24 /* room for rs_text_digits */
 };
 
 /* A part of a concat. */
 struct rs_arrow_part {
     const rs_node *node;
-    const uint8_t *text; /* const: its UTF-8, with PART_COPY bytes that may be read */
+    const uint8_t *text; /* const: its UTF-8, with PART_COPY readable bytes after it */
     uint32_t size;       /* const: its bytes */
-    rs_entry **entries;  /* dict-coded: of each table */
+    rs_entry **entries;  /* dict-coded: the entries of each table */
 };
 
 /* ---- Preparing ---- */
 
-/* Makes the text of a const part. *fits becomes false where it has no UTF-8. */
+/* Makes the text of a const part. *fits becomes false if it has no UTF-8. */
 static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, bool *fits, rs_error *err) {
     rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, false, 0, NULL};
     rs_buffer text = {0};
@@ -26,7 +26,7 @@ static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, b
     uint8_t *copy = NULL;
     cursor.in = rs_slice_of(part->node->aux, part->node->aux_size_bytes);
     rs_status status = rs_utf8_take(&text, &cursor, &place, fits, err);
-    if (status == RS_OK && *fits) status = rs_arrow_allot(program, text.size_bytes + PART_COPY, 1, &copy, err);
+    if (status == RS_OK && *fits) status = rs_arrow_alloc(program, text.size_bytes + PART_COPY, 1, &copy, err);
     if (status == RS_OK && *fits && text.size_bytes != 0) memcpy(copy, text.data, text.size_bytes);
     part->text = copy;
     part->size = (uint32_t)text.size_bytes;
@@ -34,20 +34,20 @@ static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, b
     return status;
 }
 
-/* Prepares the parts of a concat, once for an op. op->parts stays NULL where a part is of another kind. */
+/* Prepares the parts of a concat, once for an op. op->parts stays NULL if it has parts of other kinds. */
 static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_arrow_part *parts = NULL;
     bool fits = node->fixed;
     op->prepared = true;
-    RS_TRY(rs_arrow_allot(program, node->n_children, sizeof *parts, &parts, err));
+    RS_TRY(rs_arrow_alloc(program, node->n_children, sizeof *parts, &parts, err));
     for (uint32_t i = 0; fits && i < node->n_children; i++) {
         rs_arrow_part *part = &parts[i];
         part->node = &node->children[i];
         switch (part->node->kind) {
         case RS_FMT_NODE_CONST: RS_TRY(prepare_const(program, part, &fits, err)); break;
         case RS_FMT_NODE_DICT_CODED:
-            RS_TRY(rs_arrow_allot(program, part->node->coded->n_tables, sizeof *part->entries, &part->entries, err));
+            RS_TRY(rs_arrow_alloc(program, part->node->coded->n_tables, sizeof *part->entries, &part->entries, err));
             RS_TRY(rs_entries_bind(&op->field->entries, part->node, part->entries, err));
             break;
         case RS_FMT_NODE_DIGITS:
@@ -60,10 +60,10 @@ static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *e
     return RS_OK;
 }
 
-/* ---- Putting together ---- */
+/* ---- Joining ---- */
 
-/* Where the next part goes, and the end of the room there. They are copies of the buffer's, because bytes that are
- * written through a pointer could change the buffer's own for all that the compiler knows. */
+/* The destination of the next part. `to` and `end` are copies of the buffer's fields, which the compiler would reload
+ * after each byte that is written. */
 typedef struct target {
     rs_buffer *out;
     uint8_t *to;
@@ -86,7 +86,7 @@ static inline rs_status reserve(target *self, size_t room, rs_error *err) {
 static inline rs_status put_short(target *self, const uint8_t *from, uint32_t size, rs_error *err) {
     RS_TRY(reserve(self, (size_t)size + PART_COPY, err));
     memcpy(self->to, from, PART_COPY);
-    self->wide |= rs_load_u64(from) | rs_load_u64(from + 8); /* bytes after a short part do no harm */
+    self->wide |= rs_load_u64(from) | rs_load_u64(from + 8); /* may include bytes after a short part */
     if (size > PART_COPY) {
         memcpy(self->to, from, size);
         self->wide |= rs_decode_widest_unchecked(from, size, 1);
@@ -95,11 +95,11 @@ static inline rs_status put_short(target *self, const uint8_t *from, uint32_t si
     return RS_OK;
 }
 
-/* Appends entry i of a dict-coded part. *taken becomes false for an entry that is no text. */
+/* Appends entry i of a dict-coded part. *taken becomes false for an entry that is not a text. */
 static inline rs_status put_entry(target *self, rs_entries *entries, const rs_arrow_part *part, const rs_cursor *cursor,
                                   uint64_t i, bool *taken, rs_error *err) {
     const rs_dict_coded *coded = part->node->coded;
-    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
+    if (i >= coded->count) return rs_decode_bad_value(err, "a dict-coded number has no entry");
     uint32_t t = rs_dict_coded_table(coded, i);
     const rs_entry *entry = part->entries[t] + (i - coded->at[t].first);
     if (RS_UNLIKELY(entry->kind == RS_ENTRY_NEW)) RS_TRY(rs_entries_read(entries, cursor, part->node, i, &entry, err));
@@ -117,7 +117,7 @@ static rs_status put_hex(target *self, const rs_node *node, const uint8_t *body,
     return RS_OK;
 }
 
-/* Appends a part that the text had before: `size` bytes, from `from` on in the text that began at `begin`. */
+/* Repeats a part of the text that begins at `begin`: `size` bytes from offset `from`. */
 static rs_status put_again(target *self, size_t begin, size_t from, size_t size, rs_error *err) {
     RS_TRY(reserve(self, size, err));
     memcpy(self->to, self->out->data + begin + from, size);
@@ -161,7 +161,7 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
     return RS_OK;
 }
 
-/* Returns the number of code points of UTF-8: the units that decoding the text counts. */
+/* Returns the number of code points of UTF-8: decoding the text counts as many units. */
 static RS_COLD uint64_t count_points(const uint8_t *p, uint64_t n) {
     uint64_t points = n;
     for (uint64_t i = 0; i < n; i++) points -= (p[i] & 0xC0) == 0x80;
@@ -188,7 +188,7 @@ rs_status rs_arrow_put_concat(rs_arrow_program *program, const rs_arrow_op *op, 
         out->size_bytes = before;
         return RS_OK;
     }
-    /* Only text that is not all ASCII is read again: loading what was just stored in pieces has to wait for it. */
+    /* Read only non-ASCII text again: loads of bytes that were just stored in pieces are slow. */
     size_t n = (size_t)(self.to - out->data) - before;
     if ((self.wide & UINT64_C(0x8080808080808080)) != 0) points = count_points(out->data + before, n);
     else points = n;

@@ -1,11 +1,11 @@
-/* rs_arrow_concat.h: strings that are made of parts (concat nodes), put together as UTF-8 in the batch of a field. The
- * constant parts and the entries of tables are converted once, and copied for each value. */
+/* rs_arrow_concat.h: strings made of parts (concat nodes), joined as UTF-8 in the batch of a field. Constant parts and
+ * the entries of tables are converted once, and copied for each value. */
 #pragma once
 
 #include "arrow/rs_arrow_builder.h"
 #include "arrow/rs_arrow_program.h"
 
-/* Appends the text of a fixed concat, of `op`, whose head is at `head`. *taken becomes false, and nothing is appended,
- * for a concat of other parts and for text that has no UTF-8. Errors: rules 21 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+/* Appends the text of the fixed concat of `op`, whose head is at `head`. *taken becomes false, and nothing is appended,
+ * for a concat of other parts and for text without UTF-8. Errors: rules 21 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put_concat(rs_arrow_program *program, const rs_arrow_op *op, rs_cursor *cursor,
                                            const uint8_t *head, bool *taken, rs_error *err);

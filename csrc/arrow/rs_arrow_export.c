@@ -1,5 +1,5 @@
-/* rs_arrow_export.c: Arrow structs. Each struct has one block of memory, `private_data`, for all that it points to but
- * the buffers of arrays, which are blocks of their own. */
+/* rs_arrow_export.c: Arrow structs. Each struct has one block of memory, `private_data`, for everything it points to
+ * except the buffers of arrays. */
 #include "arrow/rs_arrow_export.h"
 
 #include <stdio.h>
@@ -7,11 +7,7 @@
 
 #include "base/rs_half.h"
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for an Arrow array");
-}
-
-/* The fields of a type that its Arrow struct has as children. */
+/* The number of children of the Arrow struct of a field. */
 static uint32_t n_children(const rs_arrow_field *self) {
     if (self->layout == RS_ARROW_LAYOUT_LIST) return 1;
     return self->layout == RS_ARROW_LAYOUT_STRUCT ? self->n_children : 0;
@@ -25,7 +21,7 @@ static rs_arrow_field *child_at(const rs_arrow_field *self, uint32_t i) {
 
 enum { FORMAT_SIZE = 4 + RS_ARROW_ZONE_BYTES };
 
-/* What the private data of a schema begins with; the name and the children follow. */
+/* The begin of the private data of a schema; the children and the name follow. */
 typedef struct schema_data {
     char format[FORMAT_SIZE];
     struct ArrowSchema **pointers;
@@ -82,7 +78,7 @@ rs_status rs_arrow_export_schema(const rs_arrow_field *self, struct ArrowSchema 
     memset(out, 0, sizeof *out);
     schema_data *data = (schema_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children) +
                                                      self->name_size + 1);
-    if (data == NULL) return no_memory(err);
+    if (data == NULL) return rs_no_memory(err);
     data->children = (struct ArrowSchema *)(void *)(data + 1);
     data->pointers = (struct ArrowSchema **)(void *)(data->children + n);
     data->name = (char *)(void *)(data->pointers + n);
@@ -125,12 +121,12 @@ static void release_array(struct ArrowArray *self) {
     self->release = NULL;
 }
 
-/* Moves the bytes of a buffer to *out, without spare capacity. Arrow has no NULL for a buffer without bytes. */
+/* Moves the bytes of a buffer to *out, without spare capacity. Arrow buffers without bytes must not be NULL. */
 static rs_status move(rs_buffer *buffer, const void **out, rs_error *err) {
     uint8_t *data = buffer->data;
     if (data == NULL) {
         data = (uint8_t *)calloc(1, 64);
-        if (data == NULL) return no_memory(err);
+        if (data == NULL) return rs_no_memory(err);
     } else if (buffer->capacity_bytes - buffer->size_bytes > buffer->size_bytes / 8 + 64) {
         uint8_t *shrunk = (uint8_t *)realloc(data, buffer->size_bytes == 0 ? 64 : buffer->size_bytes);
         if (shrunk != NULL) data = shrunk;
@@ -157,7 +153,7 @@ static void pack_bits(rs_buffer *bytes, uint64_t n) {
     bytes->size_bytes = (size_t)((n + 7) / 8);
 }
 
-/* Narrows the numbers of a batch in place to those of the type. */
+/* Narrows the numbers of a batch in place to the width of the type. */
 static void narrow(rs_arrow_field *self) {
     uint8_t *p = self->numbers.values.data;
     const uint64_t n = self->n;
@@ -188,8 +184,8 @@ static void narrow_offsets(rs_arrow_field *self) {
     self->offsets.size_bytes /= 2;
 }
 
-/* Makes the views of a batch: 16 bytes for each value, which are its size and, up to 12 bytes, the value itself; of a
- * longer one its first 4 bytes, the number of its buffer and its offset there. */
+/* Makes the views of a batch: 16 bytes for each value. A view is the size and either a value of up to 12 bytes or the
+ * first 4 bytes, the number of the buffer and the offset in it. */
 static rs_status make_views(rs_arrow_field *self, rs_buffer *views, rs_error *err) {
     enum { VIEW = 16, INLINE = 12 };
     uint64_t begin = 0;
@@ -216,12 +212,12 @@ static rs_status make_views(rs_arrow_field *self, rs_buffer *views, rs_error *er
     return RS_OK;
 }
 
-/* Moves the buffers of text or bytes as views: the views, the bytes, and the sizes of the buffers of bytes. */
+/* Moves the buffers of text or bytes as views: the views, the bytes, and the sizes of the byte buffers. */
 static rs_status move_views(rs_arrow_field *self, const void **buffers, int64_t *n, rs_error *err) {
     rs_buffer views = {0};
     rs_status status = make_views(self, &views, err);
     uint8_t *sizes = (uint8_t *)calloc(1, 64);
-    if (status == RS_OK && sizes == NULL) status = no_memory(err);
+    if (status == RS_OK && sizes == NULL) status = rs_no_memory(err);
     if (status == RS_OK) {
         rs_store_u64(sizes, self->bytes.size_bytes);
         status = move(&views, &buffers[1], err);
@@ -268,7 +264,7 @@ static rs_status move_buffers(rs_arrow_field *self, const void **buffers, int64_
     }
 }
 
-/* Checks that the children and buffers of a batch have the values that the field counts. */
+/* Returns whether the children and buffers of a batch have as many values as the field. */
 static bool is_even(const rs_arrow_field *self) {
     for (uint32_t i = 0; self->layout == RS_ARROW_LAYOUT_STRUCT && i < self->n_children; i++) {
         if (self->children[i]->n != self->n) return false;
@@ -286,7 +282,7 @@ rs_status rs_arrow_export_batch(rs_arrow_field *self, struct ArrowArray *out, rs
     memset(out, 0, sizeof *out);
     if (!is_even(self)) return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "columns of different lengths");
     array_data *data = (array_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children));
-    if (data == NULL) return no_memory(err);
+    if (data == NULL) return rs_no_memory(err);
     data->children = (struct ArrowArray *)(void *)(data + 1);
     data->pointers = (struct ArrowArray **)(void *)(data->children + n);
     out->length = (int64_t)self->n;

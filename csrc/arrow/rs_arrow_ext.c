@@ -1,10 +1,6 @@
 /* rs_arrow_ext.c: reads payloads of ext values. */
 #include "arrow/rs_arrow_ext.h"
 
-static rs_status bad_payload(const char *what, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, what), RS_E_FMT_VALUE);
-}
-
 /* ---- Ints ---- */
 
 static rs_status take_any_int(rs_cursor *cursor, int64_t *out, bool *fits, rs_error *err) {
@@ -24,7 +20,7 @@ static rs_status take_any_int(rs_cursor *cursor, int64_t *out, bool *fits, rs_er
         *out = rs_load_int_unchecked(p, size);
         return RS_OK;
     }
-    if (tag != RS_FMT_TAG_BIGINT) return bad_payload("the payload of an ext value is no int", err);
+    if (tag != RS_FMT_TAG_BIGINT) return rs_decode_bad_value(err, "the payload of an ext value is not an int");
     *fits = false;
     RS_TRY(rs_decode_varint(cursor, &n, err));
     return rs_decode_take(cursor, n, &p, err);
@@ -47,7 +43,7 @@ rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *o
         aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
         status = take_any_int(&aux, out, fits, err);
     } else {
-        status = bad_payload("the payload of an ext value is no int", err);
+        status = rs_decode_bad_value(err, "the payload of an ext value is not an int");
     }
     rs_path_return(cursor, &outer, left);
     return status;
@@ -64,20 +60,22 @@ static rs_status take_any_zone(rs_cursor *cursor, rs_arrow_moment *out, rs_error
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     out->zone = RS_ARROW_ZONE_NONE;
     if (*p == RS_FMT_TAG_NONE) return RS_OK;
-    if (*p != RS_FMT_TAG_EXT) return bad_payload("the zone of a time is no zone", err);
+    if (*p != RS_FMT_TAG_EXT) return rs_decode_bad_value(err, "the zone of a time is not a timezone or zoneinfo");
     RS_TRY(rs_any_ext_head(&cursor->in, &head, err));
     if (*head.ptr == RS_FMT_EXT_TIMEZONE) {
         RS_TRY(rs_decode_take(cursor, 1, &p, err));
-        if (*p != RS_FMT_TAG_TUPLE) return bad_payload("the zone of a time is no zone", err);
+        if (*p != RS_FMT_TAG_TUPLE) return rs_decode_bad_value(err, "the zone of a time is not a timezone or zoneinfo");
         RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
-        if (n != 2) return bad_payload("the zone of a time is no zone", err);
+        if (n != 2) return rs_decode_bad_value(err, "the zone of a time is not a timezone or zoneinfo");
         out->zone = RS_ARROW_ZONE_FIXED;
         RS_TRY(take_any_int(cursor, &out->offset_us, &fits, err));
-        if (!fits) return bad_payload("the zone of a time is no zone", err);
+        if (!fits) return rs_decode_bad_value(err, "the zone of a time is not a timezone or zoneinfo");
         rs_decode_leave(cursor);
         return rs_path_any_pass(cursor, err); /* the name */
     }
-    if (*head.ptr != RS_FMT_EXT_ZONEINFO) return bad_payload("the zone of a time is no zone", err);
+    if (*head.ptr != RS_FMT_EXT_ZONEINFO) {
+        return rs_decode_bad_value(err, "the zone of a time is not a timezone or zoneinfo");
+    }
     head.ptr = cursor->in.ptr;
     RS_TRY(rs_path_any_pass(cursor, err));
     n = (uint64_t)(cursor->in.ptr - head.ptr);
@@ -102,11 +100,11 @@ static rs_status take_zone(rs_cursor *cursor, rs_place at, rs_arrow_moment *out,
         aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
         status = take_any_zone(&aux, out, err);
     } else if (at.node->kind == RS_FMT_NODE_EXT) {
-        /* The offset is not read here: only Python then reads the datetime. */
+        /* The offset is not read here: Python reads such datetimes. */
         if (at.body == NULL) status = rs_path_pass(cursor, at.node, at.bits, err);
         out->zone = RS_ARROW_ZONE_OTHER;
     } else {
-        status = bad_payload("the zone of a time is no zone", err);
+        status = rs_decode_bad_value(err, "the zone of a time is not a timezone or zoneinfo");
     }
     rs_path_return(cursor, &outer, left);
     return status;
@@ -118,11 +116,11 @@ static rs_status take_any_moment(rs_cursor *cursor, rs_arrow_moment *out, rs_err
     int64_t fold;
     bool fits;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    if (*p != RS_FMT_TAG_TUPLE) return bad_payload("a time that is no tuple", err);
+    if (*p != RS_FMT_TAG_TUPLE) return rs_decode_bad_value(err, "a time that is not a tuple");
     RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
-    if (n != 3) return bad_payload("a time that has not three parts", err);
+    if (n != 3) return rs_decode_bad_value(err, "a time without three parts");
     RS_TRY(take_any_int(cursor, &out->us, &fits, err));
-    if (!fits) return bad_payload("a time beyond 64 bits", err);
+    if (!fits) return rs_decode_bad_value(err, "a time beyond 64 bits");
     RS_TRY(take_any_int(cursor, &fold, &fits, err));
     RS_TRY(take_any_zone(cursor, out, err));
     rs_decode_leave(cursor);
@@ -135,7 +133,7 @@ static rs_status take_moment_row(rs_cursor *cursor, const rs_place *at, rs_arrow
     rs_place parts[3];
     int64_t fold;
     bool fits;
-    if (node->n_children != 3) return bad_payload("a time that has not three parts", err);
+    if (node->n_children != 3) return rs_decode_bad_value(err, "a time without three parts");
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     rs_slice group = rs_slice_of(head, node->group_bytes);
     RS_TRY(rs_decode_enter(cursor, 3, err));
@@ -146,7 +144,7 @@ static rs_status take_moment_row(rs_cursor *cursor, const rs_place *at, rs_arrow
         parts[i].bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
     }
     RS_TRY(rs_arrow_take_int(cursor, &parts[0], &out->us, &fits, err));
-    if (!fits) return bad_payload("a time beyond 64 bits", err);
+    if (!fits) return rs_decode_bad_value(err, "a time beyond 64 bits");
     RS_TRY(rs_arrow_take_int(cursor, &parts[1], &fold, &fits, err));
     RS_TRY(take_zone(cursor, parts[2], out, err));
     rs_decode_leave(cursor);
@@ -171,7 +169,7 @@ rs_status rs_arrow_take_moment(rs_cursor *cursor, const rs_place *place, rs_arro
         status = take_any_moment(&aux, out, err);
         cursor->budget = aux.budget;
     } else {
-        status = bad_payload("a time that is no tuple", err);
+        status = rs_decode_bad_value(err, "a time that is not a tuple");
     }
     rs_path_return(cursor, &outer, left);
     return status;
@@ -190,7 +188,7 @@ static void push_digit(uint64_t words[RS_ARROW_DECIMAL_WORDS], unsigned digit) {
     }
 }
 
-/* Parses the exponent of a Decimal. Beyond a million it is only large, not exact. */
+/* Parses the exponent of a Decimal. Beyond a million it is not exact. */
 static bool parse_exponent(const uint8_t *p, const uint8_t *end, int64_t *out) {
     const bool negative = p < end && *p == '-';
     int64_t value = 0;
@@ -204,7 +202,7 @@ static bool parse_exponent(const uint8_t *p, const uint8_t *end, int64_t *out) {
     return true;
 }
 
-/* Parses the text that Python's str gives of a Decimal. */
+/* Parses the text of a Decimal as from Python's str. */
 static bool parse_decimal(const uint8_t *p, const uint8_t *end, rs_arrow_decimal *out) {
     int64_t exponent = 0, scale = 0, n = 0;
     bool point = false, any = false;
@@ -220,7 +218,7 @@ static bool parse_decimal(const uint8_t *p, const uint8_t *end, rs_arrow_decimal
         }
         if (*p < '0' || *p > '9') return false;
         any = true;
-        if (n > 0 || *p != '0') n++; /* leading zeros are no digits */
+        if (n > 0 || *p != '0') n++; /* leading zeros do not count */
         scale += point;
         if (n <= 77) push_digit(out->words, (unsigned)(*p - '0'));
     }
@@ -244,9 +242,9 @@ rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buf
     RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
     scratch->size_bytes = 0;
     rs_status status = rs_utf8_take(scratch, cursor, &at, &taken, err);
-    taken = taken && scratch->size_bytes != 0; /* a text of no bytes, for which the buffer may have none either */
+    taken = taken && scratch->size_bytes != 0; /* scratch->data may be NULL */
     if (status == RS_OK && !(taken && parse_decimal(scratch->data, scratch->data + scratch->size_bytes, out))) {
-        status = bad_payload("the payload of a Decimal is no number", err);
+        status = rs_decode_bad_value(err, "the payload of a Decimal is not a number");
     }
     rs_path_return(cursor, &outer, left);
     return status;
@@ -282,20 +280,22 @@ rs_status rs_arrow_take_uuid(rs_cursor *cursor, const rs_place *place, const uin
         const bool own = at.node != NULL && at.node->kind == RS_FMT_NODE_CONST;
         rs_cursor *from = own ? &aux : cursor;
         if (own) aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
-        if (!own && at.node != NULL) return bad_payload("the payload of a UUID is no bytes", err);
+        if (!own && at.node != NULL) return rs_decode_bad_value(err, "the payload of a UUID is not bytes");
         status = rs_decode_take(from, 1, &p, err);
-        if (status == RS_OK && *p != RS_FMT_TAG_BYTES) status = bad_payload("the payload of a UUID is no bytes", err);
+        if (status == RS_OK && *p != RS_FMT_TAG_BYTES) {
+            status = rs_decode_bad_value(err, "the payload of a UUID is not bytes");
+        }
         if (status == RS_OK) status = rs_decode_varint(from, &n, err);
         if (status == RS_OK) status = rs_decode_take(from, n, out, err);
     }
-    if (status == RS_OK && n != 16) status = bad_payload("the payload of a UUID has not 16 bytes", err);
+    if (status == RS_OK && n != 16) status = rs_decode_bad_value(err, "the payload of a UUID does not have 16 bytes");
     rs_path_return(cursor, &outer, left);
     return status;
 }
 
 static rs_status pass_str(rs_slice *in, rs_error *err) {
     if (in->ptr == in->end || *in->ptr < RS_FMT_TAG_STR1 || *in->ptr > RS_FMT_TAG_STR4) {
-        return bad_payload("the names of an object are no strs", err);
+        return rs_decode_bad_value(err, "the names of an object are not strs");
     }
     return rs_any_extra_skip(in, err);
 }
@@ -305,12 +305,12 @@ rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error 
     names->ptr = names->end = NULL;
     *n = 0;
     if (extra.ptr == extra.end || *extra.ptr++ != RS_FMT_TAG_TUPLE || !rs_take_varint(&extra, &count) || count != 3) {
-        return bad_payload("an object without a class", err);
+        return rs_decode_bad_value(err, "an object without a class");
     }
     RS_TRY(pass_str(&extra, err));
     RS_TRY(pass_str(&extra, err));
     if (extra.ptr == extra.end || *extra.ptr++ != RS_FMT_TAG_TUPLE) return RS_OK;
-    if (!rs_take_varint(&extra, n)) return bad_payload("an object without a class", err);
+    if (!rs_take_varint(&extra, n)) return rs_decode_bad_value(err, "an object without a class");
     names->ptr = extra.ptr;
     for (uint64_t i = 0; i < *n; i++) RS_TRY(pass_str(&extra, err));
     names->end = extra.ptr;

@@ -1,4 +1,4 @@
-/* rs_arrow_ext.h: reads the payloads of ext values that are Arrow scalars: dates, times, datetimes, timedeltas,
+/* rs_arrow_ext.h: reads the payloads of ext values that become Arrow scalars: dates, times, datetimes, timedeltas,
  * Decimals; and the field names of objects. Errors of all functions: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. Any
  * thread may call them, each with a cursor of its own. */
 #pragma once
@@ -19,10 +19,10 @@ typedef struct rs_arrow_moment {
     int64_t us;        /* microseconds of the fields */
     int64_t offset_us; /* with RS_ARROW_ZONE_FIXED: microseconds east of UTC */
     int zone;          /* RS_ARROW_ZONE_* */
-    rs_slice name;     /* with RS_ARROW_ZONE_OTHER: of the zone, where it stands with the value; else with ptr NULL */
+    rs_slice name;     /* with RS_ARROW_ZONE_OTHER: the name of the zone if the value has it; else ptr is NULL */
 } rs_arrow_moment;
 
-/* A Decimal: its digits as an integer, least significant word first, and where the point stands. */
+/* A Decimal: its digits as an integer, least significant word first, and the position of the point. */
 typedef struct rs_arrow_decimal {
     uint64_t words[RS_ARROW_DECIMAL_WORDS];
     uint32_t digits; /* number of digits before the point, 0 for values below 1 */
@@ -31,8 +31,8 @@ typedef struct rs_arrow_decimal {
     bool finite;
 } rs_arrow_decimal;
 
-/* Each function takes a value whose place is given as those of rs_path.h are: `node` is NULL for the any value at the
- * cursor, else its body is at `body`, or at the cursor when that is NULL. The cursor then stands after the value. */
+/* Each function takes a value at a place as in rs_path.h: `node` is NULL for the any value at the cursor; else its body
+ * is at `body`, or at the cursor if that is NULL. The cursor is then after the value. */
 
 /* Takes an int. RS_E_FMT_VALUE for another value. *fits becomes false for an int beyond 64 bits. */
 RS_NODISCARD rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *out, bool *fits,
@@ -40,8 +40,7 @@ RS_NODISCARD rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *plac
 /* Takes the payload of a datetime or time. */
 RS_NODISCARD rs_status rs_arrow_take_moment(rs_cursor *cursor, const rs_place *place, rs_arrow_moment *out,
                                             rs_error *err);
-/* Takes the payload of a Decimal. `scratch` is for its text. Where the number has more than 76 digits, out->digits or
- * out->scale says so and `words` mean nothing. */
+/* Takes the payload of a Decimal. `scratch` is for its text. If digits + scale exceed 76, `words` are not valid. */
 RS_NODISCARD rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buffer *scratch,
                                              rs_arrow_decimal *out, rs_error *err);
 /* Takes the payload of a UUID. *out borrows its 16 bytes. */
@@ -51,6 +50,6 @@ RS_NODISCARD rs_status rs_arrow_take_uuid(rs_cursor *cursor, const rs_place *pla
  * The caller knows that the digits fit. */
 void rs_arrow_store_decimal(const rs_arrow_decimal *self, uint32_t scale, unsigned size_bytes, uint8_t *to);
 
-/* Reads the field names of an object from the EXTRA of its ext value: *names becomes a slice over the any values of n
- * strs; n becomes 0 and names->ptr NULL where the class has no such names. */
+/* Reads the field names of an object from the EXTRA of its ext value: *names becomes a slice over n any values, each a
+ * str; *n becomes 0 and names->ptr NULL for a class without such names. */
 RS_NODISCARD rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error *err);

@@ -6,17 +6,13 @@
 
 /* ---- The tree ---- */
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the fields of a table");
-}
-
 static rs_status new_field(rs_arrow_field *parent, const char *name, size_t size, rs_arrow_field **out, rs_error *err) {
     rs_arrow_field *self = (rs_arrow_field *)calloc(1, sizeof *self);
     char *copy = (char *)malloc(size + 1);
     if (self == NULL || copy == NULL) {
         free(self);
         free(copy);
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     if (size != 0) memcpy(copy, name, size);
     copy[size] = 0;
@@ -61,7 +57,7 @@ static bool has_name(const rs_arrow_field *self, const char *name, size_t size) 
     return self->name_size == size && memcmp(self->name, name, size) == 0;
 }
 
-/* The slot of a name, or the empty one where it would stand. */
+/* Returns the slot of a name, or the empty slot where it belongs. */
 static uint32_t *slot_of(const rs_arrow_field *self, const char *name, size_t size) {
     const uint32_t mask = 2 * self->children_capacity - 1;
     uint32_t at = 2166136261u;
@@ -83,10 +79,10 @@ static void fill_slots(rs_arrow_field *self) {
 static rs_status grow(rs_arrow_field *self, rs_error *err) {
     const uint32_t capacity = self->children_capacity == 0 ? 8 : 2 * self->children_capacity;
     rs_arrow_field **grown = (rs_arrow_field **)realloc(self->children, capacity * sizeof(rs_arrow_field *));
-    if (grown == NULL) return no_memory(err);
+    if (grown == NULL) return rs_no_memory(err);
     self->children = grown;
     uint32_t *slots = (uint32_t *)malloc(2 * (size_t)capacity * sizeof *slots);
-    if (slots == NULL) return no_memory(err);
+    if (slots == NULL) return rs_no_memory(err);
     free(self->slots);
     self->slots = slots;
     self->children_capacity = capacity;
@@ -110,8 +106,7 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
     *out = NULL;
     if (self->closed || self->sealed) return RS_OK;
     if (size > 0 && memchr(name, 0, size) != NULL) {
-        return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                            "a key is a str with a NUL, and the names of Arrow fields end with one");
+        return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE, "a key has a NUL, which names of Arrow fields cannot have");
     }
     RS_TRY(count_field(n_fields, err));
     if (self->n_known == self->children_capacity) RS_TRY(grow(self, err));
@@ -133,7 +128,7 @@ rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint6
     rs_status status = rs_utf8_append(&name, units, n, unit_bytes, &taken, err);
     if (status == RS_OK && !taken) {
         status = rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                              "a key is a str with a lone surrogate, and the names of Arrow fields are UTF-8");
+                              "a key has a lone surrogate, but names of Arrow fields are UTF-8");
     }
     if (status == RS_OK) {
         status = rs_arrow_field_child(self, (const char *)name.data, name.size_bytes, n_fields, out, err);
@@ -190,29 +185,29 @@ void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size) {
     if (put_path(self, to, size) == 0) (void)snprintf(to, size, "$");
 }
 
-/* ---- What was seen ---- */
+/* ---- Kinds of values ---- */
 
-void rs_arrow_see_ints(rs_arrow_field *self, int64_t min, int64_t max) {
-    rs_arrow_see(self, RS_ARROW_SEEN_INT);
+void rs_arrow_add_ints(rs_arrow_field *self, int64_t min, int64_t max) {
+    rs_arrow_add_kind(self, RS_ARROW_SEEN_INT);
     if (min < self->min) self->min = min;
     if (max > self->max) self->max = max;
 }
 
-bool rs_arrow_see_tuple(rs_arrow_field *self, uint64_t n) {
+bool rs_arrow_add_tuple(rs_arrow_field *self, uint64_t n) {
     const bool has_items = n <= RS_ARROW_TUPLE_ITEMS && self->item_levels < RS_ARROW_ITEM_LEVELS;
     uint32_t items = has_items ? (uint32_t)n : UINT32_MAX;
     if ((self->seen & RS_ARROW_SEEN_TUPLE) != 0 && self->n_items != items) items = UINT32_MAX;
     self->n_items = items;
-    rs_arrow_see(self, RS_ARROW_SEEN_TUPLE);
+    rs_arrow_add_kind(self, RS_ARROW_SEEN_TUPLE);
     return has_items;
 }
 
-void rs_arrow_see_other(rs_arrow_field *self, unsigned code) {
+void rs_arrow_add_other(rs_arrow_field *self, unsigned code) {
     self->others |= UINT64_C(1) << (code & 63);
-    rs_arrow_see(self, RS_ARROW_SEEN_OTHER);
+    rs_arrow_add_kind(self, RS_ARROW_SEEN_OTHER);
 }
 
-void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name) {
+void rs_arrow_add_zone(rs_arrow_field *self, int32_t minutes, const char *name) {
     if (self->zone_known && (self->zone_minutes != minutes || strcmp(self->zone_name, name) != 0)) {
         minutes = 0;
         name = "";
@@ -222,7 +217,7 @@ void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name) 
     (void)snprintf(self->zone_name, sizeof self->zone_name, "%s", name);
 }
 
-void rs_arrow_unsee(rs_arrow_field *self) {
+void rs_arrow_clear_kinds(rs_arrow_field *self) {
     self->seen = self->n_items = self->scale = self->digits = 0;
     self->min = INT64_MAX;
     self->max = INT64_MIN;
@@ -232,13 +227,13 @@ void rs_arrow_unsee(rs_arrow_field *self) {
     self->alias = NULL;
     self->problem = RS_ARROW_PROBLEM_NONE;
     self->n_children = self->n_known;
-    for (uint32_t i = 0; i < self->n_known; i++) rs_arrow_unsee(self->children[i]);
-    if (self->element != NULL) rs_arrow_unsee(self->element);
+    for (uint32_t i = 0; i < self->n_known; i++) rs_arrow_clear_kinds(self->children[i]);
+    if (self->element != NULL) rs_arrow_clear_kinds(self->element);
 }
 
 /* ---- Types ---- */
 
-/* Adds all that was seen at `from` and below to `self`, and makes `from` an alias. */
+/* Adds the kinds of values at `from` and its descendants to `self`, and makes `from` an alias. */
 static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_fields, rs_error *err) {
     rs_arrow_field *to;
     if ((from->seen & RS_ARROW_SEEN_TUPLE) != 0) {
@@ -254,7 +249,7 @@ static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_f
     if (from->digits > self->digits) self->digits = from->digits;
     self->others |= from->others;
     if (from->unit != 0) self->unit = self->unit == 0 || self->unit == from->unit ? from->unit : 1;
-    if (from->zone_known) rs_arrow_see_zone(self, from->zone_minutes, from->zone_name);
+    if (from->zone_known) rs_arrow_add_zone(self, from->zone_minutes, from->zone_name);
     from->alias = self;
     for (uint32_t i = 0; i < from->n_known; i++) {
         RS_TRY(rs_arrow_field_child(self, from->children[i]->name, from->children[i]->name_size, n_fields, &to, err));
@@ -342,12 +337,12 @@ static void resolve_scalars(rs_arrow_field *self, uint32_t seen) {
 
 static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err);
 
-/* Gives the children their types, the dropped ones last. */
+/* Sets the types of the children. Dropped ones come last. */
 static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err) {
     uint32_t n = 0;
     if (self->n_known == 0) return RS_OK;
     rs_arrow_field **sorted = (rs_arrow_field **)malloc(self->n_known * sizeof *sorted);
-    if (sorted == NULL) return no_memory(err);
+    if (sorted == NULL) return rs_no_memory(err);
     for (uint32_t i = 0; i < self->n_known; i++) {
         if (self->children[i]->present) sorted[n++] = self->children[i];
     }
@@ -379,7 +374,7 @@ static rs_status merge_items(rs_arrow_field *self, uint32_t *n_fields, rs_error 
     return RS_OK;
 }
 
-/* Returns whether the items of tuples are all numbers, all text or the like: then they are the elements of a list. */
+/* Returns whether the items of tuples are all numbers, all text or the like: then the tuples become lists. */
 static bool items_alike(const rs_arrow_field *self) {
     const uint32_t numbers = RS_ARROW_SEEN_INTS | RS_ARROW_SEEN_FLOATS;
     uint32_t seen = 0;

@@ -1,14 +1,14 @@
-/* rs_arrow_field.h: one field of the Arrow table that a store becomes: which kinds of values were seen at its place in
- * the records, the Arrow type that follows, and the values of the batch that is being filled.
+/* rs_arrow_field.h: a field of the Arrow table of a store: the kinds of values at its place in the records, its Arrow
+ * type, and its values in the current batch.
  *
- * Fields form a tree. It grows while trees and records are looked at (rs_arrow_program.h, rs_arrow_walk.h);
- * rs_arrow_resolve then fixes the type of each field; rs_arrow_export.h makes Arrow structs of type and values. One
- * thread at a time may use a tree of fields. */
+ * Fields form a tree. It grows while trees and records are read (rs_arrow_program.h, rs_arrow_walk.h). rs_arrow_resolve
+ * then fixes the type of each field, and rs_arrow_export.h makes Arrow structs of types and values. One thread at a
+ * time may use a tree of fields. */
 #pragma once
 
 #include "columns/rs_entries.h"
 
-/* The kinds of values that can be seen at one place. */
+/* The kinds of values at a place. */
 enum {
     RS_ARROW_SEEN_NULL = 1 << 0,
     RS_ARROW_SEEN_BOOL = 1 << 1,
@@ -37,17 +37,17 @@ enum {
     RS_ARROW_SEEN_FLOAT32 = 1 << 24,
     RS_ARROW_SEEN_DATETIME64 = 1 << 25,
     RS_ARROW_SEEN_TIMEDELTA64 = 1 << 26,
-    RS_ARROW_SEEN_BIGINT = 1 << 27, /* an int that 64 bits do not hold */
-    RS_ARROW_SEEN_OTHER = 1 << 28,  /* a value that only Python reads; rs_arrow_field.other says which */
-    RS_ARROW_SEEN_ODD_KEY = 1 << 29 /* a dict key that is no str */
+    RS_ARROW_SEEN_BIGINT = 1 << 27, /* an int beyond 64 bits */
+    RS_ARROW_SEEN_OTHER = 1 << 28,  /* a value that only Python can convert; see rs_arrow_field.others */
+    RS_ARROW_SEEN_ODD_KEY = 1 << 29 /* a dict key that is not a str */
 };
 #define RS_ARROW_SEEN_INTS \
     (RS_ARROW_SEEN_INT | RS_ARROW_SEEN_UINT | RS_ARROW_SEEN_INT8 | RS_ARROW_SEEN_INT16 | RS_ARROW_SEEN_INT32 | \
      RS_ARROW_SEEN_UINT8 | RS_ARROW_SEEN_UINT16 | RS_ARROW_SEEN_UINT32)
 #define RS_ARROW_SEEN_FLOATS (RS_ARROW_SEEN_FLOAT | RS_ARROW_SEEN_FLOAT16 | RS_ARROW_SEEN_FLOAT32)
 
-/* The kinds of Arrow types: X(NAME, format string, bytes of a value in its buffer, layout). The format strings of
- * timestamps, decimals and others with parameters are completed when they are exported. */
+/* The kinds of Arrow types: X(NAME, format string, bytes of a value in its buffer, layout). The export completes the
+ * format strings of timestamps, decimals and others with parameters. */
 #define RS_ARROW_KINDS(X) \
     X(NULL, "n", 0, NONE) \
     X(BOOL, "b", 0, BITS) \
@@ -87,46 +87,45 @@ enum {
     /* Why a field has no type. */
     RS_ARROW_PROBLEM_NONE = 0,
     RS_ARROW_PROBLEM_MIXED = 1,  /* values of several kinds */
-    RS_ARROW_PROBLEM_OTHER = 2,  /* a value that only Python reads */
-    RS_ARROW_PROBLEM_BIGINT = 3, /* an int beyond 64 bits, or one from 2^63 on among negative ones */
-    RS_ARROW_PROBLEM_KEY = 4,    /* a key that is no str */
+    RS_ARROW_PROBLEM_OTHER = 2,  /* a value that only Python can convert */
+    RS_ARROW_PROBLEM_BIGINT = 3, /* an int beyond 64 bits, or both negative ints and ints from 2^63 on */
+    RS_ARROW_PROBLEM_KEY = 4,    /* a key that is not a str */
     RS_ARROW_PROBLEM_DIGITS = 5, /* Decimals of more than 76 digits */
     RS_ARROW_PROBLEM_DEPTH = 6,  /* more levels than RS_ARROW_FIELD_DEPTH */
 
-    RS_ARROW_FIELD_DEPTH = 60, /* libraries refuse Arrow types from 64 levels on */
+    RS_ARROW_FIELD_DEPTH = 60, /* libraries reject Arrow types from 64 levels on */
     RS_ARROW_FIELDS = 1 << 16, /* the most fields of a table */
     RS_ARROW_TUPLE_ITEMS = 64, /* a longer tuple becomes a list, never columns */
-    RS_ARROW_ITEM_LEVELS = 2,  /* so do tuples within more tuples */
+    RS_ARROW_ITEM_LEVELS = 2,  /* so does a tuple within more tuples */
     RS_ARROW_DIGITS = 76,      /* of decimal256 */
-    RS_ARROW_ZONE_BYTES = 36   /* the longest name of a zone, with a NUL; of others the instants are kept, in UTC */
-
+    RS_ARROW_ZONE_BYTES = 36   /* the longest name of a time zone, with a NUL; longer ones become UTC */
 };
 
 typedef struct rs_arrow_field rs_arrow_field;
 struct rs_arrow_field {
     /* Its place. */
-    char *name; /* UTF-8 with a NUL at the end; owned. Of the root and of a list's element it is empty */
+    char *name; /* UTF-8 with a NUL at the end; owned. Empty for the root and the element of a list */
     size_t name_size;
     rs_arrow_field *parent;
     rs_arrow_field **children; /* of a struct, and the items of tuples; owned */
-    uint32_t n_children;       /* of these so many are fields of the type, and stand first */
+    uint32_t n_children;       /* the first so many children are fields of the type */
     uint32_t n_known, children_capacity;
-    uint32_t hint;           /* the child that was looked up last */
+    uint32_t hint;           /* the last child that was looked up */
     uint32_t *slots;         /* 1 + the number of a child by the hash of its name, 0 for none; owned; NULL for none */
     rs_arrow_field *element; /* of a list; owned; NULL before the first element */
-    rs_arrow_field *alias;   /* the element that an item of tuples became a part of, or NULL */
-    bool closed;             /* only the children that it has are wanted; others are passed */
-    bool utc;                /* datetimes of a named zone have the fields of UTC, so their offset is not needed */
+    rs_arrow_field *alias;   /* the element that an item of tuples was merged into, or NULL */
+    bool closed;             /* export only the existing children; skip others */
+    bool utc;                /* datetimes of a named zone are in UTC, so their offset is not needed */
     bool rows;               /* tuples of one length are rows here, whatever their items; for the field of records */
-    bool sealed;             /* it gets no further children */
+    bool sealed;             /* no more children may be added */
     bool present;            /* at least one record, or its tree, has the field */
-    bool dropped;            /* after rs_arrow_resolve: it is no field of the type, because no record has it */
+    bool dropped;            /* after rs_arrow_resolve: not a field of the type, because no record has it */
     uint32_t depth;
     uint32_t item_levels; /* number of tuples whose items the field is within */
-    uint64_t stamp;       /* of the last struct node that was compiled and has the field */
-    /* The values that were seen. */
+    uint64_t stamp;       /* of the last compiled struct node with the field */
+    /* The kinds of values. */
     uint32_t seen;        /* mask of RS_ARROW_SEEN_* */
-    uint32_t n_items;     /* SEEN_TUPLE: the length of all tuples; UINT32_MAX where they differ */
+    uint32_t n_items;     /* SEEN_TUPLE: the length of all tuples; UINT32_MAX if they differ */
     int64_t min, max;     /* bounds of the ints; min > max before the first */
     uint32_t scale;       /* DECIMAL: the most digits after the point */
     uint32_t digits;      /* DECIMAL: the most digits before it */
@@ -147,26 +146,26 @@ struct rs_arrow_field {
     rs_buffer valid;    /* a byte for each value; empty before the first null */
     rs_column numbers;  /* BITS, NUMBERS */
     rs_buffer bytes;    /* BYTES, FIXED */
-    size_t last_bytes;  /* what `bytes`, or the numbers of a list's element, took in the last batch */
+    size_t last_bytes;  /* the size of `bytes`, or of the numbers of a list's element, in the last batch */
     rs_buffer offsets;  /* BYTES, LIST: i64, n + 1 */
     rs_entries entries; /* the cache of table entries at this place */
 };
 
 /* Makes a root field, which the caller frees with rs_arrow_field_free. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_field_new(rs_arrow_field **out, rs_error *err);
-/* Frees a field with all fields below. Does nothing for NULL. */
+/* Frees a field and its descendants. Does nothing for NULL. */
 void rs_arrow_field_free(rs_arrow_field *self);
 
-/* Sets *out to the child of a name of `size` bytes of UTF-8. A missing child is made; in a closed or sealed field *out
- * becomes NULL instead. *n_fields counts the fields of the tree. RS_E_ARG_TEXT for a name with a NUL, RS_E_ARG_LIMIT
- * for too many fields, RS_E_MEM. */
+/* Sets *out to the child with a name of `size` bytes of UTF-8. Adds a missing child, but in a closed or sealed field
+ * sets *out to NULL. *n_fields counts the fields of the tree. RS_E_ARG_TEXT for a name with a NUL, RS_E_ARG_LIMIT for
+ * too many fields, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                             rs_arrow_field **out, rs_error *err);
 /* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT also for a lone surrogate. */
 RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                             uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
-/* Takes a key of the any value of a dict. *out is as of rs_arrow_field_child for a str, and NULL for another key;
- * *is_name says which it was. Also rules 20 to 23 of FORMAT.md. */
+/* Takes a key of the any value of a dict. For a str, *is_name becomes true and *out is as in rs_arrow_field_child; for
+ * another key they become false and NULL. Also rules 20 to 23 of FORMAT.md. */
 RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
                                              rs_arrow_field **out, rs_error *err);
 /* Sets *out to item `i` of tuples, a child whose name is the number. Errors as rs_arrow_field_child. */
@@ -176,38 +175,37 @@ RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uin
 RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_arrow_field **out,
                                               rs_error *err);
 
-/* Writes the path of the field as messages name it, such as a.b[], and $ for the root; cut to fit `size` bytes. */
+/* Writes the path of the field for messages, such as a.b[], and $ for the root; cut to `size` bytes. */
 void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
 
-/* Notes that a value was seen. */
-static inline void rs_arrow_see(rs_arrow_field *self, uint32_t what) {
-    self->seen |= what;
+/* Adds a kind of value to the field. */
+static inline void rs_arrow_add_kind(rs_arrow_field *self, uint32_t kinds) {
+    self->seen |= kinds;
     self->present = true;
 }
-/* Notes ints within bounds. */
-void rs_arrow_see_ints(rs_arrow_field *self, int64_t min, int64_t max);
-/* Notes a tuple of n items. Returns whether each item has a field of its own; else they are elements of a list. */
-bool rs_arrow_see_tuple(rs_arrow_field *self, uint64_t n);
-/* Notes a value that only Python reads. */
-void rs_arrow_see_other(rs_arrow_field *self, unsigned code);
-/* Notes the zone of a datetime: its offset in minutes, and its name or "". */
-void rs_arrow_see_zone(rs_arrow_field *self, int32_t minutes, const char *name);
-/* Forgets all that was seen at the field and below. The fields stay. */
-void rs_arrow_unsee(rs_arrow_field *self);
+/* Adds ints within bounds. */
+void rs_arrow_add_ints(rs_arrow_field *self, int64_t min, int64_t max);
+/* Adds a tuple of n items. Returns whether each item has a field of its own; else they are elements of a list. */
+bool rs_arrow_add_tuple(rs_arrow_field *self, uint64_t n);
+/* Adds a value that only Python can convert, by its ext code. */
+void rs_arrow_add_other(rs_arrow_field *self, unsigned code);
+/* Adds the time zone of a datetime: its offset in minutes, and its name or "". */
+void rs_arrow_add_zone(rs_arrow_field *self, int32_t minutes, const char *name);
+/* Removes all kinds of values from the field and its descendants. The fields stay. */
+void rs_arrow_clear_kinds(rs_arrow_field *self);
 
-/* Gives the field and all below their types, by what was seen. Fields below that no record has are dropped. A field
- * without a type gets its `problem`, and *whole becomes false. Tuples become lists where their items share a type, and
- * structs otherwise; with root->rows, tuples of one length at the root become structs always. Errors as
- * rs_arrow_field_child. */
+/* Sets the types of the field and its descendants by their kinds of values. Drops descendants that no record has. For a
+ * field without a type, sets `problem`, and *whole to false. Tuples become lists if their items share a type, else
+ * structs; with root->rows, tuples of one length at the root always become structs. Errors of rs_arrow_field_child. */
 RS_NODISCARD rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole, rs_error *err);
 
 /* Sets the type of one field. */
 void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind);
 
-/* Seals the field and all below: names without a field are no longer made one. */
+/* Seals the field and its descendants: new names no longer add fields. */
 void rs_arrow_seal(rs_arrow_field *self);
 
-/* Returns the field that another one became a part of, or that field itself. */
+/* Returns the field that `self` was merged into, or `self`. */
 static inline rs_arrow_field *rs_arrow_resolved(rs_arrow_field *self) {
     while (self->alias != NULL) self = self->alias;
     return self;

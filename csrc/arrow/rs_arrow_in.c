@@ -1,4 +1,4 @@
-/* rs_arrow_in.c: rows of Arrow arrays into builders and parcels. */
+/* rs_arrow_in.c: appends rows of Arrow arrays to builders and parcels. */
 #include "arrow/rs_arrow_in.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ rs_status rs_arrow_in_open(rs_arrow_in *self, const struct ArrowSchema *schema, 
     self->columns = (rs_arrow_column *)calloc(self->schema.n_nodes, sizeof *self->columns);
     if (self->columns != NULL) return RS_OK;
     rs_arrow_in_close(self);
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+    return rs_no_memory(err);
 }
 
 void rs_arrow_in_close(rs_arrow_in *self) {
@@ -33,7 +33,7 @@ rs_status rs_arrow_in_bind(rs_arrow_in *self, const struct ArrowArray *array, rs
 static rs_status failed(struct ArrowArrayStream *stream, int code, rs_error *err) {
     const char *message = stream->get_last_error == NULL ? NULL : stream->get_last_error(stream);
     rs_status status = rs_error_set(err, RS_E_IN_FAILED, RS_NOWHERE, "%s",
-                                    message == NULL || *message == '\0' ? "it gave no reason" : message);
+                                    message == NULL || *message == '\0' ? "no message" : message);
     if (err != NULL) err->sys_errno = code;
     return status;
 }
@@ -60,7 +60,7 @@ rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, s
     if (self->ended) return RS_OK;
     int code = stream->get_next(stream, array);
     if (code != 0) {
-        array->release = NULL; /* a producer that fails leaves nothing to release, whatever it wrote */
+        array->release = NULL; /* after an error there is nothing to release, whatever the producer wrote */
         return failed(stream, code, err);
     }
     if (array->release == NULL) {

@@ -1,5 +1,5 @@
-/* rs_arrow_in.h: appends the rows of Arrow arrays to a builder or a parcel, without an object for each value. A caller
- * opens it with the schema of a stream, binds one array after another, and appends the rows of each. */
+/* rs_arrow_in.h: appends the rows of Arrow arrays to a builder or a parcel, without Python objects. The caller opens it
+ * with a schema, binds one array after another, and appends the rows of each. */
 #pragma once
 
 #include "write/rs_parcel.h"
@@ -7,7 +7,7 @@
 #include "arrow/rs_arrow_columns.h"
 #include "arrow/rs_arrow_schema.h"
 
-/* The rows of arrays of one schema. A row is a value of the outermost type: of a table, which is an array of structs, a
+/* The rows of arrays of one schema. A row is a value of the outermost type; a row of a table, an array of structs, is a
  * dict. Owns the compiled schema, never an array. Zero the struct before the first use and call rs_arrow_in_close at
  * the end. One thread at a time may use it. */
 typedef struct rs_arrow_in {
@@ -18,32 +18,32 @@ typedef struct rs_arrow_in {
     bool ended;      /* the stream has given its last array */
 } rs_arrow_in;
 
-/* Compiles a live schema, which is only read. `self` is zeroed, and is so again after an error. Errors as
+/* Compiles a live schema, which is only read. `self` must be zeroed; an error zeroes it again. Errors of
  * rs_arrow_schema_compile. */
 RS_NODISCARD rs_status rs_arrow_in_open(rs_arrow_in *self, const struct ArrowSchema *schema,
                                         const rs_arrow_options *options, rs_error *err);
 /* Frees the memory and zeroes the struct. */
 void rs_arrow_in_close(rs_arrow_in *self);
 
-/* Makes a live array of the schema the one whose rows come next. The array stays the caller's: it must stay live and
+/* Binds a live array of the schema, whose rows come next. The caller keeps the array, which must stay live and
  * unchanged until its rows are appended or another one is bound. RS_E_IN_BROKEN; then no array is bound. */
 RS_NODISCARD rs_status rs_arrow_in_bind(rs_arrow_in *self, const struct ArrowArray *array, rs_error *err);
 
-/* As rs_arrow_in_open, with the schema that a live stream gives. The stream stays the caller's. RS_E_IN_FAILED with the
- * producer's message; sys_errno is the code that it returned. */
+/* As rs_arrow_in_open, with the schema of a live stream, which the caller keeps. RS_E_IN_FAILED with the producer's
+ * message and its code in sys_errno. */
 RS_NODISCARD rs_status rs_arrow_in_open_stream(rs_arrow_in *self, struct ArrowArrayStream *stream,
                                                const rs_arrow_options *options, rs_error *err);
-/* Releases *array, which may be a released struct, takes the next array of the stream into it and binds it. At the end
- * of the stream `ended` is set, *array is released, and the stream is not asked again. The caller releases *array after
- * the last call. RS_E_IN_FAILED, RS_E_IN_BROKEN; then *array is released. */
+/* Releases *array, which may be released already, takes the next array of the stream into it and binds it. At the end
+ * of the stream it sets `ended` and leaves *array released, and does not call the stream again. The caller releases
+ * *array after the last call. RS_E_IN_FAILED, RS_E_IN_BROKEN; then *array is released. */
 RS_NODISCARD rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, struct ArrowArray *array,
                                         rs_error *err);
 
-/* Each appends further rows: at most max_rows, and none after the builder has handed a full block over
- * (rs_builder_flush_beside), or the parcel has max_bytes. `next` tells how far it came.
- * Errors of a row: those of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or
- * parcel then has the rows before, whole; err->record is the number of the row in it. Other errors of the builder; it
- * may only be closed after them. Needs no lock. */
+/* Each appends further rows: at most max_rows, and stops after the builder has handed over a full block
+ * (rs_builder_flush_beside), or the parcel has max_bytes. `next` becomes the next row.
+ * Errors of a row: of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or
+ * parcel keeps all earlier rows; err->record is the number of the row in it. After other errors of the builder it may
+ * only be closed. Needs no lock. */
 RS_NODISCARD rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err);
 RS_NODISCARD rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows,
                                                  size_t max_bytes, rs_error *err);

@@ -3,7 +3,7 @@
 
 rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err) {
     self->walk.program = &self->program;
-    self->walk.mode = RS_ARROW_SEE_REST;
+    self->walk.mode = RS_ARROW_INFER_REST;
     self->window = RS_ARROW_WINDOW;
     self->batch_bytes = RS_ARROW_BATCH_BYTES;
     return rs_arrow_field_new(&self->root, err);
@@ -18,7 +18,7 @@ void rs_arrow_out_clear(rs_arrow_out *self) {
 
 /* ---- Before the records ---- */
 
-/* Lets the largest record of a store bound the windows. UTF-8 takes at most twice the bytes of the stored units. */
+/* Bounds the windows by the largest record of a store. UTF-8 takes at most twice the bytes of the stored units. */
 static void bound_window(rs_arrow_out *self, const rs_header *header) {
     const uint64_t most = UINT64_C(1) << 30;
     uint64_t bytes = header->max_bytes < most ? 2 * header->max_bytes : most;
@@ -27,8 +27,8 @@ static void bound_window(rs_arrow_out *self, const rs_header *header) {
     if (bytes != 0 && most / bytes < self->window) self->window = most / bytes < 1 ? 1 : most / bytes;
 }
 
-rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
-                            const rs_compiled_path *compiled, rs_error *err) {
+rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+                                 const rs_compiled_path *compiled, rs_error *err) {
     rs_arrow_block *at = &source->blocks[block];
     const rs_tree *tree = &source->store->trees[source->store->blocks[block].tree];
     rs_arrow_op *op = NULL;
@@ -45,21 +45,21 @@ rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_
     return RS_OK;
 }
 
-void rs_arrow_out_look(rs_arrow_out *self) {
-    rs_arrow_unsee(self->root);
-    self->walk.mode = RS_ARROW_SEE_ALL;
+void rs_arrow_out_infer_all(rs_arrow_out *self) {
+    rs_arrow_clear_kinds(self->root);
+    self->walk.mode = RS_ARROW_INFER_ALL;
     self->has_rest = true;
 }
 
 rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
     RS_TRY(rs_arrow_resolve(self->root, &self->program.n_fields, whole, err));
-    if (self->program.shares && self->walk.mode != RS_ARROW_SEE_ALL) *whole = false;
+    if (self->program.shares && self->walk.mode != RS_ARROW_INFER_ALL) *whole = false;
     return RS_OK;
 }
 
 static void widen(rs_arrow_field *field) {
     if (field->layout == RS_ARROW_LAYOUT_BYTES || field->layout == RS_ARROW_LAYOUT_LIST) field->wide = 1;
-    field->views = false; /* which have offsets of 32 bits */
+    field->views = false; /* views have 32-bit offsets */
     if (field->layout == RS_ARROW_LAYOUT_LIST) widen(field->element);
     if (field->layout != RS_ARROW_LAYOUT_STRUCT) return;
     for (uint32_t i = 0; i < field->n_children; i++) widen(field->children[i]);
@@ -98,13 +98,13 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }
 
-/* Takes the value at the end of a path that all records of the block share. *lacks becomes true for a record
- * that lacks the field. */
-static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_cursor *cursor, bool *lacks,
+/* Takes the value at the end of a path that is the same in all records of the block. *lacks becomes true for a record
+ * without the field. */
+static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *known, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
-    const rs_compiled_path *path = how->compiled;
+    const rs_compiled_path *path = known->compiled;
     const uint8_t *start = cursor->in.ptr;
-    const rs_node *node = how->op->node;
+    const rs_node *node = known->op->node;
     if (rs_slice_left(&cursor->in) < path->least) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     rs_slice group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
     uint64_t bits = rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
@@ -112,25 +112,25 @@ static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_c
     if (*lacks) return RS_OK;
     cursor->in.ptr = start + path->least;
     if (path->row != NULL) RS_TRY(rs_path_pass_children(cursor, path->row, &group, path->n_before, err));
-    return rs_arrow_put(&self->walk, how->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
+    return rs_arrow_put(&self->walk, known->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
 }
 
-/* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING where the caller has to act. */
+/* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING if the caller has to act. */
 static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                          const rs_arrow_block *how, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
+                          const rs_arrow_block *known, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, local, bytes);
     bool lacks = false;
-    if (how->compiled == NULL) {
-        RS_TRY(rs_arrow_put_alone(&self->walk, how->op, &cursor, err));
+    if (known->compiled == NULL) {
+        RS_TRY(rs_arrow_put_alone(&self->walk, known->op, &cursor, err));
         if (cursor.in.ptr == cursor.in.end) return RS_OK;
         return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
     }
-    if (how->op != NULL) {
-        RS_TRY(take_direct(self, how, &cursor, &lacks, err));
+    if (known->op != NULL) {
+        RS_TRY(take_direct(self, known, &cursor, &lacks, err));
     } else {
         rs_place place;
         int found;
-        RS_TRY(rs_compiled_path_walk(how->compiled, &cursor, &place, &found, err));
+        RS_TRY(rs_compiled_path_walk(known->compiled, &cursor, &place, &found, err));
         if (found == RS_WALK_FOUND) return rs_arrow_out_take(self, &cursor, &place, err);
         lacks = found == RS_WALK_LACKING;
         if (!lacks) *why = RS_ARROW_UNSURE;
@@ -143,7 +143,7 @@ static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, con
 
 /* ---- Windows of records of one block ---- */
 
-/* Takes the children that are not fixed of one record, and appends nulls for those that it does not have. */
+/* Takes the children of one record that are not fixed, and appends nulls for missing ones. */
 static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end, rs_error *err) {
     const rs_node *node = op->node;
     const uint8_t *head;
@@ -171,8 +171,8 @@ static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *
     return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
 }
 
-/* Returns the number of the child after which no child is wanted that is not fixed; n_children when all are wanted, so
- * that the end of the records is checked. */
+/* Returns the number after the last exported child that is not fixed; n_children if all children are exported, so that
+ * the end of the records is checked. */
 static uint32_t end_of_late(const rs_arrow_op *op) {
     uint32_t end = 0;
     bool all = true;
@@ -214,28 +214,28 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
     return rs_arrow_grown(root, window->n, err);
 }
 
-/* Appends the field of the records of a window, where it has the same offset in all. */
+/* Appends a field that has the same offset in all records of a window. */
 static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                                 const rs_arrow_block *how, const rs_column_rows *window, rs_error *err) {
+                                 const rs_arrow_block *known, const rs_column_rows *window, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
-    rows.least = how->compiled->least;
-    rows.bit_off = how->compiled->group_off * 8 + how->compiled->bit_off;
-    rows.body_off = how->compiled->body_off;
-    return rs_arrow_put_rows(&self->walk, how->op, &cursor, &rows, err);
+    rows.least = known->compiled->least;
+    rows.bit_off = known->compiled->group_off * 8 + known->compiled->bit_off;
+    rows.body_off = known->compiled->body_off;
+    return rs_arrow_put_rows(&self->walk, known->op, &cursor, &rows, err);
 }
 
-static bool is_columns(const rs_arrow_out *self, const rs_arrow_block *how) {
-    if (!self->settled || how->compiled != NULL || how->op->field->layout != RS_ARROW_LAYOUT_STRUCT) return false;
-    return how->op->node->kind == RS_FMT_NODE_STRUCT ||
-           (how->op->node->kind == RS_FMT_NODE_TUPLE && how->op->items != NULL);
+static bool is_columns(const rs_arrow_out *self, const rs_arrow_block *known) {
+    if (!self->settled || known->compiled != NULL || known->op->field->layout != RS_ARROW_LAYOUT_STRUCT) return false;
+    return known->op->node->kind == RS_FMT_NODE_STRUCT ||
+           (known->op->node->kind == RS_FMT_NODE_TUPLE && known->op->items != NULL);
 }
 
-static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *how) {
-    if (!self->settled || how->compiled == NULL || how->op == NULL || !rs_compiled_path_is_fixed(how->compiled)) {
+static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *known) {
+    if (!self->settled || known->compiled == NULL || known->op == NULL || !rs_compiled_path_is_fixed(known->compiled)) {
         return false;
     }
-    if (how->op->node->kind != RS_FMT_NODE_OPTIONAL || how->op->node->param == 1) return true;
+    if (known->op->node->kind != RS_FMT_NODE_OPTIONAL || known->op->node->param == 1) return true;
     return self->missing.ptr != NULL && *self->missing.ptr == RS_FMT_TAG_NONE;
 }
 
@@ -244,41 +244,43 @@ static rs_slice record_at(const rs_column_rows *window, const rs_block *block, u
                                    : rs_slice_of(rs_column_row_at(window, k), block->row_size_bytes);
 }
 
-/* Takes the records of a window one by one. *taken becomes the number of records that were taken. */
+/* Takes the records of a window one by one. *taken becomes their number. */
 static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                           const rs_arrow_block *how, const rs_column_rows *window, uint64_t *taken, int *why,
+                           const rs_arrow_block *known, const rs_column_rows *window, uint64_t *taken, int *why,
                            rs_error *err) {
     for (*taken = 0; *taken < window->n; (*taken)++) {
-        RS_TRY(take_one(self, source, block, how, rs_column_local_at(window, *taken), record_at(window, block, *taken),
-                        why, err));
+        RS_TRY(take_one(self, source, block, known, rs_column_local_at(window, *taken),
+                        record_at(window, block, *taken), why, err));
         if (*why != RS_ARROW_DONE) return RS_OK;
     }
     return RS_OK;
 }
 
-/* Takes the records of a window, long enough for their fixed part. On an error *taken is the record at fault. */
+/* Takes the records of a window. On an error *taken is the record at fault. */
 static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                             const rs_arrow_block *how, const rs_column_rows *window, uint64_t *taken, int *why,
+                             const rs_arrow_block *known, const rs_column_rows *window, uint64_t *taken, int *why,
                              rs_error *err) {
-    const bool columns = is_columns(self, how);
-    const uint64_t least = columns ? how->op->node->head_bytes : how->compiled != NULL ? how->compiled->least : 0;
+    const bool columns = is_columns(self, known);
+    const uint64_t least = columns ? known->op->node->head_bytes : known->compiled != NULL ? known->compiled->least : 0;
     rs_error first;
     uint64_t at = 0;
-    bool all = columns || is_fixed_field(self, how);
+    bool all = columns || is_fixed_field(self, known);
     for (uint64_t k = 0; all && window->records != NULL && k < window->n; k++) {
         all = rs_slice_left(&window->records[k]) >= least;
     }
     if (!all || (window->records == NULL && block->row_size_bytes < least)) {
-        return take_each(self, source, block, how, window, taken, why, err);
+        return take_each(self, source, block, known, window, taken, why, err);
     }
-    rs_status status = columns ? put_columns(self, source, block, how->op, window, &at, err)
-                               : put_fixed_field(self, source, block, how, window, err);
+    rs_status status = columns ? put_columns(self, source, block, known->op, window, &at, err)
+                               : put_fixed_field(self, source, block, known, window, err);
     *taken = window->n;
     if (status == RS_OK) return RS_OK;
-    /* A column tells the error but not the record. The batch is lost, so each record is tried once more. */
+    /* A column reports the error but not the record. The batch is lost anyway, so try each record again. */
     if (err != NULL) first = *err;
     RS_TRY(rs_arrow_begin(self->root, 0, NULL));
-    if (take_each(self, source, block, how, window, taken, why, err) != RS_OK) return err != NULL ? err->code : status;
+    if (take_each(self, source, block, known, window, taken, why, err) != RS_OK) {
+        return err != NULL ? err->code : status;
+    }
     *taken = at;
     if (err != NULL) *err = first;
     return status;
@@ -286,12 +288,7 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
 
 /* ---- Locating records ---- */
 
-/* Returns the record number for position k, in unsigned arithmetic: any position gives a number, which is checked. */
-static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
-    return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
-}
-
-/* Sets *number to the block of record stop->index, which may be a later one than GROUPS names. Sets stop->why if the
+/* Sets *number to the block of record stop->index, which may come after the block in GROUPS. Sets stop->why if the
  * block is not known. */
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
@@ -313,7 +310,7 @@ static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, 
     }
     return rs_error_set(err, RS_E_FMT_BLOCK,
                         store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not found from the block on where its group leads", (unsigned long long)index);
+                        "record %llu is not in the block of its group or a later one", (unsigned long long)index);
 }
 
 /* Prefetches the first cache lines of a record and its last, which arrive together. */
@@ -323,8 +320,8 @@ static void prefetch_record(const rs_slice *record) {
     if (record->end > record->ptr) RS_PREFETCH(record->end - 1);
 }
 
-/* Locates the records from stop->done on that lie in the block, at most `most`. *n becomes their number. Where the
- * first cannot be located, the status says why. */
+/* Locates up to `most` records of the block from stop->done on. *n becomes their number. Returns the error if the first
+ * cannot be located. */
 static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                         const int64_t *positions, int64_t start, int64_t step, const rs_arrow_stop *stop, uint64_t most,
                         uint64_t *n, rs_error *err) {
@@ -332,7 +329,7 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
     const bool far = positions != NULL || step > 8 || step < -8;
     self->locals[0] = (uint32_t)(stop->index - block->first_record);
     for (*n = 1; *n < most; (*n)++) {
-        const uint64_t index = index_at(positions, start, step, stop->done + *n);
+        const uint64_t index = rs_window_index_at(positions, start, step, stop->done + *n);
         if (index - block->first_record >= block->n_records) break;
         self->locals[*n] = (uint32_t)(index - block->first_record);
     }
@@ -343,14 +340,14 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
         rs_status status = rs_offsets_locate(segment, block, self->locals[i], &self->records[i], err);
         if (status != RS_OK) {
             *n = i;
-            return i > 0 ? RS_OK : status; /* the records before are read first */
+            return i > 0 ? RS_OK : status; /* earlier records are read first */
         }
         if (far) prefetch_record(&self->records[i]);
     }
     return RS_OK;
 }
 
-/* Returns how many of the positions from stop->done on follow one another in the block in equal steps. */
+/* Returns how many positions from stop->done on are within the block. */
 static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const rs_arrow_stop *stop) {
     const uint64_t local = stop->index - block->first_record, left = n - stop->done;
     const uint64_t count = step == 0  ? left
@@ -363,11 +360,12 @@ static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const r
 static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, uint64_t number, const int64_t *positions,
                            int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
     const rs_block *block = &source->store->blocks[number];
-    const rs_arrow_block *how = &source->blocks[number];
+    const rs_arrow_block *known = &source->blocks[number];
     rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
     uint64_t taken = 0, most = n - stop->done < self->window ? n - stop->done : self->window;
-    const bool maybe_lacks = how->compiled != NULL && (how->op == NULL || how->op->node->kind == RS_FMT_NODE_OPTIONAL);
-    if (self->walk.mode == RS_ARROW_SEE_REST && !maybe_lacks && how->op->sure) {
+    const bool maybe_lacks =
+        known->compiled != NULL && (known->op == NULL || known->op->node->kind == RS_FMT_NODE_OPTIONAL);
+    if (self->walk.mode == RS_ARROW_INFER_REST && !maybe_lacks && known->op->sure) {
         stop->done += positions == NULL ? stretch(block, step, n, stop) : 1;
         return RS_OK;
     }
@@ -384,7 +382,7 @@ static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, ui
         window.records = self->records;
         window.locals = self->locals;
     }
-    rs_status status = take_window(self, source, block, how, &window, &taken, &stop->why, err);
+    rs_status status = take_window(self, source, block, known, &window, &taken, &stop->why, err);
     if (taken < window.n) {
         stop->index = block->first_record + rs_column_local_at(&window, taken);
     }
@@ -397,7 +395,7 @@ rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, co
     stop->why = RS_ARROW_DONE;
     while (stop->done < n && stop->why == RS_ARROW_DONE) {
         uint64_t number = 0;
-        stop->index = index_at(positions, start, step, stop->done);
+        stop->index = rs_window_index_at(positions, start, step, stop->done);
         RS_TRY(find_block(source, stop, &number, err));
         if (stop->why != RS_ARROW_DONE) break;
         RS_TRY(run_block(self, source, number, positions, start, step, n, stop, err));

@@ -1,17 +1,17 @@
 /* rs_arrow_out.h: exports the records of stores to Arrow, batch after batch, without the interpreter.
  *
- * An export has three steps. First each block is made known: its tree is compiled, and tells the types of most fields;
- * rs_arrow_out_run then looks at the records of the blocks whose trees do not tell all. Second rs_arrow_out_resolve
- * fixes the types, which are those of all records together, and rs_arrow_out_settle prepares the batches. Third
+ * An export has three steps. First each block is made known: its tree is compiled, which gives the types of most
+ * fields; rs_arrow_out_run then reads the records of blocks whose trees do not give all types. Second,
+ * rs_arrow_out_resolve fixes the types for all records together, and rs_arrow_out_settle prepares the batches. Third,
  * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out the appended records.
  *
- * Only one thread at a time may fill the caches of an rs_store, but an export runs at the same time as other threads.
- * So it uses only blocks that are known. At any other block it stops; the caller then loads the block under its lock,
- * makes it known, and continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but an export runs beside other threads. So it uses
+ * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and
+ * continues. */
 #pragma once
 
 #include "read/rs_store.h"
-#include "columns/rs_compiled_path.h"
+#include "columns/rs_window.h"
 #include "arrow/rs_arrow_export.h"
 #include "arrow/rs_arrow_walk.h"
 
@@ -21,20 +21,20 @@ enum {
     RS_ARROW_BLOCK = 1,   /* block number `block` is not known */
     RS_ARROW_UNSURE = 2,  /* the caller must look up the field of record `index`, and call rs_arrow_out_take */
     RS_ARROW_LACKING = 3, /* record `index` does not have the field */
-    RS_ARROW_FULL = 4,    /* the batch holds as many bytes as a batch should */
+    RS_ARROW_FULL = 4,    /* the batch has batch_bytes */
 
     RS_ARROW_WINDOW = 256,           /* the most records that are located at once */
-    RS_ARROW_BATCH_BYTES = 256 << 20 /* a batch ends once it holds so many bytes */
+    RS_ARROW_BATCH_BYTES = 256 << 20 /* a batch ends once it has so many bytes */
 };
 
-/* A known block: how its records, or the field of its records, are read. */
+/* How to read the records of a known block, or a field of them. */
 typedef struct rs_arrow_block {
-    const rs_arrow_op *op;            /* of the root, or of the node where the path leads; NULL: walk the path */
+    const rs_arrow_op *op;            /* of the root, or of the node at the end of the path; NULL: walk the path */
     const rs_compiled_path *compiled; /* NULL: the whole record */
     bool known;
 } rs_arrow_block;
 
-/* A store with its blocks. Borrows the store; the blocks are the caller's. One thread at a time may use it. */
+/* A store with its blocks. Borrows the store; the caller owns the blocks. One thread at a time may use it. */
 typedef struct rs_arrow_source {
     const rs_store *store;
     rs_arrow_block *blocks; /* store->n_blocks of them, zeroed at first */
@@ -43,7 +43,7 @@ typedef struct rs_arrow_source {
 /* The progress of rs_arrow_out_run. Zero it before the first call. */
 typedef struct rs_arrow_stop {
     int why;        /* the reason for the last return */
-    uint64_t done;  /* number of positions that were read */
+    uint64_t done;  /* number of positions read so far */
     uint64_t block; /* with RS_ARROW_BLOCK: the number of the block */
     uint64_t index; /* the number of the record where it stopped */
 } rs_arrow_stop;
@@ -54,13 +54,12 @@ typedef struct rs_arrow_out {
     rs_arrow_field *root;
     rs_arrow_program program;
     rs_arrow_walk walk;
-    rs_slice missing; /* the any value for records without the field; with ptr NULL the run stops at them */
-    bool has_rest;    /* a known block has records that have to be looked at before the types are known */
+    rs_slice missing; /* the any value for records without the field; if ptr is NULL the run stops at them */
+    bool has_rest;    /* a known block has records that must be read to know the types */
     bool settled;
-    bool wide; /* some record may pass the reach of offsets of 32 bits, so all offsets have 64 */
-    uint64_t
-        batch_bytes; /* a run stops once the batch holds so many bytes; RS_ARROW_BATCH_BYTES unless it is changed */
-    uint64_t window; /* the most records between two checks of the batch's size */
+    bool wide;            /* some record may be too large for 32-bit offsets, so all offsets have 64 bits */
+    uint64_t batch_bytes; /* a run stops once the batch has so many bytes; RS_ARROW_BATCH_BYTES by default */
+    uint64_t window;      /* the most records between two checks of the batch's size */
     /* The current window. */
     rs_slice records[RS_ARROW_WINDOW];
     uint32_t locals[RS_ARROW_WINDOW];
@@ -68,38 +67,38 @@ typedef struct rs_arrow_out {
 
 /* RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err);
-/* Frees all and zeroes the struct. Batches that were handed out stay. */
+/* Frees everything and zeroes the struct. Exported batches stay. */
 void rs_arrow_out_clear(rs_arrow_out *self);
 
 /* Makes a loaded block of a source known. `compiled` is the path to the field, compiled for the block's tree, or NULL
- * for whole records. Errors: those of rs_arrow_compile. */
-RS_NODISCARD rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
-                                         const rs_compiled_path *compiled, rs_error *err);
+ * for whole records. Errors of rs_arrow_compile. */
+RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+                                              const rs_compiled_path *compiled, rs_error *err);
 
-/* Forgets the kinds of values that the trees told, so that the following runs note all values of all records. This
- * finds the types of records that are fewer, or of fewer kinds, than their trees allow. */
-void rs_arrow_out_look(rs_arrow_out *self);
+/* Drops the kinds of values from the trees, so that the next runs read all values of all records. This finds the types
+ * of a selection, which may have fewer kinds of values than the trees allow. */
+void rs_arrow_out_infer_all(rs_arrow_out *self);
 
-/* Fixes the types. *whole becomes false when a field has no type; its `problem` says why. RS_E_ARG_LIMIT, RS_E_MEM. */
+/* Fixes the types. *whole becomes false if a field has no type; see its `problem`. RS_E_ARG_LIMIT, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err);
 
 /* Prepares batches of up to `rows` records. Call it once, when all fields have types. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err);
 
-/* Reads the records start + step * positions[k], or start + step * k when `positions` is NULL, for k from stop->done
- * up to n: notes their values, or appends them once the export is settled. Another thread may change `positions`
- * meanwhile: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a record; RS_E_ARG_TEXT
- * for text with a lone surrogate and an int that a column of floats would round. Other errors are those of
- * rs_store_find (without the loading of blocks), rs_compiled_path_walk and rs_arrow_put; they are in record
- * stop->index. After an error `self` may only be cleared. */
+/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up
+ * to n: adds the kinds of their values or, once the export is settled, appends them. Another thread may change
+ * `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a
+ * record; RS_E_ARG_TEXT for text with a lone surrogate and an int that a column of floats would round; errors of
+ * rs_store_find (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record stop->index. After an error
+ * `self` may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err);
 
-/* Takes the value at a place that the caller has looked up. Errors: those of rs_arrow_put. */
+/* Takes the value at a place that the caller has looked up. Errors of rs_arrow_put. */
 RS_NODISCARD rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const rs_place *place,
                                          rs_error *err);
-/* Takes the value for a record without the field. Errors: those of rs_arrow_put. */
+/* Takes the value for a record without the field. Errors of rs_arrow_put. */
 RS_NODISCARD rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err);
 
-/* Hands out the appended records, and begins a batch of up to `rows`. Errors: those of rs_arrow_export_batch. */
+/* Hands out the appended records, and begins a batch of up to `rows`. Errors of rs_arrow_export_batch. */
 RS_NODISCARD rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArray *out, rs_error *err);

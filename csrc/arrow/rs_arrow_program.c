@@ -8,10 +8,6 @@
 
 enum { MAX_OPS = 1 << 22, MANY_OPS = 1 << 16 };
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to export records");
-}
-
 /* ---- Memory ---- */
 
 /* Grows an array of items of `size` bytes so that one more fits. */
@@ -26,11 +22,11 @@ static bool grow(void *array, size_t n, size_t *capacity, size_t size) {
     return true;
 }
 
-rs_status rs_arrow_allot(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err) {
+rs_status rs_arrow_alloc(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err) {
     void *made = calloc(n + 1, size);
     if (made == NULL || !grow(&self->chunks, self->n_chunks, &self->chunks_capacity, sizeof *self->chunks)) {
         free(made);
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     self->chunks[self->n_chunks++] = made;
     memcpy(out, &made, sizeof made);
@@ -43,9 +39,9 @@ static rs_status new_ops(rs_arrow_program *self, uint32_t n, rs_arrow_op **out, 
     if (self->n_ops > MAX_OPS) {
         return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "the trees of the records have too many nodes");
     }
-    RS_TRY(rs_arrow_allot(self, n, sizeof **out, out, err));
-    if (!grow(&self->arrays, self->n_arrays, &self->arrays_capacity, sizeof(rs_arrow_op *))) return no_memory(err);
-    if (!grow(&self->lengths, self->n_arrays, &capacity, sizeof *self->lengths)) return no_memory(err);
+    RS_TRY(rs_arrow_alloc(self, n, sizeof **out, out, err));
+    if (!grow(&self->arrays, self->n_arrays, &self->arrays_capacity, sizeof(rs_arrow_op *))) return rs_no_memory(err);
+    if (!grow(&self->lengths, self->n_arrays, &capacity, sizeof *self->lengths)) return rs_no_memory(err);
     self->arrays[self->n_arrays] = *out;
     self->lengths[self->n_arrays++] = n;
     return RS_OK;
@@ -60,7 +56,7 @@ void rs_arrow_program_clear(rs_arrow_program *self) {
     memset(self, 0, sizeof *self);
 }
 
-/* ---- Trees that were compiled before ---- */
+/* ---- Compiled trees ---- */
 
 static rs_arrow_known *find_known(rs_arrow_known *known, size_t capacity, const void *tree,
                                   const rs_arrow_field *field) {
@@ -80,7 +76,7 @@ static rs_status remember(rs_arrow_program *self, const void *tree, const rs_arr
     if (2 * (self->n_known + 1) > self->known_capacity) {
         size_t capacity = self->known_capacity == 0 ? 64 : 2 * self->known_capacity;
         rs_arrow_known *grown = (rs_arrow_known *)calloc(capacity, sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         for (size_t i = 0; i < self->known_capacity; i++) {
             const rs_arrow_known *old = &self->known[i];
             if (old->op != NULL) *find_known(grown, capacity, old->at, old->field) = *old;
@@ -113,7 +109,7 @@ static rs_status compile_children(rs_arrow_program *self, rs_arrow_op *op, rs_ar
     return RS_OK;
 }
 
-/* Sets *child to the field of the key that stands at `keys`, and takes the key. */
+/* Takes the key at `keys`, and sets *child to its field. */
 static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_field *field, rs_arrow_field **child,
                           rs_error *err) {
     const uint8_t *p = keys->in.ptr;
@@ -122,12 +118,10 @@ static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_fiel
         RS_TRY(rs_arrow_next_name(&keys->in, field, &self->n_fields, child, err));
     } else {
         RS_TRY(rs_path_any_pass(keys, err));
-        if (!field->closed) rs_arrow_see(field, RS_ARROW_SEEN_ODD_KEY);
+        if (!field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
     }
     if (*child == NULL) return RS_OK;
-    if ((*child)->stamp == self->n_arrays) {
-        return RS_FAIL(rs_decode_bad_value(err, "a dict with a key that is there twice"), RS_E_FMT_VALUE);
-    }
+    if ((*child)->stamp == self->n_arrays) return rs_decode_bad_value(err, "a dict with a key that is there twice");
     (*child)->stamp = self->n_arrays;
     return RS_OK;
 }
@@ -137,9 +131,9 @@ static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_erro
     rs_cursor keys = {
         rs_slice_of(node->aux, node->aux_size_bytes), NULL, 0, {UINT64_MAX, UINT64_MAX, 200}, false, 0, NULL};
     rs_arrow_field **fields = NULL;
-    rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
+    rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
-    RS_TRY(rs_arrow_allot(self, node->n_children, sizeof *fields, &fields, err));
+    RS_TRY(rs_arrow_alloc(self, node->n_children, sizeof *fields, &fields, err));
     op->n_children = node->n_children;
     for (uint32_t i = 0; i < node->n_children; i++) {
         RS_TRY(next_key(self, &keys, op->field, &fields[i], err));
@@ -166,7 +160,7 @@ static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_f
 
 /* Makes op->items: the fields of n items of a tuple. */
 static rs_status make_items(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
-    RS_TRY(rs_arrow_allot(self, n, sizeof *op->items, &op->items, err));
+    RS_TRY(rs_arrow_alloc(self, n, sizeof *op->items, &op->items, err));
     op->n_items = n;
     for (uint32_t i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &self->n_fields, &op->items[i], err));
     return RS_OK;
@@ -175,11 +169,11 @@ static rs_status make_items(rs_arrow_program *self, rs_arrow_op *op, uint32_t n,
 static rs_status compile_tuple(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_arrow_field *element;
-    if (node->param == 1 && rs_arrow_see_tuple(op->field, node->n_children)) {
+    if (node->param == 1 && rs_arrow_add_tuple(op->field, node->n_children)) {
         RS_TRY(make_items(self, op, node->n_children, err));
         return compile_row(self, op, op->items, err);
     }
-    if (node->param == 0) rs_arrow_see(op->field, RS_ARROW_SEEN_LIST);
+    if (node->param == 0) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
     RS_TRY(rs_arrow_field_element(op->field, &self->n_fields, &element, err));
     return compile_children(self, op, element, err);
 }
@@ -201,13 +195,13 @@ static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error 
     const bool even = (node->flags & RS_FMT_FLAG_FIXED) != 0;
     rs_arrow_field *element;
     if (node->param == 0) {
-        rs_arrow_see(op->field, RS_ARROW_SEEN_LIST);
+        rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
     } else if (!even) {
-        (void)rs_arrow_see_tuple(op->field, UINT64_MAX);
-        op->sure = false; /* the tuples may have one length all the same */
+        (void)rs_arrow_add_tuple(op->field, UINT64_MAX);
+        op->sure = false; /* the tuples may still have one length */
     } else if (self->n_ops >= MANY_OPS) {
-        (void)rs_arrow_see_tuple(op->field, UINT64_MAX);
-    } else if (rs_arrow_see_tuple(op->field, node->count)) {
+        (void)rs_arrow_add_tuple(op->field, UINT64_MAX);
+    } else if (rs_arrow_add_tuple(op->field, node->count)) {
         RS_TRY(make_items(self, op, node->count, err));
         return compile_per_item(self, op, err);
     }
@@ -222,7 +216,7 @@ static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error 
 static rs_status compile_const(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     rs_cursor cursor = {rs_slice_of(op->node->aux, op->node->aux_size_bytes), NULL, 0, {0, 0, 200}, false, 0, NULL};
     cursor.budget.values = cursor.budget.bytes = op->node->aux_size_bytes;
-    return rs_arrow_see_any(op->field, &cursor, &self->n_fields, err);
+    return rs_arrow_infer_any(op->field, &cursor, &self->n_fields, err);
 }
 
 static rs_status compile_array(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
@@ -237,7 +231,7 @@ static rs_status compile_array(rs_arrow_program *self, rs_arrow_op *op, rs_error
         op->sure = false; /* each array has its own number of dimensions */
         return RS_OK;
     }
-    return rs_arrow_see_array(op->field, &type, ndim, &self->n_fields, err);
+    return rs_arrow_infer_array(op->field, &type, ndim, &self->n_fields, err);
 }
 
 /* ---- Ext nodes ---- */
@@ -252,12 +246,12 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     child->field = op->field;
     child->named = true;
     child->sure = true;
-    if (n > RS_FMT_TREE_NODES) return RS_FAIL(rs_decode_bad_value(err, "too many names"), RS_E_FMT_VALUE);
-    RS_TRY(rs_arrow_allot(self, (size_t)n, sizeof *child->items, &child->items, err));
+    if (n > RS_FMT_TREE_NODES) return rs_decode_bad_value(err, "too many names");
+    RS_TRY(rs_arrow_alloc(self, (size_t)n, sizeof *child->items, &child->items, err));
     child->n_items = (uint32_t)n;
     for (uint64_t i = 0; i < n; i++)
         RS_TRY(rs_arrow_next_name(&names, op->field, &self->n_fields, &child->items[i], err));
-    rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
+    rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     if (payload->kind == RS_FMT_NODE_TUPLE && payload->n_children == n) {
         RS_TRY(compile_row(self, child, child->items, err));
     } else if ((payload->kind == RS_FMT_NODE_LIST || payload->kind == RS_FMT_NODE_NUMBERS) && payload->count == n &&
@@ -266,7 +260,7 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     } else if (payload->kind == RS_FMT_NODE_CONST || payload->kind == RS_FMT_NODE_ANY) {
         child->sure = false;
     } else {
-        rs_arrow_see_other(op->field, op->node->param);
+        rs_arrow_add_other(op->field, op->node->param);
     }
     op->sure = op->sure && child->sure;
     return RS_OK;
@@ -294,18 +288,18 @@ static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *
         RS_TRY(rs_arrow_names(extra, &names, &n, err));
         if (names.ptr == NULL) break;
         return compile_object(self, op, names, n, err);
-    case RS_FMT_EXT_DATE: rs_arrow_see(op->field, RS_ARROW_SEEN_DATE); return RS_OK;
-    case RS_FMT_EXT_TIME: rs_arrow_see(op->field, RS_ARROW_SEEN_TIME); return RS_OK;
-    case RS_FMT_EXT_UUID: rs_arrow_see(op->field, RS_ARROW_SEEN_UUID); return RS_OK;
+    case RS_FMT_EXT_DATE: rs_arrow_add_kind(op->field, RS_ARROW_SEEN_DATE); return RS_OK;
+    case RS_FMT_EXT_TIME: rs_arrow_add_kind(op->field, RS_ARROW_SEEN_TIME); return RS_OK;
+    case RS_FMT_EXT_UUID: rs_arrow_add_kind(op->field, RS_ARROW_SEEN_UUID); return RS_OK;
     case RS_FMT_EXT_TIMEDELTA:
-        rs_arrow_see(op->field, RS_ARROW_SEEN_DURATION);
+        rs_arrow_add_kind(op->field, RS_ARROW_SEEN_DURATION);
         op->sure = node->children->kind == RS_FMT_NODE_INT; /* else it may have more than 64 bits */
         return RS_OK;
     case RS_FMT_EXT_DATETIME:
         if (node->children->kind == RS_FMT_NODE_TUPLE && node->children->n_children == 3 &&
             node->children->children[2].kind == RS_FMT_NODE_CONST &&
             *node->children->children[2].aux == RS_FMT_TAG_NONE) {
-            rs_arrow_see(op->field, RS_ARROW_SEEN_NAIVE);
+            rs_arrow_add_kind(op->field, RS_ARROW_SEEN_NAIVE);
         } else {
             op->sure = false;
         }
@@ -313,28 +307,28 @@ static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *
     case RS_FMT_EXT_DECIMAL: op->sure = false; return RS_OK;
     default: break;
     }
-    rs_arrow_see_other(op->field, node->param);
+    rs_arrow_add_other(op->field, node->param);
     return RS_OK;
 }
 
-/* Notes all entries of a table of any values. They are fewer than the records that refer to them. */
-static rs_status see_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
+/* Adds the kinds of all entries of a table of any values. They are fewer than the records. */
+static rs_status infer_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
     if (find_op(self, table, op->field) != NULL) return RS_OK;
     for (uint32_t i = 0; i < table->block.n_records; i++) {
         rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, true, 0, NULL};
         RS_TRY(rs_offsets_locate(table->segment, &table->block, i, &cursor.in, err));
-        RS_TRY(rs_arrow_see_any(op->field, &cursor, &self->n_fields, err));
+        RS_TRY(rs_arrow_infer_any(op->field, &cursor, &self->n_fields, err));
     }
     return remember(self, table, op->field, op, err);
 }
 
 static rs_status compile_tables(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_dict_coded *coded = op->node->coded;
-    RS_TRY(rs_arrow_allot(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
+    RS_TRY(rs_arrow_alloc(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
     for (uint32_t t = 0; t < coded->n_tables; t++) {
         const rs_table *table = coded->at[t].table;
         RS_TRY(rs_arrow_compile(self, table->tree, op->field, &op->tables[t], err));
-        if (table->tree->nodes->kind == RS_FMT_NODE_ANY) RS_TRY(see_entries(self, op, table, err));
+        if (table->tree->nodes->kind == RS_FMT_NODE_ANY) RS_TRY(infer_entries(self, op, table, err));
         else op->sure = op->sure && op->tables[t]->sure;
     }
     return RS_OK;
@@ -345,21 +339,21 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
     op->node = node;
     op->field = field;
     op->sure = true;
-    if (field == NULL || rs_arrow_see_leaf(field, node)) return RS_OK;
+    if (field == NULL || rs_arrow_infer_leaf(field, node)) return RS_OK;
     switch (node->kind) {
     case RS_FMT_NODE_STRUCT: return compile_struct(self, op, err);
     case RS_FMT_NODE_TUPLE: return compile_tuple(self, op, err);
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_NUMBERS: return compile_list(self, op, err);
     case RS_FMT_NODE_OPTIONAL:
-        if (node->param == 1) rs_arrow_see(field, RS_ARROW_SEEN_NULL);
+        if (node->param == 1) rs_arrow_add_kind(field, RS_ARROW_SEEN_NULL);
         return compile_children(self, op, field, err);
     case RS_FMT_NODE_UNION:
     case RS_FMT_NODE_RUNS:
     case RS_FMT_NODE_EXCEPTIONS: return compile_children(self, op, field, err);
     case RS_FMT_NODE_RISING:
-        /* The width of an int says nothing about its numbers, which are not in the records. */
-        if (node->children->kind == RS_FMT_NODE_INT) rs_arrow_see_ints(field, INT64_MIN, INT64_MAX);
+        /* The width of an int does not bound its numbers, which are not in the records. */
+        if (node->children->kind == RS_FMT_NODE_INT) rs_arrow_add_ints(field, INT64_MIN, INT64_MAX);
         return compile_children(self, op, field, err);
     case RS_FMT_NODE_DICT_CODED: return compile_tables(self, op, err);
     case RS_FMT_NODE_CONST: return compile_const(self, op, err);
@@ -402,7 +396,7 @@ rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs
     if (kind->max_children > 0 || kind->part == RS_CONCAT_PART_SOMETIMES || node->kind == RS_FMT_NODE_DICT_CODED) {
         self->shares = true;
     }
-    /* The field may have become a part of another one after the op was made. */
+    /* The field may have been merged into another one after the op was made. */
     for (size_t i = 0; *out == NULL && i < self->n_arrays; i++) {
         rs_arrow_op *op = self->arrays[i];
         if (self->lengths[i] != 1 || op->node != node || op->field != field) continue;

@@ -38,7 +38,7 @@ static bool kind_bounds(int kind, bounds *out) {
     return true;
 }
 
-/* Sets *out to the bounds of the field's values, which are narrower than those of its kind where trees tell them. */
+/* Sets *out to the bounds of the field's values, which may be narrower than the bounds of its kind. */
 static bool value_bounds(const rs_arrow_field *self, bounds *out) {
     if (!kind_bounds(self->kind, out)) return false;
     if ((self->seen & RS_ARROW_SEEN_INTS) == RS_ARROW_SEEN_INT) {
@@ -61,9 +61,9 @@ static bool fits(const rs_arrow_field *self, int kind) {
     return kind_bounds(kind, &room) && values.min >= room.min && values.max <= room.max;
 }
 
-static void request_child(rs_arrow_field *child, const struct ArrowSchema *wanted) {
-    for (int64_t i = 0; i < wanted->n_children; i++) {
-        const struct ArrowSchema *at = wanted->children[i];
+static void request_child(rs_arrow_field *child, const struct ArrowSchema *requested) {
+    for (int64_t i = 0; i < requested->n_children; i++) {
+        const struct ArrowSchema *at = requested->children[i];
         if (at->name != NULL && strcmp(at->name, child->name) == 0) {
             rs_arrow_request(child, at);
             return;
@@ -83,18 +83,18 @@ void rs_arrow_request_views(rs_arrow_field *self) {
     }
 }
 
-void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *wanted) {
-    const char *format = wanted->format;
+void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *requested) {
+    const char *format = requested->format;
     if (format == NULL) return;
     if (self->kind == RS_ARROW_KIND_STRUCT) {
         for (uint32_t i = 0; strcmp(format, "+s") == 0 && i < self->n_children; i++)
-            request_child(self->children[i], wanted);
+            request_child(self->children[i], requested);
         return;
     }
     if (self->kind == RS_ARROW_KIND_LIST) {
         if (strcmp(format, "+l") != 0 && strcmp(format, "+L") != 0) return;
         self->wide = format[1] == 'L';
-        if (wanted->n_children == 1) rs_arrow_request(self->element, wanted->children[0]);
+        if (requested->n_children == 1) rs_arrow_request(self->element, requested->children[0]);
         return;
     }
     int kind = kind_of(format);

@@ -1,16 +1,16 @@
-/* rs_arrow_request.h: fits the types of fields to a schema that a consumer asks for, where no value can be lost. */
+/* rs_arrow_request.h: changes the types of fields to a schema that a consumer requests, where no value can be lost. */
 #pragma once
 
 #include "arrow/rs_arrow.h"
 #include "arrow/rs_arrow_field.h"
 
-/* Changes the types of a field and of all below to those of `wanted`, by the names of fields. Integers change to other
- * integers and to float64 where all bounds allow it, floats to wider ones, text and bytes between offsets of 32 bits,
- * of 64 bits and views, lists between offsets of 32 and 64 bits, and a type of nulls to any of these. The fields keep
- * their type everywhere else, as the Arrow specification lets a producer do. Call it between rs_arrow_resolve and the
- * first batch. `wanted` is live, and is only read. Offsets of 32 bits that the export needs as 64 are widened later. */
-void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *wanted);
+/* Changes the types of a field and its descendants to the types of `requested`, by the names of fields. Integers change
+ * to other integers and to float64 if all bounds allow it, floats to wider floats, text and bytes between 32-bit
+ * offsets, 64-bit offsets and views, lists between 32-bit and 64-bit offsets, and a type of nulls to any of these.
+ * Other fields keep their types, as the Arrow specification allows a producer. Call it between rs_arrow_resolve and the
+ * first batch. `requested` is live and only read. The export later widens 32-bit offsets if it needs to. */
+void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *requested);
 
-/* Makes text and bytes views, the offsets of lists 64 bits wide, and UTC of zones without a name, at the field and
- * below. polars keeps these types as they are, converts others, and refuses zones without a name. */
+/* In the field and its descendants, changes text and bytes to views, offsets of lists to 64 bits, and zones without a
+ * name to UTC. polars takes these types as they are, converts others, and rejects zones without a name. */
 void rs_arrow_request_views(rs_arrow_field *self);

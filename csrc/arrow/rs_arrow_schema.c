@@ -1,4 +1,4 @@
-/* rs_arrow_schema.c: reads format strings, names and metadata of an ArrowSchema, and lays its types out as nodes.
+/* rs_arrow_schema.c: reads format strings, names and metadata of an ArrowSchema, and makes nodes of its types.
  * Source of the format strings: the Arrow specification, "The Arrow C data interface", "Data type description". */
 #include "arrow/rs_arrow_schema.h"
 
@@ -10,7 +10,7 @@
 #include "format/rs_any.h"
 #include "write/rs_any_put.h"
 
-/* The state of one compilation: the schema of each node stands in `sources` under the node's number. */
+/* The state of one compilation: sources[i] is the schema of node i. */
 typedef struct rs_arrow_compiler {
     rs_arrow_schema *out;
     const rs_arrow_options *options;
@@ -30,7 +30,7 @@ void rs_arrow_schema_clear(rs_arrow_schema *self) {
 
 /* ---- Paths ---- */
 
-/* Puts n bytes in front of the text that begins at `at` in `out`. Returns the new begin; 0 when there is no room. */
+/* Prepends n bytes to the text that begins at `at` in `out`. Returns the new begin; 0 without room. */
 static size_t prepend(char *out, size_t at, const char *text, size_t n) {
     if (n > at) return 0;
     if (n > 0) memcpy(out + at - n, text, n);
@@ -67,11 +67,11 @@ void rs_arrow_path(const rs_arrow_schema *self, uint32_t node, char out[RS_ARROW
 
 /* An error about the type of a node. */
 #define REFUSE(c, node, code, ...) refuse((c), (node), (code), __VA_ARGS__)
-RS_COLD static rs_status refuse(rs_arrow_compiler *c, uint32_t node, rs_status code, const char *what,
+RS_COLD static rs_status refuse(rs_arrow_compiler *c, uint32_t node, rs_status code, const char *message,
                                 const char *detail) {
     char path[RS_ARROW_PATH_SIZE];
     rs_arrow_path(c->out, node, path);
-    return rs_error_set(c->err, code, RS_NOWHERE, "%s: %s%.80s", path, what, detail);
+    return rs_error_set(c->err, code, RS_NOWHERE, "%s: %s%.80s", path, message, detail);
 }
 
 /* ---- Format strings ---- */
@@ -125,7 +125,7 @@ static const rs_arrow_format FORMATS[] = {
     {"+r", RS_ARROW_RUN_END, 0, 0},
 };
 
-/* The formats that go on after these letters. */
+/* The formats that have more characters after these letters. */
 static const rs_arrow_format PREFIXES[] = {
     {"d:", RS_ARROW_DECIMAL, 16, 0},
     {"w:", RS_ARROW_FIXED_BYTES, 0, 0},
@@ -152,7 +152,7 @@ static const rs_arrow_format *find_format(const char *format, const char **rest)
     return NULL;
 }
 
-/* Takes a decimal number of up to 10 digits, with a minus where that is allowed. */
+/* Takes a decimal number of up to 10 digits, with a minus if that is allowed. */
 static bool take_number(const char **at, bool may_be_negative, int64_t *out) {
     const char *p = *at;
     const bool negative = may_be_negative && *p == '-';
@@ -199,7 +199,7 @@ static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char
         if (ok) ids[id] = (uint16_t)n++;
     }
     if (!ok || n != n_children) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "the type ids of a union are not one for each child: ", all);
+        return REFUSE(c, number, RS_E_IN_BROKEN, "a union has not one type id for each child: ", all);
     }
     c->out->nodes[number].ids_off = c->out->ids.size_bytes;
     return rs_buffer_append(&c->out->ids, ids, sizeof ids, c->err);
@@ -207,7 +207,7 @@ static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char
 
 /* ---- Zones ---- */
 
-/* An offset as Arrow writes it, such as "+05:30". */
+/* Reads an offset in Arrow's notation, such as "+05:30". */
 static bool read_offset(const char *p, int32_t *offset_s) {
     if (strlen(p) != 6 || (p[0] != '+' && p[0] != '-') || p[3] != ':') return false;
     for (size_t i = 1; i < 6; i++) {
@@ -250,14 +250,14 @@ static rs_status add_zone(rs_arrow_compiler *c, uint32_t number, const char *nam
     rs_arrow_schema *self = c->out;
     rs_arrow_zone *zone = (rs_arrow_zone *)realloc(self->zones, (self->n_zones + 1) * sizeof *zone);
     rs_zone_span span;
-    if (zone == NULL) return rs_error_set(c->err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+    if (zone == NULL) return rs_no_memory(c->err);
     self->zones = zone;
     zone += self->n_zones;
     memset(zone, 0, sizeof *zone);
     zone->is_fixed = read_offset(name, &zone->offset_s);
     if (!zone->is_fixed &&
         (!rs_unicode_is_ascii((const uint8_t *)name, strlen(name)) || c->options->find_zone == NULL)) {
-        return REFUSE(c, number, RS_E_IN_TYPE, "no time zone has the name ", name);
+        return REFUSE(c, number, RS_E_IN_TYPE, "there is no time zone ", name);
     }
     *out = self->n_zones++;
     zone->name_off = self->names.size_bytes;
@@ -283,7 +283,7 @@ static rs_status set_zone(rs_arrow_compiler *c, uint32_t number, const char *nam
 
 /* ---- Extension types ---- */
 
-/* Returns whether the metadata name this extension type. */
+/* Returns whether the metadata have the name of this extension type. */
 static bool is_extension(const char *metadata, const char *type) {
     static const char key[] = "ARROW:extension:name";
     const uint8_t *p = (const uint8_t *)metadata;
@@ -316,14 +316,14 @@ static rs_status read_prefixed(rs_arrow_compiler *c, uint32_t number, const char
     case RS_ARROW_DENSE_UNION: return read_type_ids(c, number, rest, n_children);
     default: break;
     }
-    return ok ? RS_OK : REFUSE(c, number, RS_E_IN_BROKEN, "a type has sizes that are no numbers in range: ", rest);
+    return ok ? RS_OK : REFUSE(c, number, RS_E_IN_BROKEN, "a size in a type is not a number in range: ", rest);
 }
 
-/* Reads the type of a dictionary-encoded array: the indices' own. */
+/* Reads the type of the indices of a dictionary-encoded array. */
 static rs_status read_index_type(rs_arrow_compiler *c, uint32_t number, const rs_arrow_format *format) {
     rs_arrow_node *node = &c->out->nodes[number];
     if (format == NULL || (format->kind != RS_ARROW_INT && format->kind != RS_ARROW_UINT)) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "a dictionary has indices that are no ints", "");
+        return REFUSE(c, number, RS_E_IN_BROKEN, "the indices of a dictionary are not ints", "");
     }
     node->kind = RS_ARROW_DICTIONARY;
     node->width = format->width;
@@ -347,12 +347,12 @@ static rs_status read_type(rs_arrow_compiler *c, uint32_t number) {
     if (schema->release == NULL) return REFUSE(c, number, RS_E_IN_BROKEN, "a released schema", "");
     if (schema->format == NULL) return REFUSE(c, number, RS_E_IN_BROKEN, "a type without a format string", "");
     if (schema->n_children < 0 || schema->n_children > RS_ARROW_NODES) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "a type has a number of children that is out of range", "");
+        return REFUSE(c, number, RS_E_IN_BROKEN, "the number of children of a type is out of range", "");
     }
     const rs_arrow_format *format = find_format(schema->format, &rest);
     if (schema->dictionary != NULL) return read_index_type(c, number, format);
     if (format == NULL) {
-        return REFUSE(c, number, RS_E_IN_TYPE, "this version knows no Arrow type with the format ", schema->format);
+        return REFUSE(c, number, RS_E_IN_TYPE, "this version does not know the Arrow format ", schema->format);
     }
     node->kind = format->kind;
     node->width = format->width;
@@ -371,11 +371,11 @@ static rs_status add_node(rs_arrow_compiler *c, const struct ArrowSchema *schema
     if (self->n_nodes == self->nodes_capacity) {
         const uint32_t capacity = self->nodes_capacity == 0 ? 16 : self->nodes_capacity * 2;
         rs_arrow_node *nodes = (rs_arrow_node *)realloc(self->nodes, capacity * sizeof *nodes);
-        if (nodes == NULL) return rs_error_set(c->err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+        if (nodes == NULL) return rs_no_memory(c->err);
         self->nodes = nodes;
         const struct ArrowSchema **sources =
             (const struct ArrowSchema **)realloc((void *)c->sources, capacity * sizeof *sources);
-        if (sources == NULL) return rs_error_set(c->err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+        if (sources == NULL) return rs_no_memory(c->err);
         c->sources = sources;
         self->nodes_capacity = capacity;
     }
@@ -388,14 +388,14 @@ static rs_status add_node(rs_arrow_compiler *c, const struct ArrowSchema *schema
     if (parent == RS_ARROW_NO_NODE) return RS_OK;
     node->depth = (uint16_t)(self->nodes[parent].depth + 1);
     if (node->depth >= RS_ARROW_DEPTH) {
-        return REFUSE(c, parent, RS_E_IN_TYPE, "types are nested deeper than 200 levels", "");
+        return REFUSE(c, parent, RS_E_IN_TYPE, "types are nested more than 200 levels deep", "");
     }
     return RS_OK;
 }
 
 /* ---- Names ---- */
 
-/* Sets name and key of the node that was added last, a field of a struct. */
+/* Sets name and key of the last node, a field of a struct. */
 static rs_status read_name(rs_arrow_compiler *c) {
     rs_arrow_schema *self = c->out;
     const uint32_t number = self->n_nodes - 1;
@@ -422,7 +422,7 @@ static rs_status read_name(rs_arrow_compiler *c) {
     return RS_OK;
 }
 
-/* Refuses a struct with two fields of one name: its dict would lose one of them. */
+/* Rejects a struct with two fields of one name: its dict would lose one of them. */
 static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *outer = &self->nodes[parent];
@@ -430,7 +430,7 @@ static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
     uint32_t again = 0;
     while (capacity < (size_t)outer->n_children * 2) capacity *= 2;
     uint32_t *slots = (uint32_t *)calloc(capacity, sizeof *slots);
-    if (slots == NULL) return rs_error_set(c->err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+    if (slots == NULL) return rs_no_memory(c->err);
     for (uint32_t i = outer->first_child; again == 0 && i < outer->first_child + outer->n_children; i++) {
         const rs_arrow_node *node = &self->nodes[i];
         const uint8_t *name = self->names.data + node->name_off;
@@ -456,7 +456,7 @@ static const char *name_of(const struct ArrowSchema *field) {
     return field == NULL || field->name == NULL ? "" : field->name;
 }
 
-/* The error for a wanted column that is not there. It lists the columns that are, as far as the message has room. */
+/* The error for a missing column. It lists as many of the table's columns as the message has room for. */
 RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchema *schema, rs_slice name) {
     char known[160];
     size_t size = 0;
@@ -471,16 +471,16 @@ RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchem
                         schema->n_children == 0 ? "none" : known);
 }
 
-/* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. Of each name the first
- * two are there. */
+/* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. It has only the first
+ * two children of a name. */
 typedef struct child_names {
     const struct ArrowSchema *schema;
     int64_t *slots;
     size_t mask;
 } child_names;
 
-/* Goes over the children that have the name, and returns the slot behind them, which is free unless there are two.
- * *first becomes the number of the first one, n_children when there is none, and *n their number. */
+/* Looks up a name. *n becomes the number of children with this name, at most 2, and *first the number of the first one,
+ * n_children for none. Returns the slot for one more child of the name. */
 static size_t find_child(const child_names *self, const char *name, size_t size, int64_t *first, unsigned *n) {
     size_t at = (size_t)rs_hash64(name, size, 0) & self->mask;
     *first = self->schema->n_children;
@@ -502,7 +502,7 @@ static rs_status child_names_open(child_names *self, const struct ArrowSchema *s
     self->schema = schema;
     self->mask = capacity - 1;
     self->slots = (int64_t *)calloc(capacity, sizeof *self->slots);
-    if (self->slots == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a schema");
+    if (self->slots == NULL) return rs_no_memory(err);
     for (int64_t k = 0; k < schema->n_children; k++) {
         const char *name = name_of(schema->children[k]);
         size_t at = find_child(self, name, strlen(name), &first, &n);
@@ -511,7 +511,7 @@ static rs_status child_names_open(child_names *self, const struct ArrowSchema *s
     return RS_OK;
 }
 
-/* Adds the wanted fields of the outermost struct. */
+/* Adds the fields of the outermost struct that are in the options. */
 static rs_status add_found(rs_arrow_compiler *c, const child_names *names) {
     const struct ArrowSchema *schema = names->schema;
     int64_t k;
@@ -580,7 +580,7 @@ static rs_status add_children(rs_arrow_compiler *c, uint32_t number) {
     return RS_OK;
 }
 
-/* Returns how many containers a value of the node is within itself, not counting those of its children. */
+/* Returns the number of nested containers of a value of the node itself, without its children. */
 static unsigned own_levels(const rs_arrow_schema *self, const rs_arrow_node *node) {
     switch (node->kind) {
     case RS_ARROW_LIST:
@@ -595,7 +595,7 @@ static unsigned own_levels(const rs_arrow_schema *self, const rs_arrow_node *nod
     }
 }
 
-/* Sets the level of a node, whose parent has one. */
+/* Sets the level of a node from its parent's. */
 static rs_status set_level(rs_arrow_compiler *c, uint32_t number) {
     rs_arrow_schema *self = c->out;
     rs_arrow_node *node = &self->nodes[number];
@@ -603,7 +603,7 @@ static rs_status set_level(rs_arrow_compiler *c, uint32_t number) {
     node->is_entries = outer != NULL && outer->kind == RS_ARROW_MAP;
     node->level = outer == NULL ? 0 : (uint16_t)(outer->level + own_levels(self, outer));
     if (node->level + own_levels(self, node) <= RS_FMT_DEPTH) return RS_OK;
-    return REFUSE(c, number, RS_E_IN_TYPE, "types are nested deeper than 200 levels", "");
+    return REFUSE(c, number, RS_E_IN_TYPE, "types are nested more than 200 levels deep", "");
 }
 
 static void set_key_set(rs_arrow_schema *self, rs_arrow_node *node) {
@@ -614,16 +614,16 @@ static void set_key_set(rs_arrow_schema *self, rs_arrow_node *node) {
     }
 }
 
-/* The rules that a node has for its children's types; they are read. */
+/* Checks the types of the children of a node, which have been read. */
 static rs_status check_children(rs_arrow_compiler *c, uint32_t number) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *node = &self->nodes[number], *child = &self->nodes[node->first_child];
     RS_TRY(set_level(c, number));
     if (node->kind == RS_ARROW_MAP && (child->kind != RS_ARROW_STRUCT || child->n_children != 2)) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "a map has entries that are no struct of key and value", "");
+        return REFUSE(c, number, RS_E_IN_BROKEN, "the entries of a map are not structs of key and value", "");
     }
     if (node->kind == RS_ARROW_RUN_END && (child->kind != RS_ARROW_INT || child->width == 1)) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "run ends are no ints of 16, 32 or 64 bits", "");
+        return REFUSE(c, number, RS_E_IN_BROKEN, "run ends are not ints of 16, 32 or 64 bits", "");
     }
     if (node->kind != RS_ARROW_STRUCT || node->is_entries) return RS_OK;
     set_key_set(c->out, &c->out->nodes[number]);
@@ -651,7 +651,7 @@ rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchem
     self->find_zone = options->find_zone;
     self->context = options->context;
     rs_status status =
-        rs_buffer_reserve(&self->names, 1, err); /* all names may be empty, and no offset is added to NULL */
+        rs_buffer_reserve(&self->names, 1, err); /* no offset may be added to NULL, even if all names are empty */
     if (status == RS_OK) status = compile(&compiler, schema);
     free((void *)compiler.sources);
     if (status != RS_OK) rs_arrow_schema_clear(self);

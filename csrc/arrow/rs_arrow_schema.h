@@ -1,23 +1,23 @@
-/* rs_arrow_schema.h: the type of an Arrow array (arrow/rs_arrow.h), read once into nodes: the content of each buffer,
- * the way in which values become any values, and the keys of structs as bytes that are ready to be copied.
+/* rs_arrow_schema.h: the type of an Arrow array (arrow/rs_arrow.h), compiled to nodes: the content of each buffer, how
+ * its values become any values, and the keys of structs as bytes to copy.
  *
  * A schema comes from another library and is not trusted: format strings, names, numbers of children, pointers that
- * must not be NULL, and the depth are checked. The interface gives no sizes of its C strings, of its arrays of pointers
- * and of its metadata, so a producer whose `n_children` is too large, or whose string has no end, cannot be noticed. */
+ * must not be NULL, and the depth are checked. The interface has no sizes of its C strings, pointer arrays and
+ * metadata, so an `n_children` that is too large or a string without an end cannot be detected. */
 #pragma once
 
 #include "base/rs_buffer.h"
 #include "arrow/rs_arrow.h"
 #include "arrow/rs_zones.h"
 
-/* What a node gives. TEXT and BYTES have offsets, their VIEW forms views; RUN_END has children run ends and values;
- * DICTIONARY has the entries as its only child; MAP has a STRUCT of keys and values as its only child. */
+/* The kind of a node. TEXT and BYTES have offsets, their VIEW kinds views; the children of RUN_END are run ends and
+ * values; the only child of DICTIONARY are the entries; the only child of MAP is a STRUCT of keys and values. */
 typedef enum rs_arrow_kind {
     RS_ARROW_NULL,
     RS_ARROW_BOOL,
     RS_ARROW_INT,
     RS_ARROW_UINT,
-    RS_ARROW_WIDE,  /* an int of 128 bits, which polars has and the specification has not */
+    RS_ARROW_WIDE,  /* a 128-bit int, an extension of polars */
     RS_ARROW_FLOAT, /* width 2: half precision, 4, 8 */
     RS_ARROW_TEXT,
     RS_ARROW_BYTES,
@@ -44,7 +44,7 @@ typedef enum rs_arrow_kind {
 } rs_arrow_kind;
 
 enum {
-    RS_ARROW_DEPTH = 200,       /* the most nodes within one another, as many as a record may nest containers */
+    RS_ARROW_DEPTH = 200,       /* the most nested nodes, as many as containers in a record */
     RS_ARROW_NODES = 1 << 20,   /* the most nodes of a schema */
     RS_ARROW_UNION_TYPES = 128, /* type ids of unions are 0 to 127 */
     RS_ARROW_PATH_SIZE = 100    /* bytes of a path in messages */
@@ -56,23 +56,23 @@ enum {
 /* The unit of times, timestamps and durations. */
 enum { RS_ARROW_SECONDS, RS_ARROW_MILLISECONDS, RS_ARROW_MICROSECONDS, RS_ARROW_NANOSECONDS };
 
-/* What becomes of timestamps and durations in nanoseconds, which Python's datetime cannot hold. */
+/* How to store timestamps and durations in nanoseconds, which Python's datetime cannot hold. */
 typedef enum rs_arrow_nanoseconds {
-    RS_ARROW_NANOSECONDS_EXACT, /* datetime and timedelta; a value of no whole microseconds is an error */
+    RS_ARROW_NANOSECONDS_EXACT, /* datetime and timedelta; a fraction of a microsecond is an error */
     RS_ARROW_NANOSECONDS_FLOOR, /* datetime and timedelta, rounded down */
     RS_ARROW_NANOSECONDS_NUMPY  /* numpy.datetime64 and timedelta64 of nanoseconds; a zone is dropped */
 } rs_arrow_nanoseconds;
 
 typedef struct rs_arrow_options {
-    bool drop_missing; /* a field of a struct that is null is left out, else it is None */
+    bool drop_missing; /* leave out null fields of structs, which are None otherwise */
     rs_arrow_nanoseconds nanoseconds;
-    const rs_slice *columns; /* the fields of the outermost struct that are wanted, in this order; NULL: all */
+    const rs_slice *columns; /* the fields of the outermost struct to read, in this order; NULL: all */
     size_t n_columns;
-    rs_zone_finder find_zone; /* called while the schema is compiled, for each zone, and while values are appended */
+    rs_zone_finder find_zone; /* called for each zone while the schema is compiled, and while values are appended */
     void *context;            /* of find_zone */
 } rs_arrow_options;
 
-/* One type within a schema. The children of a node stand one after another. */
+/* One type within a schema. The children of a node are adjacent. */
 typedef struct rs_arrow_node {
     uint8_t kind;    /* rs_arrow_kind */
     uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; of DICTIONARY of an index */
@@ -80,28 +80,28 @@ typedef struct rs_arrow_node {
     bool is_entries; /* of STRUCT: the entries of a map, which are tuples */
     bool is_signed;  /* of WIDE; of DICTIONARY: whether indices are signed */
     uint16_t depth;  /* 0: the outermost */
-    uint16_t level;  /* how many lists, tuples and dicts its values stand in */
+    uint16_t level;  /* number of lists, tuples and dicts around its values */
     uint32_t parent; /* RS_ARROW_NO_NODE of the outermost */
-    uint32_t source; /* which child of its parent's array it reads */
+    uint32_t source; /* the number of the child of its parent's array */
     uint32_t first_child;
     uint32_t n_children;
-    uint64_t n_source_children; /* how many children the array has; more than n_children where some are not wanted */
+    uint64_t n_source_children; /* number of children of the array, including children that are not read */
     int64_t size;               /* bytes of FIXED_BYTES, elements of FIXED_LIST */
     int32_t scale;              /* of DECIMAL */
     uint32_t zone;              /* of TIMESTAMP; RS_ARROW_NO_ZONE: none */
     size_t name_off, name_size; /* the name as UTF-8, within `names` */
     size_t key_off, key_size;   /* the name as an any value, within `keys` */
-    uint64_t key_set_hash;      /* of STRUCT: as rs_scan_add_key_set wants it for a dict with all keys */
+    uint64_t key_set_hash;      /* of STRUCT: for rs_scan_add_key_set, for a dict with all keys */
     size_t ids_off;             /* of unions, within `ids`: RS_ARROW_UNION_TYPES u16, the child of each type id */
 } rs_arrow_node;
 
-/* A time zone that a schema names. */
+/* A time zone of a schema. */
 typedef struct rs_arrow_zone {
     bool is_fixed;
     int32_t offset_s; /* when is_fixed */
     size_t name_off, name_size;
     size_t value_off, value_size; /* the tz of a datetime as an any value, within `keys` */
-    rs_zone zone;                 /* when not is_fixed; its name is set when it is asked for */
+    rs_zone zone;                 /* when not is_fixed; its name is set on use */
 } rs_arrow_zone;
 
 /* A compiled schema. Owns its memory and refers to nothing of the ArrowSchema. Zero the struct before the first use and
@@ -121,15 +121,16 @@ typedef struct rs_arrow_schema {
 /* Frees the memory and zeroes the struct. */
 void rs_arrow_schema_clear(rs_arrow_schema *self);
 
-/* Compiles a live schema, which is only read. `self` is zeroed; after an error it is cleared. RS_E_IN_BROKEN,
- * RS_E_IN_TYPE, RS_E_ARG_RANGE for a wanted column that is not there or there twice, errors of find_zone, RS_E_MEM.
- * Other messages than those of wanted columns begin with the path of the type, such as "$.meta.when: ". */
+/* Compiles a live schema, which is only read. `self` must be zeroed; an error clears it. RS_E_IN_BROKEN, RS_E_IN_TYPE,
+ * errors of find_zone, RS_E_MEM, RS_E_ARG_RANGE for a column in `options` that is missing or not unique. Messages begin
+ * with the path of the type, such as "$.meta.when: ", except for RS_E_ARG_RANGE. */
 RS_NODISCARD rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchema *schema,
                                                const rs_arrow_options *options, rs_error *err);
 
-/* Writes the path of a node, with an end: "$" is the record, [] an element of a list, {} a key or value of a map. */
+/* Writes the path of a node with a NUL at the end: "$" is the record, [] an element of a list, {} a key or value of a
+ * map. */
 void rs_arrow_path(const rs_arrow_schema *self, uint32_t node, char out[RS_ARROW_PATH_SIZE]);
 
-/* Sets *out to the span of a zone that is not fixed which has utc_s. Errors as rs_zone_find. */
+/* Sets *out to the span of a named zone that includes utc_s. Errors of rs_zone_find. */
 RS_NODISCARD rs_status rs_arrow_zone_find(rs_arrow_schema *self, uint32_t number, int64_t utc_s, rs_zone_span *out,
                                           rs_error *err);

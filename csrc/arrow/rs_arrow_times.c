@@ -11,8 +11,8 @@ static const int64_t PER_SECOND[] = {1, 1000, 1000000, 1000000000};
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-static uint8_t *fail(rs_arrow_writer *self, uint32_t node, const char *what) {
-    return rs_arrow_fail(self, node, RS_E_IN_VALUE, what);
+static uint8_t *fail(rs_arrow_writer *self, uint32_t node, const char *message) {
+    return rs_arrow_fail(self, node, RS_E_IN_VALUE, message);
 }
 
 static uint8_t *put_date(rs_arrow_writer *self, uint32_t node, int64_t value, uint8_t *p) {
@@ -24,7 +24,8 @@ static uint8_t *put_date(rs_arrow_writer *self, uint32_t node, int64_t value, ui
     return rs_put_date(p, days + RS_FMT_EPOCH_ORDINAL);
 }
 
-/* Counts the tuple of a time or datetime, of 3 values, and that of a fixed zone, of 2. Returns false after an error. */
+/* Counts the tuple of a time or datetime, of 3 values, and the tuple of a fixed zone, of 2. Returns false after an
+ * error. */
 static bool count_moment(rs_arrow_writer *self, uint32_t node, bool zone_is_tuple) {
     const uint32_t level = self->schema->nodes[node].level;
     if (self->values_left < 5) {
@@ -45,7 +46,7 @@ static uint8_t *put_time(rs_arrow_writer *self, uint32_t node, int64_t value, ui
     return rs_put_none(rs_put_moment(p, RS_FMT_EXT_TIME, value, 0));
 }
 
-/* A scalar of numpy: datetime64 or timedelta64 of nanoseconds. 13 bytes. */
+/* Writes a scalar of numpy: datetime64 or timedelta64 of nanoseconds. 13 bytes. */
 static uint8_t *put_numpy(uint8_t *p, uint8_t dtype, int64_t value) {
     enum { NANOSECONDS = 10 };
     const uint8_t head[] = {RS_FMT_TAG_NDARRAY, RS_FMT_ARRAY_SCALAR, dtype, NANOSECONDS, 1};
@@ -54,16 +55,16 @@ static uint8_t *put_numpy(uint8_t *p, uint8_t dtype, int64_t value) {
     return p + sizeof head + 8;
 }
 
-/* Makes microseconds of nanoseconds. Returns false when the schema wants exact ones and they are not whole. */
+/* Converts nanoseconds to microseconds. Returns false if the schema asks for exact ones and they are not whole. */
 static bool to_microseconds(const rs_arrow_schema *schema, int64_t *value) {
     if (*value % 1000 != 0 && schema->nanoseconds == RS_ARROW_NANOSECONDS_EXACT) return false;
     *value = floor_div(*value, 1000);
     return true;
 }
 
-#define NOT_WHOLE(what) \
-    what " of nanoseconds that are no whole microseconds, which Python cannot hold: choose nanoseconds=\"floor\" or " \
-         "\"numpy\""
+#define NOT_WHOLE(message) \
+    message " with a fraction of a microsecond, which Python cannot hold: choose nanoseconds=\"floor\" or " \
+            "\"numpy\""
 
 static uint8_t *put_zoned(rs_arrow_writer *self, uint32_t node, int64_t us, uint8_t *p) {
     rs_arrow_schema *schema = self->schema;
@@ -130,7 +131,7 @@ static uint8_t *put_duration(rs_arrow_writer *self, uint32_t node, int64_t value
     return rs_put_timedelta(p, (int64_t)high, low);
 }
 
-/* A tuple (months, days, nanoseconds). */
+/* Writes a tuple (months, days, nanoseconds). */
 static uint8_t *put_interval(rs_arrow_writer *self, uint32_t node, const uint8_t *value, uint8_t *p) {
     const unsigned width = self->schema->nodes[node].width;
     int64_t months = 0, days = 0, nanoseconds = 0;

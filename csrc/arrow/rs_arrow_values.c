@@ -1,4 +1,4 @@
-/* rs_arrow_values.c: numbers, text, and the types made of others, as any values. */
+/* rs_arrow_values.c: numbers, text, and nested types as any values. */
 #include "arrow/rs_arrow_values.h"
 
 #include "base/rs_half.h"
@@ -10,11 +10,11 @@ static uint8_t *put_value(rs_arrow_writer *self, uint32_t node, uint64_t i, uint
 
 /* ---- Containers and errors ---- */
 
-static uint8_t *broken(rs_arrow_writer *self, uint32_t node, const char *what) {
-    return rs_arrow_fail(self, node, RS_E_IN_BROKEN, what);
+static uint8_t *broken(rs_arrow_writer *self, uint32_t node, const char *message) {
+    return rs_arrow_fail(self, node, RS_E_IN_BROKEN, message);
 }
 
-/* Writes the head of a container of n values, which the record must have room for. It stands in `level` others. */
+/* Writes the head of a container of n values, within `level` others, if the record may have so many values. */
 static uint8_t *put_container(rs_arrow_writer *self, uint32_t node, uint8_t tag, uint64_t n, uint32_t level,
                               uint8_t *p) {
     if (n > self->values_left) {
@@ -67,7 +67,7 @@ static uint8_t *put_bytes(rs_arrow_writer *self, const uint8_t *bytes, uint64_t 
     return p + n;
 }
 
-/* Text that is not ASCII. */
+/* Writes text that is not ASCII. */
 static uint8_t *put_wide_text(rs_arrow_writer *self, uint32_t node, const uint8_t *bytes, uint64_t n, uint8_t *p) {
     uint64_t n_points;
     const unsigned unit = rs_unicode_measure(bytes, (size_t)n, &n_points);
@@ -111,7 +111,8 @@ static inline uint8_t *put_string(rs_arrow_writer *self, uint32_t number, uint64
                                        : put_bytes(self, bytes, end - begin, p);
 }
 
-/* A view of 16 bytes: i32 length; up to 12 bytes of data, or 4 bytes of it, i32 number of a buffer, i32 offset. */
+/* Writes the value of a view, which has 16 bytes: i32 length, then either up to 12 bytes of data or 4 bytes of data,
+ * i32 number of a buffer, i32 offset. */
 static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     enum { VIEW_SIZE = 16, INLINE_SIZE = 12 };
     const rs_arrow_column *column = &self->columns[number];
@@ -120,7 +121,7 @@ static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, ui
     if (n > INLINE_SIZE) {
         const int32_t block = (int32_t)rs_load_u32(view + 8), off = (int32_t)rs_load_u32(view + 12);
         if (block < 0 || (uint64_t)block >= column->n_blocks) {
-            return broken(self, number, "a view names a buffer that is not there");
+            return broken(self, number, "a view has the number of a missing buffer");
         }
         int64_t size = rs_arrow_int(column->block_sizes, (uint64_t)block, 8);
         if (off < 0 || size < off || n > size - off || column->blocks[block] == NULL) {
@@ -162,14 +163,14 @@ static uint8_t *put_run(rs_arrow_writer *self, uint32_t node, uint64_t begin, ui
     return p;
 }
 
-/* The bounds of list `at` within its child. Returns false after an error. */
+/* Sets the bounds of list `at` within its child. Returns false after an error. */
 static bool take_list(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *begin, uint64_t *end) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];
     if (node->kind == RS_ARROW_FIXED_LIST) {
         *begin = at * (uint64_t)node->size;
         *end = *begin + (uint64_t)node->size;
-        return true; /* the child's length was checked before */
+        return true; /* rs_arrow_columns_bind has checked the child's length */
     }
     if (node->kind == RS_ARROW_LIST_VIEW) {
         const int64_t off = rs_arrow_int(column->first, at, node->width);
@@ -194,7 +195,7 @@ static uint8_t *put_list(rs_arrow_writer *self, uint32_t number, uint64_t at, ui
     return p == NULL ? NULL : put_run(self, self->schema->nodes[number].first_child, begin, end, p);
 }
 
-/* A map is a list of tuples (key, value). */
+/* Writes a map as a list of tuples (key, value). */
 static uint8_t *put_map(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     const uint32_t entries = self->schema->nodes[number].first_child;
     const uint32_t key = self->schema->nodes[entries].first_child;
@@ -217,7 +218,7 @@ static bool take_index(rs_arrow_writer *self, uint32_t number, uint64_t at, uint
 static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at);
 static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *i);
 
-/* Returns whether value i is None. After an error it returns false; writing the value then gives the error. */
+/* Returns whether value i is None. Returns false for a broken value, whose error is found when it is written. */
 static bool is_none(rs_arrow_writer *self, uint32_t number, uint64_t i) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];
@@ -236,7 +237,7 @@ static bool is_none(rs_arrow_writer *self, uint32_t number, uint64_t i) {
     }
 }
 
-/* Returns how many fields of a struct are not None, and sets the hash of their keys. */
+/* Returns the number of fields of a struct that are not None, and sets the hash of their keys. */
 static uint64_t present_fields(rs_arrow_writer *self, const rs_arrow_node *node, uint64_t at, uint64_t *hash) {
     uint64_t n = 0;
     *hash = RS_KEY_SET_SEED;
@@ -275,14 +276,14 @@ static uint8_t *put_struct(rs_arrow_writer *self, uint32_t number, uint64_t at, 
     return self->status == RS_OK ? p : NULL;
 }
 
-/* ---- Types whose values stand in a child ---- */
+/* ---- Types with values in a child ---- */
 
 static bool take_index(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *out) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const uint8_t *indices = self->columns[number].first;
     const int64_t index = rs_arrow_int(indices, at, node->width);
     *out = node->is_signed ? (uint64_t)index : rs_load_uint_unchecked(indices + at * node->width, node->width);
-    if (*out < self->columns[node->first_child].length) return true; /* a negative index is far above */
+    if (*out < self->columns[node->first_child].length) return true; /* a negative index wraps far above */
     return broken(self, number, "an index passes the end of the dictionary") != NULL;
 }
 
@@ -291,7 +292,7 @@ static int64_t run_end(const rs_arrow_writer *self, uint32_t ends, uint64_t run)
     return rs_arrow_int(column->first, run + column->offset, self->schema->nodes[ends].width);
 }
 
-/* Returns the run that has element `at`; the last run ends behind it. Values are mostly asked for in order. */
+/* Returns the run with element `at`, which must exist. Values are mostly read in order. */
 static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at) {
     const uint32_t ends = self->schema->nodes[number].first_child;
     rs_arrow_column *column = &self->columns[number];
@@ -315,7 +316,7 @@ static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at,
     uint16_t child = RS_ARROW_NO_TYPE;
     if (id >= 0) child = rs_load_u16(self->schema->ids.data + node->ids_off + (size_t)id * 2);
     if (child == RS_ARROW_NO_TYPE) {
-        (void)broken(self, number, "a union has a type id that its type does not name");
+        (void)broken(self, number, "a union has an unknown type id");
         return RS_ARROW_NO_NODE;
     }
     *i = at;
@@ -342,7 +343,7 @@ static uint8_t *put_inner(rs_arrow_writer *self, uint32_t number, uint64_t at, u
     return member == RS_ARROW_NO_NODE ? NULL : put_value(self, member, i, p);
 }
 
-/* ---- Any of them ---- */
+/* ---- Any type ---- */
 
 /* Writes value i, which is below the length of the node's column. */
 static uint8_t *put_value(rs_arrow_writer *self, uint32_t number, uint64_t i, uint8_t *p) {

@@ -25,13 +25,13 @@ static uint64_t float_bits(double value) {
     return rs_load_u64(bytes);
 }
 
-/* Appends the value of a leaf node. Before the types are known it passes the value, which the tree describes. */
+/* Appends the value of a leaf node. Before the types are known it skips the value, whose kind comes from the tree. */
 static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_node *node, rs_cursor *cursor,
                           const uint8_t *body, uint64_t bits, rs_error *err) {
     rs_place place;
     place.node = node, place.body = body, place.bits = bits;
     if (!appends(self)) {
-        (void)rs_arrow_see_leaf(field, node);
+        (void)rs_arrow_infer_leaf(field, node);
         return body == NULL ? rs_path_pass(cursor, node, bits, err) : RS_OK;
     }
     switch (node->kind) {
@@ -121,18 +121,18 @@ static rs_status put_list_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     return appends(self) ? rs_arrow_end_value(op->field, op->field->element->n, err) : RS_OK;
 }
 
-/* Notes a sequence whose items or elements follow. */
-static void see_sequence(const rs_arrow_op *op, uint64_t n) {
-    if (op->named) rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
-    else if (op->node->param == 0) rs_arrow_see(op->field, RS_ARROW_SEEN_LIST);
-    else (void)rs_arrow_see_tuple(op->field, op->items != NULL ? n : UINT64_MAX);
+/* Adds a sequence whose items or elements follow. */
+static void add_sequence(const rs_arrow_op *op, uint64_t n) {
+    if (op->named) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
+    else if (op->node->param == 0) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
+    else (void)rs_arrow_add_tuple(op->field, op->items != NULL ? n : UINT64_MAX);
 }
 
 static rs_status put_tuple(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                            rs_error *err) {
     const bool items = op->items != NULL;
     if (!appends(self)) {
-        see_sequence(op, op->node->n_children);
+        add_sequence(op, op->node->n_children);
         return items ? put_row(self, op, cursor, body, err) : put_list_row(self, op, cursor, body, err);
     }
     if (op->field->layout == RS_ARROW_LAYOUT_STRUCT && items) return put_row(self, op, cursor, body, err);
@@ -169,7 +169,7 @@ static rs_status put_plain_list(const rs_arrow_op *op, rs_cursor *cursor, const 
     return rs_arrow_end_value(op->field, element->n, err);
 }
 
-/* Takes the elements of a list node: with `items` each by its own op, else all by the first. */
+/* Takes the elements of a list node: with `items`, each by its own op, else all by the first. */
 static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                               bool items, rs_error *err) {
     const rs_node *node = op->node, *child = node->children;
@@ -184,7 +184,7 @@ static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
         RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
         if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
     }
-    if (items && n > op->n_children) return RS_FAIL(rs_decode_bad_value(err, "a tuple is too long"), RS_E_FMT_VALUE);
+    if (items && n > op->n_children) return rs_decode_bad_value(err, "a tuple is too long");
     for (uint64_t i = 0; i < n; i++) {
         const rs_arrow_op *to = &op->children[items ? i : 0];
         const uint64_t bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
@@ -205,7 +205,7 @@ static rs_status put_packed(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
     uint64_t n, at = 0;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, op->node, &n, &numbers, err));
-    if (items && n > op->n_children) return RS_FAIL(rs_decode_bad_value(err, "a tuple is too long"), RS_E_FMT_VALUE);
+    if (items && n > op->n_children) return rs_decode_bad_value(err, "a tuple is too long");
     while (n != 0 && (count = rs_packed_ints_next(&numbers, &some)) != 0) {
         for (unsigned i = 0; i < count; i++, at++) {
             const rs_arrow_op *to = &op->children[items ? at : 0];
@@ -223,7 +223,7 @@ static rs_status put_list(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor 
     const bool packed = op->node->kind == RS_FMT_NODE_NUMBERS;
     bool items = op->items != NULL;
     if (!appends(self)) {
-        see_sequence(op, op->n_items);
+        add_sequence(op, op->n_items);
         return packed ? put_packed(self, op, cursor, items, err) : put_elements(self, op, cursor, body, items, err);
     }
     if (op->field->layout == RS_ARROW_LAYOUT_LIST) {
@@ -241,7 +241,7 @@ static rs_status put_list(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor 
 
 /* ---- Nodes that lead to others ---- */
 
-/* Appends a cached entry of a table. *taken becomes false where the entry has to be walked. */
+/* Appends a cached entry of a table. *taken becomes false if the entry has to be walked. */
 static rs_status put_cached(const rs_arrow_op *op, const rs_cursor *cursor, uint64_t i, bool *taken, rs_error *err) {
     rs_arrow_field *field = op->field;
     const rs_entry *entry;
@@ -306,7 +306,7 @@ static rs_status put_optional(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     const rs_node *child = op->node->children;
     if ((bits & 1) == 0) {
         if (appends(self)) return rs_arrow_append_null(op->field, err);
-        if (op->node->param == 1) rs_arrow_see(op->field, RS_ARROW_SEEN_NULL);
+        if (op->node->param == 1) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_NULL);
         return RS_OK;
     }
     if (child->fixed && body == NULL) RS_TRY(rs_decode_take(cursor, child->size_bytes, &body, err));
@@ -332,7 +332,7 @@ static rs_status put_exceptions(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
 
 /* ---- Maps ---- */
 
-/* Sets *out to the field of a key, NULL for a key that is no str or no wanted one. */
+/* Sets *out to the field of a key; NULL for a key that is not a str or not exported. */
 static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_place *key,
                               bool *is_name, rs_arrow_field **out, rs_error *err) {
     bool taken = false;
@@ -353,13 +353,13 @@ static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
     RS_TRY(rs_utf8_take(&self->scratch, cursor, key, &taken, err));
     if (!taken) {
         return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
-                            "a key is a str with a lone surrogate, and the names of Arrow fields are UTF-8");
+                            "a key is a str with a lone surrogate, and names of Arrow fields are UTF-8");
     }
     const char *name = self->scratch.size_bytes == 0 ? "" : (const char *)self->scratch.data;
     return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->program->n_fields, out, err);
 }
 
-/* Takes a value of a map at the field of its key, or passes it where that is NULL. */
+/* Takes a value of a map at the field of its key, or skips it if that is NULL. */
 static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field *child, const rs_map *map,
                                uint64_t i, rs_cursor *cursor, rs_error *err) {
     rs_arrow_op *op;
@@ -368,22 +368,20 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
         if (appends(self) && !field->closed) return rs_arrow_misfit(field, err);
         return rs_map_pass_value(map, cursor, i, err);
     }
-    if (appends(self) && child->n != field->n) {
-        return RS_FAIL(rs_decode_bad_value(err, "a dict with a key that is there twice"), RS_E_FMT_VALUE);
-    }
+    if (appends(self) && child->n != field->n) return rs_decode_bad_value(err, "a dict with a key that is there twice");
     RS_TRY(rs_arrow_compile_entry(self->program, map->value, child, appends(self), &op, err));
     if (op == NULL) return rs_arrow_misfit(child, err);
     rs_map_value(map, i, &value);
     return rs_arrow_put(self, op, cursor, value.body, value.bits, err);
 }
 
-/* Takes a map as the struct of its keys, as a dict of an any value is. */
+/* Takes a map as a struct of its keys, like a dict of an any value. */
 static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
     rs_arrow_field *field = op->field;
     uint64_t wanted = 0;
     rs_map map;
     RS_TRY(rs_map_begin(&map, cursor, op->node, err));
-    if (!appends(self)) rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
+    if (!appends(self)) rs_arrow_add_kind(field, RS_ARROW_SEEN_STRUCT);
     else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
     for (uint64_t i = 0; i < map.n; i++) {
         rs_arrow_field *child;
@@ -393,7 +391,7 @@ static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
         RS_TRY(rs_map_key(&map, cursor, i, &at, &key, err));
         RS_TRY(field_of_key(self, field, &at, &key, &is_name, &child, err));
         cursor->budget = at.budget;
-        if (!appends(self) && !is_name && !field->closed) rs_arrow_see(field, RS_ARROW_SEEN_ODD_KEY);
+        if (!appends(self) && !is_name && !field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
         RS_TRY(put_map_value(self, field, child, &map, i, cursor, err));
         wanted += child != NULL;
     }
@@ -405,7 +403,7 @@ static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
 static rs_status put_any_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
     const uint8_t *begin = cursor->in.ptr;
     if (op->node->payload && begin != cursor->in.end && *begin == RS_FMT_TAG_EXT) {
-        return RS_FAIL(rs_decode_bad_value(err, "the payload of an ext value is itself an ext value"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "the payload of an ext value is itself an ext value");
     }
     RS_TRY(rs_arrow_put_any(self, op->field, cursor, err));
     return cursor->shared ? rs_decode_spend_bytes(cursor, (uint64_t)(cursor->in.ptr - begin), err) : RS_OK;
@@ -457,19 +455,20 @@ static rs_status put_ext_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     RS_TRY(rs_arrow_put_ext(self, op->field, op->node->param, cursor, &payload, &taken, err));
     if (taken) return RS_OK;
     if (appends(self)) return rs_arrow_misfit(op->field, err);
-    rs_arrow_see_other(op->field, op->node->param);
+    rs_arrow_add_other(op->field, op->node->param);
     return body == NULL ? rs_path_pass(cursor, op->node, bits, err) : RS_OK;
 }
 
 rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                        uint64_t bits, rs_error *err) {
     const rs_node *node = op->node;
-    if (self->mode == RS_ARROW_SEE_REST && op->sure) {
+    if (self->mode == RS_ARROW_INFER_REST && op->sure) {
         return body != NULL ? RS_OK : rs_path_pass(cursor, node, bits, err);
     }
     switch (node->kind) {
     case RS_FMT_NODE_STRUCT:
-        if (!appends(self)) rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT | (op->odd_key ? RS_ARROW_SEEN_ODD_KEY : 0));
+        if (!appends(self))
+            rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT | (op->odd_key ? RS_ARROW_SEEN_ODD_KEY : 0));
         return put_row(self, op, cursor, body, err);
     case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, err);
     case RS_FMT_NODE_LIST:
@@ -501,7 +500,7 @@ rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_curs
 
 /* ---- Rows of one layout ---- */
 
-/* Takes rows of an optional: runs with a value as rows of the child, the others as nulls. */
+/* Takes rows of an optional: rows with a value as rows of the child, the others as nulls. */
 static rs_status put_optional_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                    const rs_column_rows *rows, rs_error *err) {
     uint64_t end;
@@ -532,7 +531,7 @@ static rs_status put_row_at(rs_arrow_walk *self, const rs_arrow_op *op, const rs
                         rs_load_bits_unchecked(row, rows->least, rows->bit_off, op->node->bits), err);
 }
 
-/* Takes rows of a placed node as rows of its child. A record with a value of its own is taken by itself. */
+/* Takes rows of a placed node as rows of its child. Takes exceptions one by one. */
 static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                  const rs_column_rows *rows, rs_error *err) {
     rs_placed_rows placed;
@@ -552,7 +551,7 @@ static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, con
     return RS_OK;
 }
 
-/* Takes rows of numbers or of lists of numbers, all at once. *taken becomes false for other nodes. */
+/* Takes rows of numbers or of lists of numbers at once. *taken becomes false for other nodes. */
 static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, const rs_column_rows *rows, bool *taken,
                                 rs_error *err) {
     rs_arrow_field *field = op->field;

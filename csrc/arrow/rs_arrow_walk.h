@@ -1,23 +1,25 @@
-/* rs_arrow_walk.h: walks through the values of records with compiled ops. Before the types are known it notes the
- * values whose type the tree does not tell; afterwards it appends all values to the batch. The checks are those of
+/* rs_arrow_walk.h: walks through the values of records with compiled ops. Before the types are known it adds the kinds
+ * of values that the tree does not give; afterwards it appends all values to the batch. It makes the same checks as
  * decoding: rules 20 to 23 and 31 of FORMAT.md. */
 #pragma once
 
 #include "arrow/rs_arrow_walk_any.h"
 
-/* Takes the value of op->node, which is wanted. Its body is at `body`, or at the cursor when that is NULL. Besides the
- * rules above: RS_E_ARG_TEXT for text with a lone surrogate, RS_E_ARG_LIMIT for too many fields, RS_E_MEM. */
+/* Takes the value of op->node, whose field is not NULL. Its body is at `body`, or at the cursor if that is NULL.
+ * Errors: the rules above, RS_E_ARG_TEXT for text with a lone surrogate, RS_E_ARG_LIMIT for too many fields,
+ * RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                                     uint64_t bits, rs_error *err);
 
-/* As rs_arrow_put, for a value of the root node `op->node` that stands alone at the cursor. */
+/* As rs_arrow_put, for a value of the root node op->node with its bits at the cursor. */
 RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);
 
-/* Takes the values of a fixed node that has the same offsets in all rows. `cursor` is that of a record of their block.
- * The caller has checked that bits and body lie within rows->least. */
+/* Takes the values of a fixed node that has the same offsets in all rows. `cursor` is of a record of their block. The
+ * caller has checked that bits and body are within rows->least. */
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);
 
-/* Takes the children before number `end` of a struct or tuple that are not fixed; their bodies follow at the cursor. */
+/* Takes the children of a struct or tuple that are not fixed, up to number `end` - 1; their bodies are at the
+ * cursor. */
 RS_NODISCARD rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
                                              const rs_slice *group, uint32_t end, rs_error *err);

@@ -7,10 +7,6 @@ enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
-static rs_status bad_value(const char *what, rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, what), RS_E_FMT_VALUE);
-}
-
 /* ---- Ext values that are scalars ---- */
 
 static rs_status put_fixed(rs_arrow_field *field, uint32_t seen, const uint8_t *bytes, size_t n, rs_error *err) {
@@ -24,8 +20,8 @@ static rs_status put_moment(rs_arrow_walk *self, rs_arrow_field *field, rs_curso
     const int64_t epoch = (RS_FMT_EPOCH_ORDINAL - 1) * 86400 * 1000000;
     rs_arrow_moment moment;
     RS_TRY(rs_arrow_take_moment(cursor, payload, &moment, err));
-    if (!appends(self) && is_time) rs_arrow_see(field, RS_ARROW_SEEN_TIME);
-    if (!appends(self) && !is_time) rs_arrow_see_moment(field, &moment);
+    if (!appends(self) && is_time) rs_arrow_add_kind(field, RS_ARROW_SEEN_TIME);
+    if (!appends(self) && !is_time) rs_arrow_infer_moment(field, &moment);
     if (!appends(self)) return RS_OK;
     if (is_time) {
         return rs_arrow_append_number(field, RS_ARROW_SEEN_TIME, RS_COLUMN_INT, (uint64_t)moment.us, err);
@@ -42,7 +38,7 @@ static rs_status put_decimal(rs_arrow_walk *self, rs_arrow_field *field, rs_curs
     uint8_t bytes[8 * RS_ARROW_DECIMAL_WORDS];
     RS_TRY(rs_arrow_take_decimal(cursor, payload, &self->scratch, &decimal, err));
     if (!appends(self)) {
-        rs_arrow_see_decimal(field, &decimal);
+        rs_arrow_infer_decimal(field, &decimal);
         return RS_OK;
     }
     if (field->kind != RS_ARROW_KIND_DECIMAL || !decimal.finite || decimal.digits > field->digits ||
@@ -59,7 +55,7 @@ static rs_status put_int(rs_arrow_walk *self, rs_arrow_field *field, uint32_t se
     bool fits;
     RS_TRY(rs_arrow_take_int(cursor, payload, &value, &fits, err));
     if (!appends(self)) {
-        rs_arrow_see(field, fits ? seen : RS_ARROW_SEEN_BIGINT);
+        rs_arrow_add_kind(field, fits ? seen : RS_ARROW_SEEN_BIGINT);
         return RS_OK;
     }
     if (!fits) return rs_arrow_misfit(field, err);
@@ -71,7 +67,7 @@ static rs_status put_uuid(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor 
     const uint8_t *bytes;
     RS_TRY(rs_arrow_take_uuid(cursor, payload, &bytes, err));
     if (appends(self)) return put_fixed(field, RS_ARROW_SEEN_UUID, bytes, 16, err);
-    rs_arrow_see(field, RS_ARROW_SEEN_UUID);
+    rs_arrow_add_kind(field, RS_ARROW_SEEN_UUID);
     return RS_OK;
 }
 
@@ -91,7 +87,7 @@ rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned 
 
 /* ---- Arrays ---- */
 
-/* Appends the elements of an array from dimension `at` on; `data` is where they begin. `strides` are in bytes. */
+/* Appends the elements of an array from dimension `at` on; they begin at `data`. `strides` are in bytes. */
 static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type, uint32_t at, uint32_t ndim,
                                const uint64_t *dims, const uint64_t *strides, const uint8_t *data, rs_error *err) {
     if (at == ndim) return rs_arrow_append_items(field, type, data, 1, err);
@@ -106,7 +102,7 @@ static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type,
     return rs_arrow_end_value(field, field->element->n, err);
 }
 
-/* Points *data to the items of a narrow array, which are written to scratch. Their bytes are within 2^63. */
+/* Writes the items of a narrow array to scratch, and points *data there. They have less than 2^63 bytes. */
 static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint32_t ndim, const uint64_t *dims,
                        const uint8_t **data, rs_error *err) {
     const unsigned size = (unsigned)type->item_bytes;
@@ -124,13 +120,13 @@ rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const r
                              const uint64_t *dims, const uint8_t *data, rs_error *err) {
     const bool fortran = (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
     uint64_t strides[RS_FMT_ARRAY_NDIM], stride = type->item_bytes, lists = 1;
-    if (!appends(self)) return rs_arrow_see_array(field, type, ndim, &self->program->n_fields, err);
+    if (!appends(self)) return rs_arrow_infer_array(field, type, ndim, &self->program->n_fields, err);
     if (type->width != 0) RS_TRY(widen(self, type, ndim, dims, &data, err));
     for (uint32_t i = 0; i < ndim; i++) {
         const uint32_t at = fortran ? i : ndim - 1 - i;
         strides[at] = stride;
-        stride *= dims[at]; /* an array without elements may wrap here; its strides are not used */
-        /* Lists without elements take no data, so their number has a limit of its own. */
+        stride *= dims[at]; /* this may wrap for an array without elements, whose strides are not used */
+        /* Empty lists take no data, so their number has its own limit. */
         if (i + 1 < ndim && (rs_mul_overflows(lists, dims[i] + 1, &lists) || lists > MOST_LISTS)) {
             return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
         }
@@ -155,11 +151,11 @@ static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cu
 
 /* ---- any values ---- */
 
-/* Takes the any value of one field of a struct, or passes it where the field is not wanted. */
+/* Takes the any value of one field of a struct, or skips it if the field is not exported. */
 static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_arrow_field *child, rs_cursor *cursor,
                            rs_error *err) {
     if (child == NULL) return field->closed ? rs_path_any_pass(cursor, err) : rs_arrow_misfit(field, err);
-    if (child->n != field->n) return bad_value("a dict with a key that is there twice", err);
+    if (child->n != field->n) return rs_decode_bad_value(err, "a dict with a key that is there twice");
     return rs_arrow_put_any(self, child, cursor, err);
 }
 
@@ -197,17 +193,17 @@ static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs
     return rs_arrow_end_struct(field, false, err);
 }
 
-/* Takes the values of an object, an any tuple of n items. The fields are those of `items`, or of `names` when it is
+/* Takes the values of an object, an any tuple of n items. The fields are `items`, or named by `names` if that is
  * NULL. */
 static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items, rs_slice names,
                             uint64_t n, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
     uint64_t count;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    if (*p != RS_FMT_TAG_TUPLE) return bad_value("an object whose values are no tuple", err);
+    if (*p != RS_FMT_TAG_TUPLE) return rs_decode_bad_value(err, "an object whose values are not a tuple");
     RS_TRY(rs_path_any_enter(cursor, 1, &count, err));
-    if (count != n) return bad_value("an object with more or fewer values than fields", err);
-    if (!appends(self)) rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
+    if (count != n) return rs_decode_bad_value(err, "an object with more or fewer values than fields");
+    if (!appends(self)) rs_arrow_add_kind(field, RS_ARROW_SEEN_STRUCT);
     else if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
     for (uint64_t i = 0; i < n; i++) {
         rs_arrow_field *child;
@@ -215,7 +211,7 @@ static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow
         else RS_TRY(rs_arrow_next_name(&names, field, &self->program->n_fields, &child, err));
         if (appends(self)) RS_TRY(put_child(self, field, child, cursor, err));
         else if (child == NULL) RS_TRY(rs_path_any_pass(cursor, err));
-        else RS_TRY(rs_arrow_see_any(child, cursor, &self->program->n_fields, err));
+        else RS_TRY(rs_arrow_infer_any(child, cursor, &self->program->n_fields, err));
     }
     rs_decode_leave(cursor);
     return appends(self) ? rs_arrow_end_struct(field, false, err) : RS_OK;
@@ -265,7 +261,7 @@ static rs_status put_any_bytes(rs_arrow_field *field, rs_cursor *cursor, rs_erro
     return rs_arrow_end_value(field, field->bytes.size_bytes, err);
 }
 
-/* Appends an int from 2^63 on, which has 9 bytes of which the last is 0. */
+/* Appends an int from 2^63 on, which has 9 bytes; the last one is 0. */
 static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
@@ -279,7 +275,7 @@ static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_err
 rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const rs_place place = {NULL, NULL, 0};
     const uint8_t *p;
-    if (!appends(self)) return rs_arrow_see_any(field, cursor, &self->program->n_fields, err);
+    if (!appends(self)) return rs_arrow_infer_any(field, cursor, &self->program->n_fields, err);
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     uint8_t tag = *p;
     if (rs_tag_is_int64(tag)) {

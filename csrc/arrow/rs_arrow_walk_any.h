@@ -1,24 +1,24 @@
-/* rs_arrow_walk_any.h: the part of the walk through records (rs_arrow_walk.h) that needs no op: any values, ext values,
- * arrays, text. The checks are those of decoding: rules 20 to 23 of FORMAT.md. */
+/* rs_arrow_walk_any.h: the part of the walk through records (rs_arrow_walk.h) that does not need ops: any values, ext
+ * values, arrays, text. It makes the same checks as decoding: rules 20 to 23 of FORMAT.md. */
 #pragma once
 
 #include "arrow/rs_arrow_builder.h"
 #include "arrow/rs_arrow_program.h"
 
 enum {
-    RS_ARROW_PUT = 0,      /* append */
-    RS_ARROW_SEE_REST = 1, /* note the values below nodes that are not sure */
-    RS_ARROW_SEE_ALL = 2   /* note all values */
+    RS_ARROW_PUT = 0,        /* append */
+    RS_ARROW_INFER_REST = 1, /* add the kinds of values under ops that are not `sure` */
+    RS_ARROW_INFER_ALL = 2   /* add the kinds of all values */
 };
 
 /* The state of a walk. Borrows the ops, owns scratch. One thread at a time may use it. */
 typedef struct rs_arrow_walk {
     rs_arrow_program *program;
-    int mode;          /* RS_ARROW_PUT, SEE_REST or SEE_ALL */
+    int mode;          /* RS_ARROW_PUT, INFER_REST or INFER_ALL */
     rs_buffer scratch; /* the text of a Decimal, the items of a narrow array */
 } rs_arrow_walk;
 
-/* Takes the text at a place; `place->node` is NULL for the any value at the cursor. */
+/* Takes the text at a place; place->node is NULL for the any value at the cursor. */
 RS_NODISCARD static inline rs_status rs_arrow_put_text(rs_arrow_field *field, rs_cursor *cursor, const rs_place *place,
                                                        rs_error *err) {
     bool taken = false;
@@ -28,7 +28,7 @@ RS_NODISCARD static inline rs_status rs_arrow_put_text(rs_arrow_field *field, rs
     return rs_arrow_no_utf8(field, err);
 }
 
-/* Counts a value of a struct, and appends nulls for the fields that it does not have. */
+/* Counts a value of a struct, and appends nulls for its missing fields. */
 RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, bool whole, rs_error *err) {
     for (uint32_t i = 0; !whole && i < field->n_children; i++) {
         if (field->children[i]->n == field->n) RS_TRY(rs_arrow_append_null(field->children[i], err));
@@ -39,14 +39,14 @@ RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, 
 /* Takes the any value at the cursor. RS_E_ARG_TEXT for a lone surrogate, RS_E_ARG_LIMIT (fields), RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err);
 
-/* Takes an ext value of a scalar type, of code `code`; `place` is that of its payload. *taken becomes false, and
- * nothing is taken, for another code. */
+/* Takes an ext value of a scalar type `code`; `payload` is the place of its payload. For another code, *taken becomes
+ * false and nothing is taken. */
 RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned code, rs_cursor *cursor,
                                         const rs_place *payload, bool *taken, rs_error *err);
 
-/* Takes an array of ndim dimensions, or with ndim 0 a scalar, whose data is at `data`. */
+/* Takes an array of ndim dimensions, or a scalar for ndim 0, with its data at `data`. */
 RS_NODISCARD rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type,
                                           uint32_t ndim, const uint64_t *dims, const uint8_t *data, rs_error *err);
 
-/* Takes the any tuple at the cursor whose items are those of the op. */
+/* Takes the any tuple at the cursor, with the items of the op. */
 RS_NODISCARD rs_status rs_arrow_put_items(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);

@@ -25,7 +25,7 @@ static size_t count_before(const rs_buffer *spans, int64_t utc_s) {
     return low;
 }
 
-/* Returns whether a known span has utc_s, and makes it the last one. */
+/* Returns whether a known span includes utc_s, and makes it the last one. */
 static bool is_known(rs_zone *self, int64_t utc_s) {
     size_t i = count_before(&self->spans, utc_s);
     if (i == n_spans(&self->spans) || span_at(&self->spans, i).begin_s > utc_s) return false;
@@ -33,7 +33,7 @@ static bool is_known(rs_zone *self, int64_t utc_s) {
     return true;
 }
 
-/* Inserts the part of a span that is not known yet, between its neighbours. */
+/* Inserts the unknown part of a span between its neighbours. */
 static rs_status insert(rs_buffer *spans, rs_zone_span span, rs_error *err) {
     const size_t size = sizeof span;
     size_t at = count_before(spans, span.begin_s);
@@ -59,7 +59,7 @@ rs_status rs_zone_find(rs_zone *self, int64_t utc_s, rs_zone_finder finder, void
     rs_buffer_clear(&found);
     RS_TRY(status);
     if (!is_known(self, utc_s)) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "no offset is known for this time in its zone");
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "the offset of the zone at this time is not known");
     }
     *out = self->last;
     return RS_OK;

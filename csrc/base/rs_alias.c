@@ -17,7 +17,7 @@ static inline uint64_t other(const rs_alias *self, uint64_t slot) {
                                         : ((const uint64_t *)self->others)[slot];
 }
 
-/* A share of a slot, below 1, in 2^-64. The product is exact, so every machine cuts off the same bits. */
+/* A share of a slot, below 1, in 2^-64. The product is exact, so every machine truncates the same bits. */
 static inline uint64_t threshold(double share) { return (uint64_t)(share * 18446744073709551616.0); }
 
 static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t *heaviest, rs_error *err) {
@@ -40,8 +40,8 @@ static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t
     return RS_OK;
 }
 
-/* Vose's pairing. `shares` are the weights in slots, and stacks has room for n numbers: those below one slot from the
- * front, the others from the back. Each turn fills the slot of a small number with a part of a large one. */
+/* Vose's pairing. `shares` are the weights in slots. `stack` has room for n numbers: numbers below one slot from the
+ * front, the others from the back. Each iteration fills the slot of a small number with a part of a large one. */
 static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *weights, uint64_t heaviest) {
     const uint64_t n = self->n;
     uint64_t small = 0, large = n;
@@ -54,12 +54,12 @@ static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *
         self->thresholds[less] = threshold(shares[less]);
         put_other(self, less, more);
         shares[more] = (shares[more] + shares[less]) - 1;
-        if (shares[more] < 1) { /* the slot of `more` in the stack is free: it is the front's from now on */
+        if (shares[more] < 1) { /* the stack slot of `more` is free, so the front can use it */
             large++;
             stack[small++] = more;
         }
     }
-    /* What rounding has left over is one slot each. A number of weight 0 gives its slot away. */
+    /* Numbers left over by rounding get one slot each. A number of weight 0 gives its slot away. */
     for (uint64_t i = 0; i < n - large + small; i++) {
         const uint64_t left = i < small ? stack[i] : stack[large + (i - small)];
         self->thresholds[left] = weights[left] > 0 ? UINT64_MAX : 0;
@@ -134,7 +134,7 @@ uint64_t rs_alias_at(const rs_alias *self, uint64_t word) {
     return word * self->n < self->thresholds[slot] ? slot : other(self, slot);
 }
 
-/* Slots of a large table are cache misses: the words of WINDOW draws come first, and their slots are prefetched. */
+/* Slots of a large table are cache misses, so the slots of WINDOW draws are prefetched. */
 enum { WINDOW = 32 };
 
 static inline uint64_t number_of(uint64_t draw, uint64_t period) { return draw < period ? draw : draw % period; }
@@ -160,10 +160,10 @@ void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period
     }
 }
 
-/* -log(u) for u from 2^-54 to 1, within a few units in the last place. The C library's log differs from one library to
- * the next in the last place, and with it would differ the order of near keys; these are additions, multiplications and
- * divisions, one a statement, so that no compiler fuses two of them. u = m 2^e with m from 2/3 to 4/3, and
- * log(m) = 2 (s + s^3/3 + s^5/5 + ...) with s = (m - 1) / (m + 1), at most 1/5. */
+/* -log(u) for u from 2^-54 to 1, within a few units in the last place. C libraries differ in the last place of log,
+ * which would change the order of near keys. This uses only additions, multiplications and divisions, one in a
+ * statement, so that compilers cannot fuse them. u = m 2^e with m from 2/3 to 4/3, and log(m) = 2 (s + s^3/3 + s^5/5 +
+ * ...) with s = (m - 1) / (m + 1), at most 1/5. */
 static double minus_log(double u) {
     double m = u, e = 0, sum = 0;
     while (m < 2.0 / 3) m *= 2, e += 1;
@@ -186,7 +186,7 @@ void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out)
     for (uint64_t i = 0; i < n; i++) {
         const double u = ((double)(rs_alias_word(key, i) >> 11) + 0.5) * (1.0 / 9007199254740992.0);
         const double value = weights[i] > 0 ? minus_log(u) / weights[i] : HUGE_VAL;
-        /* Only a weight of 0 has an infinite key: a tiny weight comes after all others, but it comes. */
+        /* Only a weight of 0 has an infinite key: a tiny weight is drawn last, but it is drawn. */
         out[i] = weights[i] > 0 && value > DBL_MAX ? DBL_MAX : value;
     }
 }

@@ -1,17 +1,17 @@
-/* rs_alias.h: random draws by weight. Draw number i of a key is computed from the key and i alone: nothing is stored
- * from one draw to the next, so a run of draws can be shared out or resumed at any number. The results never change:
- * the same weights, key and number give the same draw on every machine whose doubles are those of IEEE 754.
+/* rs_alias.h: random draws by weight. Draw number i of a key depends on the key and i alone, so a run of draws can be
+ * distributed or resumed at any number. The results never change: the same weights, key and number give the same draw
+ * on every machine with IEEE 754 doubles.
  *
- * With replacement, by alias tables. The n weights are laid into n slots of equal size, so that each slot has parts of
- * at most two numbers. A draw takes one slot and one of its two numbers, whatever n is.
+ * With replacement, by alias tables. The n weights are divided among n slots of equal size, so that each slot has parts
+ * of at most two numbers. A draw takes one slot and one of its two numbers, whatever n is.
  *
- * Without replacement, by keys. Each number gets the key -log(u) / weight, with u from 0 to 1. The numbers in the
- * order of their keys are successive draws without replacement.
+ * Without replacement, by keys. Each number gets the key -log(u) / weight, with u from 0 to 1. The numbers in the order
+ * of their keys are successive draws without replacement.
  *
- * Sources. Walker (An Efficient Method for Generating Discrete Random Variables with General Distributions, ACM TOMS 3,
- * 1977) has the tables; Vose (A Linear Algorithm for Generating Random Numbers with a Given Distribution, IEEE TSE 17,
- * 1991) makes them in linear time. The keys are those of Efraimidis and Spirakis (Weighted Random Sampling with a
- * Reservoir, IPL 97, 2006). Random word i is output i of SplitMix64, see rs_permute.h. */
+ * Sources. The tables are due to Walker (An Efficient Method for Generating Discrete Random Variables with General
+ * Distributions, ACM TOMS 3, 1977), their construction in linear time to Vose (A Linear Algorithm for Generating Random
+ * Numbers with a Given Distribution, IEEE TSE 17, 1991), the keys to Efraimidis and Spirakis (Weighted Random Sampling
+ * with a Reservoir, IPL 97, 2006). Random word i is output i of SplitMix64, see rs_permute.h. */
 #pragma once
 
 #include "base/rs_permute.h"
@@ -20,21 +20,21 @@
 /* An alias table over the numbers 0 to n - 1. Owns both arrays. Only rs_alias_init writes: any threads may draw. */
 typedef struct rs_alias {
     uint64_t n;
-    uint64_t *thresholds; /* of a slot: below this fraction, in 2^-64, it gives its own number */
-    void *others;         /* of a slot: the other number; u32 where n is at most 2^32, else u64 */
+    uint64_t *thresholds; /* of each slot: the fraction, in 2^-64, of its own number */
+    void *others;         /* of each slot: the other number; u32 if n is at most 2^32, else u64 */
 } rs_alias;
 
 /* The bytes of one entry of `others`. */
 static inline unsigned rs_alias_width(uint64_t n) { return n <= UINT64_C(1) << 32 ? 4 : 8; }
 
-/* Makes the table of `n` weights (not NULL, not retained). RS_E_ARG_RANGE, with the number in err->record: a weight is
- * negative, infinite or not a number. RS_E_ARG_RANGE without a number: no weight is above 0, or their sum is infinite.
- * RS_E_MEM. On failure `self` holds nothing. A number of weight 0 is never drawn. Weights below 2^-64 / n of the sum
- * may count as 0. Release with rs_alias_clear. */
+/* Makes the table of `n` weights (not NULL, not retained). RS_E_ARG_RANGE, with the number in err->record, for a weight
+ * that is negative, infinite or not a number; without a number if no weight is above 0 or their sum is infinite.
+ * RS_E_MEM. On failure `self` owns nothing. A number of weight 0 is never drawn. Weights below 2^-64 / n of the sum may
+ * count as 0. Release with rs_alias_clear. */
 RS_NODISCARD rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err);
 
-/* Makes the table of the bytes of both arrays of another one, copies of which it owns. RS_E_ARG_RANGE for bytes of
- * other sizes and for an entry of `others` that is no number below n; RS_E_MEM. On failure `self` holds nothing. */
+/* Makes a table from copies of both arrays of another table. RS_E_ARG_RANGE for wrong sizes and for an entry of
+ * `others` that is not below n; RS_E_MEM. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, size_t thresholds_bytes,
                                          const void *others, size_t others_bytes, rs_error *err);
 
@@ -46,7 +46,7 @@ static inline uint64_t rs_alias_word(uint64_t key, uint64_t i) {
     return rs_mix64(key + (i + 1) * UINT64_C(0x9E3779B97F4A7C15));
 }
 
-/* The number that a random word draws from the table, which is not empty. */
+/* Returns the number that a random word draws from the table, which is not empty. */
 uint64_t rs_alias_at(const rs_alias *self, uint64_t word);
 
 /* Writes draws number first, first + step, ..., each modulo `period` (above 0), to `out`, which has room for `count`.
@@ -54,8 +54,8 @@ uint64_t rs_alias_at(const rs_alias *self, uint64_t word);
 void rs_alias_run(const rs_alias *self, uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
                   int64_t *out);
 
-/* For the same draws a second, even number: to out[k] below bounds[k]. Draw i uses word 2 i + 1 of `key`. A bound of 0
- * gives 0; `bounds` may be `out`. */
+/* Writes a second, uniform number below bounds[k] for the same draws to out[k]. Draw i uses word 2 i + 1 of `key`. A
+ * bound of 0 gives 0; `bounds` may be `out`. */
 void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count, const int64_t *bounds,
                     int64_t *out);
 

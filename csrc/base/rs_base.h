@@ -1,4 +1,4 @@
-/* rs_base.h: attributes, assertions and checked arithmetic for the core. It knows neither statuses nor the format. */
+/* rs_base.h: attributes, assertions and checked arithmetic for the core. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,12 +11,12 @@
 #define RS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RS_COLD __attribute__((cold, noinline))
-/* For the steps that every read of a record takes: with several callers GCC makes calls of them, which costs short
- * records 5 to 10 % of their reading. */
+/* For the steps of every read of a record: GCC would not inline them into several callers, which costs short records 5
+ * to 10 % of the time of a read. */
 #define RS_INLINE static inline __attribute__((always_inline))
 #define RS_PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* GCC takes a function that does nothing but prefetch for one without effect, and removes its calls. The empty volatile
- * asm is an effect, and costs nothing. */
+/* GCC removes calls of functions that only prefetch, as if they had no effect. The empty volatile asm counts as an
+ * effect, and costs nothing. */
 #define RS_PREFETCH(p) \
     do { \
         __builtin_prefetch(p); \
@@ -32,7 +32,7 @@
 #define RS_PREFETCH(p) ((void)(p))
 #endif
 
-/* Aborts on a caller's mistake, in debug and sanitizer builds only. Bad bytes give a status instead. */
+/* Aborts on a caller's mistake, in debug and sanitizer builds only. Malformed bytes give a status instead. */
 #ifdef RS_DEBUG
 #include <stdlib.h>
 #define RS_ASSERT(x) ((x) ? (void)0 : abort())

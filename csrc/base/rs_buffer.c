@@ -55,7 +55,7 @@ rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err) {
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a buffer of %zu bytes cannot grow by %zu bytes",
                             self->size_bytes, extra);
     }
-    /* A quarter more, not double: a block buffer has megabytes, and unused capacity counts in the peak memory. */
+    /* Grow by a quarter instead of doubling: block buffers have megabytes, and unused capacity adds to peak memory. */
     uint64_t wanted = self->capacity_bytes + self->capacity_bytes / 4;
     if (wanted < needed) wanted = needed;
     if (wanted < 256) wanted = 256;

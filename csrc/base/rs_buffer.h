@@ -11,28 +11,29 @@ typedef struct rs_buffer {
     size_t size_bytes;
     size_t capacity_bytes;
     bool pinned;                 /* see rs_buffer_pin */
-    struct rs_buffer_left *left; /* the memory that growing while pinned has left */
+    struct rs_buffer_left *left; /* old memory, kept while pinned */
 } rs_buffer;
 
-/* Where byte `at` stands, or will once there is room. NULL for byte 0 of a buffer without memory: C has no NULL + 0. */
+/* Returns the address of byte `at`; NULL for byte 0 of a buffer without memory, because NULL + 0 is undefined in C. */
 static inline uint8_t *rs_buffer_at(const rs_buffer *self, size_t at) { return at == 0 ? self->data : self->data + at; }
 
 /* Frees the bytes. The buffer is then empty and can be used again. */
 void rs_buffer_clear(rs_buffer *self);
 
-/* Gives memory back that the bytes do not fill. A buffer that cannot be moved keeps it. Pointers into the bytes are
- * invalid afterwards, unless the buffer is pinned. */
+/* Releases unused capacity, except of a pinned buffer. Invalidates pointers into the bytes, except of a pinned
+ * buffer. */
 void rs_buffer_fit(rs_buffer *self);
 
-/* Lets other threads read the bytes that the buffer has, while its owner appends more. Growing then copies the bytes
- * and keeps the old memory. rs_buffer_unpin frees that memory: no thread may read it any more. */
+/* Lets other threads read the bytes of the buffer while its owner appends more: growing copies the bytes and keeps the
+ * old memory. rs_buffer_unpin frees that memory: no thread may read it any more. */
 static inline void rs_buffer_pin(rs_buffer *self) { self->pinned = true; }
 void rs_buffer_unpin(rs_buffer *self);
 
-/* Makes room for `extra` more bytes; pointers into the old ones are invalid. RS_E_MEM leaves the buffer as it was. */
+/* Makes room for `extra` more bytes, which invalidates pointers into the bytes. RS_E_MEM leaves the buffer
+ * unchanged. */
 RS_NODISCARD RS_COLD rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err);
 
-/* As rs_buffer_grow, but does nothing while the capacity is enough. */
+/* As rs_buffer_grow, but does nothing if the capacity is enough. */
 RS_NODISCARD static inline rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err) {
     if (RS_LIKELY(extra <= self->capacity_bytes - self->size_bytes)) return RS_OK;
     return rs_buffer_grow(self, extra, err);

@@ -13,7 +13,7 @@ typedef struct rs_slice {
 static inline rs_slice rs_slice_of(const void *data, size_t size) {
     rs_slice s;
     s.ptr = (const uint8_t *)data;
-    s.end = size == 0 ? s.ptr : s.ptr + size; /* C defines no NULL + 0; compilers make one addition of it */
+    s.end = size == 0 ? s.ptr : s.ptr + size; /* NULL + 0 is undefined in C; compiles to one addition */
     return s;
 }
 
@@ -44,7 +44,7 @@ static inline void rs_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void rs_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
 static inline void rs_store_f64(uint8_t *p, double v) { memcpy(p, &v, 8); }
 
-/* Loads an unsigned little-endian number of 1, 2, 4 or 8 bytes. The caller has checked that they are there. */
+/* Loads an unsigned little-endian number of 1, 2, 4 or 8 bytes. The caller has checked the bounds. */
 static inline uint64_t rs_load_uint_unchecked(const uint8_t *p, unsigned size_bytes) {
     switch (size_bytes) {
     case 1: return *p;
@@ -54,8 +54,13 @@ static inline uint64_t rs_load_uint_unchecked(const uint8_t *p, unsigned size_by
     }
 }
 
-/* Takes n bytes off the front of the slice and sets *out to the first of them. Returns false and takes nothing when
- * fewer than n are left. All readers of untrusted bytes use this one bounds test. */
+/* Returns code point i of a str in units of 1, 2 or 4 bytes. */
+static inline uint32_t rs_load_unit(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
+    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
+}
+
+/* Takes n bytes off the front of the slice and sets *out to the first one. Returns false and takes nothing if fewer are
+ * left. All readers of untrusted bytes use this bounds test. */
 static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
     if (RS_UNLIKELY(n > (uint64_t)(s->end - s->ptr))) return false;
     *out = s->ptr;
@@ -63,8 +68,8 @@ static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
     return true;
 }
 
-/* Takes a varint: unsigned LEB128 (DWARF 5, section 7.6) of at most 10 bytes, which need not be the shortest form.
- * Returns false when the varint is cut off or its value does not fit 64 bits. */
+/* Takes a varint: unsigned LEB128 (DWARF 5, section 7.6) of at most 10 bytes, not necessarily the shortest form.
+ * Returns false if the varint is cut off or its value does not fit 64 bits. */
 static inline bool rs_take_varint(rs_slice *s, uint64_t *out) {
     unsigned shift = 7;
     if (RS_UNLIKELY(s->ptr == s->end)) return false;
@@ -108,15 +113,15 @@ static inline unsigned rs_put_varint(uint8_t *p, uint64_t value) {
     return n;
 }
 
-/* Loads n bytes, n 0 to 7, as a little-endian number. It calls no memcpy of a variable size: with such a call,
- * decoding short bit groups took a tenth longer. */
+/* Loads n bytes, n 0 to 7, as a little-endian number. A memcpy of variable size made decoding short bit groups a tenth
+ * slower. */
 static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
     if (n >= 4) return rs_load_u32(p) | (uint64_t)rs_load_u32(p + n - 4) << (8 * (n - 4));
     if (n == 0) return 0;
     return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
-/* Copies n bytes between runs that do not overlap. Up to 64 bytes it avoids a call of memcpy, which takes longer. */
+/* Copies n bytes that do not overlap. Avoids a call of memcpy up to 64 bytes, which takes longer. */
 static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     if (n > 64) {
         memcpy(to, from, n);
@@ -148,8 +153,8 @@ static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     }
 }
 
-/* Returns whether n bytes are equal. Up to 16 bytes it avoids a call of memcmp, which takes longer: most keys and many
- * values are so short. Either pointer may be NULL when n is 0. */
+/* Returns whether n bytes are equal. Avoids a call of memcmp up to 16 bytes, which takes longer: most keys and many
+ * values are that short. Either pointer may be NULL when n is 0. */
 static inline bool rs_equal_few(const uint8_t *a, const uint8_t *b, size_t n) {
     if (n > 16) return memcmp(a, b, n) == 0;
     if (n >= 8) return ((rs_load_u64(a) ^ rs_load_u64(b)) | (rs_load_u64(a + n - 8) ^ rs_load_u64(b + n - 8))) == 0;
@@ -157,8 +162,13 @@ static inline bool rs_equal_few(const uint8_t *a, const uint8_t *b, size_t n) {
     return n == 0 || (a[0] == b[0] && a[n >> 1] == b[n >> 1] && a[n - 1] == b[n - 1]);
 }
 
+static inline bool rs_slice_equal(rs_slice a, rs_slice b) {
+    size_t size = rs_slice_left(&a);
+    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
+}
+
 /* Loads the field of n_bits (0 to 64) that starts at bit bit_off of a bit group of size_bytes bytes, least significant
- * bit first. The caller has checked that the field lies inside the group. No byte beyond the group is read. */
+ * bit first. The caller has checked that the field is within the group. No byte beyond the group is read. */
 static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,
                                               unsigned n_bits) {
     uint64_t byte = bit_off >> 3;

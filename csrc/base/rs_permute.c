@@ -1,8 +1,8 @@
-/* rs_permute.c: the permutation "feistel-1", as the top of rs_permute.h specifies it. */
+/* rs_permute.c: the permutation "feistel-1", as specified at the top of rs_permute.h. */
 #include "base/rs_permute.h"
 
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15)
-/* LANES walks fill the pipeline: a round is a chain of four multiplications, and each waits for the one before. */
+/* LANES walks fill the pipeline: a round is a chain of four dependent multiplications. */
 enum { ROUNDS = 8, SHORT_PASSES = 4, SHORT_BELOW = 4096, LANES = 8 };
 
 static inline uint64_t mix(uint64_t z) {
@@ -63,9 +63,9 @@ void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed) {
     for (unsigned j = 0; j < ROUNDS; j++) self->keys[j] = mix(seed + (j + 1) * GOLDEN);
 }
 
-/* The walk from cell i to the first cell below n. It ends where i is below n, or is on the way from a cell below n:
- * each step permutes the a * b cells, so the cycle comes back to the start. A walk from any other cell of n or above
- * could stay in a cycle without any element. */
+/* The walk from cell i to the first cell below n. Cell i must be below n or on the way from such a cell: each step
+ * permutes the a * b cells, so the cycle returns to the start. A walk from any other cell could stay in a cycle without
+ * elements. */
 static inline uint64_t walk(const rs_permutation *self, uint64_t i) {
     do {
         i = is_short(self) ? step_forward(self, i, SHORT_PASSES) : step_forward(self, i, 1);
@@ -134,7 +134,7 @@ void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t ste
         return;
     }
     first %= n, step %= n;
-    while (done < count) { /* a turn for each time that the positions pass the end */
+    while (done < count) { /* one iteration for each time that the positions wrap */
         const uint64_t fit = step == 0 ? count - done : (n - 1 - first) / step + 1;
         const size_t turn = fit < count - done ? (size_t)fit : count - done;
         run_within(self, first, step, turn, out + done);

@@ -1,4 +1,4 @@
-/* rs_positions.c: copies, checks and counts in plain loops, which the compiler can vectorise. */
+/* rs_positions.c: copies, checks and counts in plain loops, which compilers can vectorize. */
 #include "base/rs_positions.h"
 
 static inline uint16_t swapped16(uint16_t v) { return (uint16_t)(v << 8 | v >> 8); }
@@ -9,7 +9,7 @@ static inline uint64_t swapped64(uint64_t v) {
     return (uint64_t)swapped32((uint32_t)v) << 32 | swapped32((uint32_t)(v >> 32));
 }
 
-/* Copies the integers of one type. Neighbours get a loop of their own, with a stride that the compiler knows. */
+/* Copies the integers of one type. Adjacent ones have a loop of their own, with a constant stride. */
 #define COPY(name, unsigned_type, type, swap) \
     static void name(const rs_integers *from, int64_t *out) { \
         const uint8_t *p = from->first; \
@@ -50,7 +50,7 @@ static inline int64_t settled(int64_t number, int64_t length, bool is_unsigned) 
     return number < 0 && !is_unsigned ? number + length : number;
 }
 
-/* Settles a run of numbers, and returns whether one of them is out of range. */
+/* Settles n numbers, and returns whether one of them is out of range. */
 static bool settle_run(int64_t *io, uint64_t n, int64_t length, bool is_unsigned) {
     unsigned wrong = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -92,7 +92,7 @@ uint64_t rs_positions_count(const uint8_t *mask, uint64_t n) {
 
 uint64_t rs_positions_of_mask(const uint8_t *mask, uint64_t n, int64_t *out) {
     uint64_t count = 0;
-    for (uint64_t i = 0; i < n; i++) { /* no branch, which a random mask would mislead */
+    for (uint64_t i = 0; i < n; i++) { /* without a branch, which a random mask would mispredict */
         out[count] = (int64_t)i;
         count += mask[i] != 0;
     }

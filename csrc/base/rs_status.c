@@ -47,6 +47,8 @@ rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const cha
     return code;
 }
 
+rs_status rs_no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory"); }
+
 rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...) {
     va_list args;
     if (err == NULL) return code;

@@ -32,7 +32,7 @@ typedef int rs_status;
     X(RS_E_STATE_STOPPED, 303, "the caller has ended the work") \
     X(RS_E_SYS, 400, "a system call failed") \
     X(RS_E_SYS_NOT_FOUND, 401, "no such segment") \
-    X(RS_E_SYS_NOT_OURS, 402, "the file is not one that recstore made for this user") \
+    X(RS_E_SYS_NOT_OURS, 402, "recstore did not make this file for this user") \
     X(RS_E_MEM, 500, "out of memory") \
     X(RS_E_SPACE, 501, "not enough space for the segment") \
     X(RS_E_IN_BROKEN, 600, "a table that is read breaks a rule of its interface") \
@@ -48,14 +48,14 @@ enum {
 
 enum { RS_ERROR_MESSAGE_SIZE = 256 };
 
-/* Describes an error, and owns nothing. Who takes an rs_error fills it when it returns another code than RS_OK. */
+/* Describes an error, and owns nothing. A function with an rs_error argument fills it when it does not return RS_OK. */
 typedef struct rs_error {
     rs_status code;
     int sys_errno;      /* errno of the failed system call; 0 when no call failed */
-    uint64_t offset;    /* byte position in the segment; RS_NOWHERE when there is none */
-    uint64_t record;    /* record number; RS_NOWHERE when there is none */
-    uint64_t needed;    /* of RS_E_SPACE: the bytes that were asked for */
-    uint64_t available; /* of RS_E_SPACE: the bytes that the limit leaves */
+    uint64_t offset;    /* byte position in the segment, or RS_NOWHERE */
+    uint64_t record;    /* record number, or RS_NOWHERE */
+    uint64_t needed;    /* with RS_E_SPACE: the requested bytes */
+    uint64_t available; /* with RS_E_SPACE: the bytes that the limit leaves */
     char message[RS_ERROR_MESSAGE_SIZE];
 } rs_error;
 
@@ -67,16 +67,18 @@ const char *rs_status_name(rs_status code);
 /* Empties `err`; NULL is allowed. */
 void rs_error_clear(rs_error *err);
 
-/* Fills `err` (NULL is allowed) and returns `code`, so that a caller can `return rs_error_set(...)`. `offset` is a byte
- * position in the segment or RS_NOWHERE. The message is cut to RS_ERROR_MESSAGE_SIZE - 1 bytes. Allocates nothing. */
+/* Fills `err` (NULL is allowed) and returns `code`, for `return rs_error_set(...)`. `offset` is a byte position in the
+ * segment or RS_NOWHERE. The message is cut to RS_ERROR_MESSAGE_SIZE - 1 bytes. Allocates nothing. */
 RS_COLD rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...) RS_PRINTF(4, 5);
-/* As rs_error_set without an offset. It stores the errno of a system call and appends its number to the message. */
+/* Fills `err` (NULL is allowed) with RS_E_MEM and returns that code. */
+RS_COLD rs_status rs_no_memory(rs_error *err);
+/* As rs_error_set without an offset. Stores the errno of a system call and appends its number to the message. */
 RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...)
     RS_PRINTF(4, 5);
 
 #define RS_NOWHERE UINT64_MAX
 
-/* Returns the status of `expr` when it is not RS_OK. For functions that hold nothing they would have to release. */
+/* Returns the status of `expr` if it is not RS_OK. For functions with nothing to release. */
 #define RS_TRY(expr) \
     do { \
         rs_status rs_try_ = (expr); \

@@ -1,7 +1,7 @@
-/* rs_unicode.c: the check of UTF-8, and its code points as units. */
+/* rs_unicode.c: checks UTF-8, and converts it to units. */
 #include "base/rs_unicode.h"
 
-/* Takes one code point of two to four bytes and checks it. Returns false for bytes that are no UTF-8. */
+/* Takes one code point of two to four bytes and checks it. Returns false for bytes that are not UTF-8. */
 static inline bool pass_point(const uint8_t **at, const uint8_t *end) {
     const uint8_t *p = *at;
     const uint8_t lead = *p;
@@ -26,7 +26,7 @@ static inline bool pass_point(const uint8_t **at, const uint8_t *end) {
 unsigned rs_unicode_measure(const uint8_t *p, size_t n, uint64_t *n_points) {
     const uint8_t *end = n == 0 ? p : p + n;
     uint64_t points = 0;
-    uint8_t widest = 0; /* the greatest lead byte, which tells the width of its code point */
+    uint8_t widest = 0; /* the greatest lead byte, which determines the widest code point */
     while (p != end) {
         const uint8_t lead = *p;
         points++;

@@ -1,4 +1,4 @@
-/* rs_unicode.h: UTF-8 (RFC 3629) checked and turned into units of equal width, as the format stores text. */
+/* rs_unicode.h: checks UTF-8 (RFC 3629) and converts it to units of equal width, as the format stores text. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -13,7 +13,7 @@ static inline bool rs_unicode_is_ascii(const uint8_t *p, size_t n) {
 }
 
 /* Checks n bytes as UTF-8: shortest form, no surrogates (RFC 3629, section 4). Returns the bytes of the narrowest unit
- * that holds all code points (1, 2 or 4) and sets *n_points to their number; returns 0 when the bytes are no UTF-8.
+ * that holds all code points (1, 2 or 4) and sets *n_points to their number; returns 0 for bytes that are not UTF-8.
  * `p` may be NULL when n is 0. Any thread. */
 unsigned rs_unicode_measure(const uint8_t *p, size_t n, uint64_t *n_points);
 

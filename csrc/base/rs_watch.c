@@ -1,4 +1,4 @@
-/* rs_watch.c: asks the caller of a long loop whether it is to end. */
+/* rs_watch.c: asks the caller of a long loop whether to stop. */
 #include "base/rs_watch.h"
 
 rs_status rs_watch_ask(rs_watch *self, rs_error *err) {

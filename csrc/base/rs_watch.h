@@ -1,22 +1,22 @@
-/* rs_watch.h: lets a caller end a long loop of the core that runs without the interpreter's lock. */
+/* rs_watch.h: lets a caller stop a long loop of the core that runs without the interpreter's lock. */
 #pragma once
 
 #include "base/rs_status.h"
 
-/* The values or bytes between two questions to the caller: some milliseconds of work. */
+/* The values or bytes between two calls of `stopped`: some milliseconds of work. */
 #define RS_WATCH_EVERY (UINT64_C(1) << 23)
 
-/* `stopped` returns whether the work is to end; it gets `arg`. It is called on the thread that does the work. */
+/* `stopped`, called with `arg` on the thread that does the work, returns whether to stop. */
 typedef struct rs_watch {
     bool (*stopped)(void *arg);
     void *arg;
-    uint64_t work; /* since the last question; 0 at first */
+    uint64_t work; /* since the last call; 0 at first */
 } rs_watch;
 
 RS_NODISCARD RS_COLD rs_status rs_watch_ask(rs_watch *self, rs_error *err);
 
-/* Counts work that was done, and asks when enough was. RS_E_STATE_STOPPED when the caller wants the end. `self` may be
- * NULL, for work that nobody ends. One thread uses a watch. */
+/* Counts work, and calls `stopped` after every RS_WATCH_EVERY. RS_E_STATE_STOPPED if it returns true. `self` may be
+ * NULL for work that cannot be stopped. One thread uses a watch. */
 RS_NODISCARD static inline rs_status rs_watch_count(rs_watch *self, uint64_t work, rs_error *err) {
     if (self == NULL) return RS_OK;
     self->work += work;

@@ -5,7 +5,7 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-/* Sets the cell of the number that a const node stands for. Nothing of a record is looked at. */
+/* Sets the cell of a const node with a number. It reads nothing from records. */
 static void set_const(rs_cell *self, const rs_node *node) {
     const uint8_t *p = node->aux;
     const uint64_t size = node->aux_size_bytes;
@@ -22,7 +22,7 @@ static void set_const(rs_cell *self, const rs_node *node) {
     }
 }
 
-/* Sets kind and type, and how a stored number becomes a value. */
+/* Sets kind, type, and the conversion of a stored number. */
 static void set_number(rs_cell *self, const rs_node *node) {
     const uint64_t bits = node->size_bytes != 0 ? node->size_bytes * 8 : node->bits;
     self->mask = bits == 0 ? 0 : UINT64_MAX >> (64 - bits);
@@ -63,7 +63,7 @@ void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t 
     uint64_t last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->apart;
     self->is_narrow = number->size_bytes != 0 ? number->size_bytes <= 4 : number->bits <= 25;
     self->reach = (last >> 3) + (self->is_narrow ? 4 : 8);
-    /* More than 8 bytes would have to be loaded for a number that begins within a byte. Of a list, any may. */
+    /* A wider number that begins within a byte needs more than 8 bytes; in a list, any number may. */
     if (number->size_bytes == 0 && number->bits > 57) return;
     set_number(self, number);
 }

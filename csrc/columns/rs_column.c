@@ -7,7 +7,7 @@ void rs_column_clear(rs_column *self) {
     self->inexact = false;
 }
 
-/* Converts the numbers so far to those of a column that also has `type`. The room is reserved. */
+/* Converts the numbers so far to a column that also has `type`. The room is reserved. */
 static void widen(rs_column *self, unsigned type) {
     size_t i = self->values.size_bytes;
     uint8_t *data = self->values.data;
@@ -62,7 +62,7 @@ static void put_float(rs_column *self, const uint8_t *from) {
     self->values.size_bytes += 8;
 }
 
-/* Appends the any value at the cursor. *taken becomes false, and nothing is taken, when it is no number. */
+/* Appends the any value at the cursor. *taken becomes false, and nothing is taken, when it is not a number. */
 static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
@@ -110,7 +110,7 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
     }
 }
 
-/* Appends an element at a place whose node may be a union, optional or dict-coded. The cursor then stands after it. */
+/* Appends an element at a place whose node may be a union, optional or dict-coded. The cursor is then after it. */
 static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *place, bool *taken, rs_error *err) {
     rs_outer outer;
     bool left;
@@ -125,8 +125,8 @@ static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *plac
 #define ROW(rows, k) \
     ((rows)->records != NULL ? (rows)->records[k].ptr : (rows)->base + (int64_t)(k) * (rows)->stride_bytes)
 
-/* Writes the stored numbers of an int or decimal node, with `base` added, at `to`. There is one loop for each width, so
- * that the width is not tested in every row. */
+/* Writes the stored numbers of an int or decimal node, plus `base`, at `to`. One loop for each width avoids a test in
+ * each row. */
 static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
     const uint64_t n = rows->n, at = rows->body_off;
     switch (node->size_bytes) {
@@ -333,7 +333,7 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
     return RS_OK;
 }
 
-/* Appends rows of float lists. Most are short, as boxes are: they are copied without memcpy of a variable size. */
+/* Appends rows of float lists. Short ones, such as boxes, are copied without memcpy of a variable size. */
 static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
     uint8_t *to = self->values.data + self->values.size_bytes;
@@ -429,7 +429,7 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
     return RS_OK;
 }
 
-/* Appends the children of a tuple node, until one is no number. */
+/* Appends the children of a tuple node up to the first that is not a number. */
 static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *row, uint64_t *n, bool *taken,
                           rs_error *err) {
     const rs_node *node = row->node;
@@ -490,7 +490,7 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
     if (taken) {
         *kind = RS_COLUMN_SEQUENCE;
     } else {
-        if (before == 0) self->seen = seen; /* no earlier number was converted */
+        if (before == 0) self->seen = seen; /* there were no numbers to convert */
         self->values.size_bytes = (size_t)(before * rs_column_item_bytes(self));
     }
     return RS_OK;

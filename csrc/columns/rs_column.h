@@ -14,13 +14,13 @@ enum {
     RS_COLUMN_FLOAT = 4
 };
 
-/* An array of numbers: u8 while all are bools, i64 after the first int, f64 after the first float. Earlier numbers are
- * then converted. Owns `values`. Zero the struct before the first use; call rs_column_clear at the end. One thread at a
+/* An array of numbers: u8 while all are bools, i64 from the first int on, f64 from the first float on. Earlier numbers
+ * are converted. Owns `values`. Zero the struct before the first use; call rs_column_clear at the end. One thread at a
  * time may use it. */
 typedef struct rs_column {
     rs_buffer values;
     unsigned seen; /* mask of the types appended so far: RS_COLUMN_BOOL, INT and FLOAT */
-    bool inexact;  /* an int beyond 2^53 became a float, so that it may have another value */
+    bool inexact;  /* an int beyond 2^53 became a float and may have been rounded */
 } rs_column;
 
 /* Returns the bytes of one number. */
@@ -29,18 +29,18 @@ static inline unsigned rs_column_item_bytes(const rs_column *self) { return self
 /* Frees the array. The column is then empty and can be used again. */
 void rs_column_clear(rs_column *self);
 
-/* Returns the float of an int, and notes one beyond 2^53: up to it all ints are floats. */
+/* Converts an int to a float, and sets `inexact` beyond 2^53: all ints up to it are floats. */
 static inline double rs_column_float(rs_column *self, int64_t value) {
     self->inexact |= (uint64_t)value + (UINT64_C(1) << 53) > UINT64_C(1) << 54;
     return (double)value;
 }
 
-/* Appends the value at `place`. *kind says what it is, and *n is its number of numbers. Errors: rules 21 to 23 of
+/* Appends the value at `place`. *kind becomes its kind, and *n the number of numbers. Errors: rules 21 to 23 of
  * FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
 RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
                                       rs_error *err);
 
-/* Makes room for n more numbers of 8 bytes each. RS_E_MEM. */
+/* Reserves n more numbers of 8 bytes each. RS_E_MEM. */
 RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);
 
 /* Appends a number of one of the three types. `bits` is 0 or 1, the i64, or the bits of the f64. Room is reserved. */
@@ -56,17 +56,17 @@ static inline void rs_column_put_unchecked(rs_column *self, unsigned type, uint6
     }
 }
 
-/* n rows in which the bits and the body of a node stand at the same offsets. Row k begins at records[k], or at
- * base + k * stride_bytes when `records` is NULL. */
+/* n rows in which the bits and the body of a node have the same offsets. Row k begins at records[k], or at
+ * base + k * stride_bytes if `records` is NULL. */
 typedef struct rs_column_rows {
     const uint8_t *base;
     int64_t stride_bytes;
     const rs_slice *records;
     uint64_t n;
-    uint64_t least;    /* the bytes that every row has at least */
-    uint64_t bit_off;  /* where the node's bits begin, in bits from the start of the row */
-    uint64_t body_off; /* where its body begins, in bytes */
-    /* The number of row k in its block: locals[k], or local + k * step when `locals` is NULL. */
+    uint64_t least;    /* the least size of a row */
+    uint64_t bit_off;  /* the offset of the node's bits in the row, in bits */
+    uint64_t body_off; /* the offset of its body, in bytes */
+    /* The number of row k in its block: locals[k], or local + k * step if `locals` is NULL. */
     const uint32_t *locals;
     int64_t local, step;
 } rs_column_rows;
@@ -80,7 +80,7 @@ static inline uint32_t rs_column_local_at(const rs_column_rows *self, uint64_t k
     return self->locals != NULL ? self->locals[k] : (uint32_t)(self->local + (int64_t)k * self->step);
 }
 
-/* Returns the rows from `begin` to before `end`, which is at most n. */
+/* Returns rows `begin` to `end` - 1; `end` is at most n. */
 static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uint64_t begin, uint64_t end) {
     rs_column_rows out = *self;
     out.n = end - begin;
@@ -91,15 +91,15 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
     return out;
 }
 
-/* Writes one number of each row at `to`, of an int, bool, decimal or float node: f64 when it returns true, else i64.
- * The caller has checked that bits and body lie within `least`, and that there is room. */
+/* Writes the number of each row at `to`, for an int, bool, decimal or float node: f64 if it returns true, else i64. The
+ * caller has checked that bits and body are within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
 
-/* Appends one number of each row, for a fixed node. *taken becomes false, and nothing is appended, for a kind that is
- * not read here. The caller has checked that bits and body lie within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
+/* Appends the number of each row, for a fixed node. *taken becomes false, and nothing is appended, for other kinds of
+ * nodes. The caller has checked that bits and body are within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);
 
-/* As rs_column_take_rows, for a node that is a fixed list of node->count numbers. Also RS_E_FMT_LIMIT. */
+/* As rs_column_take_rows, for a fixed list of node->count numbers. Also RS_E_FMT_LIMIT. */
 RS_NODISCARD rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                             const rs_column_rows *rows, bool *taken, rs_error *err);

@@ -3,7 +3,7 @@
 
 #include "columns/rs_placed_rows.h"
 
-enum { ALIKE = 16 }; /* from so many records of one tree on, the loops for one node are faster than those of cells */
+enum { ALIKE = 16 }; /* from so many records of one tree on, loops over one node are faster than cells */
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];
@@ -67,7 +67,7 @@ static rs_status end_value(rs_column_read *self, bool is_null, rs_error *err) {
     return self->nulls ? rs_buffer_append(&self->valid, &valid, 1, err) : RS_OK;
 }
 
-/* Finds the kind of the column by reading the value, which is then read again. This happens once for a column. */
+/* Finds the kind of the column by reading the value, which is then read again. Happens once for a column. */
 static rs_status find_kind(rs_column_read *self, rs_cursor cursor, const rs_place *place, rs_error *err) {
     rs_column trial = {{0}, 0, false};
     rs_cursor again = cursor;
@@ -96,7 +96,7 @@ static rs_status take_numbers(rs_column_read *self, rs_cursor *cursor, const rs_
     return put_offset(self, last_offset(self) + n, err);
 }
 
-/* Appends the value at a place. The cursor is then of no more use. */
+/* Appends the value at a place. The cursor is not usable afterwards. */
 static rs_status take_value(rs_column_read *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
     *fits = true;
     if (self->nulls && rs_path_is_none(cursor, place)) {
@@ -156,8 +156,8 @@ static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *f
     return end_value(self, is_null, err);
 }
 
-/* Appends the values of a node that has the same offset in all rows. It stops at the first row that needs a walk or
- * whose value is of another kind. *n becomes the number of rows that were read. */
+/* Appends the values of a node that has the same offset in all rows. Stops at the first row that needs a walk or has
+ * another kind of value. *n becomes the number of rows read. */
 static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                            const rs_column_rows *rows, uint64_t *n, rs_error *err);
 
@@ -174,8 +174,8 @@ static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cur
     return RS_OK;
 }
 
-/* take_rows for an optional. Runs of rows with a value are read as rows of the child; the other rows get a null or the
- * value for records without the field. Where neither is allowed it stops, and the walk reports the row. */
+/* take_rows for an optional. Rows with a value are read as rows of the child; the other rows get a null or the value
+ * for records without the field. If neither is allowed it stops, and the walk reports the row. */
 static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
@@ -223,7 +223,7 @@ static rs_status take_placed_rows(rs_column_read *self, const rs_cursor *cursor,
     return RS_OK;
 }
 
-/* Counts n records that were read and are not None. */
+/* Counts n records that are not None. */
 static rs_status end_values(rs_column_read *self, uint64_t n, rs_error *err) {
     self->n += n;
     if (!self->nulls) return RS_OK;
@@ -296,7 +296,7 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
                             rs_column_read_stop *stop, rs_error *err) {
     const rs_compiled_path *compiled = self->window.paths[begin]->of_field[0];
     uint64_t long_end, i = begin, n;
-    /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
+    /* Rows are read together up to the first that is too short; a walk reports its error. */
     for (long_end = begin; long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least;
          long_end++) {
     }
@@ -319,7 +319,7 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
     return RS_OK;
 }
 
-/* Writes the number of the entry that a cell refers to. Returns false when it is not cached or of another type. */
+/* Writes the number of a cell's entry. Returns false if it is not cached or has another type. */
 static bool load_coded(const rs_column_read *self, const rs_cell *cell, const uint8_t *record, unsigned type,
                        uint8_t **to) {
     const rs_entry *entry =
@@ -334,9 +334,9 @@ static bool load_coded(const rs_column_read *self, const rs_cell *cell, const ui
     return true;
 }
 
-/* Writes the numbers of the cells from record `begin` of the window on, each of them `type` and lists of `count`, or
- * single numbers when `count` is 0. It stops before the first record that is not like that or too short. The room is
- * reserved. `end` is the end of the segment. *n becomes the number of records that were read. */
+/* Writes the numbers of the cells from record `begin` of the window on: numbers of `type`, in lists of `count`, or
+ * single numbers if `count` is 0. Stops before the first record that is different or too short. The room is reserved.
+ * `end` is the end of the segment. *n becomes the number of records read. */
 static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned type, uint32_t count,
                            const uint8_t *end, uint8_t *to, uint64_t *n) {
     const rs_window *window = &self->window;
@@ -358,9 +358,9 @@ static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned 
     return to;
 }
 
-/* Reads records from number `begin` of the window on, whatever their trees, while the field is a number or a list of
- * numbers at a fixed place. *n becomes the number of records that were read: 0 when the first is not like that, or when
- * the column holds numbers of another type. */
+/* Reads records of any trees from number `begin` of the window on, while the field is a number or a list of numbers at
+ * a fixed offset. *n becomes the number of records read: 0 if the first is different, or if the column has numbers of
+ * another type. */
 static rs_status take_cells(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t *n, rs_error *err) {
     const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;
     const unsigned type = self->numbers.seen;
@@ -384,8 +384,8 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
     return end_values(self, *n, err);
 }
 
-/* Reads rows of the same size that follow one another in equal steps, and whose field has the same offset. Nothing but
- * the field is loaded. *taken becomes the number of rows read; 0 when the block is not like that. */
+/* Reads rows of one size at equal steps, with the field at the same offset. Loads only the field. *taken becomes the
+ * number of rows read; 0 if the block is different. */
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
                               const rs_compiled_path *compiled, int64_t step, uint64_t n, rs_column_read_stop *stop,
                               uint64_t *taken, rs_error *err) {
@@ -406,7 +406,7 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     return RS_OK;
 }
 
-/* Reads records that follow one another in equal steps. *known becomes false when their block has no compiled path. */
+/* Reads records at equal steps. *known becomes false if their block has no compiled path. */
 static rs_status run_stretch(rs_column_read *self, const rs_source *source, int64_t start, int64_t step, uint64_t n,
                              rs_column_read_stop *stop, bool *known, uint64_t *taken, rs_error *err) {
     const rs_block *block = NULL;

@@ -1,9 +1,9 @@
 /* rs_column_read.h: reads one field of many records into arrays without the interpreter. rs_column and rs_utf8 append
- * the values. A field that has the same offset in all records of a block is read without a walk.
+ * the values. A field with the same offset in all records of a block is read without a walk.
  *
- * Only one thread at a time may fill the caches of an rs_store, but column reads run at the same time as other threads.
- * So a column read uses only blocks that are loaded and have a compiled path. At any other block it stops. The caller
- * then loads the block under its lock, compiles the path for its tree, and continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but column reads run beside other threads. So a column
+ * read uses only loaded blocks with a compiled path and stops at any other; the caller loads that block under its lock,
+ * compiles the path for its tree, and continues. */
 #pragma once
 
 #include "read/rs_utf8.h"
@@ -19,7 +19,7 @@ enum {
     RS_COLUMN_READ_BLOCK = 1,   /* the source has no compiled path for block number `block` */
     RS_COLUMN_READ_UNSURE = 2,  /* the caller must look up the field of record `index`, and call rs_column_read_take */
     RS_COLUMN_READ_LACKING = 3, /* record `index` does not have the field */
-    RS_COLUMN_READ_OTHER = 4,   /* the field of record `index` is of another kind than those before */
+    RS_COLUMN_READ_OTHER = 4,   /* the field of record `index` has another kind than earlier ones */
 
     RS_COLUMN_READ_WINDOW = 256 /* the most records that are located and prefetched at once */
 };
@@ -27,23 +27,23 @@ enum {
 /* The column so far. Owns its buffers. Zero the struct and call rs_column_read_open; call rs_column_read_clear at the
  * end. One thread at a time may use it. */
 typedef struct rs_column_read {
-    int kind;           /* the kind of column; RS_COLUMN_OTHER until the first value that is not None */
-    bool nulls;         /* None is accepted, as a null */
-    rs_slice missing;   /* the any value for records without the field; with ptr NULL the read stops at them */
+    int kind;           /* the kind of column; RS_COLUMN_OTHER before the first value that is not None */
+    bool nulls;         /* None becomes a null */
+    rs_slice missing;   /* the any value for records without the field; if ptr is NULL the read stops at them */
     rs_column numbers;  /* SCALAR, SEQUENCE: the numbers; a null scalar is False */
     rs_buffer text;     /* TEXT: the UTF-8 of all values */
-    rs_buffer offsets;  /* SEQUENCE, TEXT: i64, where each record's numbers or bytes begin, and the end of the last */
+    rs_buffer offsets;  /* SEQUENCE, TEXT: i64, the begin of each record's numbers or bytes, and the end of the last */
     rs_buffer valid;    /* with `nulls`: a byte for each record, 0 for a null */
     uint64_t n;         /* number of records read */
     uint64_t n_null;    /* number of nulls among them */
     rs_entries entries; /* the cache of table entries */
-    rs_window window;   /* the records that are read now */
+    rs_window window;   /* the current records */
 } rs_column_read;
 
 /* The progress of rs_column_read_run. Zero it before the first call. */
 typedef struct rs_column_read_stop {
     int why;        /* the reason for the last return */
-    uint64_t done;  /* number of positions that were read */
+    uint64_t done;  /* number of positions read so far */
     uint64_t block; /* with RS_COLUMN_READ_BLOCK: the number of the block */
     uint64_t index; /* the number of the record where it stopped */
 } rs_column_read_stop;
@@ -53,16 +53,16 @@ RS_NODISCARD rs_status rs_column_read_open(rs_column_read *self, uint64_t n, boo
 /* Frees the buffers and zeroes the struct. */
 void rs_column_read_clear(rs_column_read *self);
 
-/* Reads the records start + step * positions[k], or start + step * k when `positions` is NULL, for k from stop->done up
- * to n. Another thread may change `positions` meanwhile: each position is loaded once and checked. RS_E_ARG_RANGE for a
- * position without a record; the stop->done records before it were read. Other errors are those of rs_store_find
- * (without the loading of blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take; they are in record
- * stop->index. After an error `self` may only be cleared. */
+/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up
+ * to n. Another thread may change `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE
+ * for a position without a record, after stop->done records were read; errors of rs_store_find (without loading
+ * blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self` may
+ * only be cleared. */
 RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions,
                                           int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop,
                                           rs_error *err);
 
-/* Appends the value at a place that the caller has looked up. *fits becomes false, and the value is not appended, when
- * it is of another kind than those before. */
+/* Appends the value at a place that the caller has looked up. *fits becomes false, and nothing is appended, for another
+ * kind of value than before. */
 RS_NODISCARD rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place,
                                            bool *fits, rs_error *err);

@@ -3,25 +3,25 @@
 
 #include <stdlib.h>
 
-/* Adds a tree unless it is there already. */
+/* Adds a new tree. */
 static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error *err) {
     size_t n = (size_t)self->keys->n_keys * tree->n_nodes;
     for (size_t i = 0; i < self->n_trees; i++) {
         if (self->trees[i].tree == tree) return RS_OK;
     }
     rs_compiled_tree *grown = (rs_compiled_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
-    if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    if (grown == NULL) return rs_no_memory(err);
     self->trees = grown;
     grown += self->n_trees;
     grown->tree = tree;
     grown->steps = (int32_t *)malloc((n + 1) * sizeof *grown->steps);
-    if (grown->steps == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    if (grown->steps == NULL) return rs_no_memory(err);
     for (size_t i = 0; i < n; i++) grown->steps[i] = RS_STEP_ASK;
     self->n_trees++;
     return RS_OK;
 }
 
-/* Adds the trees of all tables that the trees so far lead to, directly or through other tables. */
+/* Adds the trees of all tables of the trees so far, directly or through other tables. */
 static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
     for (size_t i = 0; i < self->n_trees; i++) {
         const rs_tree *tree = self->trees[i].tree;
@@ -68,7 +68,7 @@ static int32_t looked_up(const rs_compiled_path *self, uint32_t key, const rs_no
     return RS_STEP_ASK;
 }
 
-/* Sets *out to an index, counted from the end when it is negative. Returns false when there is no such element. */
+/* Sets *out to an index; a negative one counts from the end. Returns false if it is out of range. */
 static bool within(int64_t i, uint64_t n, uint32_t *out) {
     uint64_t at = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
     *out = (uint32_t)at;
@@ -77,7 +77,7 @@ static bool within(int64_t i, uint64_t n, uint32_t *out) {
 
 /* ---- The shared beginning of all walks ---- */
 
-/* Steps from a tuple or struct to child `i`. When the offset of the child depends on the bodies before it, it sets
+/* Steps from a tuple or struct to child `i`. If the offset of the child depends on the bodies before it, sets
  * self->row, and the shared beginning ends there. */
 static void enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
@@ -104,7 +104,7 @@ static bool enter_element(rs_compiled_path *self, const rs_path_key *key) {
     return true;
 }
 
-/* Takes one more step of the path. Returns false when the step is not the same in all records. */
+/* Takes one more step of the path. Returns false if the step differs from record to record. */
 static bool advance(rs_compiled_path *self) {
     const rs_path_name *name = &self->keys->names[self->name];
     const uint32_t number = key_at(name, self->part);
@@ -176,21 +176,17 @@ void rs_compiled_path_prepare(rs_compiled_path *self) {
 
 /* ---- Walking ---- */
 
-static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
-    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
-}
-
 static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     if (n != key->n) return false;
     if (unit_bytes == key->unit_bytes) return n == 0 || memcmp(units, key->units, (size_t)(n * unit_bytes)) == 0;
     for (uint64_t i = 0; i < n; i++) {
-        if (unit_at(units, unit_bytes, i) != unit_at(key->units, key->unit_bytes, i)) return false;
+        if (rs_load_unit(units, unit_bytes, i) != rs_load_unit(key->units, key->unit_bytes, i)) return false;
     }
     return true;
 }
 
-/* Looks for a str key in an any dict, after its tag. A key that is no str gives RS_WALK_UNSURE. So does a stored key
- * that is an ext value: only Python can compare it. */
+/* Finds a str key in an any dict, after its tag. A key that is not a str gives RS_WALK_UNSURE, and so does a stored ext
+ * value, because only Python can compare it. */
 static rs_status find_in_dict_coded(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found,
                                     rs_error *err) {
     uint64_t count, n;
@@ -306,7 +302,7 @@ static rs_status go_name(const rs_compiled_path *self, rs_cursor *cursor, rs_pla
     return go_parts(self, cursor, place, name, 0, found, err);
 }
 
-/* Passes the children of self->row before the field, from where earlier walks through the record have come. */
+/* Skips the children of self->row before the field, from the end of earlier walks through the record. */
 static rs_status pass_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, const rs_slice *group,
                          rs_error *err) {
     uint32_t begin = 0;

@@ -1,7 +1,7 @@
-/* rs_compiled_path.h: a path of keys compiled for one tree, so that fields are found without the interpreter. The
- * caller looks up each key in each struct once. A walk through a record then follows child numbers, and compares keys
- * only within any values. The first steps, which are the same in all records, become one offset, so a field at the same
- * offset in every record needs no walk. */
+/* rs_compiled_path.h: a path of keys compiled for one tree, to find fields without the interpreter. The caller looks up
+ * each key in each struct once. A walk through a record then follows child numbers, and compares keys only within any
+ * values. The common first steps of all records become one offset, so a field at the same offset in every record needs
+ * no walk. */
 #pragma once
 
 #include "read/rs_path.h"
@@ -15,11 +15,11 @@ enum {
 
     /* The results of a walk. */
     RS_WALK_FOUND = 0,
-    RS_WALK_LACKING = 1, /* the record has no such value */
+    RS_WALK_LACKING = 1, /* the record does not have the value */
     RS_WALK_UNSURE = 2   /* the caller must look up the path in this record itself */
 };
 
-/* One key. Borrows the units of a str key; `units` is NULL for other keys. */
+/* A key. Borrows the units of a str key; `units` is NULL for other keys. */
 typedef struct rs_path_key {
     const uint8_t *units;
     uint64_t n; /* number of units */
@@ -28,7 +28,7 @@ typedef struct rs_path_key {
     int64_t index; /* counted from the end when negative */
 } rs_path_key;
 
-/* A name of a path: key number `whole` or, where a record lacks it, the `n_parts` keys from `parts` on in turn. */
+/* A name of a path: key number `whole` or, in records without it, the `n_parts` keys from `parts` on in turn. */
 typedef struct rs_path_name {
     uint32_t whole;
     uint32_t parts;
@@ -43,31 +43,31 @@ typedef struct rs_key_path {
     uint32_t n_names;
 } rs_key_path;
 
-/* A tree that a walk may pass through, with its table of steps: steps[key * n_nodes + node]. */
+/* A tree of a walk, with its table of steps: steps[key * n_nodes + node]. */
 typedef struct rs_compiled_tree {
     const rs_tree *tree;
     int32_t *steps;
 } rs_compiled_tree;
 
-/* A compiled path. Owns `trees`, borrows the path and the trees of the store. Walks do not change it, so any number of
- * threads may walk with one that is prepared. */
+/* A compiled path. Owns `trees`, borrows the path and the trees of the store. Walks do not change it, so several
+ * threads may walk with one prepared path. */
 typedef struct rs_compiled_path {
     const rs_key_path *keys;
-    rs_compiled_tree *trees; /* the tree of the records, then those of all tables below it, each once */
+    rs_compiled_tree *trees; /* the tree of the records, then the trees of all tables below it, each once */
     size_t n_trees;
-    /* The shared beginning of all walks: the node that it leads to, and the rest of the path. */
+    /* The shared beginning of all walks: the node at its end, and the rest of the path. */
     const rs_node *node;
-    uint64_t group_off; /* where the bit group with the node's bits begins, from the start of the record */
+    uint64_t group_off; /* the offset in the record of the bit group with the node's bits */
     uint64_t group_bytes;
-    uint64_t bit_off;   /* where the node's bits begin in the group */
-    uint64_t body_off;  /* where the node's body begins, or, with `row`, the bodies that are not fixed */
+    uint64_t bit_off;   /* the offset of the node's bits in the group */
+    uint64_t body_off;  /* the offset of the node's body or, with `row`, of the bodies that are not fixed */
     uint64_t least;     /* a record of fewer bytes is truncated */
-    const rs_node *row; /* NULL; or the parent of `node`, which is its child n_before: in each record the walk passes
-                             the earlier children that are not fixed */
+    const rs_node *row; /* NULL; or the parent of `node`, which is its child n_before: in each record the walk skips the
+                             earlier children that are not fixed */
     uint32_t n_before;
     uint32_t name, part; /* the next key: names[name].whole when part is 0, else its part number part - 1 */
     rs_cell cell;        /* of the node, when the shared beginning is the whole path */
-    bool placed; /* values of the node may come from the places of a block: rows of several blocks are not alike */
+    bool placed;         /* values of the node may come from the places of a block, so rows of several blocks differ */
 } rs_compiled_path;
 
 /* Compiles a path for a linked tree, all steps RS_STEP_ASK. Free it with rs_compiled_path_clear. RS_E_MEM. */
@@ -91,21 +91,21 @@ static inline bool rs_compiled_path_is_fixed(const rs_compiled_path *self) {
     return self->node->fixed && self->node->kind != RS_FMT_NODE_UNION;
 }
 
-/* Walks through a record; the cursor holds exactly its bytes. *found becomes an RS_WALK code. *place is set only with
- * RS_WALK_FOUND. It may then be a dict-coded node, with the number of the entry as its bits. Errors: rules 21, 22 and
- * 31 of FORMAT.md. Any thread, each with a cursor of its own. */
+/* Walks through a record; the cursor has exactly its bytes. *found becomes an RS_WALK code. *place is set only with
+ * RS_WALK_FOUND, and may be a dict-coded node with the number of the entry as its bits. Errors: rules 21, 22 and 31 of
+ * FORMAT.md. Any thread, each with a cursor of its own. */
 RS_NODISCARD rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place,
                                              int *found, rs_error *err);
 
-/* How far the walks of several paths through one record have come: the children of `row` before number n are passed,
- * and end at `at`. Set `row` to NULL for each record. */
+/* The progress of the walks of several paths through one record: the children of `row` before number n have been
+ * skipped, and end at `at`. Set `row` to NULL for each record. */
 typedef struct rs_passed {
     const rs_node *row;
     uint32_t n;
     const uint8_t *at;
 } rs_passed;
 
-/* As rs_compiled_path_walk, for one of several paths through the same record: it begins where *passed says, and the
- * children that it passes are added. */
+/* As rs_compiled_path_walk, for one of several paths through the same record: begins at *passed, and adds the children
+ * that it skips. */
 RS_NODISCARD rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor,
                                                 rs_place *place, int *found, rs_error *err);

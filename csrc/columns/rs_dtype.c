@@ -35,8 +35,8 @@ enum { DOUBLE_BYTES = 129 }; /* the most bytes of an int that a double may come 
 
 /* ---- Storing ---- */
 
-/* Stores `value`, an expression of i, for the numbers below n. There is a loop of its own for items that follow one
- * another, which compilers turn into vector instructions. */
+/* Stores `value`, an expression of i, for i below n. A separate loop for adjacent items lets compilers use vector
+ * instructions. */
 #define STORE(type, value) \
     do { \
         if (step == sizeof(type)) { \
@@ -52,7 +52,7 @@ enum { DOUBLE_BYTES = 129 }; /* the most bytes of an int that a double may come 
         } \
     } while (0)
 
-/* The bfloat16 nearest to a float, ties to even: its upper half. NaN gives one NaN, as in PyTorch. */
+/* Returns the bfloat16 nearest to a float, ties to even. All NaNs give the same NaN, as in PyTorch. */
 static uint16_t bfloat16_of(float value) {
     uint32_t bits;
     if (value != value) return 0x7FC0;
@@ -158,7 +158,7 @@ static bool bigint_to_double(const uint8_t *p, uint64_t n, double *out) {
     }
     for (at = end; at > 0 && at + 8 > end; at--) top = top << 8 | magnitude[at - 1];
     uint64_t scale = 8 * (uint64_t)at;
-    for (; at > 0; at--) top |= magnitude[at - 1] != 0; /* decides a tie, and is below the bits that stay */
+    for (; at > 0; at--) top |= magnitude[at - 1] != 0; /* breaks ties; below the bits that are kept */
     if (scale > 1023) return false;
     scale = (1023 + scale) << 52;
     memcpy(&power, &scale, 8);
@@ -223,7 +223,7 @@ void rs_dtype_repeat(const uint8_t *item, unsigned size, uint64_t n, uint8_t *to
     for (i = 1; i < size && item[i] == item[0]; i++) {
     }
     if (all == 0) return;
-    if (i == size) { /* bytes that are all alike: nearly always zeros */
+    if (i == size) { /* all bytes are equal: nearly always zeros */
         memset(to, item[0], (size_t)all);
         return;
     }

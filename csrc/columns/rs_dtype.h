@@ -1,7 +1,7 @@
-/* rs_dtype.h: the dtypes of the arrays that a gather fills, and the conversion of numbers to them. A number that its
- * dtype cannot hold is never changed in silence: a dtype of integers takes the integers of its range, also those that
- * are floats, and bool takes 0 and 1. Dtypes of floats take every real number, rounded to the nearest; beyond their
- * range it is infinite. Complex numbers fit complex dtypes only. */
+/* rs_dtype.h: the dtypes of the arrays of a gather, and the conversion of numbers to them. A number that a dtype cannot
+ * hold is never changed silently: a dtype of integers takes the integers of its range, also as floats, and bool takes 0
+ * and 1. Dtypes of floats take every real number, rounded to the nearest, or infinity beyond their range. Complex
+ * numbers fit only complex dtypes. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -29,13 +29,13 @@ enum { RS_DTYPE_MOST_BYTES = 16 };
 
 /* Returns the bytes of an item. */
 unsigned rs_dtype_bytes(unsigned dtype);
-/* Returns the name, a static string; NULL for a number that is no dtype. */
+/* Returns the name, a static string; NULL for a number that is not a dtype. */
 const char *rs_dtype_name(unsigned dtype);
-/* Sets *low and *high to the range of a dtype of integers or bool, within that of i64. Returns false for others. */
+/* Sets *low and *high to the range of a dtype of integers or bool, limited to i64. Returns false for others. */
 bool rs_dtype_range(unsigned dtype, int64_t *low, int64_t *high);
 
-/* Each of these writes n numbers as items of a dtype. Item i stands at to + i * step; `step` is at least the size of an
- * item. Returns how many were written: n, or the number of the first one that the dtype cannot hold. Any thread. */
+/* Each of these writes n numbers as items of a dtype. Item i goes to to + i * step; `step` is at least the size of an
+ * item. Returns the number of items written: n, or the index of the first that the dtype cannot hold. Any thread. */
 uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *from, uint64_t n, uint8_t *to, size_t step);
 uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, uint8_t *to, size_t step);
 uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
@@ -73,5 +73,5 @@ static inline bool rs_dtype_put_float(unsigned dtype, double value, uint8_t *to)
     return rs_dtype_put_floats(dtype, &value, 1, to, RS_DTYPE_MOST_BYTES) == 1;
 }
 
-/* Writes n items that are all copies of one of `size` bytes, 1, 2, 4, 8 or 16. */
+/* Writes n copies of an item of `size` bytes: 1, 2, 4, 8 or 16. */
 void rs_dtype_repeat(const uint8_t *item, unsigned size, uint64_t n, uint8_t *to);

@@ -12,11 +12,7 @@ void rs_entries_clear(rs_entries *self) {
     memset(self, 0, sizeof *self);
 }
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the entries of a table");
-}
-
-/* Finds or makes the cache of a table, by linear search: tables are few, and calls come only with another node. */
+/* Finds or makes the cache of a table. A linear search is enough: tables are few, and calls are rare. */
 static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **out, rs_error *err) {
     for (size_t i = 0; i < self->n_known; i++) {
         if (self->known[i].table == table) {
@@ -25,11 +21,11 @@ static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **
         }
     }
     rs_entries_of *grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
-    if (grown == NULL) return no_memory(err);
+    if (grown == NULL) return rs_no_memory(err);
     self->known = grown;
     /* calloc gives zeroed pages that take no memory until an entry on them is read. */
     *out = (rs_entry *)calloc((size_t)table->block.n_records + 1, sizeof **out);
-    if (*out == NULL) return no_memory(err);
+    if (*out == NULL) return rs_no_memory(err);
     grown[self->n_known].table = table;
     grown[self->n_known].entries = *out;
     self->n_known++;
@@ -87,10 +83,10 @@ rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_no
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
-    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
+    if (i >= coded->count) return rs_decode_bad_value(err, "a dict-coded number has no entry");
     if (self->bound == NULL) {
         self->bound = (rs_entries_bound *)calloc(RS_ENTRIES_NODES, sizeof *self->bound);
-        if (self->bound == NULL) return no_memory(err);
+        if (self->bound == NULL) return rs_no_memory(err);
     }
     rs_entries_bound *bound = &self->bound[rs_entries_slot(node)];
     if (bound->node != node) {

@@ -15,9 +15,9 @@ enum {
     RS_ENTRY_OTHER = 32, /* another value, such as a container, which is not cached */
     RS_ENTRY_NUMBER = RS_ENTRY_BOOL | RS_ENTRY_INT | RS_ENTRY_FLOAT,
 
-    RS_ENTRY_COPY = 16, /* so many bytes may be read from the start of every text, however short it is */
+    RS_ENTRY_COPY = 16, /* the readable bytes from the start of every text, however short it is */
 
-    RS_ENTRIES_NODES = 64 /* nodes whose entries are at hand; a power of two */
+    RS_ENTRIES_NODES = 64 /* slots for bound nodes; a power of two */
 };
 
 /* A cached entry. */
@@ -39,8 +39,8 @@ typedef struct rs_entries_bound {
     rs_entry *of_table[RS_FMT_DICT_CODED_TABLES];
 } rs_entries_bound;
 
-/* The cache. Owns everything but tables and nodes. Zero the struct before the first use; call rs_entries_clear at the
- * end. One thread at a time may use it. */
+/* The cache. Owns everything except tables and nodes. Zero the struct before the first use; call rs_entries_clear at
+ * the end. One thread at a time may use it. */
 typedef struct rs_entries {
     rs_entries_of *known;
     size_t n_known;
@@ -52,21 +52,22 @@ typedef struct rs_entries {
 /* Frees the memory and zeroes the struct. */
 void rs_entries_clear(rs_entries *self);
 
-/* Sets of_node[t] to the cached entries of table number t of a linked dict-coded node, in the order of the table; those
- * that were not read yet are RS_ENTRY_NEW. They stay valid until rs_entries_clear. RS_E_MEM. */
+/* Sets of_node[t] to the entries of table number t of a linked dict-coded node, in the order of the table. Entries not
+ * read yet are RS_ENTRY_NEW. They stay valid until rs_entries_clear. RS_E_MEM. */
 RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
                                        rs_entry *of_node[RS_FMT_DICT_CODED_TABLES], rs_error *err);
 
-/* rs_entries_at when the entry is not cached yet, or the node is not bound. */
+/* rs_entries_at for an entry that is not cached yet, or a node that is not bound. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
-/* The place of a node in `bound`. Records in random order come from blocks of many trees, each with its own node. */
+/* Returns the slot of a node in `bound`. Records in random order come from blocks of many trees, each with its own
+ * node. */
 static inline size_t rs_entries_slot(const rs_node *node) {
     return (size_t)((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RS_ENTRIES_NODES - 1);
 }
 
-/* Returns entry i of a linked dict-coded node, or NULL when it is not cached or does not exist. */
+/* Returns entry i of a linked dict-coded node, or NULL if it is not cached or does not exist. */
 static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs_node *node, uint64_t i) {
     if (RS_UNLIKELY(self->bound == NULL)) return NULL;
     const rs_entries_bound *bound = &self->bound[rs_entries_slot(node)];
@@ -76,8 +77,8 @@ static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs
     return RS_LIKELY(out->kind != RS_ENTRY_NEW) ? out : NULL;
 }
 
-/* Sets *out to entry i of a linked dict-coded node. It stays valid until rs_entries_clear. `cursor` is that of a
- * record; its budget is used, and it is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+/* Sets *out to entry i of a linked dict-coded node, valid until rs_entries_clear. `cursor` is of a record; it is not
+ * moved, but its budget is used. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
                                                    uint64_t i, const rs_entry **out, rs_error *err) {
     *out = rs_entries_cached(self, node, i);

@@ -7,12 +7,12 @@
 #include "columns/rs_gather_text.h"
 #include "columns/rs_gather_value.h"
 
-enum { ROWS_LEAST = 4 }; /* fewer neighbours of one tree are read one by one, which is faster */
+enum { ROWS_LEAST = 4 }; /* reading fewer neighbours of one tree one by one is faster */
 
 rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err) {
     memset(self, 0, sizeof *self);
     self->fields = (rs_gather_field *)calloc((size_t)n_fields + 1, sizeof *self->fields);
-    if (self->fields == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a gather");
+    if (self->fields == NULL) return rs_no_memory(err);
     self->n_fields = n_fields;
     self->direct = true;
     for (uint32_t f = 0; f < n_fields; f++) {
@@ -80,7 +80,7 @@ rs_status rs_gather_take_string(rs_gather *self, rs_error *err) {
 
 /* ---- A window ---- */
 
-/* Takes a single number of one record, which needs no walk. Returns false, and takes nothing, where that fails. */
+/* Takes a single number of one record without a walk. Returns false, and takes nothing, if that fails. */
 static bool take_single(rs_gather_field *field, const rs_compiled_path *compiled, const rs_slice *record) {
     const uint8_t *start = record->ptr;
     if (!field->single || rs_slice_left(record) < compiled->least) return false;
@@ -89,13 +89,13 @@ static bool take_single(rs_gather_field *field, const rs_compiled_path *compiled
                                  rs_decode_bits_unchecked(&group, compiled->bit_off, compiled->node->bits));
 }
 
-/* Takes a field with a fixed body of the records from `begin` up to `end` of the window, which have one tree. */
+/* Takes a field with a fixed body from records `begin` to `end` - 1 of the window, which have one tree. */
 static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f, uint64_t begin, uint64_t end,
                             rs_error *err) {
     const rs_compiled_path *compiled = self->window.paths[begin]->of_field[f];
     rs_gather_field *field = &self->fields[f];
     uint64_t long_end = begin, i;
-    /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
+    /* Rows are read together up to the first that is too short; a walk reports its error. */
     if (end - begin >= ROWS_LEAST || !field->single) {
         while (long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least) long_end++;
     }
@@ -122,7 +122,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
     return RS_OK;
 }
 
-/* Takes the other fields of one record, in the order in which a walk comes to them. */
+/* Takes the other fields of one record, in the order of a walk. */
 static rs_status take_walked(rs_gather *self, const rs_source *source, uint64_t i, rs_error *err) {
     const rs_tree_paths *paths = self->window.paths[i];
     rs_passed passed = {NULL, 0, NULL};
@@ -136,7 +136,7 @@ static rs_status take_walked(rs_gather *self, const rs_source *source, uint64_t 
     return RS_OK;
 }
 
-/* Takes the records from `begin` up to `end` of the window, which have one tree. */
+/* Takes records `begin` to `end` - 1 of the window, which have one tree. */
 static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t begin, uint64_t end, rs_error *err) {
     const rs_tree_paths *paths = self->window.paths[begin];
     for (uint32_t k = 0; k < paths->n_fixed; k++) {
@@ -151,7 +151,7 @@ static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t b
     return RS_OK;
 }
 
-/* Takes the records of the window. Those that were taken before a stop are not taken again. */
+/* Takes the records of the window, except those taken before a stop. */
 static rs_status take_window(rs_gather *self, const rs_source *source, rs_error *err) {
     const rs_window *window = &self->window;
     rs_status status = RS_OK;

@@ -5,7 +5,7 @@ uint64_t rs_gather_value_bytes(const rs_gather_spec *spec) {
     return spec->form == RS_GATHER_CODES ? 8 : spec->row_numbers * rs_dtype_bytes(spec->dtype);
 }
 
-static rs_status too_large(rs_error *err) {
+rs_status rs_gather_too_large(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
 }
 
@@ -19,14 +19,16 @@ rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, 
     self->to = self->valid = NULL;
     self->values.size_bytes = self->valids.size_bytes = self->runs.size_bytes = 0;
     self->ends.size_bytes = self->counts.size_bytes = self->starts.size_bytes = 0;
-    if (n > SIZE_MAX / 64) return too_large(err);
+    if (n > SIZE_MAX / 64) return rs_gather_too_large(err);
     if (direct) return RS_OK;
     if (spec->missing == RS_GATHER_MASK || spec->form == RS_GATHER_STRINGS) {
         RS_TRY(rs_buffer_reserve(&self->valids, (size_t)n, err));
         self->valid = self->valids.data;
     }
     if (rs_gather_is_sized(spec->form)) {
-        if (rs_mul_overflows(n, rs_gather_value_bytes(spec), &size) || size > SIZE_MAX / 2) return too_large(err);
+        if (rs_mul_overflows(n, rs_gather_value_bytes(spec), &size) || size > SIZE_MAX / 2) {
+            return rs_gather_too_large(err);
+        }
         RS_TRY(rs_buffer_reserve(&self->values, (size_t)size, err));
         self->to = self->values.data;
     } else if (spec->form != RS_GATHER_TEXT && spec->form != RS_GATHER_STRINGS) {
@@ -49,10 +51,10 @@ void rs_gather_field_clear(rs_gather_field *self) {
     memset(self, 0, sizeof *self);
 }
 
-rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err) {
+rs_status rs_gather_add_run(rs_gather_field *self, const rs_run *run, rs_error *err) {
     const uint64_t rows = run->n / self->spec->row_numbers;
     RS_TRY(rs_buffer_append(&self->runs, run, sizeof *run, err));
     if (rows > self->longest) self->longest = rows;
-    if (rs_add_overflows(self->total, rows, &self->total)) return too_large(err);
+    if (rs_add_overflows(self->total, rows, &self->total)) return rs_gather_too_large(err);
     return RS_OK;
 }

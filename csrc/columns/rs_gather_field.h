@@ -1,5 +1,5 @@
-/* rs_gather_field.h: one field of a gather: its form, and how the values of records are taken, one by one or many rows
- * at once. rs_gather.h says what a gather is. */
+/* rs_gather_field.h: one field of a gather (rs_gather.h): its form, and taking the values of records, one by one or
+ * many rows at once. */
 #pragma once
 
 #include "columns/rs_entries.h"
@@ -12,8 +12,8 @@ enum {
     RS_GATHER_SHAPE = RS_GATHER_ROW_DIMS + 3,
     RS_GATHER_PARTS = 5,
 
-    /* The forms of a field in the buffer; B is the number of records. Those up to PACKED take numbers. The parts of
-     * each, in their order: */
+    /* The forms of a field in the buffer, with their parts in order; B is the number of records. The forms up to PACKED
+     * take numbers. */
     RS_GATHER_VALUES = 0, /* values (B, row) */
     RS_GATHER_RAGGED = 1, /* values (total, row); i64 offsets (B + 1) */
     RS_GATHER_NESTED = 2, /* values (total, row); i64 inner offsets (m + 1); i64 outer offsets (B + 1) */
@@ -22,12 +22,12 @@ enum {
         4,                 /* values (B, width, inner width, row); i64 lengths (B); i64 inner lengths (B, width) */
     RS_GATHER_PACKED = 5,  /* values (R, length); i64 positions, i64 documents (R, length); i64 boundaries */
     RS_GATHER_TEXT = 6,    /* UTF-8 or bytes (total); i64 offsets (B + 1) */
-    RS_GATHER_STRINGS = 7, /* no part: the caller makes strings of the text of the field */
+    RS_GATHER_STRINGS = 7, /* no parts: the caller makes strings of the text of the field */
     RS_GATHER_CODES = 8,   /* i64 (B) */
 
-    RS_GATHER_RAISE = 0, /* at a missing value measuring stops */
-    RS_GATHER_FILL = 1,  /* it gives the fill, or an empty list or text */
-    RS_GATHER_MASK = 2,  /* the same, and a last part: bool (B), true where there is a value */
+    RS_GATHER_RAISE = 0, /* measuring stops at a missing value */
+    RS_GATHER_FILL = 1,  /* a missing value becomes the fill, or an empty list or text */
+    RS_GATHER_MASK = 2,  /* as FILL, with one more part: bool (B), true for a value */
 
     /* Why a step stopped. */
     RS_GATHER_DONE = 0,
@@ -35,27 +35,27 @@ enum {
     RS_GATHER_UNSURE = 2,  /* look up the field of the record and call rs_gather_take, then measure again */
     RS_GATHER_LACKING = 3, /* the record lacks the field */
     RS_GATHER_NONE = 4,    /* the field is None */
-    RS_GATHER_KIND = 5,    /* the value is not of the kind that the form takes */
-    RS_GATHER_LENGTH = 6,  /* a list or array does not have the shape that the form wants */
+    RS_GATHER_KIND = 5,    /* the form does not take this kind of value */
+    RS_GATHER_LENGTH = 6,  /* a list or array has the wrong shape for the form */
     RS_GATHER_RANGE = 7,   /* the dtype cannot hold number `number` of the value */
     RS_GATHER_LONG = 8,    /* the list is longer than `length` */
-    RS_GATHER_UNNAMED = 9  /* the value is none of the names */
+    RS_GATHER_UNNAMED = 9  /* the value is not one of the names */
 };
 
-/* How one field is read. Borrows everything. Immutable; any number of threads may read it. */
+/* The specification of a field. Borrows everything. Immutable; any number of threads may read it. */
 typedef struct rs_gather_spec {
     unsigned form, dtype, missing;
     uint32_t n_row;                    /* the shape of a row: the fixed dimensions after those of the form */
     uint64_t row[RS_GATHER_ROW_DIMS];  /* each 1 or more */
     uint64_t row_numbers;              /* their product */
     uint8_t fill[RS_DTYPE_MOST_BYTES]; /* an item of the dtype; of codes an i64 */
-    uint64_t length;       /* padded: the width, 0 for that of the longest; packed: tokens in a row, 1 or more */
-    uint64_t inner_length; /* padded nested: the inner width, 0 for that of the longest */
-    uint64_t multiple;     /* a width that is not given is rounded up to a multiple of it; 1 or more */
-    bool truncate;         /* longer lists are cut to their width */
-    bool split;            /* packed: documents are cut where a row ends */
+    uint64_t length;       /* padded: the width, 0 for the longest list; packed: tokens in a row, 1 or more */
+    uint64_t inner_length; /* padded nested: the inner width, 0 for the longest list */
+    uint64_t multiple;     /* a width of 0 is rounded up to a multiple of it; 1 or more */
+    bool truncate;         /* cut longer lists to their width */
+    bool split;            /* packed: cut documents at the end of a row */
     const rs_names *names; /* codes */
-    rs_slice absent;       /* the any value of a record without the field; with ptr NULL it is missing */
+    rs_slice absent;       /* the any value for records without the field; if ptr is NULL it is missing */
 } rs_gather_spec;
 
 /* One array in the buffer. */
@@ -71,30 +71,29 @@ typedef struct rs_gather_field {
     const rs_gather_spec *spec;
     uint64_t item_bytes; /* of the dtype */
     bool single;         /* the values are single numbers */
-    uint64_t done;       /* number of records whose value was taken */
-    uint64_t total;      /* rows of all runs so far; of nested forms, inner lists */
-    uint64_t longest;    /* rows of the longest run; of nested forms, the most inner lists of a record */
+    uint64_t done;       /* number of records taken so far */
+    uint64_t total;      /* rows of all runs so far; inner lists for nested forms */
+    uint64_t longest;    /* rows of the longest run; the most inner lists of a record for nested forms */
     uint64_t inner_longest;
-    uint8_t *to;       /* values of known size: where the first record's goes */
-    uint8_t *valid;    /* with RS_GATHER_MASK, and of strings: where the byte of the first record goes */
-    rs_buffer values;  /* values of known size without a buffer yet; items of runs that are RS_RUN_READY; text */
-    rs_buffer valids;  /* the mask without a buffer yet */
+    uint8_t *to;       /* values of known size: the destination of the first record */
+    uint8_t *valid;    /* RS_GATHER_MASK and strings: the destination of the first record's byte */
+    rs_buffer values;  /* values of known size before there is a buffer; items of RS_RUN_READY runs; text */
+    rs_buffer valids;  /* the mask before there is a buffer */
     rs_buffer runs;    /* an rs_run for each record */
-    rs_buffer ends;    /* u64: of nested forms, the number of inner lists before the end of each record; of text,
-                          where each ends */
-    rs_buffer counts;  /* u64: of nested forms, the rows of each inner list */
+    rs_buffer ends;    /* u64: nested forms: the number of inner lists up to each record; text: the end of each text */
+    rs_buffer counts;  /* u64: nested forms: the rows of each inner list */
     rs_buffer scratch; /* for rs_run_write */
-    rs_buffer loose;   /* a value of known size that is put together */
+    rs_buffer loose;   /* a value of known size that is being assembled */
     rs_column column;  /* for complex numbers */
     rs_entries entries;
     rs_gather_part parts[RS_GATHER_PARTS];
     uint32_t n_parts;
     uint64_t rows;     /* packed: number of rows */
     uint64_t n_pieces; /* packed: number of pieces between two boundaries */
-    rs_buffer starts;  /* packed: u64, where each document begins in the flattened rows */
+    rs_buffer starts;  /* packed: u64, the begin of each document in the flattened rows */
 } rs_gather_field;
 
-/* Where a step stopped. */
+/* The place and reason of a stop. */
 typedef struct rs_gather_stop {
     int why;
     uint32_t field;  /* the number of the field */
@@ -104,8 +103,10 @@ typedef struct rs_gather_stop {
     uint64_t number;
 } rs_gather_stop;
 
-/* Sets up a field for a batch of n records. What a batch before it left is dropped. With `direct`, values of known size
- * get their place later. RS_E_MEM. */
+/* Returns RS_E_MEM for a batch beyond the address space. */
+RS_COLD rs_status rs_gather_too_large(rs_error *err);
+/* Prepares a field for a batch of n records, and drops the previous one. With `direct`, values of known size get their
+ * destination later. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, rs_error *err);
 /* Frees the memory of a field. */
 void rs_gather_field_clear(rs_gather_field *self);
@@ -113,7 +114,7 @@ void rs_gather_field_clear(rs_gather_field *self);
 /* Returns whether the sizes of all parts of a form are known before measuring. */
 static inline bool rs_gather_is_sized(unsigned form) { return form == RS_GATHER_VALUES || form == RS_GATHER_CODES; }
 
-/* Returns the number of dimensions of a form that differ from record to record: those before the row. */
+/* Returns the number of dimensions before the row, which differ from record to record. */
 static inline uint32_t rs_gather_free_dims(unsigned form) {
     return form == RS_GATHER_VALUES ? 0 : form == RS_GATHER_NESTED || form == RS_GATHER_PADDED_NESTED ? 2 : 1;
 }
@@ -143,8 +144,8 @@ static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node
     }
 }
 
-/* Takes the value of a field of single numbers, where it stands under a node of numbers. Returns false, and takes
- * nothing, for other nodes and for a number that the dtype cannot hold. */
+/* Takes the value of a field of single numbers under a node of numbers. Returns false, and takes nothing, for other
+ * nodes and for a number that the dtype cannot hold. */
 static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *node, const uint8_t *body,
                                          uint64_t bits) {
     bool taken;
@@ -154,5 +155,5 @@ static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *n
     return true;
 }
 
-/* Notes the run of the value. Its rows are counted. RS_E_MEM. */
-RS_NODISCARD rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err);
+/* Adds the run of a value, and counts its rows. RS_E_MEM. */
+RS_NODISCARD rs_status rs_gather_add_run(rs_gather_field *self, const rs_run *run, rs_error *err);

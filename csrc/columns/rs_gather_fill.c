@@ -1,4 +1,5 @@
-/* rs_gather_fill.c: the sizes and places of the parts of a batch, and writing what measuring has not written. */
+/* rs_gather_fill.c: computes the sizes and places of the parts of a batch, and writes the values that measuring has
+ * not written. */
 #include "columns/rs_gather.h"
 
 #include "columns/rs_gather_packed.h"
@@ -9,17 +10,13 @@ enum {
     PREFETCHED_MOST = 1536 /* bytes of a run */
 };
 
-static rs_status too_large(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
-}
-
 static const rs_run *runs_of(const rs_gather_field *field) { return (const rs_run *)(const void *)field->runs.data; }
 
 static int64_t *i64_at(uint8_t *buffer, const rs_gather_part *part) { return (int64_t *)(void *)(buffer + part->off); }
 
 /* ---- Layout ---- */
 
-/* Adds a part with the dimensions `dims`, and the row's where `with_row`. */
+/* Adds a part with the dimensions `dims`; if `with_row`, those of a row follow. */
 static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t *dims, uint32_t ndim, bool with_row,
                           uint64_t *size_bytes, rs_error *err) {
     rs_gather_part *part = &self->parts[self->n_parts++];
@@ -32,16 +29,16 @@ static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t 
         part->ndim += self->spec->n_row;
     }
     for (uint32_t d = 0; d < part->ndim; d++) {
-        if (rs_mul_overflows(size, part->shape[d], &size)) return too_large(err);
+        if (rs_mul_overflows(size, part->shape[d], &size)) return rs_gather_too_large(err);
     }
-    if (off > INT64_MAX - PART_ALIGNMENT) return too_large(err);
+    if (off > INT64_MAX - PART_ALIGNMENT) return rs_gather_too_large(err);
     part->off = off = rs_align_up(off, PART_ALIGNMENT);
-    if (size > INT64_MAX - off) return too_large(err);
+    if (size > INT64_MAX - off) return rs_gather_too_large(err);
     *size_bytes = off + size;
     return RS_OK;
 }
 
-/* Returns the width of the padded form for lists of at most `longest` rows; false where that overflows. */
+/* Sets *out to the width of the padded form for lists of at most `longest` rows. Returns false on overflow. */
 static bool width_of(uint64_t longest, uint64_t given, uint64_t multiple, uint64_t *out) {
     *out = given;
     if (given != 0) return true;
@@ -56,7 +53,7 @@ static rs_status lay_out_padded(rs_gather_field *self, uint64_t n, uint64_t *siz
     uint64_t dims[3] = {n, 0, 0};
     if (!width_of(self->longest, spec->length, spec->multiple, &dims[1]) ||
         !width_of(self->inner_longest, spec->inner_length, spec->multiple, &dims[2])) {
-        return too_large(err);
+        return rs_gather_too_large(err);
     }
     RS_TRY(add_part(self, spec->dtype, dims, nested ? 3 : 2, true, size, err));
     RS_TRY(add_part(self, RS_DTYPE_INT64, dims, 1, false, size, err));
@@ -92,7 +89,7 @@ static rs_status lay_out(rs_gather_field *self, uint64_t n, uint64_t *size, rs_e
     }
 }
 
-/* Returns the number of inner lists before the end of record i, of a nested form. */
+/* Returns the number of inner lists before the end of record i, in a nested form. */
 static uint64_t lists_until(const rs_gather_field *self, uint64_t i) {
     return i == 0 ? 0 : rs_load_u64(self->ends.data + 8 * (i - 1));
 }
@@ -100,7 +97,7 @@ static uint64_t lists_until(const rs_gather_field *self, uint64_t i) {
 /* Returns the number of rows of inner list k. */
 static uint64_t rows_of_list(const rs_gather_field *self, uint64_t k) { return rs_load_u64(self->counts.data + 8 * k); }
 
-/* Returns whether record i is longer than the field's length, and then its length in *number. */
+/* Returns whether record i is longer than the field's length; if so, sets *number to its length. */
 static bool is_long(const rs_gather_field *self, uint64_t i, uint64_t *number) {
     const rs_gather_spec *spec = self->spec;
     if (spec->form != RS_GATHER_PADDED_NESTED) {
@@ -116,7 +113,7 @@ static bool is_long(const rs_gather_field *self, uint64_t i, uint64_t *number) {
     return false;
 }
 
-/* Sets the stop at the first list that is longer than it may be. */
+/* Sets the stop at the first list that is too long. */
 static void find_long(rs_gather *self, uint32_t f) {
     const rs_gather_field *field = &self->fields[f];
     const rs_gather_spec *spec = field->spec;
@@ -161,7 +158,7 @@ void rs_gather_place(rs_gather *self, uint8_t *buffer) {
 
 /* ---- Filling ---- */
 
-/* Prefetches the bytes of a run. The processor finds the later ones of long runs by itself. */
+/* Prefetches the first bytes of a run. The processor prefetches the rest of a long run by itself. */
 static void prefetch_run(const rs_run *run) {
     const uint64_t size = run->kind == RS_RUN_READY ? 0 : run->at < PREFETCHED_MOST ? run->at : PREFETCHED_MOST;
     for (uint64_t at = 0; at < size; at += 64) RS_PREFETCH(run->data + at);

@@ -5,7 +5,7 @@ enum { PACKED_FEW = 16 };
 
 /* ---- One number ---- */
 
-/* Puts the any value at the cursor. *taken becomes false, and nothing is taken, when it is no bool, int or float. */
+/* Puts the any value at the cursor. If it is not a bool, int or float, *taken becomes false and nothing is written. */
 static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t *to, bool *taken, bool *fits,
                          rs_error *err) {
     const uint8_t *p;
@@ -105,7 +105,7 @@ static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place
 
 /* ---- Sequences ---- */
 
-/* The state of putting the numbers of one value together, as items of the dtype in `out`. */
+/* The state of assembling the numbers of one value, as items of the dtype in `out`. */
 typedef struct maker {
     rs_gather_field *field;
     rs_gather_stop *stop;
@@ -117,8 +117,8 @@ typedef struct maker {
 
 static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place, uint32_t level, rs_error *err);
 
-/* Notes that a sequence at `level` has n elements. The stop is set when it should have another number. */
-static rs_status note_length(maker *self, uint32_t level, uint64_t n, rs_error *err) {
+/* Records that a sequence at `level` has n elements. Sets the stop if that is the wrong length. */
+static rs_status add_length(maker *self, uint32_t level, uint64_t n, rs_error *err) {
     rs_gather_field *field = self->field;
     if (level >= self->free_dims) {
         if (n != field->spec->row[level - self->free_dims]) self->stop->why = RS_GATHER_LENGTH;
@@ -134,15 +134,15 @@ static rs_status note_length(maker *self, uint32_t level, uint64_t n, rs_error *
 /* Makes room for n more numbers. */
 static rs_status reserve(maker *self, uint64_t n, uint8_t **to, rs_error *err) {
     const unsigned size = rs_dtype_bytes(self->field->spec->dtype);
-    if (n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
-    /* A number alone is put as if there were room for the largest item. */
+    if (n > SIZE_MAX / 64) return rs_gather_too_large(err);
+    /* Writing a single number needs room for the largest item. */
     RS_TRY(rs_buffer_reserve(self->out, (size_t)n * size + RS_DTYPE_MOST_BYTES, err));
     *to = self->out->data + self->out->size_bytes;
     return RS_OK;
 }
 
-/* Counts `written` numbers, and sets the stop when they are fewer than the n that were to be written. */
-static void note_written(maker *self, uint64_t written, uint64_t n) {
+/* Counts `written` numbers, and sets the stop if they are fewer than n. */
+static void count_written(maker *self, uint64_t written, uint64_t n) {
     self->out->size_bytes += (size_t)(n * rs_dtype_bytes(self->field->spec->dtype));
     self->n += n;
     if (written == n) return;
@@ -161,18 +161,18 @@ static rs_status put_run(maker *self, const rs_run *run, const rs_run_shape *sha
     } else {
         RS_TRY(rs_run_write(run, run->n, dtype, NULL, scratch, to, &written, err));
     }
-    note_written(self, written, run->n);
+    count_written(self, written, run->n);
     return RS_OK;
 }
 
-/* Notes the lengths of all dimensions of an array that stands at `level`. */
-static rs_status note_shape(maker *self, uint32_t level, const rs_run_shape *shape, rs_error *err) {
+/* Records the lengths of all dimensions of an array at `level`. */
+static rs_status add_shape(maker *self, uint32_t level, const rs_run_shape *shape, rs_error *err) {
     for (uint32_t d = 0; level + d < self->ndim && d < shape->ndim; d++) {
         /* Each of the arrays in the first dimension is a list of its own. */
         const uint64_t times = self->free_dims == 2 && level == 0 && d == 1 ? shape->dims[0] : 1;
-        if (times > RS_FMT_READER_VALUES) self->stop->why = RS_GATHER_LENGTH; /* so many arrays without a number */
+        if (times > RS_FMT_READER_VALUES) self->stop->why = RS_GATHER_LENGTH; /* too many empty arrays */
         for (uint64_t k = 0; k < times && self->stop->why == RS_GATHER_DONE; k++) {
-            RS_TRY(note_length(self, level + d, shape->dims[d], err));
+            RS_TRY(add_length(self, level + d, shape->dims[d], err));
         }
         if (self->stop->why != RS_GATHER_DONE) return RS_OK;
         if (level + d < self->free_dims && shape->dims[d] == 0) return RS_OK; /* empty, whatever is in it */
@@ -188,7 +188,7 @@ static rs_status put_array(maker *self, rs_cursor *cursor, const rs_place *place
     rs_run run;
     RS_TRY(rs_run_take_array(cursor, place, &run, &shape, taken, err));
     if (!*taken) return RS_OK;
-    RS_TRY(note_shape(self, level, &shape, err));
+    RS_TRY(add_shape(self, level, &shape, err));
     return self->stop->why == RS_GATHER_DONE ? put_run(self, &run, &shape, err) : RS_OK;
 }
 
@@ -214,7 +214,7 @@ static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, 
         RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
         if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
     }
-    RS_TRY(note_length(self, level, n, err));
+    RS_TRY(add_length(self, level, n, err));
     for (uint64_t i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
         rs_place place = {.node = child,
                           .body = bodies == NULL ? NULL : bodies + i * child->size_bytes,
@@ -231,7 +231,7 @@ static rs_status put_tuple(maker *self, rs_cursor *cursor, const rs_place *row, 
     RS_TRY(rs_decode_enter(cursor, node->n_children, err));
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     rs_slice group = rs_slice_of(head, node->group_bytes);
-    RS_TRY(note_length(self, level, node->n_children, err));
+    RS_TRY(add_length(self, level, node->n_children, err));
     for (uint32_t i = 0; self->stop->why == RS_GATHER_DONE && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         rs_place place = {.node = child,
@@ -254,7 +254,7 @@ static rs_status put_any_sequence(maker *self, rs_cursor *cursor, uint32_t level
     }
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
-    RS_TRY(note_length(self, level, n, err));
+    RS_TRY(add_length(self, level, n, err));
     for (uint64_t i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
         RS_TRY(put_level(self, cursor, &any, level + 1, err));
     }
@@ -267,12 +267,12 @@ static rs_status put_number(maker *self, rs_cursor *cursor, const rs_place *plac
     uint8_t *to = NULL;
     RS_TRY(reserve(self, 1, &to, err));
     RS_TRY(put_at(self->field, cursor, place, to, &taken, &fits, err));
-    if (taken) note_written(self, fits ? 1 : 0, 1);
+    if (taken) count_written(self, fits ? 1 : 0, 1);
     else self->stop->why = RS_GATHER_KIND;
     return RS_OK;
 }
 
-/* Takes the value at a settled place, which stands at `level`. The cursor then stands after it. */
+/* Takes the value at a settled place, at `level`. The cursor is then after it. */
 static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place, uint32_t level, rs_error *err) {
     const rs_node *node = place->node;
     bool taken;
@@ -290,7 +290,7 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
         RS_TRY(rs_run_take_list(cursor, place, &run, &taken, err));
         if (taken) {
             rs_decode_leave(cursor);
-            RS_TRY(note_length(self, level, run.n, err));
+            RS_TRY(add_length(self, level, run.n, err));
             return self->stop->why == RS_GATHER_DONE ? put_run(self, &run, NULL, err) : RS_OK;
         }
     }
@@ -309,7 +309,7 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
 
 /* ---- A value ---- */
 
-/* Returns whether an array has the shape of a value. An empty one has it, whatever is in it. */
+/* Returns whether an array has the shape of a value. An empty array always does. */
 static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_run_shape *shape) {
     if (free_dims == 1 && shape->ndim > 0 && shape->dims[0] == 0) return true;
     if (shape->ndim != free_dims + spec->n_row) return false;
@@ -319,7 +319,7 @@ static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_r
     return true;
 }
 
-/* Takes the value as one run, written later, or now where the place is known. *taken becomes false for others. */
+/* Takes the value as one run, and writes it if its destination is known. *taken becomes false for others. */
 static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, bool *taken,
                           rs_gather_stop *stop, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -342,17 +342,17 @@ static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_pla
         stop->why = RS_GATHER_LENGTH;
         return RS_OK;
     }
-    if (free_dims == 1 && !shape.fortran) return rs_gather_note_run(self, &run, err);
-    if (free_dims == 1) { /* not in the order of rows */
+    if (free_dims == 1 && !shape.fortran) return rs_gather_add_run(self, &run, err);
+    if (free_dims == 1) { /* its numbers are not in the order of rows */
         const uint64_t at = self->values.size_bytes;
-        if (run.n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
+        if (run.n > SIZE_MAX / 64) return rs_gather_too_large(err);
         RS_TRY(rs_buffer_reserve(&self->values, (size_t)run.n * size, err));
         RS_TRY(rs_run_write_fortran(&run, &shape, spec->dtype, &self->scratch, rs_buffer_at(&self->values, at),
                                     &written, err));
         self->values.size_bytes += (size_t)run.n * size;
         if (written == run.n) {
             run.kind = RS_RUN_READY, run.data = NULL, run.node = NULL, run.at = at;
-            return rs_gather_note_run(self, &run, err);
+            return rs_gather_add_run(self, &run, err);
         }
     } else {
         uint8_t *to = self->to + self->done * spec->row_numbers * size;
@@ -368,7 +368,7 @@ static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     return RS_OK;
 }
 
-/* Takes a value that is not one run: its numbers are put together. */
+/* Takes a value that is not one run: assembles its numbers. */
 static rs_status take_made(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
                            rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -385,7 +385,7 @@ static rs_status take_made(rs_gather_field *self, rs_cursor *cursor, const rs_pl
         const size_t size = (size_t)spec->row_numbers * rs_dtype_bytes(spec->dtype);
         memcpy(self->to + self->done * size, self->loose.data, size);
     } else if (free_dims == 1) {
-        return rs_gather_note_run(self, &run, err);
+        return rs_gather_add_run(self, &run, err);
     } else {
         const uint64_t all = self->counts.size_bytes / 8;
         self->total += made.n / spec->row_numbers;
@@ -397,7 +397,7 @@ static rs_status take_made(rs_gather_field *self, rs_cursor *cursor, const rs_pl
     return RS_OK;
 }
 
-/* Takes a short list of packed numbers at once, where its place is known. */
+/* Takes a short list of packed numbers at once, if its destination is known. */
 static rs_status take_packed(rs_gather_field *self, rs_cursor *cursor, const rs_node *node, rs_gather_stop *stop,
                              rs_error *err) {
     const rs_gather_spec *spec = self->spec;

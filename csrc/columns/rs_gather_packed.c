@@ -1,7 +1,7 @@
-/* rs_gather_packed.c: packs documents, lists of tokens, into rows of one length. The documents stand in the flattened
- * rows one after another. They are cut where a row ends; or, when they are to stay whole, each goes to the first row
- * that has room for it (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972),
- * which a tree over the rows finds in logarithmic time. */
+/* rs_gather_packed.c: packs documents, lists of tokens, into rows of one length. Documents follow one another in the
+ * flattened rows and are either cut at the end of a row or stay whole. Whole documents go to the first row with room
+ * for them (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972), which a
+ * tree over the rows finds in logarithmic time. */
 #include "columns/rs_gather_packed.h"
 
 #include <stdlib.h>
@@ -35,14 +35,14 @@ static void pack_split(rs_gather_field *self, uint64_t n) {
 
 /* ---- Documents that stay whole ---- */
 
-/* A binary tree over `leaves` rows, a power of two: room[leaves + r] is the room that row r has, and above it stands
- * the most room of the two below. Rows that are not begun have all their room. */
+/* A binary tree over `leaves` rows, a power of two: room[leaves + r] is the room in row r, and each inner node has the
+ * maximum of its two children. Empty rows have all their room. */
 typedef struct fit {
     uint64_t *room;
     uint64_t leaves;
 } fit;
 
-/* Finds the first row with room for n tokens, takes the room, and returns the row. There is one. */
+/* Returns the first row with room for n tokens, which must exist, and takes the room. */
 static uint64_t first_fit(fit *self, uint64_t n, uint64_t *room_before) {
     uint64_t at = 1;
     while (at < self->leaves) at = self->room[2 * at] >= n ? 2 * at : 2 * at + 1;
@@ -62,7 +62,7 @@ static rs_status pack_whole(rs_gather_field *self, uint64_t n, rs_error *err) {
     uint64_t full = 0;
     while (rows.leaves < n) rows.leaves *= 2;
     rows.room = (uint64_t *)malloc((size_t)rows.leaves * 2 * sizeof *rows.room);
-    if (rows.room == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to pack a batch");
+    if (rows.room == NULL) return rs_no_memory(err);
     for (uint64_t i = 0; i < 2 * rows.leaves; i++) rows.room[i] = length;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t tokens = rs_gather_packed_tokens(self, i);
@@ -94,7 +94,7 @@ rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err) {
 
 /* ---- Filling ---- */
 
-/* Writes the boundaries: a piece ends where the document changes, and where a row ends. */
+/* Writes the boundaries: a piece ends with its document or its row. */
 static void fill_boundaries(const int64_t *documents, uint64_t rows, uint64_t length, int64_t *to) {
     uint64_t i;
     for (i = 0; i < rows * length; i++) {

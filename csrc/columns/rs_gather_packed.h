@@ -3,9 +3,9 @@
 
 #include "columns/rs_gather_field.h"
 
-/* Gives each of the n documents of a packed field its place, and counts rows and pieces. RS_E_MEM. */
+/* Places each of the n documents of a packed field, and counts rows and pieces. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err);
 /* Returns the number of tokens of document i that are kept. */
 uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i);
-/* Writes positions, documents and boundaries, and the fill where there are no tokens. */
+/* Writes positions, documents and boundaries, and the fill into padding. */
 void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer);

@@ -17,8 +17,8 @@ static void done_values(rs_gather_field *self, uint64_t n) {
 
 /* ---- Numbers ---- */
 
-/* Writes one number of each row, of a node of numbers: that of row k at to + k * step. Returns how many were written:
- * all, or the number of the first row whose number the dtype cannot hold. */
+/* Writes the number of row k at to + k * step, for a node of numbers. Returns the number of rows written: all, or the
+ * index of the first row whose number the dtype cannot hold. */
 static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
     union {
         uint8_t bytes[8 * BLOCK];
@@ -91,7 +91,7 @@ static rs_run run_at(const rs_node *list, const uint8_t *body) {
     return run;
 }
 
-/* Takes lists with fixed bodies as runs: they are written now where the place is known. */
+/* Takes lists with fixed bodies as runs, and writes them if their destination is known. */
 static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop,
                            rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -100,7 +100,7 @@ static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_
     for (uint64_t k = 0; k < rows->n; k++) {
         const rs_run run = run_at(node, rs_column_row_at(rows, k) + rows->body_off);
         if (spec->form != RS_GATHER_VALUES) {
-            RS_TRY(rs_gather_note_run(self, &run, err));
+            RS_TRY(rs_gather_add_run(self, &run, err));
         } else {
             RS_TRY(rs_run_write(&run, run.n, spec->dtype, NULL, &self->scratch, self->to + self->done * bytes, &written,
                                 err));
@@ -154,7 +154,7 @@ static rs_status take_dict_coded(rs_gather_field *self, const rs_cursor *cursor,
     return RS_OK;
 }
 
-/* Takes runs of rows with a value as rows of the child, and the rows between them as missing. */
+/* Takes rows with a value as rows of the child, and the others as missing. */
 static rs_status take_optional(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
                                const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err) {
     const uint64_t first = self->done;

@@ -3,12 +3,12 @@
 
 #include "columns/rs_gather_field.h"
 
-/* Takes a text, or the name of a category, at a settled place that is not None. Where it has no place in the result, it
- * sets stop->why. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+/* Takes a text, or the name of a category, at a settled place that is not None. If it does not fit the result, sets
+ * stop->why. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
                                            rs_gather_stop *stop, rs_error *err);
 /* Takes an empty text. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err);
-/* rs_gather_take_entry of a text or the name of a category. */
+/* rs_gather_take_entry for a text or the name of a category. */
 RS_NODISCARD rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
                                                  rs_error *err);

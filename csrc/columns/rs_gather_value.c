@@ -12,7 +12,7 @@ static rs_status put_end(rs_buffer *ends, uint64_t end, rs_error *err) {
     return rs_buffer_append(ends, bytes, 8, err);
 }
 
-/* Gives the fill, or an empty list or text. */
+/* Writes the fill, or an empty list or text. */
 static rs_status put_missing(rs_gather_field *self, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
     static const rs_run empty = {.kind = RS_RUN_READY};
@@ -26,7 +26,7 @@ static rs_status put_missing(rs_gather_field *self, rs_error *err) {
     case RS_GATHER_STRINGS: return put_end(&self->ends, self->values.size_bytes, err);
     case RS_GATHER_NESTED:
     case RS_GATHER_PADDED_NESTED: return put_end(&self->ends, self->counts.size_bytes / 8, err);
-    default: return rs_gather_note_run(self, &empty, err);
+    default: return rs_gather_add_run(self, &empty, err);
     }
 }
 

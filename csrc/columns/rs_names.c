@@ -7,7 +7,7 @@
 
 enum { SLOTS_EACH = 4, FIRST_ROOM = 16 };
 
-/* The highest bit of an end: the key is that of an int, its 8 bytes. */
+/* The highest bit of an end: the key is an int of 8 bytes. */
 #define INT_KEY (UINT64_C(1) << 63)
 
 void rs_names_clear(rs_names *self) {
@@ -21,7 +21,7 @@ static uint64_t home_of(const rs_names *self, const uint8_t *key, uint64_t n, ui
     return rs_hash_scale(rs_hash64(key, n, mark), self->room * SLOTS_EACH);
 }
 
-/* Returns the slot of a key, or the empty slot in which it would stand. There always is one. */
+/* Returns the slot of a key, or the empty slot where it belongs. */
 static uint64_t find(const rs_names *self, const uint8_t *key, uint64_t n, uint64_t mark) {
     const uint64_t n_slots = self->room * SLOTS_EACH;
     uint64_t slot = home_of(self, key, n, mark);
@@ -46,7 +46,7 @@ static rs_status grow(rs_names *self, rs_error *err) {
     if (ends != NULL) self->ends = ends;
     if (ends == NULL || slots == NULL) {
         free(slots);
-        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the names of categories");
+        return rs_no_memory(err);
     }
     free(self->slots);
     self->slots = slots;

@@ -1,4 +1,4 @@
-/* rs_names.h: from the name of a category, a str or an int, to its place in a list, by a hash table of the reader. */
+/* rs_names.h: a hash table from the name of a category, a str or an int, to its place in a list. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -8,16 +8,16 @@ enum { RS_NAMES_NONE = -1 };
 /* Owns its memory. Zero it; call rs_names_clear at the end. After the last name is added, any threads may look up. */
 typedef struct rs_names {
     rs_buffer keys;   /* the bytes of all keys */
-    uint64_t *ends;   /* where the key of each name ends; those of ints have a bit of their own, see rs_names.c */
+    uint64_t *ends;   /* the end of the key of each name; an extra bit marks ints, see rs_names.c */
     uint32_t *slots;  /* 0, or the number of a name plus 1 */
-    uint64_t n, room; /* names, and the names for which there is room; there are four slots for each */
+    uint64_t n, room; /* number and capacity of names; there are four slots for each */
 } rs_names;
 
 /* Frees the memory and zeroes the struct. */
 void rs_names_clear(rs_names *self);
 
-/* Adds the name with the next number, a str of n bytes of UTF-8 or an int. *is_new becomes false, and nothing is added,
- * when there is such a name. RS_E_MEM; RS_E_ARG_LIMIT for more than 2^31 names. */
+/* Adds a name, a str of n bytes of UTF-8 or an int, with the next number. *is_new becomes false, and nothing is added,
+ * if the name exists. RS_E_MEM; RS_E_ARG_LIMIT for more than 2^31 names. */
 RS_NODISCARD rs_status rs_names_add_text(rs_names *self, const uint8_t *text, uint64_t n, bool *is_new, rs_error *err);
 RS_NODISCARD rs_status rs_names_add_int(rs_names *self, int64_t value, bool *is_new, rs_error *err);
 

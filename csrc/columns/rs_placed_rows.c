@@ -41,7 +41,7 @@ static rs_status run_rows(rs_placed_rows *self, const rs_placed *placed, const r
     return RS_OK;
 }
 
-/* The rows up to the first that has a value of its own. */
+/* The rows up to the first exception. */
 static rs_status usual_rows(rs_placed_rows *self, const rs_placed *placed, const rs_column_rows *rows, uint64_t n,
                             rs_error *err) {
     uint64_t k;

@@ -102,7 +102,8 @@ static rs_status take_node_array(rs_cursor *cursor, const rs_place *place, rs_ru
     return take_data(cursor, &type, place->body, size, out, shape, err);
 }
 
-/* Returns whether a tensor's EXTRA says that its payload is the values, or sets *code to that of its items. */
+/* Returns whether a tensor's payload has its values as numbers, by its EXTRA; else sets *code to the code of its
+ * items. */
 static bool is_tensor_of_numbers(const uint8_t *extra, uint64_t size, uint8_t *code) {
     static const uint8_t bfloat16[] = "\x09\x08"
                                       "bfloat16"; /* as any value */

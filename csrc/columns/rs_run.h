@@ -1,10 +1,9 @@
-/* rs_run.h: runs. A run is numbers that stand one after another in the bytes of a record: the elements of a list,
- * packed numbers, or the items of a numpy array. A reader finds the run of a value first, which gives the number of its
- * numbers, and later has them written where they belong, as items of any dtype.
+/* rs_run.h: runs. A run is a sequence of adjacent numbers in the bytes of a record: the elements of a list, packed
+ * numbers, or the items of a numpy array. A reader first finds the run of a value, which gives its length, and later
+ * writes its numbers to their destination, as items of any dtype.
  *
- * The bytes may change in between, because shared memory and files can. So a run keeps what was checked: where its
- * bytes begin and end, and how many numbers they are. Nothing that says how much to read or write is loaded again,
- * unless it is checked again. */
+ * Shared memory and files may change in between. So a run keeps the checked bounds of its bytes and the checked number
+ * of numbers. A size is never loaded again without another check. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -15,9 +14,9 @@ enum {
     RS_RUN_LIST = 0,    /* elements of a list node: their bit group, then their bodies */
     RS_RUN_NUMBERS = 1, /* the numbers of a numbers node */
     RS_RUN_ITEMS = 2,   /* items of a numpy array, in C order */
-    RS_RUN_READY = 3,   /* items of the wanted dtype, in memory of the reader: `at` is their offset there */
+    RS_RUN_READY = 3,   /* items of the final dtype, in memory of the reader: `at` is their offset there */
 
-    RS_RUN_BFLOAT16 = 127 /* the code of items that are bfloat16, for which numpy has no dtype */
+    RS_RUN_BFLOAT16 = 127 /* the code of bfloat16 items, for which numpy has no dtype */
 };
 
 /* A run. Borrows the bytes and the tree. */
@@ -41,8 +40,8 @@ typedef struct rs_run_shape {
 
 /* Errors of the functions that take: rules 20 to 23 of FORMAT.md. Any thread, each with a cursor of its own. */
 
-/* Takes the list of numbers at a settled place. *taken becomes false for another value and for a list whose numbers are
- * not all alike, and the cursor is then as before. */
+/* Takes the list of numbers at a settled place. For another value, and for a list of mixed numbers, *taken becomes
+ * false and the cursor stays. */
 RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out, bool *taken,
                                         rs_error *err);
 
@@ -50,13 +49,13 @@ RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place
 RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape,
                                          bool *taken, rs_error *err);
 
-/* Writes the first `n` numbers of a run, which has as many, as items of a dtype that follow one another. *written
- * becomes n, or the number of the first one that the dtype cannot hold. `ready` is the memory of runs that are
- * RS_RUN_READY, and may be NULL for others; `scratch` is for the caller to keep between calls. RS_E_MEM; and
- * RS_E_FMT_VALUE or RS_E_FMT_TRUNCATED when the bytes have changed. Any thread, each with scratch of its own. */
+/* Writes the first `n` numbers of a run, which has at least n, as adjacent items of a dtype. *written becomes n, or the
+ * index of the first number that the dtype cannot hold. `ready` is the memory of RS_RUN_READY runs, and may be NULL for
+ * others; the caller keeps `scratch` between calls. RS_E_MEM; RS_E_FMT_VALUE or RS_E_FMT_TRUNCATED if the bytes have
+ * changed. Any thread, each with scratch of its own. */
 RS_NODISCARD rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uint8_t *ready,
                                     rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);
 
-/* Writes all items of an array in Fortran order, of two dimensions or more, in C order. Else as rs_run_write. */
+/* As rs_run_write, for all items of an array in Fortran order, of two dimensions or more. Writes them in C order. */
 RS_NODISCARD rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype,
                                             rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);

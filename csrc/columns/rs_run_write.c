@@ -5,7 +5,7 @@
 #include "format/rs_narrow.h"
 
 enum {
-    BLOCK = 256,            /* numbers that are loaded before they are converted; they stay in the nearest cache */
+    BLOCK = 256,            /* numbers to load before they are converted, so that they stay in the L1 cache */
     UNPACKED_MOST = 1 << 16 /* packed lists of up to so many numbers are unpacked at once, which is faster */
 };
 
@@ -29,9 +29,9 @@ static uint64_t put_block(class_of class, unsigned dtype, const block *from, uin
 
 /* ---- Straight from bytes to items ---- */
 
-/* The usual cases: stored integers of 1, 2, 4 or 8 bytes, as integers or floats. Each copies n numbers, with `base`
- * added, in a loop without a branch, and returns all stored numbers joined by `or`, a bound of the greatest of those
- * that are not negative. The sums are modulo 2^64 and keep their low bits. */
+/* The usual cases: stored integers of 1, 2, 4 or 8 bytes, as integers or floats. Each copies n numbers, plus `base`, in
+ * a loop without branches, and returns the bitwise or of all stored numbers, a bound of the greatest non-negative one.
+ * The sums are modulo 2^64 and keep their low bits. */
 typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *to);
 
 #define COPIER(name, stored, item, sum) \
@@ -69,19 +69,19 @@ static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(
 
 static unsigned log2_of(unsigned size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
 
-/* Copies n stored integers of `size` bytes, whose base is `base`. Returns false, maybe after it has written, where the
- * dtype does not surely hold all of them: then they are converted block by block, which finds the one at fault. */
+/* Copies n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if the dtype may not
+ * hold all of them: they are then converted block by block, which finds the number at fault. */
 static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64_t base, uint64_t n, unsigned dtype,
                       uint8_t *to) {
     const unsigned row = (is_signed && size < 8 ? 4 : 0) + log2_of(size);
-    const uint64_t most = UINT64_MAX >> (64 - 8 * size); /* the greatest stored number that is not signed */
+    const uint64_t most = UINT64_MAX >> (64 - 8 * size); /* the greatest unsigned stored number */
     const int64_t first = (int64_t)base;
     int64_t low, high, least = first, greatest;
     if (is_signed) {
         if (base != 0 || size == 8) return false;
         least = -(int64_t)(most / 2) - 1, greatest = (int64_t)(most / 2);
     } else {
-        uint64_t room = (uint64_t)INT64_MAX - base; /* exact where base is not negative; else there is more room */
+        uint64_t room = (uint64_t)INT64_MAX - base; /* exact if base is not negative; else there is more room */
         greatest = first < 0 || most <= room ? (int64_t)(base + (first < 0 && most > (uint64_t)INT64_MAX ? 0 : most))
                                              : INT64_MAX;
         if (size == 8) greatest = INT64_MAX;
@@ -187,7 +187,7 @@ static class_of load_items(uint8_t code, bool big, const uint8_t *data, uint64_t
     }
 }
 
-/* Returns whether an item of the array is an item of the dtype as it stands, but for its byte order. */
+/* Returns whether items of the array have the same bytes as items of the dtype, except for byte order. */
 static bool is_same_item(uint8_t code, unsigned dtype) {
     static const uint8_t codes[RS_DTYPES] = {[RS_DTYPE_INT8] = 2,        [RS_DTYPE_INT16] = 3,
                                              [RS_DTYPE_INT32] = 4,       [RS_DTYPE_INT64] = 5,
@@ -196,7 +196,7 @@ static bool is_same_item(uint8_t code, unsigned dtype) {
                                              [RS_DTYPE_FLOAT16] = 10,    [RS_DTYPE_FLOAT32] = 11,
                                              [RS_DTYPE_FLOAT64] = 12,    [RS_DTYPE_COMPLEX64] = 13,
                                              [RS_DTYPE_COMPLEX128] = 14, [RS_DTYPE_BFLOAT16] = RS_RUN_BFLOAT16};
-    return codes[dtype] == code; /* a bool is made of any byte, so it is never copied */
+    return codes[dtype] == code; /* never for bool, because any byte may be a bool in an array */
 }
 
 /* ---- Writing ---- */
@@ -248,7 +248,7 @@ static uint64_t write_items(const rs_run *self, uint64_t n, unsigned dtype, uint
     return write_blocks(self, size, n, dtype, to);
 }
 
-/* Writes the items of a narrow array: straight to where they belong, or block by block where they are converted. */
+/* Writes the items of a narrow array: directly, or block by block if they are converted. */
 static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uint8_t *to) {
     const unsigned size = self->code == RS_RUN_BFLOAT16 ? 2 : rs_narrow_item_bytes(self->code);
     const unsigned wanted = rs_dtype_bytes(dtype);
@@ -294,7 +294,7 @@ static rs_status write_numbers(const rs_run *self, uint64_t n, unsigned dtype, r
     *written = 0;
     if (self->n == 0 || n == 0) return RS_OK;
     if (!rs_packed_ints_take(self->node, self->n, &in, &numbers)) {
-        return RS_FAIL(rs_decode_bad_value(err, "packed numbers changed while they were read"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "packed numbers changed while they were read");
     }
     if (self->n <= UNPACKED_MOST) {
         scratch->size_bytes = 0;
@@ -339,7 +339,7 @@ rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, un
     RS_TRY(rs_buffer_reserve(scratch, (size_t)self->n * size, err));
     *written = self->width != 0 ? write_narrow(self, self->n, dtype, scratch->data)
                                 : write_items(self, self->n, dtype, scratch->data);
-    if (*written < self->n) return RS_OK; /* the number in Fortran order, which tells as much */
+    if (*written < self->n) return RS_OK; /* an index in Fortran order identifies the number too */
     steps[0] = 1;
     for (uint32_t d = 1; d < shape->ndim; d++) steps[d] = steps[d - 1] * shape->dims[d - 1];
     for (uint64_t i = 0; i < self->n; i++) {

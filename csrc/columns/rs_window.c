@@ -1,7 +1,7 @@
 /* rs_window.c: locates and prefetches windows of records. */
 #include "columns/rs_window.h"
 
-/* Returns whether a walk through a record comes to field a before field b. */
+/* Returns whether a walk through a record reaches field a before field b. */
 static bool is_before(const rs_compiled_path *a, const rs_compiled_path *b) {
     const bool a_fixed = rs_compiled_path_is_fixed(a), b_fixed = rs_compiled_path_is_fixed(b);
     if (a_fixed || b_fixed) return a_fixed && !b_fixed;
@@ -37,7 +37,7 @@ static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_err
                         (unsigned long long)store->header.n_records);
 }
 
-/* The block may be a later one than GROUPS names. */
+/* The block may come after the block in GROUPS. */
 rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,
                                const rs_tree_paths **paths, rs_error *err) {
     const rs_store *store = self->store;
@@ -61,10 +61,10 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
     }
     return rs_error_set(err, RS_E_FMT_BLOCK,
                         store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not found from the block on where its group leads", (unsigned long long)index);
+                        "record %llu is not in the block of its group or a later one", (unsigned long long)index);
 }
 
-/* The block of a record, or NULL where rs_source_find_block has more to do. Nearly all records take this way. */
+/* Returns the block of a record, or NULL if it takes rs_source_find_block to find it. Enough for nearly all records. */
 static inline const rs_block *quick_block(const rs_source *self, uint64_t index, const rs_tree_paths **paths) {
     const rs_store *store = self->store;
     if (RS_UNLIKELY(index >= store->header.n_records)) return NULL;
@@ -76,11 +76,11 @@ static inline const rs_block *quick_block(const rs_source *self, uint64_t index,
     return block;
 }
 
-/* Prefetches the fields, or the bytes that a walk passes on the way to them: a few cache lines, which arrive together.
- * The first and the last byte need no branch, which records that lie anywhere in their lines would mislead. */
+/* Prefetches the fields, or the bytes that a walk to them skips: a few cache lines, which arrive together. Prefetching
+ * the first and the last byte avoids a branch that would often be mispredicted. */
 static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *paths) {
     const uint64_t left = rs_slice_left(record);
-    /* Cells load a few bytes more than a record has; a wrong tree may say anything. */
+    /* Cells may load a few bytes past a record; a broken tree may give any `reach`. */
     const uint64_t end = paths->reach < left + 8 ? paths->reach : left;
     const uint64_t from = paths->from < end ? paths->from : 0;
     const uint8_t *p = record->ptr + from + 64;
@@ -89,8 +89,8 @@ static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *
     for (uint64_t lines = 0; lines < 3 && p < record->ptr + end; lines++, p += 64) RS_PREFETCH(p);
 }
 
-/* Finds the block of each record, and prefetches its offsets. A record of a block without offsets is located at once.
- * Returns the number of records; *with_offsets tells whether some are to be located yet. */
+/* Finds the block of each record, and prefetches its offsets. Locates records of blocks without offsets at once.
+ * Returns the number of records; *with_offsets becomes true if some are not located yet. */
 static uint64_t find_blocks(rs_window *self, const rs_source *source, const int64_t *positions, int64_t start,
                             int64_t step, uint64_t begin, uint64_t most, bool far, bool *with_offsets,
                             rs_window_stop *stop, rs_status *status, rs_error *err) {
@@ -132,7 +132,7 @@ rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64
     const uint64_t n =
         find_blocks(self, source, positions, start, step, begin, most, far, &with_offsets, stop, &status, err);
     self->n = n;
-    if (n == 0) return status; /* else the records before are located all the same */
+    if (n == 0) return status; /* otherwise the earlier records are located */
     for (uint64_t i = 0; with_offsets && i < n; i++) {
         if (self->blocks[i]->index_width == 0) continue;
         status = rs_offsets_locate(segment, self->blocks[i], self->locals[i], &self->records[i], err);

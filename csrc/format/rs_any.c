@@ -1,15 +1,15 @@
-/* rs_any.c: checks any values and passes them (rules 20 to 23 of FORMAT.md). */
+/* rs_any.c: checks and skips any values (rules 20 to 23 of FORMAT.md). */
 #include "format/rs_any.h"
 
 #include "base/rs_unicode.h"
 
 static const uint8_t RS_DTYPE_ITEM_BYTES[RS_FMT_DTYPE_COMPLEX128 + 1] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
 
-static rs_status truncated(rs_error *err, const char *what) {
-    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", what);
+static rs_status truncated(rs_error *err, const char *part) {
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", part);
 }
 
-/* The levels and fields that the struct dtypes within one dtype may still have. */
+/* The remaining levels and fields of struct dtypes within one dtype. */
 typedef struct dtype_budget {
     uint32_t levels, fields;
 } dtype_budget;
@@ -66,7 +66,7 @@ static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budg
     if (out->code > RS_FMT_DTYPE_LAST) {
         return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know dtype code %u", out->code);
     }
-    if (out->code == 0) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "dtype code 0 has no meaning");
+    if (out->code == 0) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "dtype code 0 is not valid");
     if (out->code <= RS_FMT_DTYPE_COMPLEX128) {
         out->item_bytes = RS_DTYPE_ITEM_BYTES[out->code];
     } else if (out->code <= RS_FMT_DTYPE_V) {
@@ -103,7 +103,7 @@ rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err) {
     if (out->width != 0 &&
         ((out->flags & RS_FMT_ARRAY_SCALAR) != 0 || out->big_endian || out->code < RS_FMT_DTYPE_INT8 ||
          out->code > RS_FMT_DTYPE_UINT64 || out->width >= 8 * out->item_bytes)) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x have no meaning", out->flags);
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x are not valid", out->flags);
     }
     out->descriptor.end = in->ptr;
     return RS_OK;
@@ -120,7 +120,7 @@ rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
     *ndim = *p;
     for (uint32_t i = 0; i < *ndim; i++) {
         if (!rs_take_varint(in, &dims[i])) return truncated(err, "a shape");
-        /* numpy refuses shapes whose non-zero part overflows even when a zero makes the product zero. */
+        /* numpy rejects shapes whose non-zero dimensions overflow, even if a zero makes the product zero. */
         if ((dims[i] != 0 && rs_mul_overflows(nonzero, dims[i], &nonzero)) || nonzero > INT64_MAX) {
             return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array shape overflows");
         }
@@ -165,7 +165,7 @@ rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type,
     return rs_array_data_skip(in, *data_bytes, arrays_size, outside, err);
 }
 
-/* Counts a container of `n` elements, each of at least a byte, and one level against the budget. */
+/* Counts a container of n elements, each of at least one byte, and one level against the budget. */
 static rs_status enter(rs_slice *in, uint64_t n, rs_budget *budget, rs_error *err) {
     if (n > budget->values || budget->depth == 0) {
         return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "a container of %llu elements exceeds the declared limits",
@@ -191,7 +191,7 @@ static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *e
     return RS_OK;
 }
 
-/* Takes an EXTRA: None, an int, a str, or a tuple of these. So few types need no budget. */
+/* Takes an EXTRA: None, an int, a str, or a tuple of these. It needs no budget. */
 static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
     rs_budget none = {0, 0, 0};
     uint64_t n;
@@ -244,7 +244,7 @@ rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err) {
     return RS_OK;
 }
 
-/* The ext codes whose values have no hash; bit k stands for code k. */
+/* The ext codes of values without a hash, one bit for each. */
 static const uint64_t RS_EXT_NO_KEY =
     UINT64_C(1) << RS_FMT_EXT_BYTEARRAY | UINT64_C(1) << RS_FMT_EXT_SET | UINT64_C(1) << RS_FMT_EXT_ORDEREDDICT |
     UINT64_C(1) << RS_FMT_EXT_COUNTER | UINT64_C(1) << RS_FMT_EXT_DEFAULTDICT | UINT64_C(1) << RS_FMT_EXT_CHAINMAP |

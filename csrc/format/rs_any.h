@@ -1,15 +1,15 @@
-/* rs_any.h: any values: tags, array types, and a walk that checks and passes a value. Readers and writers use it. */
+/* rs_any.h: any values: tags, array types, and a walk that checks and skips a value. For readers and writers. */
 #pragma once
 
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
 #include "format/rs_format.h"
 
-/* Array flags and dtype, as they stand in any values and in the aux of ndarray nodes. */
+/* Array flags and dtype, as in any values and in the aux of ndarray nodes. */
 typedef struct rs_array_type {
     uint8_t flags;
-    uint8_t width; /* of a narrow array: the bits of an item as stored; 0 of any other */
-    uint8_t code;  /* dtype code without the bit of big-endian */
+    uint8_t width; /* of a narrow array: the bits of a stored item; else 0 */
+    uint8_t code;  /* dtype code without the big-endian bit */
     bool big_endian;
     uint8_t unit;      /* datetime64, timedelta64 */
     uint64_t multiple; /* datetime64, timedelta64: the multiple of the unit */
@@ -17,7 +17,7 @@ typedef struct rs_array_type {
     rs_slice descriptor; /* flags and dtype as stored, borrowed */
 } rs_array_type;
 
-/* The functions below check rules 20 to 23 of FORMAT.md for the bytes that they take off `in`. Any thread. */
+/* The functions below check rules 20 to 23 of FORMAT.md for the bytes they take off `in`. Any thread. */
 
 /* Takes array flags and dtype. */
 RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err);
@@ -25,50 +25,50 @@ RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_e
 RS_NODISCARD rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                                            uint64_t dims[RS_FMT_ARRAY_NDIM], uint64_t *data_bytes, rs_error *err);
 
-/* Returns the bytes of the data of an array whose items take item_bytes each and all_bytes together: the same, or of a
- * narrow array those of the base and the bit group. all_bytes is below 2^63. */
+/* Returns the bytes of the data of an array whose items take item_bytes each and all_bytes together: all_bytes, or base
+ * and bit group of a narrow array. all_bytes is below 2^63. */
 static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, uint64_t all_bytes) {
     const uint64_t width = flags >> RS_FMT_ARRAY_WIDTH_SHIFT, n = width == 0 ? 0 : all_bytes / item_bytes;
     return width == 0 ? all_bytes : item_bytes + n / 8 * width + (n % 8 * width + 7) / 8;
 }
 
-/* Takes the data of an array. *outside becomes RS_NOWHERE when the data stand in `in`; else their offset in the arrays,
- * checked against arrays_size. */
+/* Takes the data of an array. *outside becomes RS_NOWHERE for data in `in`; else their offset in the arrays, checked
+ * against arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);
-/* Takes a whole array after its tag; *data_bytes is that of rs_array_data_bytes. *shape borrows the bytes of ndim and
+/* Takes a whole array after its tag; *data_bytes is from rs_array_data_bytes. *shape borrows the bytes of ndim and
  * shape; it is empty for a scalar. */
 RS_NODISCARD rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape,
                                      uint64_t *data_bytes, uint64_t *outside, rs_error *err);
 
-/* What the rest of a record may hold. It begins with the limits that the header declares, and is counted down. */
+/* The limits for the rest of a record: the limits in the header, counted down. */
 typedef struct rs_budget {
     uint64_t values;
     uint64_t bytes;
     uint32_t depth; /* the number of further levels of containers */
 } rs_budget;
 
-/* Takes one any value and checks all of it. Arrays outside must lie within arrays_size bytes. */
+/* Takes one any value and checks all of it. Arrays outside must be within arrays_size bytes. */
 RS_NODISCARD rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err);
 
-/* Takes code and EXTRA of an ext value, which follow its tag; *head borrows both. It also checks that the payload,
- * which follows, is not itself an ext value. */
+/* Takes code and EXTRA of an ext value, after its tag; *head borrows both. Also checks that the payload, which follows,
+ * is not an ext value itself. */
 RS_NODISCARD rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err);
 /* Takes one EXTRA and checks all of it. */
 RS_NODISCARD rs_status rs_any_extra_skip(rs_slice *in, rs_error *err);
 
-/* Returns whether a tag is that of a container or an ext value. Each expansion of a const with such a tag is counted
+/* Returns whether a tag belongs to a container or an ext value. Each expansion of a const with such a tag counts
  * against the budget, because it makes many values of a few bytes. */
 static inline bool rs_tag_is_compound(uint8_t tag) {
     return tag == RS_FMT_TAG_LIST || tag == RS_FMT_TAG_TUPLE || tag == RS_FMT_TAG_DICT || tag == RS_FMT_TAG_EXT;
 }
 
-/* Returns false for a value that is never a dict key: a list, a dict, an array, or an ext value of a type without a
- * hash. It reads at most two bytes. Tuples are not searched; the reader finds their errors when it hashes them. */
+/* Returns false for a value that cannot be a dict key: a list, a dict, an array, or an ext value of a type without a
+ * hash. Reads at most two bytes. Does not search tuples; the reader finds their errors when it hashes them. */
 bool rs_any_may_be_key(rs_slice value);
 
-/* Continues the hash of a key set, which begins with RS_KEY_SET_SEED, by the any value of one key. It is a variant of
- * FNV-1a (Fowler, Noll, Vo) that takes 8 bytes at a time. Such hashes are never stored. */
+/* Adds the any value of one key to the hash of a key set, which begins with RS_KEY_SET_SEED. A variant of FNV-1a
+ * (Fowler, Noll, Vo) that takes 8 bytes at a time. Such hashes are never stored. */
 #define RS_KEY_SET_SEED UINT64_C(0xCBF29CE484222325)
 static inline uint64_t rs_schema_hash_key(uint64_t hash, const uint8_t *key, size_t size) {
     const uint64_t prime = UINT64_C(0x100000001B3);
@@ -87,16 +87,16 @@ static inline int64_t rs_tag_small_value(uint8_t tag) { return (int64_t)tag - RS
 static inline bool rs_tag_is_int64(uint8_t tag) {
     return rs_tag_is_small(tag) || (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64);
 }
-/* Returns whether a dict key with this tag equals another one in Python only when their bytes are equal. That is so for
- * str, bytes, ints of 64 bits and None. But True, 1 and 1.0 are equal, and classes define their own equality. */
+/* Returns whether dict keys with this tag are equal in Python exactly if their bytes are: str, bytes, 64-bit ints and
+ * None. But True, 1 and 1.0 are equal, and classes define their own equality. */
 static inline bool rs_tag_is_plain_key(uint8_t tag) {
     return (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) || rs_tag_is_int64(tag) || tag == RS_FMT_TAG_NONE;
 }
 /* Returns the bytes after the tags INT8 to INT64. */
 static inline unsigned rs_tag_int_size(uint8_t tag) { return 1u << (tag - RS_FMT_TAG_INT8); }
-/* Returns the bytes of an int with a tag of rs_tag_is_int64, the tag included. */
+/* Returns the bytes of an int with a tag of rs_tag_is_int64, including the tag. */
 static inline unsigned rs_any_int_size(uint8_t tag) { return rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag); }
-/* Loads a signed int of 1, 2, 4 or 8 bytes. The caller has checked that they are there. */
+/* Loads a signed int of 1, 2, 4 or 8 bytes. The caller has checked the bounds. */
 static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_bytes) {
     switch (size_bytes) {
     case 1: return (int8_t)*p;
@@ -106,7 +106,7 @@ static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_byte
     }
 }
 
-/* Takes an int with a tag of rs_tag_is_int64, which was checked before. */
+/* Takes an int with a tag of rs_tag_is_int64. The caller has checked the bounds. */
 static inline int64_t rs_any_take_int_unchecked(rs_slice *in) {
     const uint8_t *p = in->ptr;
     in->ptr += rs_any_int_size(*p);

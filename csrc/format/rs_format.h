@@ -1,4 +1,4 @@
-/* rs_format.h: the constants of FORMAT.md, in its order. It has no code. */
+/* rs_format.h: the constants of FORMAT.md, in its order. */
 #pragma once
 
 #include "base/rs_base.h"
@@ -46,7 +46,7 @@ enum {
     RS_FMT_H_RAW_SIZE = 112,
     RS_FMT_H_HEADER_CRC = 4092
 };
-enum { RS_FMT_FRONT = 128 }; /* with the feature FRONT, sections may lie from here to the checksum */
+enum { RS_FMT_FRONT = 128 }; /* with the feature FRONT, sections may be placed from here to the checksum */
 enum { RS_FMT_SEGMENT_ID_SIZE = 16 };
 enum { RS_FMT_CONTENT_LIST = 1, RS_FMT_CONTENT_MAPPING = 2 };
 
@@ -100,7 +100,7 @@ enum {
     RS_FMT_B_PLACES_SIZE = 72
 };
 
-/* The index_width of ends that are stored as distances from a line, and the most bits of a distance. */
+/* The index_width for ends as distances from a line, and the most bits of a distance. */
 enum { RS_FMT_INDEX_LINES = 1, RS_FMT_INDEX_BITS = 32 };
 
 /* Tables: block entries with their kind in place of first_record. */
@@ -118,19 +118,19 @@ enum {
     RS_FMT_N_AUX_SIZE = 16,
     RS_FMT_N_COUNT = 20
 };
-/* FIXED: of list and numbers (count is fixed) and of ndarray (shape is fixed). REST: of str, bytes and symbols. */
+/* FIXED: for list and numbers (fixed count) and for ndarray (fixed shape). REST: for str, bytes and symbols. */
 enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
 /* X(NAME, number, "name", flag, count, param, children, aux, tail, part, feature) for each kind of node:
  *   flag      the flag that it may have
- *   count     whether its count means something: NONE, IF_FIXED (with the flag FIXED), ALWAYS
- *   param     the greatest
- *   children  the least and the greatest number of them
- *   aux       the least and the greatest size in bytes
- *   tail      which children may end with the node's own bytes: NONE, EACH, the FIRST, or the LAST of those that are
- *             not fixed
+ *   count     whether its count is used: NONE, IF_FIXED (with the flag FIXED), ALWAYS
+ *   param     the maximum
+ *   children  the minimal and maximal number
+ *   aux       the minimal and maximal size in bytes
+ *   tail      the children that may end with the node's own bytes: NONE, EACH, FIRST, or LAST (of the children that are
+ *             not fixed)
  *   part      whether it may be part of a concat: NONE, SOMETIMES, YES
  *   feature   the bit of features_required that it needs
- * rs_schema.c has the rules that are a kind's own. The columns stand by hand. */
+ * rs_schema.c has further rules of single kinds. The columns are aligned by hand. */
 /* clang-format off */
 #define RS_FMT_NODE_ROWS(X)                                                                            \
     X(ANY,        1,  "any",        NONE,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
@@ -187,7 +187,7 @@ enum {
 enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535 };
 /* Places. */
 enum {
-    RS_FMT_PLACED_HEAD_SIZE = 8, /* of the sections of runs and exceptions, before the marks */
+    RS_FMT_PLACED_HEAD_SIZE = 8, /* before the marks of runs and exceptions */
     RS_FMT_P_COUNT = 0,
     RS_FMT_P_FORM = 4,
     RS_FMT_P_RESERVED = 5,
@@ -195,7 +195,7 @@ enum {
     RS_FMT_MARKS_LOW_RECORDS = 256,
     RS_FMT_MARKS_BITS = 1,
     RS_FMT_MARKS_BITS_RECORDS = 64,
-    RS_FMT_MARKS_BITS_SIZE = 10, /* of a count and 64 bits */
+    RS_FMT_MARKS_BITS_SIZE = 10, /* a count and 64 bits */
     RS_FMT_RISING_HEAD_SIZE = 24,
     RS_FMT_R_BASE = 0,
     RS_FMT_R_STEP = 8,
@@ -305,8 +305,8 @@ enum {
     RS_FMT_K_FACTORY = 48,
     RS_FMT_K_RESERVED = 52
 };
-/* Default factories of a mapping, in the order of the page: none, list, dict, set, str, float, bool, tuple, bytes,
- * frozenset, complex, bytearray, int. */
+/* Default factories of a mapping: none, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray,
+ * int. */
 enum { RS_FMT_FACTORY_NONE = 0, RS_FMT_FACTORY_INT = 12, RS_FMT_FACTORY_LAST = 12 };
 
 /* SAVED_INDEX: its head and kinds. */
@@ -321,7 +321,7 @@ enum {
 };
 enum { RS_FMT_SAVED_RECORDS = 1, RS_FMT_SAVED_GROUPS = 2 };
 
-/* The ordinal of the date 1970-01-01, from which other formats count days. */
+/* The ordinal of 1970-01-01, from which other formats count days. */
 #define RS_FMT_EPOCH_ORDINAL INT64_C(719163)
 
 /* Limits. */

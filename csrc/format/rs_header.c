@@ -1,4 +1,4 @@
-/* rs_header.c: reads and writes header and directory. The rule numbers are those of FORMAT.md. */
+/* rs_header.c: reads and writes header and directory. The rules are in FORMAT.md. */
 #include "format/rs_header.h"
 
 #include "base/rs_crc.h"
@@ -50,7 +50,7 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     memcpy(copy, p, sizeof copy);
     p = copy;
     if (memcmp(p + RS_FMT_H_MAGIC, RS_FMT_MAGIC, 8) != 0) {
-        return rs_error_set(err, RS_E_FMT_MAGIC, 0, "the first 8 bytes are not those of a recstore segment");
+        return rs_error_set(err, RS_E_FMT_MAGIC, 0, "the first 8 bytes are not the magic of a recstore segment");
     }
     out->version = rs_load_u16(p + RS_FMT_H_VERSION);
     if (rs_load_u16(p + RS_FMT_H_READER_VERSION) != RS_FMT_VERSION) {
@@ -93,7 +93,7 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     return check_limits(out, limits, err);
 }
 
-/* Returns the bytes of an element of a section whose count is checked; 0 for other sections. */
+/* Returns the bytes of an element of a section with a count to check; 0 for other sections. */
 static uint64_t entry_size(unsigned kind) {
     switch (kind) {
     case RS_FMT_SECTION_GROUPS: return 4;
@@ -128,11 +128,11 @@ static rs_status check_counts(const rs_header *header, const rs_directory *dir, 
 typedef struct directory_reader {
     const rs_header *header;
     rs_directory stores[2];
-    uint32_t seen[2];     /* for each store, bit k is set when it has a section of kind k */
-    uint64_t end_of_last; /* where the last section ends */
+    uint32_t seen[2];     /* for each store, bit k: it has a section of kind k */
+    uint64_t end_of_last; /* the end of the last section */
 } directory_reader;
 
-/* Returns the kinds that a store must have; bit k stands for kind k. */
+/* Returns the kinds that a store must have, a bit for each. */
 static uint32_t kinds_needed(const rs_header *header, unsigned store) {
     uint32_t all = (1u << (RS_FMT_SECTION_STORE_LAST + 1)) - 2; /* 1 to STORE_LAST */
     if (store == 0) return all;
@@ -148,7 +148,7 @@ static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
            (there ? 1u << RS_FMT_SECTION_TABLES : 0);
 }
 
-/* Whether version 1 defines this kind and store for segments of this content. Others belong to later versions. */
+/* Returns whether version 1 defines this kind and store for segments of this content. */
 static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
     if (header->content == RS_FMT_CONTENT_MAPPING) return kind <= RS_FMT_SECTION_LAST && store <= 1;
     return (kind <= RS_FMT_SECTION_STORE_LAST || kind == RS_FMT_SECTION_TABLES) && store == 0;
@@ -186,8 +186,8 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
     }
     if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section has kind 0");
     if (!is_known(self->header, kind, store)) {
-        return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u of store %u is not one that this reader knows",
-                            kind, store);
+        return rs_error_set(err, RS_E_FMT_VERSION, at, "this reader does not know section kind %u of store %u", kind,
+                            store);
     }
     if ((kinds_allowed(self->header, store) & 1u << kind) == 0) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u does not belong to store %u", kind, store);
@@ -241,7 +241,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
         RS_TRY(check_complete(&reader, 1, err));
         RS_TRY(check_counts(header, &reader.stores[1], err));
     }
-    /* The heaps of the keys lie in the HEAP of store 0. */
+    /* The heaps of the keys are in the HEAP of store 0. */
     reader.stores[1].sections[RS_FMT_SECTION_HEAP] = reader.stores[0].sections[RS_FMT_SECTION_HEAP];
     *out = reader.stores[store];
     return RS_OK;
@@ -281,7 +281,7 @@ static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store,
     return RS_OK;
 }
 
-/* Puts n entries into the order of their sections. Those of equal offsets keep theirs. */
+/* Sorts n entries by the offsets of their sections. The sort is stable. */
 static void sort_entries(uint8_t *entries, uint32_t n) {
     uint32_t k;
     for (uint32_t i = 1; i < n; i++) {

@@ -1,4 +1,4 @@
-/* rs_header.h: reads header and directory of a segment, with every rule checked, and writes them. */
+/* rs_header.h: reads and checks header and directory of a segment, and writes them. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -22,11 +22,11 @@ typedef struct rs_header {
     uint64_t max_bytes;
     uint32_t max_depth;
     uint64_t raw_size;
-    uint64_t most_values; /* of all records together, by rule 43; no field of the segment. UINT64_MAX under limits */
-    uint64_t most_bytes;
+    uint64_t most_values; /* the limit of all records together, by rule 43; not stored. UINT64_MAX with rs_limits */
+    uint64_t most_bytes;  /* likewise */
 } rs_header;
 
-/* The directory entry of a section. After rs_directory_read the section lies within the segment. */
+/* The directory entry of a section. After rs_directory_read the section is within the segment. */
 typedef struct rs_section {
     uint64_t off;
     uint64_t size_bytes;
@@ -34,8 +34,8 @@ typedef struct rs_section {
     uint32_t crc;
 } rs_section;
 
-/* The sections of one store, by kind. Index 0 is unused; a section that does not exist is all zero. HEAP is that of the
- * segment, also for the keys of a mapping. */
+/* The sections of one store, by kind. Index 0 is unused; a missing section is all zero. HEAP is the same for both
+ * stores of a mapping. */
 typedef struct rs_directory {
     rs_section sections[RS_FMT_SECTION_LAST + 1];
     /* Optional sections, only in the directory of store 0. */
@@ -44,14 +44,14 @@ typedef struct rs_directory {
     uint32_t n_saved_indexes;
 } rs_directory;
 
-/* The largest records that a reader accepts, in place of the defaults and of rule 43. */
+/* The largest records that a reader accepts, instead of the defaults and of rule 43. */
 typedef struct rs_limits {
     uint64_t max_values; /* default RS_FMT_READER_VALUES */
     uint64_t max_bytes;  /* default RS_FMT_READER_BYTES */
 } rs_limits;
 
-/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults: then max_values and
- * max_bytes are at most what rule 43 allows. Any thread. */
+/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults: then rule 43 bounds
+ * max_values and max_bytes. Any thread. */
 RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err);
 
 /* Checks rules 9 to 12 for the whole directory and gives the sections of `store`: 0, or 1 for the keys of a mapping.
@@ -59,15 +59,16 @@ RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits,
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 
-/* Returns the least size, by rule 43, of a segment whose records have so many values, and bytes as any values. */
+/* Returns the least size, by rule 43, of a segment whose records have `values` values and raw_size bytes as any
+ * values. */
 uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
 
-/* Writes a header and its checksum into its 4096 bytes. Those from RS_FMT_FRONT to the checksum stay as the caller has
- * set them: zero, or the sections that lie there. */
+/* Writes a header and its checksum into its 4096 bytes. Leaves the bytes from RS_FMT_FRONT to the checksum, which are
+ * zero or sections. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory entries in the order in which a builder writes sections: those of store 0, those of the keys
- * (`keys` is NULL for a list), the saved indexes, then LABEL. TABLES, ORDER and LABEL are left out when their off is 0.
- * Sets directory_count and directory_crc of `header`. RS_E_MEM. */
+/* Appends the directory entries in the order in which a builder writes sections: store 0, the keys (`keys` is NULL for
+ * a list), the saved indexes, then LABEL. Leaves out TABLES, ORDER and LABEL if their off is 0. Sets directory_count
+ * and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);

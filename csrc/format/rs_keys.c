@@ -1,9 +1,9 @@
-/* rs_keys.c: builds and opens key indexes, and hashes scalar keys. The rule numbers are those of FORMAT.md. */
+/* rs_keys.c: builds and opens key indexes, and hashes scalar keys. The rules are in FORMAT.md. */
 #include "format/rs_keys.h"
 
 #include <stdlib.h>
 
-/* How many keys ahead of an insertion its slot is prefetched. */
+/* A slot is prefetched so many keys before its insertion. */
 enum { LOOK_AHEAD = 16 };
 
 static uint64_t slots_for(uint64_t n) { return (8 * n + 4) / 5; }
@@ -20,8 +20,8 @@ static uint64_t low_mask(uint32_t bits) { return bits >= 64 ? UINT64_MAX : (UINT
 
 /* ---- Parsing ---- */
 
-static rs_status bad_keys(rs_error *err, uint64_t offset, const char *what) {
-    return rs_error_set(err, RS_E_FMT_KEYS, offset, "key index: %s", what);
+static rs_status bad_keys(rs_error *err, uint64_t offset, const char *message) {
+    return rs_error_set(err, RS_E_FMT_KEYS, offset, "key index: %s", message);
 }
 
 rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err) {
@@ -61,7 +61,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     }
     uint64_t slots_size = rs_align_up(out->n_slots * out->slot_width, 8);
     if (size - sizeof h < slots_size || (size - sizeof h - slots_size) / 8 != out->n_opaque || size % 8 != 0) {
-        return bad_keys(err, offset, "the size of the section is not that of head, slots and opaque numbers");
+        return bad_keys(err, offset, "the size of the section does not match head, slots and opaque numbers");
     }
     out->slots = bytes.ptr + sizeof h;
     out->opaque = out->slots + slots_size;
@@ -72,7 +72,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
 
 void rs_keys_bad_slot(const rs_keys *keys, uint64_t slot, rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_KEYS, keys->offset + RS_FMT_KEYS_HEAD_SIZE + slot * keys->slot_width,
-                       "key index: slot %llu of %llu names no entry", (unsigned long long)slot,
+                       "key index: slot %llu of %llu has the number of a missing entry", (unsigned long long)slot,
                        (unsigned long long)keys->n_slots);
 }
 
@@ -81,7 +81,7 @@ rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry,
     *entry = rs_load_u64(keys->opaque + 8 * i);
     if (*entry < keys->n_entries) return RS_OK;
     return bad_keys(err, keys->offset + (uint64_t)(keys->opaque - keys->slots) + RS_FMT_KEYS_HEAD_SIZE + 8 * i,
-                    "an opaque number names no entry");
+                    "an opaque number has the number of a missing entry");
 }
 
 rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, uint64_t *steps,
@@ -89,7 +89,7 @@ rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uin
     const uint64_t first = self->slot;
     RS_TRY(rs_key_probe_next(keys, self, entry, err));
     uint64_t looked = self->slot >= first ? self->slot - first : keys->n_slots - first + self->slot;
-    if (looked > *steps) return bad_keys(err, keys->offset, "its keys stand too far from where they are looked for");
+    if (looked > *steps) return bad_keys(err, keys->offset, "its keys are too far from their first slots");
     *steps -= looked;
     return RS_OK;
 }
@@ -119,7 +119,7 @@ static void write_head(const rs_keys *k, uint8_t *h) {
     rs_store_u32(h + RS_FMT_K_FACTORY, k->factory);
 }
 
-/* Returns the first empty slot from the hash's home on; the load leaves some. *steps becomes the slots seen. */
+/* Returns the first empty slot for the hash; the load leaves some. *steps becomes the number of slots read. */
 static uint64_t free_slot(const rs_keys *k, uint64_t hash, uint64_t *steps) {
     uint64_t slot = rs_hash_scale(hash, k->n_slots);
     *steps = 1;
@@ -175,8 +175,8 @@ static rs_status append_pair(rs_buffer *pairs, uint64_t first, uint64_t later, r
     return rs_buffer_append(pairs, pair, sizeof pair, err);
 }
 
-/* A slot holds the number of a record plus 1. A hash that is there already is not added, so the time for a key that
- * comes n times grows with n, not with its square. */
+/* A slot holds the number of a record plus 1. A hash is added only once, so the time for a key with n records is linear
+ * in n, not quadratic. */
 static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashes, const uint8_t *opaque,
                                rs_buffer *pairs, rs_error *err) {
     uint64_t n = k->n_entries;
@@ -209,7 +209,7 @@ rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint
     k.n_slots = slots_for(n);
     k.slot_width = width_for(n);
     uint8_t *slots = (uint8_t *)calloc((size_t)k.n_slots, k.slot_width);
-    if (slots == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to compare keys");
+    if (slots == NULL) return rs_no_memory(err);
     k.slots = slots;
     rs_status status = collect_twins(&k, slots, hashes, opaque, pairs, err);
     free(slots);

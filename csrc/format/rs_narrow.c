@@ -2,17 +2,17 @@
 #include "format/rs_narrow.h"
 
 enum {
-    LEAST_BYTES = 64, /* shorter arrays stay as they are, because rows of one size are found faster */
-    STEP = 1024       /* items between two looks at their range */
+    LEAST_BYTES = 64, /* shorter arrays are not narrowed, because rows of one size are read faster */
+    STEP = 1024       /* items between two checks of their range */
 };
 
-/* The widths of stored arrays. They are few, because each further width is another alternative of a
- * union: flags, bytes, the tokens of most models, those of the largest vocabularies. */
+/* The widths of stored arrays: flags, bytes, the tokens of most models, the tokens of the largest vocabularies. They
+ * are few, because each width is another alternative of a union. */
 static const uint8_t WIDTHS[] = {1, 8, 16, 20, 32};
 
 /* ---- Reading ---- */
 
-/* Widens fields that are integers of their own. The loops have no branch, so compilers make vector code of them. */
+/* Widens fields of 8, 16 or 32 bits. The loops have no branch, so compilers vectorize them. */
 #define WIDEN(name, stored, item) \
     static void name(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *out) { \
         for (uint64_t i = 0; i < n; i++) { \
@@ -42,8 +42,9 @@ static inline void put_item(uint8_t *out, unsigned item_bytes, uint64_t value) {
     }
 }
 
-/* Writes items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Returns how many it wrote: it
- * stops where eight fields might be read beyond the end. With constants for width and size the shifts are constants. */
+/* Writes items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Stops where eight fields might be
+ * read beyond the end, and returns how many it wrote. Constant arguments for width and size make the shifts
+ * constant. */
 static inline uint64_t read_eights(const uint8_t *from, uint64_t left, unsigned width, unsigned item_bytes, uint64_t n,
                                    uint64_t base, uint8_t *out) {
     const uint64_t mask = (UINT64_C(1) << width) - 1;
@@ -89,7 +90,7 @@ void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, ui
 
 /* ---- Writing ---- */
 
-/* Widens the range of items seen so far by n more, n not 0. */
+/* Widens the range of items by n more, n not 0. */
 #define RANGE(name, item) \
     static void name(const uint8_t *from, uint64_t n, uint64_t *low, uint64_t *high) { \
         item least = (item) * low, most = (item) * high; \
@@ -111,7 +112,7 @@ RANGE(range_u8, uint64_t)
 
 typedef void (*range_of)(const uint8_t *from, uint64_t n, uint64_t *low, uint64_t *high);
 
-/* Returns the least width of a writer that holds `range`, and whose data save at least a third; 0 when none does. */
+/* Returns the least width of a writer that holds `range` and saves at least a third of the data; 0 without one. */
 static unsigned width_for(uint64_t range, unsigned item_bytes, uint64_t n) {
     const uint64_t all = n * item_bytes;
     for (size_t i = 0; i < sizeof WIDTHS; i++) {
@@ -141,7 +142,7 @@ unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64
     return width;
 }
 
-/* Subtracts the base, which leaves a field of so many bytes. */
+/* Subtracts the base and stores the low bytes. */
 #define SHORTEN(name, item, stored) \
     static void name(const uint8_t *items, uint64_t n, uint64_t base, uint8_t *out) { \
         for (uint64_t i = 0; i < n; i++) { \

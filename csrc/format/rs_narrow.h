@@ -1,5 +1,5 @@
-/* rs_narrow.h: narrow arrays, whose items are integers that are stored in fewer bits, as distances from a base
- * (FORMAT.md, any values). Any thread may call the functions. */
+/* rs_narrow.h: narrow arrays, whose integer items are stored in fewer bits, as distances from a base (FORMAT.md, any
+ * values). Any thread may call the functions. */
 #pragma once
 
 #include "format/rs_any.h"
@@ -7,13 +7,13 @@
 /* Returns the bytes of an item of an integer dtype by its code. */
 static inline unsigned rs_narrow_item_bytes(uint8_t code) { return 1u << ((code - RS_FMT_DTYPE_INT8) & 3); }
 
-/* Writes `count` items of item_bytes (1, 2, 4 or 8) each, from number `first` of `n` on, which is a multiple of 8.
- * `data` is base and bit group; the caller has checked that the bytes of n items are there. */
+/* Writes `count` of n items of item_bytes (1, 2, 4 or 8) each, from number `first` on, a multiple of 8. `data` is base
+ * and bit group of n items; the caller has checked their size. */
 void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, uint64_t n, uint64_t first,
                     uint64_t count, uint8_t *out);
 
-/* Returns a writer's width for n items of an integer dtype, and sets *base; 0 where they are to stay as they are. */
+/* Returns a writer's width for n items of an integer dtype, and sets *base; 0 for an array that is not narrowed. */
 unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64_t *base);
-/* Writes base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` are those of rs_narrow_choose. */
+/* Writes base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` come from rs_narrow_choose. */
 void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsigned width, uint64_t base,
                      uint8_t *out);

@@ -24,7 +24,7 @@ typedef struct rs_node_kind {
     uint64_t feature;
 } rs_node_kind;
 
-/* Returns the row of a kind, which is static; NULL for a number that is no kind. Any thread may call all functions. */
+/* Returns the static row of a kind; NULL for a number that is not a kind. Any thread may call all functions. */
 const rs_node_kind *rs_node_kind_of(unsigned kind);
 
 /* Each returns a static name; NULL for a number without a name. */

@@ -4,7 +4,7 @@
 enum {
     GROUPS = RS_FMT_BLOCK_RECORDS / RS_FMT_GROUP_RECORDS, /* the most offset groups of a block */
     FIT_ROUNDS = 4,
-    WORTH = 256 /* ends become distances when that saves one part in so many of all bytes of the block */
+    WORTH = 256 /* ends become distances if that saves 1/256 of the bytes of the block */
 };
 
 static bool inside(uint64_t off, uint64_t size, const rs_section *section) {
@@ -126,9 +126,9 @@ static int64_t distance(const group_ends *g, uint32_t k, uint64_t slope) {
     return (int64_t)(g->ends[k] - g->base) - (int64_t)((k + 1) * slope >> 16);
 }
 
-/* Finds a slope from the base of the group with small distances, and the bits of the widest distance. The best line
- * through a point has one end above and one below at the same distance, so each round takes the slope at which the
- * two widest are as far away (Remez, 1934). */
+/* Finds a slope from the base of the group with small distances, and returns the bits of the widest distance. The best
+ * line through a point has its widest distances above and below equal, so each round takes the slope that makes them
+ * equal (Remez, 1934). */
 static unsigned fit(const group_ends *g, uint32_t *slope) {
     uint64_t tried = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
     unsigned best = RS_FMT_INDEX_BITS + 1;
@@ -148,7 +148,7 @@ static unsigned fit(const group_ends *g, uint32_t *slope) {
     return best;
 }
 
-/* Chooses a slope for each group. Returns the bits of a distance; more than RS_FMT_INDEX_BITS when no line serves. */
+/* Chooses a slope for each group. Returns the bits of a distance; more than RS_FMT_INDEX_BITS if no line fits. */
 static unsigned fit_all(const uint64_t *ends, uint32_t n, uint32_t slopes[GROUPS]) {
     unsigned widest = 1;
     if (ends[n - 1] > UINT32_MAX) return RS_FMT_INDEX_BITS + 1;
@@ -177,7 +177,7 @@ static void put_ends(const group_ends *g, uint32_t width, uint8_t *group) {
     }
 }
 
-/* Sets row_size_bytes, or the width of whole bytes for the ends. Returns whether there are offset groups. */
+/* Sets row_size_bytes, or the width of ends in whole bytes. Returns whether there are offset groups. */
 static bool choose_width(const uint64_t *ends, uint32_t n, rs_block *block) {
     const uint64_t row = n > 0 ? ends[0] : 0;
     uint64_t widest = 0;
@@ -200,7 +200,7 @@ rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_blo
     RS_ASSERT(n <= RS_FMT_BLOCK_RECORDS);
     if (!choose_width(ends, n, block)) return RS_OK;
     uint64_t plain = n_groups * rs_offsets_group_size(block->index_bits);
-    /* Records that are this large gain too little for the few instructions more that a read takes. */
+    /* Large records gain too little for the extra instructions of each read. */
     if (lines && plain > (ends[n - 1] + plain) / WORTH) {
         const unsigned bits = fit_all(ends, n, slopes);
         const uint64_t size = n_groups * rs_offsets_group_size(bits);

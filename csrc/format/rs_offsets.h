@@ -7,7 +7,7 @@
 #include "format/rs_format.h"
 #include "format/rs_header.h"
 
-/* A block entry that was checked. Owns nothing. */
+/* A checked block entry. Owns nothing. */
 typedef struct rs_block {
     uint64_t first_record;
     uint32_t n_records;
@@ -21,21 +21,21 @@ typedef struct rs_block {
     uint32_t heap_crc, arrays_crc;
     uint64_t places_size_bytes;
     uint64_t rows_size_bytes;       /* the bytes of the heap before the places */
-    const struct rs_placed *placed; /* what its tree's placed nodes need (rs_places.h); NULL without such nodes */
+    const struct rs_placed *placed; /* the sections of its tree's placed nodes (rs_places.h); NULL without such nodes */
 } rs_block;
 
 /* Reads block entry `number`, which is below the count of BLOCKS, and checks rule 14. Any thread. */
 RS_NODISCARD rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_t number, rs_block *out,
                                      rs_error *err);
 
-/* As rs_block_read, for a copy of the bytes of a block or table entry that stands at `at` in the segment. */
+/* As rs_block_read, for a copy of the bytes of a block or table entry at offset `at` in the segment. */
 RS_NODISCARD rs_status rs_block_parse(const uint8_t entry[RS_FMT_BLOCK_SIZE], uint64_t at,
                                       const rs_directory *directory, rs_block *out, rs_error *err);
 
 /* Writes the bytes of a block entry. */
 void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]);
 
-/* Returns the bytes of an offset group whose ends take `bits` bits each. */
+/* Returns the bytes of an offset group with ends of `bits` bits each. */
 static inline uint64_t rs_offsets_group_size(uint32_t bits) { return 8 + (uint64_t)RS_FMT_GROUP_RECORDS / 8 * bits; }
 
 /* Returns the offset group of record `local` of a block that has offset groups. */
@@ -44,16 +44,16 @@ static inline const uint8_t *rs_offsets_group(const uint8_t *segment, const rs_b
            (uint64_t)(local / RS_FMT_GROUP_RECORDS) * rs_offsets_group_size(block->index_bits);
 }
 
-/* Returns where record k of a group ends, from the start of the heap, when the ends are distances from a line. */
+/* Returns the end of record k of a group, from the start of the heap, for ends as distances from a line. */
 static inline uint64_t rs_offsets_line_end(const uint8_t *group, uint32_t k, uint32_t bits) {
     const uint64_t on_line = rs_load_u32(group) + ((k + 1) * (uint64_t)rs_load_u32(group + 4) >> 16);
     const uint64_t field = rs_load_bits_unchecked(group + 8, (uint64_t)RS_FMT_GROUP_RECORDS / 8 * bits, k * bits, bits);
     return on_line + field - (UINT64_C(1) << (bits - 1));
 }
 
-/* Sets *begin and *end to where record k of a group begins and ends, as rs_offsets_line_end gives them. Ends of at most
- * 28 bits, which most groups have, come with one load: of the 8 bytes up to the field's last one, which never begin
- * before the group, because 8 bytes precede the fields. */
+/* Sets *begin and *end to the begin and end of record k of a group, as from rs_offsets_line_end. Two ends of at most 28
+ * bits, the usual case, need one load of the 8 bytes up to the field's last byte. They never begin before the group,
+ * because 8 bytes precede the fields. */
 static inline void rs_offsets_line_ends(const uint8_t *group, uint32_t k, uint32_t bits, uint64_t *begin,
                                         uint64_t *end) {
     const uint64_t base = rs_load_u32(group), slope = rs_load_u32(group + 4);
@@ -93,7 +93,7 @@ RS_NODISCARD RS_INLINE rs_status rs_offsets_locate(const uint8_t *segment, const
             const uint64_t base = rs_load_u64(group);
             begin = k == 0 ? 0 : rs_load_uint_unchecked(group + 8 + (size_t)(k - 1) * w, w);
             end = rs_load_uint_unchecked(group + 8 + (size_t)k * w, w);
-            /* Before the base is added: the sums are modulo 2^64. */
+            /* This must come before the base is added, because the sums are modulo 2^64. */
             outside = base > block->rows_size_bytes || end > block->rows_size_bytes - base || begin > end;
             begin += base;
             end += base;
@@ -108,7 +108,7 @@ RS_NODISCARD RS_INLINE rs_status rs_offsets_locate(const uint8_t *segment, const
     }
 }
 
-/* Prefetches the offsets of record `local` of a checked block, or the record itself when the block has no offsets. */
+/* Prefetches the offsets of record `local` of a checked block, or the record itself if the block has no offsets. */
 static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *block, uint32_t local) {
     if (block->index_width == 0) {
         RS_PREFETCH(segment + block->heap_off + (uint64_t)local * block->row_size_bytes);
@@ -121,6 +121,6 @@ static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *b
 
 /* Appends the offset groups of n records, n at most RS_FMT_BLOCK_RECORDS, and sets index_width, index_bits and
  * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. Records of one size have no groups.
- * With `lines`, the ends become distances from a line where that saves a part of all bytes. RS_E_MEM. */
+ * With `lines`, the ends become distances from a line if that saves a share of all bytes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
                                          rs_error *err);

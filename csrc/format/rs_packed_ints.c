@@ -3,7 +3,7 @@
 
 enum { CHUNK = RS_FMT_NUMBERS_CHUNK, HISTORY = RS_FMT_STRIDE_MAX };
 
-/* Returns the number that is added to a chunk's 4 bits when they are not 0, which gives the chunk's width. */
+/* Returns the width of a chunk minus its 4 bits, if they are not 0. */
 static unsigned width_base(unsigned max_width) { return max_width > 15 ? max_width - 15 : 0; }
 
 static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
@@ -13,8 +13,8 @@ static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
 
 /* ---- Reading ---- */
 
-/* Sums up the bytes of `chunks` chunks of 8 numbers: that is the sum of their widths. It reads sixteen widths at a
- * time, because passing a list consists of little else. Returns false when a width is above max_width. */
+/* Sums the bytes of `chunks` chunks of 8 numbers, which equals the sum of their widths. Reads sixteen widths at a time,
+ * because this is most of the work of skipping a list. Returns false for a width above max_width. */
 static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_width, uint64_t *out) {
     const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F), ones = UINT64_C(0x0101010101010101), carry = ones << 4;
     const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* added, it carries when x is too large */
@@ -48,7 +48,7 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
     if (left != 0) {
         const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
         const unsigned shorter = width - (left * width + 7) / 8;
-        if (shorter > size) return false; /* only when another process has changed the widths */
+        if (shorter > size) return false; /* only if another process has changed the widths */
         size -= shorter;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;
@@ -78,7 +78,7 @@ static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned
             out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & mask;
         }
     } else if (RS_LIKELY(before + left >= 8)) {
-        /* Near the end of the readable bytes, the last fields are taken from the upper bits of the last 8 bytes. */
+        /* Near the end of the readable bytes, take the last fields from the upper bits of the last 8 bytes. */
         ptrdiff_t last = (ptrdiff_t)left - 8;
         for (unsigned i = 0; i < count; i++) {
             ptrdiff_t bit = (ptrdiff_t)(i * width), at = bit / 8 < last ? bit / 8 : last;
@@ -125,7 +125,7 @@ unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
             to[i] = (int64_t)((uint64_t)to[(int)i - (int)stride] + z);
         }
         memmove(self->last, self->last + count, HISTORY * sizeof *self->last);
-        /* memmove has moved the chunk too: it now ends where the next one will begin. */
+        /* memmove has moved the chunk too: it now ends at the begin of the next one. */
         to -= count;
     }
     self->done += count;
@@ -185,9 +185,8 @@ bool rs_packed_ints_find_scale(double value, unsigned *scale) {
     return false;
 }
 
-/* Converts 8 floats that all lie within 2^51 at the scale; else, or when one is no decimal, it returns false. Adding
- * 1.5 * 2^52 rounds a double to an integer, which is then its lower bits. The loops have no branches, so compilers make
- * vector instructions of them. */
+/* Converts 8 floats. Returns false if one is not a decimal, or not within 2^51 at the scale. Adding 1.5 * 2^52 rounds a
+ * double to an integer in its lower bits. The loops have no branches, so compilers vectorize them. */
 static bool eight_from_floats(const uint8_t *in, double power, int64_t *out) {
     const double rounder = 6755399441055744.0, most = 2251799813685248.0;
     uint64_t differs = 0, bits[CHUNK], base;
@@ -226,7 +225,7 @@ static uint64_t zigzag(int64_t later, int64_t earlier) {
     return d << 1 ^ (0 - (d >> 63));
 }
 
-/* Sets the fields of up to 8 numbers that begin at `numbers`, and returns the bits that any of them has. */
+/* Sets the fields of up to 8 numbers at `numbers`, and returns their bitwise or. */
 static inline uint64_t make_fields(const int64_t *numbers, unsigned count, unsigned stride, uint64_t base,
                                    uint64_t *fields) {
     uint64_t all = 0;
@@ -239,13 +238,13 @@ static inline uint64_t make_fields(const int64_t *numbers, unsigned count, unsig
     return all;
 }
 
-/* The same for a chunk; a full one has a loop of a constant length, which compilers make vector instructions of. */
+/* The same for a chunk. The loop over a full chunk has a constant length, so compilers vectorize it. */
 static uint64_t fields_of(const int64_t *numbers, uint64_t left, unsigned stride, uint64_t base, uint64_t *fields) {
     if (left >= CHUNK) return make_fields(numbers, CHUNK, stride, base, fields);
     return make_fields(numbers, (unsigned)left, stride, base, fields);
 }
 
-/* Stores `count` fields of `width` bits one after another, by whole words: up to 8 bytes after them are overwritten. */
+/* Stores `count` adjacent fields of `width` bits, by words: up to 8 bytes after them are overwritten. */
 static void store_fields(uint8_t *to, const uint64_t *fields, unsigned count, unsigned width) {
     uint64_t word = 0;
     unsigned used = 0;
@@ -291,7 +290,7 @@ static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
     return most;
 }
 
-/* The stored width of a chunk that needs `width` bits. It may be larger, because 4 bits cannot name all widths. */
+/* Returns the stored width of a chunk of `width` bits. It may be larger, because 4 bits cannot express all widths. */
 static unsigned given_width(unsigned width, unsigned max_width) {
     unsigned least = width_base(max_width) + 1;
     return width == 0 ? 0 : width < least ? least : width;
@@ -330,8 +329,8 @@ static rs_status misfit(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a list of numbers does not fit its schema node");
 }
 
-/* Writes the widths and the chunks of the numbers from `first` on, at `to`, which has room for them and 8 bytes more.
- * Returns the end; NULL when a number does not fit. */
+/* Writes the widths and the chunks of the numbers from `first` on at `to`, which has room for them and 8 more bytes.
+ * Returns the end; NULL if a number does not fit. */
 static uint8_t *put_chunks(const rs_node *node, const int64_t *numbers, uint64_t first, uint64_t n, uint8_t *to) {
     const unsigned base = width_base(node->max_width), stride = node->stride;
     uint64_t chunks = (n - first) / CHUNK + ((n - first) % CHUNK != 0), fields[CHUNK];

@@ -30,22 +30,22 @@ typedef struct rs_packed_ints {
     const uint8_t *chunks; /* the chunks that are left */
     const uint8_t *end;    /* the end of the chunks; no byte beyond it is read */
     uint64_t n;            /* number of numbers in the list */
-    uint64_t done;         /* number of numbers given so far */
-    uint32_t chunk;        /* number of the next chunk; it would wrap for lists beyond 2^35, which no record holds */
+    uint64_t done;         /* number of numbers unpacked so far */
+    uint32_t chunk;        /* number of the next chunk; no record has lists beyond 2^35, where it would wrap */
     int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 numbers before the chunk, then the chunk */
 } rs_packed_ints;
 
 /* Takes a list of n numbers off `in`. n is not 0, and was counted against the budget. Returns false and takes nothing
- * when the bytes end too early (out->n is then n) or are malformed (out->n is then 0). Any thread. */
+ * if the bytes end too early (out->n is then n) or are malformed (out->n is then 0). Any thread. */
 RS_NODISCARD bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packed_ints *out);
 
-/* Begins to give the numbers of a list that was taken. */
+/* Begins to unpack a list that was taken. */
 static inline void rs_packed_ints_begin(rs_packed_ints *self) {
     self->done = 0;
     self->chunk = 0;
 }
 
-/* Sets *out to the next 1 to 16 numbers and returns how many; 0 at the end. *out is valid until the next call. */
+/* Sets *out to the next numbers and returns how many: 1 to 16; 0 at the end. *out is valid until the next call. */
 unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out);
 
 /* Writes all n numbers to `out`, faster than chunk by chunk. The last call for the list was rs_packed_ints_begin. */
@@ -67,23 +67,24 @@ static inline unsigned rs_packed_ints_width(uint64_t n) {
 #endif
 }
 
-/* Returns the integer nearest to `product`, which is within the range of i64. From 2^52 on a double is an integer
- * already, and adding a half would round it to an even one. */
+/* Returns the integer nearest to `product`, which is within the range of i64. Doubles from 2^52 on are integers
+ * already, and adding a half would round to an even one. */
 static inline int64_t rs_packed_ints_round(double product) {
     double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     return (int64_t)(product < 0 ? product - half : product + half);
 }
 
-/* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the 64 bits of value, else returns false. */
+/* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the same 64 bits as `value`; else returns
+ * false. */
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
-/* Sets out[i] to the integer of the i-th of n floats, which stand at `in` as any values (a tag and 8 bytes each).
- * Returns the number of the first float that rs_packed_ints_from_float finds no integer for; n when there is none. */
+/* Sets out[i] to the integer of the i-th of n floats at `in`, which are any values (a tag and 8 bytes each). Returns
+ * the index of the first float without an integer (rs_packed_ints_from_float), or n. */
 uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out);
-/* Raises *scale to the least, up to 15, at which rs_packed_ints_from_float finds an integer; else returns false. */
+/* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float succeeds; else returns false. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);
 
-/* Measurements of lists that one node with a stride would pack. Zero the struct, set the stride, call
- * rs_packed_ints_measure for each list, then rs_packed_ints_size. */
+/* The size of lists under one node with a stride. Zero the struct, set the stride, call rs_packed_ints_measure for each
+ * list, then rs_packed_ints_size. */
 typedef struct rs_packed_ints_sizes {
     unsigned stride;
     uint64_t n_lists;                              /* number of lists that are not empty */
@@ -103,6 +104,6 @@ void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsign
                         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]);
 
 /* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when they do not fit the node; RS_E_MEM.
- * After a failure `out` holds what it held before. */
+ * After a failure `out` is unchanged. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                              rs_error *err);

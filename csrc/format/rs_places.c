@@ -98,7 +98,7 @@ rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs
     }
     if (tree->n_placed == 0) return RS_OK;
     rs_placed *all = (rs_placed *)calloc(tree->n_placed, sizeof *all);
-    if (all == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+    if (all == NULL) return rs_no_memory(err);
     rs_status status = open_all(segment, block, tree, all, err);
     if (status == RS_OK) *out = all;
     else free(all);
@@ -142,7 +142,7 @@ static bool lows_are_right(const rs_placed *self) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t end = i + 1 < n ? rs_load_u16(self->marks + 2 * (size_t)i + 2) : self->n_marks;
         uint32_t left = self->n_records - i * RS_FMT_MARKS_LOW_RECORDS;
-        /* What was read may have changed since it was checked. */
+        /* The bytes may have changed since the check. */
         if (rs_load_u16(self->marks + 2 * (size_t)i) != before || end < before || end > self->n_marks) return false;
         for (uint32_t k = before; k < end; k++) {
             if (lows[k] >= left || (k > before && lows[k] <= lows[k - 1])) return false;

@@ -1,16 +1,16 @@
-/* rs_places.h: the places of a block (FORMAT.md, Placed nodes): what its placed nodes need beside the records. */
+/* rs_places.h: the places of a block: the data of its placed nodes beside the records (FORMAT.md, Placed nodes). */
 #pragma once
 
 #include "format/rs_offsets.h"
 #include "format/rs_schema.h"
 
-/* The section of one placed node in the places of one block. Its head was checked and copied, and whatever the head
- * says is within the places. Borrows the segment. Nothing changes it, so threads may read it together. */
+/* The section of one placed node in the places of one block. Its head was copied and checked to be within the places.
+ * Borrows the segment. Immutable, so any number of threads may read it. */
 typedef struct rs_placed {
     const uint8_t *marks;  /* runs, exceptions */
     const uint8_t *data;   /* runs: the values; exceptions: the ends; rising: the residuals */
     const uint8_t *end;    /* the end of the places */
-    const uint8_t *starts; /* rising with corners: the starts; the corners stand before them */
+    const uint8_t *starts; /* rising with corners: the starts, after the corners */
     const uint8_t *corners;
     uint64_t base;
     int64_t step;
@@ -19,25 +19,25 @@ typedef struct rs_placed {
     uint8_t form, shift, width;
 } rs_placed;
 
-/* Reads the heads of all sections of a checked block, whose tree has placed nodes or not, and checks rule 40. *out
- * becomes an array with an element for each placed node, which the caller frees; NULL when there are none. RS_E_MEM. */
+/* Reads the heads of all sections of a checked block and checks rule 40. *out becomes an array with an element for each
+ * placed node, which the caller frees; NULL without placed nodes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs_tree *tree,
                                       rs_placed **out, rs_error *err);
 
 /* Checks rule 42, and the counts of rule 41, for one section of `node`. */
 RS_NODISCARD rs_status rs_placed_check(const rs_placed *self, const rs_node *node, rs_error *err);
 
-/* Returns the bytes of a section and of its element of the table of sections, but for the values of exceptions. */
+/* Returns the bytes of a section and of its element of the table of sections, without the values of exceptions. */
 uint64_t rs_placed_size(const rs_placed *self, const rs_node *node);
 
-/* Returns the bytes of marks of a form, n_marks of them among n_records records. */
+/* Returns the bytes of n_marks marks of a form among n_records records. */
 uint64_t rs_marks_size(unsigned form, uint32_t n_records, uint32_t n_marks);
 
 /* Fills `err`; out of line because it is rare. Returns RS_E_FMT_VALUE. */
 RS_COLD rs_status rs_placed_bad(rs_error *err);
 
-/* Sets *rank to the number of marked records up to record j, which is at most n_marks, and *marked to whether j is one
- * of them; then the rank is not 0. Rule 41. */
+/* Sets *rank to the number of marked records up to and including record j, at most n_marks, and *marked to whether j is
+ * marked. Rule 41. */
 RS_NODISCARD static inline rs_status rs_placed_rank(const rs_placed *self, uint32_t j, uint32_t *rank, bool *marked,
                                                     rs_error *err) {
     if (self->form == RS_FMT_MARKS_BITS) {
@@ -93,7 +93,7 @@ RS_NODISCARD static inline rs_status rs_placed_number(const rs_placed *self, uin
     }
 }
 
-/* Sets *out to the value of record j under a runs node: alone, with the bytes of every value of its child. Rule 41. */
+/* Sets *out to the value of record j under a runs node. All values of its child have the same size. Rule 41. */
 RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const rs_node *node, uint32_t j,
                                                    const uint8_t **out, rs_error *err) {
     uint32_t rank;
@@ -103,7 +103,7 @@ RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const 
     return RS_OK;
 }
 
-/* Sets *odd to whether record j has a value of its own under an exceptions node, and *out to its bytes. Rule 41. */
+/* Sets *odd to whether record j is an exception of an exceptions node, and *out to its bytes. Rule 41. */
 RS_NODISCARD static inline rs_status rs_placed_exception(const rs_placed *self, uint32_t j, bool *odd, rs_slice *out,
                                                          rs_error *err) {
     const uint8_t *values = self->data + 4 * (size_t)self->n_marks;

@@ -1,13 +1,13 @@
-/* rs_saved_index.c: opens saved indexes and writes their heads. The rule numbers are those of FORMAT.md. */
+/* rs_saved_index.c: opens saved indexes and writes their heads. The rules are in FORMAT.md. */
 #include "format/rs_saved_index.h"
 
-static rs_status bad_index(rs_error *err, uint64_t offset, const char *what) {
-    return rs_error_set(err, RS_E_FMT_KEYS, offset, "saved index: %s", what);
+static rs_status bad_index(rs_error *err, uint64_t offset, const char *message) {
+    return rs_error_set(err, RS_E_FMT_KEYS, offset, "saved index: %s", message);
 }
 
-void rs_saved_index_bad_number(rs_error *err, const char *what, uint64_t number) {
-    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu leads to no record", what,
-                       (unsigned long long)number);
+void rs_saved_index_bad_number(rs_error *err, const char *message, uint64_t number) {
+    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu has the number of a missing record",
+                       message, (unsigned long long)number);
 }
 
 /* Takes n bytes off `in`. */
@@ -20,7 +20,7 @@ static rs_status take(rs_slice *in, uint64_t n, uint64_t offset, rs_slice *out, 
     return RS_OK;
 }
 
-/* An unknown factory is an error here: RS_E_FMT_VERSION would say that the whole section is of a later kind. */
+/* An unknown factory is an error here: RS_E_FMT_VERSION would make the caller ignore the whole section. */
 static rs_status open_keys(rs_saved_index *self, uint64_t offset, rs_error *err) {
     rs_status status = rs_keys_open(self->keys, offset, &self->index, err);
     if (status != RS_OK && status != RS_E_FMT_VERSION) return status;
@@ -28,7 +28,7 @@ static rs_status open_keys(rs_saved_index *self, uint64_t offset, rs_error *err)
     return bad_index(err, offset, "its key index has a default factory");
 }
 
-/* Checks the entries and finds the record numbers, which are all of `in`. */
+/* Checks the entries and sets the record numbers, which must fill `in`. */
 static rs_status open_numbers(rs_saved_index *self, rs_slice in, uint64_t offset, rs_error *err) {
     uint64_t n = self->index.n_entries, r = self->n_records, numbers;
     if (self->kind == RS_FMT_SAVED_RECORDS) {
@@ -43,7 +43,7 @@ static rs_status open_numbers(rs_saved_index *self, rs_slice in, uint64_t offset
     }
     /* At most 2^48 entries and records: nothing overflows. */
     if (rs_slice_left(&in) != numbers * self->width) {
-        return bad_index(err, offset, "the size of the section is not that of its parts");
+        return bad_index(err, offset, "the size of the section does not match its parts");
     }
     return RS_OK;
 }
@@ -81,7 +81,8 @@ rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint6
     RS_TRY(take(&in, rs_align_up(path_size, 8) - path_size, at, &zeros, err));
     RS_TRY(take(&in, keys_size, at, &out->keys, err));
     RS_TRY(open_keys(out, (uint64_t)(out->keys.ptr - segment.ptr), err));
-    if (out->index.n_entries != section->count) return bad_index(err, at, "its entries are not those of the directory");
+    if (out->index.n_entries != section->count)
+        return bad_index(err, at, "its number of entries does not match the directory");
     return open_numbers(out, in, at, err);
 }
 
@@ -90,7 +91,7 @@ rs_status rs_saved_index_write_head(const rs_saved_index_parts *parts, rs_buffer
     RS_ASSERT(out->size_bytes == 0);
     if (path_size == 0 || path_size > RS_FMT_INDEX_PATH) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
-                            "the path of a saved index takes %llu bytes; %d are the most",
+                            "the path of a saved index takes %llu bytes; the limit is %d",
                             (unsigned long long)path_size, RS_FMT_INDEX_PATH);
     }
     RS_TRY(rs_buffer_append_zeros(out, RS_FMT_SAVED_HEAD_SIZE, err));

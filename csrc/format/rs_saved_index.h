@@ -1,5 +1,5 @@
-/* rs_saved_index.h: reads a section SAVED_INDEX, which finds the records of a list by the value of one field, and
- * writes its head. The caller hashes and compares keys, and reads the fields. */
+/* rs_saved_index.h: reads SAVED_INDEX sections, which find the records of a list by the value of one field, and writes
+ * their heads. The caller hashes and compares keys, and reads the fields. */
 #pragma once
 
 #include "format/rs_header.h"
@@ -14,22 +14,22 @@ typedef struct rs_saved_index {
     rs_slice path; /* one any value, not checked */
     rs_slice keys; /* the bytes of `index` */
     rs_keys index;
-    /* The record numbers, `width` bytes each; NULL where the index has none of them. */
-    const uint8_t *order;  /* of each entry the first and the last record */
-    const uint8_t *starts; /* of each entry the row at which its group begins; then n_records */
+    /* Record numbers of `width` bytes each; NULL for arrays that the index does not have. */
+    const uint8_t *order;  /* the first and the last record of each entry */
+    const uint8_t *starts; /* the first row of the group of each entry; then n_records */
     const uint8_t *rows;   /* n_records record numbers, group after group */
 } rs_saved_index;
 
-/* Opens a section SAVED_INDEX of a segment of n_records records and checks rule 36 of FORMAT.md. `segment` must outlive
- * `out`. RS_E_FMT_VERSION for a kind that this reader does not know; a caller ignores such a section. Any thread. */
+/* Opens a SAVED_INDEX section of a segment of n_records records and checks rule 36 of FORMAT.md. `segment` must outlive
+ * `out`. RS_E_FMT_VERSION for an unknown kind; the caller ignores such a section. Any thread. */
 RS_NODISCARD rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint64_t n_records,
                                            rs_saved_index *out, rs_error *err);
 
-/* Fills `err` for a row or group that does not exist; out of line because it is rare. */
-RS_COLD void rs_saved_index_bad_number(rs_error *err, const char *what, uint64_t number);
+/* Fills `err` for a missing row or group; out of line because it is rare. */
+RS_COLD void rs_saved_index_bad_number(rs_error *err, const char *part, uint64_t number);
 
-/* Sets *begin and *end to the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS when they are not
- * among the rows (rule 37). For kind 2. Any thread. */
+/* Sets *begin and *end to the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS for missing rows
+ * (rule 37). For kind 2. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_group(const rs_saved_index *self, uint64_t entry, uint64_t *begin,
                                                           uint64_t *end, rs_error *err) {
     const uint8_t *at = self->starts + entry * self->width;
@@ -40,7 +40,8 @@ RS_NODISCARD static inline rs_status rs_saved_index_group(const rs_saved_index *
     return RS_E_FMT_KEYS;
 }
 
-/* Sets *record to the record at `row`, below n_records. RS_E_FMT_KEYS without one (rule 37). Kind 2. Any thread. */
+/* Sets *record to the record at `row`, below n_records. RS_E_FMT_KEYS for a missing record (rule 37). For kind 2. Any
+ * thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_row(const rs_saved_index *self, uint64_t row, uint64_t *record,
                                                         rs_error *err) {
     *record = self->rows == NULL ? row : rs_load_uint_unchecked(self->rows + row * self->width, self->width);
@@ -49,8 +50,8 @@ RS_NODISCARD static inline rs_status rs_saved_index_row(const rs_saved_index *se
     return RS_E_FMT_KEYS;
 }
 
-/* Sets *first and *last to the records of `entry`, which is below index.n_entries. RS_E_FMT_KEYS when one does not
- * exist (rule 37). For kind 1. Any thread. */
+/* Sets *first and *last to the records of `entry`, which is below index.n_entries. RS_E_FMT_KEYS for a missing record
+ * (rule 37). For kind 1. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_records(const rs_saved_index *self, uint64_t entry, uint64_t *first,
                                                             uint64_t *last, rs_error *err) {
     *first = *last = entry;
@@ -63,16 +64,16 @@ RS_NODISCARD static inline rs_status rs_saved_index_records(const rs_saved_index
     return RS_E_FMT_KEYS;
 }
 
-/* The parts of a saved index that is to be written. Borrows the slices. */
+/* The parts of a saved index for a writer. Borrows the slices. */
 typedef struct rs_saved_index_parts {
     uint32_t kind;
     bool in_order;
     uint64_t n_records;
     rs_slice path;    /* one any value */
-    rs_slice keys;    /* the bytes that rs_keys_build made, with factory 0 */
+    rs_slice keys;    /* the bytes from rs_keys_build, with factory 0 */
     rs_slice numbers; /* the record numbers */
 } rs_saved_index_parts;
 
 /* Appends the bytes of a saved index before its key index: head, path and zeros. `out` must be empty. RS_E_ARG_RANGE
- * for an empty path and one above RS_FMT_INDEX_PATH; RS_E_MEM. */
+ * for a path that is empty or longer than RS_FMT_INDEX_PATH; RS_E_MEM. */
 RS_NODISCARD rs_status rs_saved_index_write_head(const rs_saved_index_parts *parts, rs_buffer *out, rs_error *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum { RS_CACHE_LINE = 64 };
-RS_STATIC_ASSERT(sizeof(rs_node) % RS_CACHE_LINE == 0, "each node begins where a cache line does");
+RS_STATIC_ASSERT(sizeof(rs_node) % RS_CACHE_LINE == 0, "each node begins at a cache line");
 
 #include "format/rs_node_kinds.h"
 
@@ -20,7 +20,7 @@ static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
 
 /* Returns the flags that a node may have. */
 static unsigned flags_of(const rs_node *n) {
-    if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* its length also says the width of the units */
+    if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* its length includes the width of the units */
     return rs_node_kind_of(n->kind)->flag;
 }
 
@@ -32,12 +32,12 @@ static bool has_count(const rs_node *n) {
     }
 }
 
-/* Checks the rules of param and count that the table of node kinds does not hold. Returns NULL or the fault. */
+/* Checks the rules of param and count that are not in the table of node kinds. Returns NULL or the fault. */
 static const char *check_own_rules(const rs_node *n) {
     switch (n->kind) {
-    case RS_FMT_NODE_STR: return n->param == 3 ? "its param is no width of units" : NULL;
+    case RS_FMT_NODE_STR: return n->param == 3 ? "its param is not a width of units" : NULL;
     case RS_FMT_NODE_DICT_CODED:
-        if (n->aux_size_bytes % 4 != 0) return "its aux is no list of table numbers";
+        if (n->aux_size_bytes % 4 != 0) return "its aux is not a list of table numbers";
         return n->param < 32 && n->count > UINT32_C(1) << n->param ? "its count is too large for its width" : NULL;
     case RS_FMT_NODE_DIGITS: return n->count > RS_FMT_DIGITS_MAX ? "its count is too large" : NULL;
     case RS_FMT_NODE_HEX: return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "its count is 0 or too large" : NULL;
@@ -48,15 +48,15 @@ static const char *check_own_rules(const rs_node *n) {
 /* Checks param, flags, count, number of children and size of aux. Returns NULL or the fault. */
 static const char *check_fields(const rs_node *n) {
     const rs_node_kind *kind = rs_node_kind_of(n->kind);
-    if (kind == NULL) return "its kind has no meaning";
+    if (kind == NULL) return "its kind is not valid";
     if ((n->flags & ~flags_of(n)) != 0) return "its kind does not have these flags";
     if (n->count != 0 && !has_count(n)) return "its count must be 0";
     if (n->param > kind->max_param) return "its kind does not have this param";
     if (n->n_children < kind->min_children || n->n_children > kind->max_children) {
-        return "its kind does not have so many children, or so few";
+        return "its number of children does not match its kind";
     }
     if (n->aux_size_bytes < kind->min_aux || n->aux_size_bytes > kind->max_aux) {
-        return "its kind does not have an aux of this size";
+        return "the size of its aux does not match its kind";
     }
     return check_own_rules(n);
 }
@@ -68,7 +68,7 @@ double rs_schema_divisor(unsigned scale) {
     return scale <= RS_FMT_SCALE_MAX ? powers[scale] : 1.0;
 }
 
-/* Sets bits or size_bytes of a node that stores an integer of param bits. */
+/* Sets bits or size_bytes of a node with an integer of param bits. */
 static void compile_width(rs_node *n) {
     n->fixed = true;
     if (n->param == 8 || n->param == 16 || n->param == 32 || n->param == 64) {
@@ -107,7 +107,7 @@ static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Checks that each child of a concat gives a str, or is a `same` of an earlier child. */
+/* Checks that each child of a concat is text, or a `same` of an earlier child. */
 static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
     for (uint32_t i = 0; i < n->n_children; i++) {
         const rs_node *c = &n->children[i];
@@ -117,7 +117,7 @@ static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
         } else if (c->kind == RS_FMT_NODE_SAME) {
             text = c->count < i && n->children[c->count].kind != RS_FMT_NODE_SAME;
         }
-        if (!text) return bad(err, offset, c->index, "it is part of a concat and gives no str");
+        if (!text) return bad(err, offset, c->index, "it is part of a concat and not text");
     }
     return RS_OK;
 }
@@ -151,9 +151,9 @@ static rs_status compile_placed(rs_node *n, uint64_t offset, rs_error *err) {
     case RS_FMT_NODE_INT:
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_DECIMAL:
-        if (child->param == 0) return RS_OK; /* then a decimal has no correction */
+        if (child->param == 0) return RS_OK; /* so a decimal has no correction */
         /* fall through */
-    default: return bad(err, offset, child->index, "the child of a rising stores its number, or has none");
+    default: return bad(err, offset, child->index, "the child of a rising node must be a number without a width");
     }
 }
 
@@ -243,7 +243,7 @@ static rs_status compile_list(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Computes the sizes of one node. Its children have larger numbers and are compiled already. */
+/* Computes the sizes of one node. Its children, which have larger numbers, are compiled already. */
 static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
     switch (n->kind) {
@@ -292,7 +292,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     case RS_FMT_NODE_TUPLE: RS_TRY(compile_row(n, offset, err)); break;
     case RS_FMT_NODE_UNION: RS_TRY(compile_union(n, offset, err)); break;
     case RS_FMT_NODE_NDARRAY: RS_TRY(compile_array(n, offset, err)); break;
-    case RS_FMT_NODE_EXT: /* bits and body are those of the payload */
+    case RS_FMT_NODE_EXT: /* it has the bits and body of the payload */
         RS_TRY(rs_any_extra_skip(&aux, err));
         if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than EXTRA");
         n->bits = n->children->bits;
@@ -305,7 +305,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Reads the stored node i into the tree. Its children must begin at number *next_child, which then moves on. */
+/* Reads stored node i into the tree. Its children must begin at number *next_child, which becomes the next one. */
 static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32_t *next_child, uint64_t offset,
                            rs_error *err) {
     const uint8_t *e = tree->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE;
@@ -357,7 +357,7 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
             if (levels[child] > most) most = levels[child];
         }
         depth[i] = (uint16_t)(deepest + (container ? 1 : 0));
-        /* The limit of levels bounds the recursion over chains of unions, which the depth does not count. */
+        /* The limit of levels bounds the recursion over chains of unions, which do not count as depth. */
         levels[i] = (uint16_t)(most + (n->n_children > 0 ? 1 : 0));
         if (depth[i] > RS_FMT_DEPTH || levels[i] > 2 * RS_FMT_DEPTH) {
             return bad(err, offset, i, "it is nested too deeply");
@@ -380,10 +380,10 @@ static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *er
         for (uint32_t k = 0; k < n->n_children; k++) {
             const rs_node *c = &n->children[k];
             if (c->kind == RS_FMT_NODE_SAME && n->kind != RS_FMT_NODE_CONCAT) {
-                return bad(err, offset, c->index, "it is a same, but no child of a concat");
+                return bad(err, offset, c->index, "it is a same, but not a child of a concat");
             }
             if (c->kind == RS_FMT_NODE_OPTIONAL && c->param == 0 && n->kind != RS_FMT_NODE_STRUCT) {
-                return bad(err, offset, c->index, "it is an optional key, but no child of a struct");
+                return bad(err, offset, c->index, "it is an optional key, but not a child of a struct");
             }
         }
     }
@@ -397,7 +397,7 @@ static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
         rs_node *n = &tree->nodes[i];
         bool within = often[i];
         if (rs_node_is_placed(n)) {
-            if (often[i]) return bad(err, offset, i, "a placed node stands where a record may have several values");
+            if (often[i]) return bad(err, offset, i, "a placed node is at a position with several values in a record");
             n->placed = tree->n_placed++;
         }
         switch (n->kind) {
@@ -414,7 +414,7 @@ static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Marks the children of `n` that are in tail position, given that `n` is. */
+/* Marks the children in tail position of `n`, which is in tail position. */
 static void mark_tail(const rs_node *n, bool *tail) {
     switch (rs_node_kind_of(n->kind)->tail) {
     case RS_TAIL_EACH:
@@ -432,8 +432,8 @@ static void mark_tail(const rs_node *n, bool *tail) {
     }
 }
 
-/* Checks that the flag REST is in tail position only. The nodes must be compiled, because tail position depends on
- * which of them are fixed. */
+/* Checks that only nodes in tail position have the flag REST. The nodes must be compiled, because tail position depends
+ * on which nodes are fixed. */
 static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err) {
     bool tail[RS_FMT_TREE_NODES] = {false};
     tail[0] = true;
@@ -446,7 +446,7 @@ static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err
     return RS_OK;
 }
 
-/* Marks the nodes whose value is the payload of an ext, and counts the nodes that need tables. */
+/* Marks the nodes whose value is the payload of an ext, and counts the nodes with tables. */
 static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
@@ -462,13 +462,13 @@ static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Gives each numbers node a child that stands for its elements: see rs_path_element. */
+/* Gives each numbers node a child for its elements: see rs_path_element. */
 static rs_status add_elements(rs_tree *tree, rs_error *err) {
     uint32_t i, n = 0;
     for (i = 0; i < tree->n_nodes; i++) n += tree->nodes[i].kind == RS_FMT_NODE_NUMBERS;
     if (n == 0) return RS_OK;
     tree->elements = (rs_node *)calloc(n, sizeof *tree->elements);
-    if (tree->elements == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    if (tree->elements == NULL) return rs_no_memory(err);
     for (i = 0, n = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
         if (node->kind != RS_FMT_NODE_NUMBERS) continue;
@@ -501,7 +501,7 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     }
     rs_slice aux = rs_slice_of(tree->bytes + RS_FMT_TREE_HEAD_SIZE + nodes_size, aux_size);
     tree->memory = calloc(1, tree->n_nodes * sizeof *tree->nodes + RS_CACHE_LINE - 1);
-    if (tree->memory == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    if (tree->memory == NULL) return rs_no_memory(err);
     tree->nodes = (rs_node *)(void *)((uint8_t *)tree->memory + (-(uintptr_t)tree->memory & (RS_CACHE_LINE - 1)));
     for (uint32_t i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
     if (next_child != tree->n_nodes) return bad(err, offset, next_child, "it has no parent");
@@ -524,7 +524,7 @@ rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_erro
     if (rs_slice_left(&bytes) > RS_FMT_TREE_BYTES) return bad(err, offset, 0, "the tree is too large");
     out->size_bytes = (uint32_t)rs_slice_left(&bytes);
     out->bytes = (uint8_t *)malloc((size_t)out->size_bytes + 1);
-    if (out->bytes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    if (out->bytes == NULL) return rs_no_memory(err);
     memcpy(out->bytes, bytes.ptr, out->size_bytes);
     rs_status status = compile(out, offset, err);
     if (status != RS_OK) rs_tree_clear(out);

@@ -7,8 +7,8 @@
 
 enum { STEP_FIRST = 64 << 10, STEP_USUAL = 1 << 20, STEP_MOST = 32 << 20, PAGE = 4096 };
 
-/* Written between aligned runs. Zeros are written and not skipped, because bytes of a failed append may stand there,
- * and reading a hole may fault. */
+/* Padding. Zeros are written, not skipped, because there may be bytes of a failed append, and reading a hole may
+ * fault. */
 static const uint8_t ZEROS[PAGE];
 
 static const rs_segment CLOSED = {-1, NULL, 0, {0, 0, 0, 0, 0}};
@@ -39,9 +39,9 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
     return code;
 }
 
-/* As rs_segment_adopt, for a leased file. A mapping keeps its open file, and so its lock, alive after the descriptor is
- * closed. So the file is mapped through a second descriptor that has no lock, and closing `fd` ends the lease. Where
- * the system gives no second descriptor, the lease ends with the mapping. */
+/* As rs_segment_adopt, for a leased file. A mapping keeps its open file, and thus its lock, alive after the descriptor
+ * is closed. So the file is mapped through a second descriptor without a lock, and closing `fd` ends the lease. If the
+ * system does not provide a second descriptor, the lease ends with the mapping. */
 static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
     int other;
     if (rs_os_reopen_readonly(fd, &other, NULL) != RS_OK) return rs_segment_adopt(self, fd, err);
@@ -67,7 +67,7 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_
     RS_ASSERT(size_bytes <= src->size_bytes);
     if (err == NULL) err = &local;
     RS_TRY(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, err));
-    /* The kernel reads the source's pages in the write call: a file that has shrunk gives EFAULT, not SIGBUS. */
+    /* The kernel reads the source's pages in the write call: a file that has shrunk returns EFAULT, not SIGBUS. */
     rs_status code = rs_segment_writer_append(&writer, src->data, (size_t)size_bytes, err);
     if (code == RS_E_SYS && err->sys_errno == EFAULT) {
         code = rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the file shrank while it was copied");
@@ -78,7 +78,7 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_
 }
 
 void rs_segment_close(rs_segment *self) {
-    /* `data` says whether it is open, because the `fd` of a zeroed segment is 0, a valid descriptor. */
+    /* Test `data`, because the `fd` of a zeroed segment is 0, a valid descriptor. */
     if (self->data == NULL) return;
     rs_os_unmap(self->data, self->size_bytes);
     rs_os_close(&self->fd);
@@ -90,7 +90,7 @@ void rs_segment_close(rs_segment *self) {
 static rs_status join_path(const char *dir, const char *name, char **out, rs_error *err) {
     size_t n = (dir == NULL ? 0 : strlen(dir) + 1) + strlen(name) + 1;
     char *path = (char *)malloc(n);
-    if (path == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    if (path == NULL) return rs_no_memory(err);
     (void)snprintf(path, n, "%s%s%s", dir == NULL ? "" : dir, dir == NULL ? "" : "/", name);
     *out = path;
     return RS_OK;
@@ -135,33 +135,33 @@ rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, co
     self->step = STEP_FIRST;
     self->process_id = rs_os_process_id();
     code = rs_os_identify(self->fd, &self->identity, err);
-    /* The lease is taken before anything is written, because a collector of orphans removes unlocked files. */
+    /* Take the lease before writing, because the cleanup of orphans removes unlocked files. */
     if (code == RS_OK && backing == RS_BACKING_DIRECTORY) code = rs_os_lease(self->fd, err);
     if (code != RS_OK) rs_segment_writer_abort(self);
     return code;
 }
 
-/* Refuses a forked child. It shares the file with its parent, so its bytes would get into the parent's segment. */
+/* Fails in a forked child, which shares the file with its parent and would write into the parent's segment. */
 static rs_status check_process(const rs_segment_writer *self, rs_error *err) {
     if (self->process_id == rs_os_process_id()) return RS_OK;
     return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot continue a build of its parent");
 }
 
-/* Reserves the next step of space, at least one byte. The caller needs `needed` more bytes for now. */
+/* Reserves the next step of space, at least one byte. `needed`: the bytes to write now. */
 static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error *err) {
     uint64_t step = self->step;
     while (step < needed && step < STEP_MOST) step *= 2;
-    /* A large step ends where a huge page ends, because only whole huge pages can be reserved. */
+    /* A large step ends at a multiple of a huge page, because only whole huge pages can be reserved. */
     if (step >= RS_OS_HUGE_PAGE) step = rs_align_up(self->reserved + step, RS_OS_HUGE_PAGE) - self->reserved;
     rs_status code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
     if (code == RS_E_SPACE && rs_align_up(needed, PAGE) < step) {
-        /* A whole step was refused. The store may be nearly complete, so only the needed pages are tried. */
+        /* A whole step was refused. The store may be nearly complete, so try only the needed pages. */
         step = rs_align_up(needed, PAGE);
         code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
     }
     if (code != RS_OK) return code;
     self->reserved += step;
-    /* A megabyte of memory takes longer to reserve and to give back than a store of a few records takes to build. */
+    /* Start small: reserving and releasing a megabyte takes longer than building a store of a few records. */
     if (self->step < STEP_USUAL) self->step *= 4;
     /* A step is at most an eighth of the size, because unused space counts in the peak memory of a small store. */
     while (self->step < STEP_MOST && self->step * 8 < self->reserved) self->step *= 2;
@@ -191,8 +191,7 @@ rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, s
 rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err) {
     uint64_t start = self->position;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > STEP_MOST) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu bytes is no alignment",
-                            (unsigned long long)alignment);
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu is not an alignment", (unsigned long long)alignment);
     }
     return rs_segment_writer_append_zeros(self, rs_align_up(start, alignment) - start, err);
 }
@@ -237,8 +236,7 @@ static rs_status make_immutable(rs_segment_writer *self, rs_error *err) {
     self->reserved = self->position;
     /* A saved file keeps the mode that the user's umask gave it. */
     if (self->backing == RS_BACKING_FILE) return rs_os_sync(self->fd, err);
-    /* The bytes must be on the disk before the file gets its name, so that after a power cut no name leads to a file
-     * without them. */
+    /* Sync before the file gets its name, so that after a power cut no name leads to a file without its bytes. */
     if (is_named(self->backing) && !self->memory_backed) RS_TRY(rs_os_sync(self->fd, err));
     return self->sealable ? rs_os_seal(self->fd, err) : rs_os_protect(self->fd, err);
 }
@@ -250,7 +248,7 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     RS_TRY(check_process(self, err));
     RS_TRY(make_immutable(self, err));
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
-    /* The new lease is taken before the writer's descriptor is closed, so that the file is always leased. */
+    /* Take the new lease before closing the writer's descriptor, so that the file is always leased. */
     rs_status code = self->backing == RS_BACKING_DIRECTORY || is_named(self->backing) ? rs_os_lease(fd, err) : RS_OK;
     if (code == RS_OK) code = is_named(self->backing) ? adopt_leased(out, fd, err) : rs_segment_adopt(out, fd, err);
     if (code != RS_OK) {

@@ -1,16 +1,16 @@
-/* rs_symbols.c: checks symbol tables, and measures strings without decoding them. */
+/* rs_symbols.c: checks symbol tables, and computes the length of strings without decoding them. */
 #include "format/rs_symbols.h"
 
 RS_STATIC_ASSERT(RS_SYMBOLS_SLACK >= 4 * RS_SYMBOLS_COPY, "four symbols fit the slack");
 
 void rs_symbols_bad_code(rs_error *err) {
-    (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a string code is cut short or has no meaning");
+    (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a string code is cut off or not valid");
 }
 
 void rs_symbols_no_room(rs_error *err) { (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "no room for the string"); }
 
-static rs_status bad_table(rs_error *err, const char *what) {
-    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a symbol table %s", what);
+static rs_status bad_table(rs_error *err, const char *message) {
+    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a symbol table %s", message);
 }
 
 rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {

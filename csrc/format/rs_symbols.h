@@ -1,13 +1,13 @@
-/* rs_symbols.h: reads strings that are coded with a symbol table: checks the table, and decodes.
+/* rs_symbols.h: checks symbol tables, and decodes strings that are coded with them.
  *
- * A symbol stands for a short run of units, a code of one or two bytes stands for a symbol, and a string is a run of
- * codes. Each string can be decoded by itself. The scheme is that of FSST (Boncz, Neumann and Leis, FSST: Fast Random
- * Access String Compression, VLDB 2020) with tables as large as those of OnPair (Gargiulo, Tosoni, Venturini, OnPair:
- * Short Strings Compression for Fast Random Access, 2025). FORMAT.md has the layout, in its section "Symbol tables".
+ * A symbol is a short sequence of units, a code of one or two bytes denotes a symbol, and a string is a sequence of
+ * codes. Each string can be decoded by itself. The scheme is FSST (Boncz, Neumann and Leis, FSST: Fast Random Access
+ * String Compression, VLDB 2020) with tables as large as in OnPair (Gargiulo, Tosoni, Venturini, OnPair: Short Strings
+ * Compression for Fast Random Access, 2025). FORMAT.md has the layout in its section "Symbol tables".
  *
  * The table stays in the segment, whose bytes may change. So decoding loads every entry once, and checks it against
- * numbers that rs_symbols_open copied into private memory. Bytes that change after the check give other units or an
- * error, but no access out of bounds. */
+ * numbers that rs_symbols_open has copied into private memory. Bytes that change later give other units or an error,
+ * but no access out of bounds. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -19,7 +19,7 @@ enum {
     RS_SYMBOLS_COPY = 16,   /* bytes that decoding copies for a symbol; also the number of zeros after the pool */
     RS_SYMBOLS_MAX = 65536, /* the most symbols of a table */
     RS_SYMBOLS_LENGTH_BITS = 4,
-    RS_SYMBOLS_SLACK = 64 /* bytes that decoding may write after the string, because it copies whole symbols */
+    RS_SYMBOLS_SLACK = 64 /* bytes after the string that decoding may write, because it copies whole symbols */
 };
 
 /* An open table. Borrows the table's bytes. Any number of threads may read it. */
@@ -36,7 +36,7 @@ typedef struct rs_symbols {
 /* Returns the most units that a symbol may have. */
 static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_bytes == 1 ? 15 : 8; }
 
-/* Checks a whole table, which must fill `bytes`, and opens it. *out is valid as long as `bytes`. RS_E_FMT_TRUNCATED,
+/* Checks and opens a table, which must fill `bytes`. *out is valid as long as `bytes`. RS_E_FMT_TRUNCATED,
  * RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
@@ -48,12 +48,12 @@ RS_COLD void rs_symbols_bad_code(rs_error *err);
 RS_COLD void rs_symbols_no_room(rs_error *err);
 
 /* Loads the entry of a symbol, whose number must be below n_symbols: its number of units (0 for the escape) and, above
- * RS_SYMBOLS_LENGTH_BITS, where they begin in the pool. */
+ * RS_SYMBOLS_LENGTH_BITS, their offset in the pool. */
 static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32_t number) {
     return rs_load_u32(self->entries + (size_t)RS_SYMBOLS_ENTRY * number) & 0xFFFFFF;
 }
 
-/* Marks a condition as unpredictable, so that compilers use a conditional move and no branch. */
+/* Marks a condition as unpredictable, so that compilers use a conditional move instead of a branch. */
 #if defined(__clang__)
 #define RS_SYMBOLS_EITHER(x) __builtin_unpredictable(x)
 #elif defined(__GNUC__)
@@ -64,14 +64,14 @@ static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32
 
 /* The state of decoding a word of codes. */
 typedef struct rs_symbols_step {
-    uint64_t word; /* the codes that are left, the next one in the lowest bits */
+    uint64_t word; /* the remaining codes, the next one in the lowest bits */
     uint64_t used; /* bytes of codes decoded so far */
     uint8_t *out;
 } rs_symbols_step;
 
-/* Decodes the lowest code of the word. Returns false when the code has no meaning or is the escape; `used` is then
- * after the code, and the length in *entry is 0 for the escape. With `some`, only the first `left` bytes of the word
- * are codes; after them the function does nothing and returns true, without a branch on where the codes end. */
+/* Decodes the lowest code of the word. Returns false if the code is invalid or the escape; `used` is then after the
+ * code, and the length in *entry is 0 for the escape. With `some`, only the first `left` bytes of the word are codes;
+ * after them the function does nothing and returns true, without a branch on the end of the codes. */
 static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool some, uint64_t left,
                                          rs_symbols_step *step, uint32_t *entry) {
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
@@ -92,8 +92,8 @@ static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_b
 
 /* rs_symbols_decode for one unit_bytes, which callers give as a constant.
  *
- * It loads codes in words of 8 bytes, which always hold 4 whole codes. There is no branch on the length of a code,
- * because it would often be mispredicted. */
+ * It loads codes in words of 8 bytes, which always hold 4 whole codes. It does not branch on the length of a code,
+ * because the branch would often be mispredicted. */
 RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *table, unsigned unit_bytes,
                                                              rs_slice codes, uint8_t *out, uint64_t capacity,
                                                              uint64_t *out_bytes, rs_error *err) {
@@ -129,7 +129,7 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
                 continue;
             }
         }
-        /* After an escape the unit itself stands in the codes, maybe after the word. */
+        /* After an escape the unit itself follows, maybe after the word. */
         if ((entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1)) != 0 || left - step.used < unit_bytes) {
             return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
         }
@@ -141,10 +141,10 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
     return RS_OK;
 }
 
-/* Decodes all of `codes` to `out` and sets *out_bytes to the bytes of the units. There must be room for them and for
+/* Decodes all of `codes` to `out` and sets *out_bytes to the bytes of the units. `out` must have room for them and for
  * RS_SYMBOLS_SLACK more bytes, which may be overwritten, else RS_E_SPACE. 16 bytes for each byte of codes and
- * RS_SYMBOLS_SLACK more are always enough. `out` must not overlap the table or the codes. RS_E_FMT_VALUE when a code is
- * cut short or has no meaning. Any thread. */
+ * RS_SYMBOLS_SLACK more are always enough. `out` must not overlap the table or the codes. RS_E_FMT_VALUE if a code is
+ * cut off or invalid. Any thread. */
 RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *self, rs_slice codes, uint8_t *out,
                                                        uint64_t capacity, uint64_t *out_bytes, rs_error *err) {
     if (self->unit_bytes == 1) return rs_symbols_decode_units(self, 1, codes, out, capacity, out_bytes, err);

@@ -1,32 +1,32 @@
 /* rs_tables.h: the tables that trees of many blocks share (FORMAT.md, Tables): value tables, which have trees of their
- * own, and symbol tables. It finds the bytes of an entry by the number in a dict-coded node. */
+ * own, and symbol tables. Finds the bytes of an entry by its number in a dict-coded node. */
 #pragma once
 
 #include "format/rs_offsets.h"
 #include "format/rs_schema.h"
 #include "format/rs_symbols.h"
 
-/* A table that was checked. Borrows the segment. The store owns it and its tree. */
+/* A checked table. Borrows the segment. The store owns it and its tree. */
 typedef struct rs_table {
     const uint8_t *segment;
-    rs_block block;      /* where the entries lie; first_record means nothing */
+    rs_block block;      /* the location of the entries; first_record is not used */
     const rs_tree *tree; /* of a value table: the tree of its entries */
     rs_symbols symbols;  /* of a symbol table */
     unsigned kind;       /* RS_FMT_TABLE_VALUES or RS_FMT_TABLE_SYMBOLS; 0 until the table is read */
-    void *slot;          /* a pointer for the reader's own use, such as a cache; NULL at first */
+    void *slot;          /* for the reader, such as a cache; NULL at first */
 } rs_table;
 
 /* One table of a dict-coded node. */
 typedef struct rs_coded_table {
     const rs_table *table;
-    uint32_t first, end; /* the number of its first entry, and the number after its last, among the node's entries */
+    uint32_t first, end; /* its entries have the numbers first to end - 1 among the node's entries */
 } rs_coded_table;
 
-/* The tables of one dict-coded node. The tree owns it. What a read needs stands side by side: a store of many blocks
- * has a struct for each, and few of them are in the caches. */
+/* The tables of one dict-coded node. The tree owns it. The fields for a read are adjacent: a store of many blocks has
+ * many of these structs, and few of them are in the caches. */
 typedef struct rs_dict_coded {
     uint32_t n_tables;
-    uint32_t count; /* the number of entries of all tables; also the count of the node */
+    uint32_t count; /* the number of entries of all tables, equal to the count of the node */
     rs_coded_table at[];
 } rs_dict_coded;
 
@@ -48,7 +48,7 @@ RS_NODISCARD RS_INLINE rs_status rs_dict_coded_find(const rs_node *node, uint64_
     const rs_coded_table *at = node->coded->at;
     if (RS_UNLIKELY(i >= node->coded->count)) {
         (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict-coded number has no entry");
-        return RS_E_FMT_VALUE; /* a literal, so that the compiler knows that the outputs are set on success */
+        return RS_E_FMT_VALUE; /* a literal tells the compiler that the outputs are set on success */
     }
     while (i >= at->end) at++;
     *table = at->table;

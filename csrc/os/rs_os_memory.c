@@ -1,5 +1,5 @@
-/* rs_os_memory.c: how much memory may still be taken. A write to memory beyond a cgroup's limit ends in SIGKILL and
- * never in ENOSPC, so the limits are read and compared before space is reserved. */
+/* rs_os_memory.c: computes how much memory may still be used. A write to memory beyond a cgroup's limit ends in
+ * SIGKILL, not ENOSPC, so the limits are read and compared before space is reserved. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,7 +14,7 @@
 static const char *const MACHINE_LIMIT = "MemAvailable of the machine";
 static const char *const ADDRESS_SPACE = "the address space of the process (ulimit -v)";
 
-/* The smallest headroom so far, and the name of its limit in a buffer of the caller (NULL when name_size is 0). */
+/* The smallest headroom so far, and the name of its limit in a buffer of the caller (NULL if name_size is 0). */
 typedef struct headroom {
     uint64_t bytes;
     char *name;
@@ -25,7 +25,7 @@ typedef struct headroom {
 typedef struct cgroup_files {
     const char *limit;
     const char *usage;
-    const char *inactive; /* the key in memory.stat for cached file pages, which the kernel drops before it kills */
+    const char *inactive; /* the key in memory.stat for cached file pages, which the kernel drops before killing */
     bool is_v2;
 } cgroup_files;
 
@@ -35,8 +35,8 @@ static const cgroup_files VERSION_2 = {"memory.max", "memory.current", "inactive
 /* A mount of a cgroup hierarchy. Owns both strings. */
 typedef struct cgroup_mount {
     char *root;       /* the cgroup at the top of the mount */
-    char *point;      /* the folder where it is mounted */
-    bool contains_us; /* whether the cgroup of this process lies in the mount */
+    char *point;      /* the directory where it is mounted */
+    bool contains_us; /* whether the cgroup of this process is in the mount */
 } cgroup_mount;
 
 /* ---------------------------------------------------------------- reading */
@@ -60,7 +60,7 @@ static FILE *open_in(const char *dir, const char *name) {
 static bool parse_u64(const char *text, uint64_t *out) {
     char *end;
     while (*text == ' ' || *text == '\t') text++;
-    if (*text < '0' || *text > '9') return false; /* "max" is no number, and strtoull would accept a sign */
+    if (*text < '0' || *text > '9') return false; /* "max" is not a number, and strtoull would accept a sign */
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (errno != 0 || end == text) return false;
@@ -103,7 +103,7 @@ static void consider(headroom *self, uint64_t bytes, const char *kind, const cha
     if (kind_size + n < self->name_size) {
         (void)snprintf(self->name, self->name_size, "%s%s", kind, name);
     } else if (kind_size + 4 < self->name_size) {
-        /* The end of a cgroup's path says more than its front. */
+        /* The end of a cgroup's path is more useful than its front. */
         (void)snprintf(self->name, self->name_size, "%s...%s", kind, name + n - (self->name_size - kind_size - 4));
     } else {
         self->name[0] = '\0';
@@ -112,7 +112,7 @@ static void consider(headroom *self, uint64_t bytes, const char *kind, const cha
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-/* The kernel takes its time to make meminfo, so it is read once for both numbers. */
+/* Making meminfo takes the kernel long, so it is read once for both numbers. */
 static void consider_machine(headroom *self, const char *proc) {
     uint64_t available = UINT64_MAX, total = UINT64_MAX; /* in KiB */
     char line[256];
@@ -137,8 +137,7 @@ static void consider_cgroup(headroom *self, const cgroup_files *files, const cha
              name[0] == '\0' ? "/" : name);
 }
 
-/* The limit of RLIMIT_AS binds mappings, of shared pages too. It has no call for another process's folder of /proc, so
- * both numbers are read from files. */
+/* RLIMIT_AS limits mappings, even of shared pages. Both numbers are read from files below `proc`. */
 static void consider_address_space(headroom *self, const char *proc) {
     uint64_t limit, pages, page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (!read_field(proc, "self/limits", "Max address space", &limit)) return; /* "unlimited" is not a number */
@@ -161,8 +160,8 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-/* Returns the cgroup path of this process in the hierarchy, which the caller frees; NULL when there is none. Lines of
- * version 1 are "number:controllers:path", the line of version 2 is "0::path". */
+/* Returns the cgroup path of this process in the hierarchy, which the caller frees, or NULL. Lines of version 1 are
+ * "number:controllers:path", the line of version 2 is "0::path". */
 static char *own_cgroup(const char *proc, const cgroup_files *files) {
     FILE *file = open_in(proc, "self/cgroup");
     char *line = NULL, *out = NULL;
@@ -200,8 +199,8 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-/* Returns the rest of `path` after `root`, "" or "/...", as a pointer into `path`; NULL when path does not lie beneath
- * root. A cgroup namespace shows cgroups outside of it with "/..", which lie in no mount. */
+/* Returns the rest of `path` after `root`, "" or "/...", as a pointer into `path`; NULL if path is not below root. A
+ * cgroup namespace shows cgroups outside of it with "/..", which are not in any mount. */
 static const char *beneath(const char *path, const char *root) {
     size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
     if (strncmp(path, root, n) != 0 || (path[n] != '/' && path[n] != '\0')) return NULL;
@@ -209,8 +208,8 @@ static const char *beneath(const char *path, const char *root) {
     return strcmp(path + n, "/") == 0 ? "" : path + n;
 }
 
-/* Splits a line of mountinfo: "id parent device root point options [tags] - type source super". Returns true when it
- * mounts the wanted hierarchy; *root and *point then point into the line. */
+/* Splits a line of mountinfo: "id parent device root point options [tags] - type source super". Returns true if it
+ * mounts the hierarchy of `files`; *root and *point then point into the line. */
 static bool parse_mount(char *line, const cgroup_files *files, char **root, char **point) {
     char *rest = NULL, *super_options = NULL;
     char *tail = strstr(line, " - ");
@@ -239,8 +238,8 @@ static void mount_clear(cgroup_mount *self) {
     memset(self, 0, sizeof *self);
 }
 
-/* Finds the mount that contains the cgroup `own`, else any mount of the hierarchy. Inside a container the path `own`
- * may be that of the host, and the top of the mount is then the container's cgroup. Returns false without a mount. */
+/* Finds the mount that contains the cgroup `own`, else any mount of the hierarchy. Inside a container `own` may be the
+ * path on the host, and the top of the mount is then the container's cgroup. Returns false without a mount. */
 static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *files, const char *own, cgroup_mount *out) {
     FILE *file = open_in(roots->proc, "self/mountinfo");
     char *line = NULL, *root, *point;
@@ -264,7 +263,7 @@ static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *file
     return false;
 }
 
-/* Considers every cgroup from that of this process up to the top of the mount. */
+/* Considers every cgroup from this process's up to the top of the mount. */
 static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, const cgroup_files *files) {
     cgroup_mount mount;
     char *own = own_cgroup(roots->proc, files);

@@ -1,5 +1,6 @@
-/* rs_os_names.c: files that processes find by name and hold by locks. A file is created without a name, published by a
- * link, opened under a shared lock, and removed under an exclusive one. See "Named files" in rs_os.h. */
+/* rs_os_names.c: files that processes find by name and keep in use by locks. A file is created without a name,
+ * published by a link, opened under a shared lock, and removed under an exclusive lock. See "Named files" in
+ * rs_os.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,17 +21,17 @@
 /* How often a file may be replaced or removed between opening and locking before it counts as an attack. */
 enum { ATTEMPTS = 100 };
 
-static RS_COLD rs_status failed(rs_error *err, const char *what, const char *path) {
+static RS_COLD rs_status failed(rs_error *err, const char *message, const char *path) {
     rs_status code = RS_E_SYS;
     if (errno == EEXIST) code = RS_E_STATE_EXISTS;
     if (errno == ENOENT) code = RS_E_SYS_NOT_FOUND;
     if (errno == ENOSPC || errno == EDQUOT) code = RS_E_SPACE;
     /* The errors of opening a link, a socket and a directory. */
     if (errno == ELOOP || errno == ENXIO || errno == EISDIR) code = RS_E_SYS_NOT_OURS;
-    return rs_error_set_errno(err, code, errno, "%s %s", what, path);
+    return rs_error_set_errno(err, code, errno, "%s %s", message, path);
 }
 
-/* Locks without waiting; RS_E_STATE_BUSY when the file is locked through another descriptor. */
+/* Locks without waiting; RS_E_STATE_BUSY if the file is locked through another descriptor. */
 static rs_status lock_now(int fd, int how, rs_error *err, const char *path) {
     int rc;
     do {
@@ -53,7 +54,7 @@ static bool leads_to(const char *path, int fd) {
 /* Checks that the file is a regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
 static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *err) {
     struct stat st;
-    if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
     if (!S_ISREG(st.st_mode)) return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not a regular file: %s", path);
     if (st.st_uid == geteuid() && (st.st_mode & 07777) == mode) return RS_OK;
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
@@ -61,11 +62,11 @@ static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *e
                         (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), path);
 }
 
-/* Checks that the file has no second name, else RS_E_SYS_NOT_OURS: a hard link leads to a file of this user that was
- * made for something else. A file that has just been removed has none. */
+/* Checks that the file does not have a second name, else RS_E_SYS_NOT_OURS: a hard link may lead to a file of this user
+ * that was made for something else. A file that has just been removed has no name. */
 static rs_status check_one_name(int fd, const char *path, rs_error *err) {
     struct stat st;
-    if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
     if (st.st_nlink <= 1) return RS_OK;
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not made by recstore: the file has %lu names: %s",
                         (unsigned long)st.st_nlink, path);
@@ -73,9 +74,9 @@ static rs_status check_one_name(int fd, const char *path, rs_error *err) {
 
 /* ---------------------------------------------------------------- creating and publishing */
 
-/* Returns whether the errno says that there are no nameless files. */
+/* Returns whether the errno means that nameless files are not supported. */
 static bool no_nameless(int code) {
-    /* EISDIR and ENOENT come from kernels without O_TMPFILE, which read it as O_DIRECTORY and a plain open. */
+    /* EISDIR and ENOENT come from kernels without O_TMPFILE, which take it for O_DIRECTORY and a plain open. */
     return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT || code == ENOSYS;
 }
 
@@ -119,7 +120,7 @@ rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool all
     return RS_OK;
 }
 
-/* Gives the file of `fd` the name `to`, which must be free. */
+/* Gives the file of `fd` the free name `to`. */
 static rs_status link_file(int fd, const char *temporary, const char *to, rs_error *err) {
     char path[64];
     const char *from = temporary;
@@ -135,7 +136,7 @@ static rs_status link_file(int fd, const char *temporary, const char *to, rs_err
     return failed(err, "cannot publish", to);
 }
 
-/* Removes a name and ignores a failure. */
+/* Removes a name and ignores failures. */
 static void forget(const char *path) {
     rs_status ignored = rs_os_unlink(path, NULL, NULL);
     (void)ignored;
@@ -145,7 +146,7 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
     if (between == NULL) {
         RS_TRY(link_file(fd, temporary, path, err));
     } else {
-        /* rename replaces `path` atomically. It would do nothing if both names were of one file, which they are not. */
+        /* rename replaces `path` atomically. (It would do nothing for two names of one file.) */
         if (temporary == NULL) RS_TRY(link_file(fd, NULL, between, err));
         rs_status code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
         if (code != RS_OK) {
@@ -184,7 +185,7 @@ static uint64_t modified_ns(const struct stat *st) {
 #endif
 }
 
-/* Returns whether the file of `fd` still matches `judged`; true when `judged` is NULL. */
+/* Returns whether the file of `fd` still matches `judged`; true if `judged` is NULL. */
 static bool still(int fd, const rs_os_judged *judged) {
     struct stat st;
     if (judged == NULL) return true;
@@ -199,7 +200,7 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
     int fd;
     *out_removed = false;
     if (lstat(path, &st) != 0) {
-        return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+        return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
     }
     if (st.st_uid != geteuid() || !S_ISREG(st.st_mode)) return RS_OK;
     rs_status code = rs_os_open_readonly(path, false, &fd, err);
@@ -245,8 +246,8 @@ void rs_os_touch(int fd) {
 
 /* ---------------------------------------------------------------- locks of builders */
 
-/* The open lock files of this process. A forked child shares each lock with its parent, so that it stays locked when
- * the parent is killed. The child therefore closes them, also one that C code forks, where no hook of Python runs. */
+/* The open lock files of this process. A forked child shares each lock with its parent, so the file would stay locked
+ * after the parent is killed. So the child closes them, even if C code forks and no hook of Python runs. */
 static pthread_mutex_t locks_mutex = PTHREAD_MUTEX_INITIALIZER;
 static rs_os_lock *locks_first;
 static pthread_once_t locks_once = PTHREAD_ONCE_INIT;
@@ -270,14 +271,14 @@ static void in_child(void) {
 
 static void watch_forks(void) { locks_failed = pthread_atfork(before_fork, in_parent, in_child); }
 
-/* Returns whether a file of this user has fewer rights than the 0600 of a lock file: so it is made under a umask that
- * takes rights from the user. */
+/* Returns whether a file of this user has fewer rights than the 0600 of a lock file, because of a umask that takes
+ * rights from the user. */
 static bool lacks_rights(const struct stat *st) {
     return S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & 07777 & ~0600u) == 0 &&
            (st->st_mode & 0600) != 0600;
 }
 
-/* Opens or makes a lock file. Its maker may be killed before it has given it all rights: the next process does. */
+/* Opens or makes a lock file. If its maker is killed before it has set all rights, the next process sets them. */
 static int open_lock_file(const char *path) {
     static const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     struct stat st;

@@ -32,16 +32,16 @@
 #include <malloc.h>
 #endif
 
-static RS_COLD rs_status fail(rs_error *err, const char *what) {
-    return rs_error_set_errno(err, RS_E_SYS, errno, "%s", what);
+static RS_COLD rs_status fail(rs_error *err, const char *message) {
+    return rs_error_set_errno(err, RS_E_SYS, errno, "%s", message);
 }
 
 /* ---------------------------------------------------------------- creating, opening, closing */
 
 rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err) {
 #if defined(__linux__)
-    /* MFD_NOEXEC_SEAL came with Linux 6.3. Sealing is given up last: the file is then protected only by handing out
-     * read-only descriptors. */
+    /* MFD_NOEXEC_SEAL needs Linux 6.3. Sealing is given up last: without it only read-only descriptors protect the
+     * file. */
     static const unsigned attempts[] = {MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
                                         MFD_CLOEXEC | MFD_ALLOW_SEALING, MFD_CLOEXEC};
     for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
@@ -68,11 +68,11 @@ static rs_status create_failed(rs_error *err, const char *name) {
     return rs_error_set_errno(err, code, errno, "cannot create %s", name);
 }
 
-/* Opens `dir` and checks it through the descriptor, so that nobody can swap it between check and use. */
+/* Opens `dir` and checks it through the descriptor, so that it cannot be swapped between check and use. */
 static rs_status open_private_directory(const char *dir, int *out_fd, rs_error *err) {
     struct stat st;
     if (mkdir(dir, 0700) == 0) {
-        (void)chmod(dir, 0700); /* a umask may have taken rights; if this fails, the next call tells */
+        (void)chmod(dir, 0700); /* a umask may have taken rights; the next call reports a failure */
     } else if (errno != EEXIST) {
         return create_failed(err, dir);
     }
@@ -121,7 +121,7 @@ rs_status rs_os_create_file(const char *path, int *out_fd, rs_error *err) {
 
 rs_status rs_os_open_readonly(const char *path, bool follow_links, int *out_fd, rs_error *err) {
     struct stat st;
-    /* Without O_NONBLOCK the open of a FIFO without a writer would wait for ever. */
+    /* Without O_NONBLOCK, opening a FIFO without a writer would block. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (follow_links ? 0 : O_NOFOLLOW));
     if (fd < 0) {
         rs_status code = RS_E_SYS;
@@ -143,7 +143,7 @@ rs_status rs_os_open_readonly(const char *path, bool follow_links, int *out_fd, 
 }
 
 #if !defined(__linux__)
-/* Elsewhere /dev/fd duplicates a descriptor with its write access, so the file is opened by its known path. */
+/* On other systems /dev/fd duplicates a descriptor with its write access, so the file is opened by its known path. */
 static int reopen_by_path(int fd) {
 #if defined(F_GETPATH)
     char path[PATH_MAX];
@@ -181,7 +181,7 @@ rs_status rs_os_reopen_readonly(int fd, int *out_fd, rs_error *err) {
 }
 
 void rs_os_close(int *fd) {
-    /* Not repeated on EINTR: Linux has then closed the descriptor, and another thread may have its number already. */
+    /* Not repeated on EINTR: Linux has closed the descriptor then, and another thread may have its number already. */
     if (*fd >= 0) (void)close(*fd);
     *fd = -1;
 }
@@ -189,7 +189,7 @@ void rs_os_close(int *fd) {
 /* ---------------------------------------------------------------- space and bytes */
 
 static bool is_no_space(int code) {
-    /* A memory cgroup refuses a page of tmpfs with ENOMEM; RLIMIT_FSIZE gives EFBIG. */
+    /* A memory cgroup denies a page of tmpfs with ENOMEM; RLIMIT_FSIZE gives EFBIG. */
     return code == ENOSPC || code == EDQUOT || code == ENOMEM || code == EFBIG;
 }
 
@@ -234,11 +234,10 @@ static void *map_aligned(int fd, size_t n) {
     return space + before;
 }
 
-/* Makes huge pages for the whole units in [from, to), as far as the system gives them. With them, random reads wait
- * less for page tables, and the page tables of each process shrink by two thousandths of the store. The function
- * allocates one small page in each unit and has it collapsed, which makes a huge page even where memory files get none
- * by themselves. A huge page costs less than as many small ones, unless memory has to be compacted for it
- * (bench/NOTES.md has the numbers). */
+/* Makes huge pages of the whole units in [from, to), if the system allows it. Random reads then wait less for page
+ * tables, and the page tables of each process shrink by 0.2 % of the store. The function allocates one small page in
+ * each unit and collapses it, which makes a huge page even if memory files do not get any by default. A huge page costs
+ * less than as many small ones, unless memory has to be compacted for it (bench/NOTES.md has the numbers). */
 static void reserve_huge(int fd, uint64_t from, uint64_t to) {
     from = rs_align_up(from, RS_OS_HUGE_PAGE);
     to -= to % RS_OS_HUGE_PAGE;
@@ -275,7 +274,7 @@ rs_status rs_os_reserve(int fd, uint64_t from, uint64_t to, bool memory_backed, 
 #if defined(__linux__)
     if (memory_backed) reserve_huge(fd, from, to);
     for (;;) {
-        /* Not posix_fallocate: glibc's emulation would write every block where the file system has no such call. */
+        /* Not posix_fallocate: glibc's emulation would write every block if the file system does not support it. */
         if (fallocate(fd, 0, (off_t)from, (off_t)(to - from)) == 0) return RS_OK;
         if (errno == EINTR) continue;
         if (is_no_space(errno)) return no_space(fd, to - from, errno, err);
@@ -331,7 +330,8 @@ rs_status rs_os_write_at(int fd, const void *bytes, size_t n, uint64_t offset, r
 rs_status rs_os_truncate(int fd, uint64_t size_bytes, rs_error *err) {
     int rc;
     if (size_bytes > INT64_MAX) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "no file has %llu bytes", (unsigned long long)size_bytes);
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a file cannot have %llu bytes",
+                            (unsigned long long)size_bytes);
     }
     do {
         rc = ftruncate(fd, (off_t)size_bytes);
@@ -350,7 +350,7 @@ rs_status rs_os_sync(int fd, rs_error *err) {
     do {
         rc = fsync(fd);
     } while (rc != 0 && errno == EINTR);
-    if (rc == 0 || errno == EINVAL || errno == EROFS) return RS_OK; /* the file cannot be synced, or needs no sync */
+    if (rc == 0 || errno == EINVAL || errno == EROFS) return RS_OK; /* the file cannot or need not be synced */
     if (is_no_space(errno)) return no_space(fd, 0, errno, err);
     return fail(err, "syncing a segment failed");
 }
@@ -360,7 +360,7 @@ rs_status rs_os_sync_directory(const char *path, rs_error *err) {
     size_t n = slash == NULL ? 0 : (size_t)(slash - path);
     if (slash == path) n = 1;
     char *dir = (char *)malloc(n + 2);
-    if (dir == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    if (dir == NULL) return rs_no_memory(err);
     memcpy(dir, path, n);
     if (slash == NULL) dir[n++] = '.';
     dir[n] = '\0';
@@ -377,7 +377,7 @@ rs_status rs_os_sync_directory(const char *path, rs_error *err) {
 #if defined(F_ADD_SEALS)
 enum {
     SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
-    SEAL_TRIES = 50 /* of up to 0.15 s each, because the kernel itself waits so long for pages that are held */
+    SEAL_TRIES = 50 /* of up to 0.15 s each, the time that the kernel itself waits for held pages */
 };
 #endif
 
@@ -410,7 +410,7 @@ bool rs_os_is_sealed(int fd) {
 #if defined(F_ADD_SEALS)
     int saved = errno;
     int seals = fcntl(fd, F_GET_SEALS);
-    errno = saved; /* callers on error paths still report the errno of the failed call */
+    errno = saved; /* callers on error paths report the errno of the failed call */
     return seals >= 0 && (seals & (int)SEALS) == (int)SEALS;
 #else
     (void)fd;
@@ -449,7 +449,8 @@ rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_erro
         struct stat st;
         rs_os_identity found;
         if (lstat(path, &st) != 0) {
-            return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+            return errno == ENOENT ? RS_OK
+                                   : rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
         }
         identity_of(&st, &found);
         if (!rs_os_same_file(&found, expected)) return RS_OK;
@@ -488,7 +489,7 @@ rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *
 }
 
 void rs_os_unmap(const uint8_t *data, uint64_t size_bytes) {
-    /* Through an integer: munmap takes a plain pointer and the compilers warn about a cast that drops const. */
+    /* Through an integer: munmap takes a plain pointer, and compilers warn about a cast that drops const. */
     if (data != NULL) (void)munmap((void *)(uintptr_t)data, (size_t)size_bytes);
 }
 

@@ -1,4 +1,4 @@
-/* rs_os_thread.c: starts and joins threads, and lets them wait for one another. */
+/* rs_os_thread.c: threads and monitors. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Enough for functions that recurse to the format's depth. The default of some systems is much less. */
+/* Enough for functions that recurse to the format's depth. Some systems have a much smaller default. */
 enum { STACK_BYTES = 4 << 20 };
 
 _Static_assert(sizeof(pthread_t) <= sizeof(uint64_t), "a pthread_t fits rs_os_thread.id");
@@ -24,7 +24,7 @@ static void *begin(void *thread) {
     return NULL;
 }
 
-/* Fills the mask with all signals but those that report a fault of the thread itself. */
+/* Fills the mask with all signals except those for faults of the thread itself. */
 static void fill_mask(sigset_t *mask) {
     (void)sigfillset(mask);
     (void)sigdelset(mask, SIGSEGV);
@@ -71,7 +71,7 @@ struct rs_os_monitor {
     pthread_cond_t woken;
 };
 
-/* A condition whose waits are timed by a clock that is never set. */
+/* Makes a condition whose waits use a monotonic clock. */
 static int open_condition(pthread_cond_t *out) {
 #if defined(__APPLE__)
     return pthread_cond_init(out, NULL);
@@ -88,7 +88,7 @@ static int open_condition(pthread_cond_t *out) {
 
 rs_status rs_os_monitor_open(rs_os_monitor **out, rs_error *err) {
     rs_os_monitor *self = (rs_os_monitor *)malloc(sizeof *self);
-    if (self == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a lock");
+    if (self == NULL) return rs_no_memory(err);
     int failed = pthread_mutex_init(&self->mutex, NULL);
     if (failed == 0) {
         failed = open_condition(&self->woken);

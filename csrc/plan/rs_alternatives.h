@@ -1,15 +1,15 @@
-/* rs_alternatives.h: what the stats file the values of a run under. A *position* is a location within the values, such
- * as the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
+/* rs_alternatives.h: the structure of the statistics of a run of values. A *position* is a location within the values,
+ * such as the value of one key or the elements of a list. An *alternative* is one kind of value at a position. */
 #pragma once
 
 #include "format/rs_format.h"
 #include "plan/rs_arena.h"
 #include "plan/rs_choices.h"
-#include "plan/rs_notes.h"
+#include "plan/rs_attempts.h"
 #include "plan/rs_scan.h"
 #include "plan/rs_value_set.h"
 
-/* What all elements of a list are. Lists of ints, of floats and of other values are different alternatives, because
+/* The kind of all elements of a list. Lists of ints, of floats and of other values are different alternatives, because
  * lists of numbers have nodes of their own. */
 typedef enum rs_elements {
     RS_ELEMENTS_MIXED = 0,
@@ -27,22 +27,22 @@ typedef struct rs_key_set {
 
 enum { RS_LARGE_VALUE = 1024 /* bytes of an any value */ };
 
-/* One kind of value at a position. It borrows the bytes of the values; its arrays lie in the arena. */
+/* One kind of value at a position. It borrows the bytes of the values; its arrays are in the arena. */
 typedef struct rs_alternative {
     uint8_t kind;     /* the node kind that stores such values plainly */
     uint8_t param;    /* list or tuple: the Python type */
     uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, each its own alternative */
     bool constant;    /* every value so far has the bytes of `first` */
     bool same_shape;  /* ndarray: all values so far have the same shape */
-    bool plain_keys;  /* struct: keys are equal in Python only when their bytes are; else no other dict joins it */
+    bool plain_keys;  /* struct: keys with different bytes are different in Python; else no other dict joins it */
     uint32_t n_children;
     uint64_t n;                    /* number of values so far */
     uint64_t raw_bytes;            /* bytes of all values as any values */
     uint64_t counts_bytes;         /* str, bytes, list: bytes of all counts as varints */
-    uint64_t total;                /* list: number of all elements. str, bytes: number of all units */
+    uint64_t total;                /* list: elements of all values. str, bytes: units of all values */
     rs_slice first;                /* the bytes of the first value */
     rs_span first_span;            /* the same as a span of the values */
-    uint64_t first_hash;           /* its hash for `distinct`, where that was needed */
+    uint64_t first_hash;           /* its hash, offsets `distinct` needed it */
     int64_t min, max;              /* int */
     uint64_t count_min, count_max; /* list */
     rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
@@ -50,20 +50,20 @@ typedef struct rs_alternative {
     struct rs_position *children;
     rs_key_set *key_sets; /* struct */
     uint32_t n_key_sets, key_sets_capacity, last_key_set;
-    uint32_t *where; /* int, float, str, list of numbers: the offset of each value from the base of the run */
-    uint32_t n_where, where_capacity; /* n_where is below n when memory for the offsets ran out */
-    rs_value_set *distinct;           /* the distinct values; NULL when they are not kept */
-    bool gave_up;                 /* distinct values are not collected (any more): too many, or known to be of no use */
-    uint8_t known;                /* RS_POSITION_*: the attempts that the hints say are of no use */
+    uint32_t *offsets; /* int, float, str, list of numbers: the offset of each value from the base of the run */
+    uint32_t n_offsets, offsets_capacity; /* n_offsets is below n when memory for the offsets ran out */
+    rs_value_set *distinct;               /* the distinct values; NULL when they are not kept */
+    bool gave_up;                 /* distinct values are not collected: too many, or a dictionary failed before */
+    uint8_t known;                /* RS_POSITION_*: the attempts that failed in earlier runs */
     uint64_t position_id;         /* a hash of the path from the root: the same for the same position in other runs */
-    struct rs_prepared *prepared; /* NULL until rs_plan_prepare has seen it */
-    const struct rs_placed_weights *placed; /* NULL until rs_plan_prepare_placed has seen it */
+    struct rs_prepared *prepared; /* NULL before rs_plan_prepare */
+    const struct rs_placed_weights *placed; /* NULL before rs_plan_prepare_placed */
 } rs_alternative;
 
 /* Whether the dicts of a position may be stored as maps. */
 typedef enum rs_maps {
-    RS_MAPS_UNKNOWN = 0, /* it had no dict yet */
-    RS_MAPS_MAY,         /* all dicts have a struct so far */
+    RS_MAPS_UNKNOWN = 0, /* no dict so far */
+    RS_MAPS_MAY,         /* all dicts so far have a struct */
     RS_MAPS_NEVER,
     RS_MAPS_BOTH, /* each dict is filed twice: the planner compares maps with structs and `any` */
     RS_MAPS_ONLY  /* maps took fewer bytes in an earlier run, so dicts are filed as maps alone */
@@ -76,16 +76,16 @@ typedef struct rs_position {
     /* Its key sets by hash (rs_stats_structs.c). */
     struct rs_key_set_slot *slots;
     uint32_t n_slots, used_slots;
-    bool payload; /* the payload of an ext value, which alone is never a value of a table */
-    bool closed;  /* a dict was put under `any`: no struct may take its key set, or any new one, afterwards */
+    bool payload; /* the payload of an ext value, which is never a value of a table by itself */
+    bool closed;  /* a dict was put under `any`, so structs take no more new key sets */
     uint8_t maps; /* rs_maps */
     uint64_t position_id;
     uint32_t *dicts; /* RS_MAPS_MAY: the offsets of all dicts so far from the base of the run */
     uint32_t n_dicts, dicts_capacity;
-    struct rs_dict_map *map; /* RS_MAPS_BOTH: all dicts of the position once more, as maps */
+    struct rs_dict_map *map; /* RS_MAPS_BOTH: all dicts of the position as maps */
 } rs_position;
 
-/* Returns whether its values are so large that each is worth an entry of a table when it comes again. */
+/* Returns whether the values are so large that each is worth an entry of a table when it repeats. */
 static inline bool rs_alternative_is_large(const rs_alternative *a) {
     return a->n > 0 && a->raw_bytes / a->n >= RS_LARGE_VALUE;
 }
@@ -93,7 +93,7 @@ static inline bool rs_alternative_is_large(const rs_alternative *a) {
 /* The dicts of a position as maps: an alternative of kind `map`, whose children are the keys and the values. */
 typedef struct rs_dict_map {
     rs_alternative as_map;
-    uint64_t any_dicts, any_dict_bytes;    /* of the dicts that are also under `any` */
+    uint64_t any_dicts, any_dict_bytes;    /* number and bytes of the dicts that are also under `any` */
     uint32_t n_nodes, n_key_sets, n_known; /* as in rs_stats, for a tree with maps in place of the structs */
 } rs_dict_map;
 
@@ -104,8 +104,8 @@ typedef struct rs_stats {
     rs_values values;
     rs_scan *scan;             /* has scanned the values in their order */
     const rs_choices *choices; /* never NULL */
-    const rs_notes *hints;     /* the attempts that failed in earlier runs; NULL: none is known */
-    uint32_t run;              /* the number of this run of values: see rs_notes_known */
+    const rs_attempts *hints;  /* the attempts that failed in earlier runs; NULL: none is known */
+    uint32_t run;              /* the number of this run of values, for rs_attempts_known */
     rs_arena arena;
     rs_position root;
     struct rs_kept_set *sets;
@@ -114,7 +114,7 @@ typedef struct rs_stats {
     uint32_t n_nodes;    /* an upper bound of the nodes of the tree so far */
     uint32_t n_key_sets; /* number of structs */
     uint32_t n_known;    /* number of key sets in all structs */
-    uint64_t n_compared; /* number of keys that were compared to let dicts join structs */
+    uint64_t n_compared; /* number of keys compared to join dicts to structs */
 } rs_stats;
 
 enum { RS_STATS_KEY_SETS = 2048 /* key sets of all structs of a run */ };
@@ -127,9 +127,5 @@ typedef struct rs_stats_head {
     uint64_t key_set_hash;
     rs_slice descriptor;        /* as in rs_alternative */
     rs_slice body;              /* list, tuple, dict: the bytes after tag and count */
-    const uint8_t *numbers_end; /* list of numbers: where its last element ends */
+    const uint8_t *numbers_end; /* list of numbers: offsets its last element ends */
 } rs_stats_head;
-
-static inline rs_status rs_stats_no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
-}

@@ -7,8 +7,8 @@
 
 enum {
     ARENA_CHUNK = 16 * 1024 - 32,  /* bytes of a usual chunk of the arena */
-    PAGES_CHUNK = 256 * 1024 - 32, /* those of a large arena */
-    PAGES_LEAST = 64 * 1024 - 32,  /* a chunk with so many bytes has pages of its own */
+    PAGES_CHUNK = 256 * 1024 - 32, /* bytes of a usual chunk of a large arena */
+    PAGES_LEAST = 64 * 1024 - 32,  /* chunks of at least this size have pages of their own */
     CHUNK_HEAD = 32
 };
 

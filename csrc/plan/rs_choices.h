@@ -1,11 +1,11 @@
-/* rs_choices.h: what a build weighs when it plans trees: how much time a form may cost, and which nodes it may use. */
+/* rs_choices.h: the options of planning: how much time to spend, and which nodes are allowed. */
 #pragma once
 
 #include "format/rs_format.h"
 
-/* How much time the build spends on choosing forms. NONE keeps every value as an `any` value. FAST leaves out the
- * searches that cost most. SMALL weighs with all values where AUTO takes a sample, and tries again in each block what
- * brought nothing in the block before. */
+/* How much time the build spends on choosing nodes. NONE keeps every value as an `any` value. FAST leaves out the
+ * slowest searches. SMALL measures all values where AUTO takes a sample, and repeats in each block the attempts that
+ * failed in earlier ones. */
 typedef enum rs_level { RS_LEVEL_NONE = 0, RS_LEVEL_FAST = 1, RS_LEVEL_AUTO = 2, RS_LEVEL_SMALL = 3 } rs_level;
 
 /* The bit of a kind of node (RS_FMT_NODE_*) in rs_choices.without. */
@@ -22,10 +22,10 @@ RS_STATIC_ASSERT(RS_FMT_NODE_LAST < 64, "a bit for each kind of node");
 typedef struct rs_choices {
     rs_level level;
     uint64_t
-        without; /* the bits RS_FORM of nodes that no tree may have: those that the level leaves out, and others for
-                         measuring what they bring. The bit of `any` means nothing */
-    struct rs_plan_log *log; /* rs_plan_log.h: receives what was weighed; borrowed; NULL for no log. Only the thread
-                                that plans the block reads the pointer */
+        without; /* the bits RS_FORM of nodes that no tree may have: nodes that the level leaves out, and any others
+                         that the caller excludes. The bit of `any` has no effect */
+    struct rs_plan_log *log; /* receives the candidates of the plan (rs_plan_log.h); borrowed; NULL for no log. Only
+                                the thread that plans the block reads the pointer */
 } rs_choices;
 
 /* Returns the choices of a level. */

@@ -1,4 +1,4 @@
-/* rs_dictionaries.c: extends dictionaries by tables, and makes symbol tables or uses old ones again. */
+/* rs_dictionaries.c: extends dictionaries by tables, and makes or reuses symbol tables. */
 #include "plan/rs_dictionaries.h"
 
 #include <stdlib.h>
@@ -8,17 +8,15 @@
 enum {
     MAX_ENTRIES = 1 << 20,         /* of one dictionary */
     KEPT_BYTES = 24 * 1024 * 1024, /* bytes of all entries; above it, dictionaries are not extended */
-    SAMPLE_STEP = 16,              /* one string in so many is coded to try a symbol table */
-    DRIFT_PART = 20,               /* a table is replaced when its codes take more than one part in so many more */
+    SAMPLE_STEP = 16,              /* a symbol table is tried on every 16th string */
+    DRIFT_PART = 20,               /* a table is replaced when its codes grow by more than 1/20 */
     MIN_UNITS = 1024,              /* fewer units are not worth a table */
-    LITTLE_UNITS = 1 << 16,        /* the codes of no more units are as short as can be */
-    MAX_SEEN = 1 << 20,            /* large values that are noted */
-    SEEN_HASH_BITS = 40,           /* of a noted value; the run has the others */
-    LENGTHS = 15,                  /* entries that are lists of up to so many ints may get tables by length */
+    LITTLE_UNITS = 1 << 16,        /* up to so many units, AUTO searches for the shortest codes */
+    MAX_SEEN = 1 << 20,            /* large values that are remembered */
+    SEEN_HASH_BITS = 40,           /* bits of the hash in a slot; the run takes the others */
+    LENGTHS = 15,                  /* lists of up to so many ints may get a table for each length */
     LENGTH_ENTRIES = 128           /* the fewest entries of one length that are worth a table */
 };
-
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables"); }
 
 static void close_dictionary(rs_dictionary *d) {
     rs_buffer_clear(&d->bytes);
@@ -39,7 +37,7 @@ void rs_dictionaries_clear(rs_dictionaries *self) {
         self->symbols = next;
     }
     rs_buffer_clear(&self->tables);
-    rs_notes_clear(&self->notes);
+    rs_attempts_clear(&self->attempts);
     free(self->seen);
     self->seen = NULL;
     self->n_seen = self->seen_capacity = 0;
@@ -58,7 +56,7 @@ uint64_t rs_dictionaries_memory(const rs_dictionaries *self) {
 
 void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 
-/* Frees the entries of dictionaries of the position that are older than the two newest: later trees will not name them.
+/* Frees the entries of all but the two newest dictionaries of the position: later trees do not use them.
  * A dictionary of this run is kept, because one position id may occur in several children of a union. */
 static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
     unsigned newer = 0;
@@ -83,7 +81,7 @@ static void retire_symbols(rs_dictionaries *self, uint64_t position_id, unsigned
 
 /* ---- Large values ---- */
 
-/* Returns the slot of a noted value, or the empty one that it would take. */
+/* Returns the slot of a value, or the empty slot where it belongs. */
 static uint64_t *seen_slot(uint64_t *slots, uint32_t capacity, uint64_t hash) {
     uint64_t at = hash & (capacity - 1);
     while (slots[at] != 0 && slots[at] << (64 - SEEN_HASH_BITS) != hash << (64 - SEEN_HASH_BITS)) {
@@ -95,7 +93,7 @@ static uint64_t *seen_slot(uint64_t *slots, uint32_t capacity, uint64_t hash) {
 static rs_status grow_seen(rs_dictionaries *self, rs_error *err) {
     const uint32_t capacity = self->seen_capacity == 0 ? 1024 : self->seen_capacity * 2;
     uint64_t *slots = (uint64_t *)calloc(capacity, sizeof *slots);
-    if (slots == NULL) return no_memory(err);
+    if (slots == NULL) return rs_no_memory(err);
     for (uint32_t i = 0; i < self->seen_capacity; i++) {
         if (self->seen[i] != 0) *seen_slot(slots, capacity, self->seen[i]) = self->seen[i];
     }
@@ -105,8 +103,8 @@ static rs_status grow_seen(rs_dictionaries *self, rs_error *err) {
     return RS_OK;
 }
 
-rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id, const rs_values *values,
-                                     uint64_t *bytes, rs_error *err) {
+rs_status rs_dictionaries_remember_large(rs_dictionaries *self, uint64_t position_id, const rs_values *values,
+                                         uint64_t *bytes, rs_error *err) {
     const uint64_t run = (uint64_t)(self->run + 1) << SEEN_HASH_BITS;
     *bytes = 0;
     for (uint32_t i = 0; i < values->n; i++) {
@@ -124,7 +122,7 @@ rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id
     return RS_OK;
 }
 
-/* Returns the newest dictionary of the position; NULL when there is none. */
+/* Returns the newest dictionary of the position, or NULL. */
 static rs_dictionary *newest(const rs_dictionaries *self, uint64_t position_id) {
     for (rs_dictionary *d = self->first; d != NULL; d = d->next) {
         if (d->position_id == position_id) return d;
@@ -132,7 +130,7 @@ static rs_dictionary *newest(const rs_dictionaries *self, uint64_t position_id) 
     return NULL;
 }
 
-static bool may_take(const rs_dictionaries *self, const rs_dictionary *d, uint32_t more) {
+static bool has_room(const rs_dictionaries *self, const rs_dictionary *d, uint32_t more) {
     if (more == 0) return true;
     return d->n_tables < RS_FMT_DICT_CODED_TABLES && more <= MAX_ENTRIES - d->entries.n &&
            self->kept_bytes <= KEPT_BYTES;
@@ -140,12 +138,12 @@ static bool may_take(const rs_dictionaries *self, const rs_dictionary *d, uint32
 
 rs_dictionary *rs_dictionaries_find(const rs_dictionaries *self, uint64_t position_id, uint32_t more) {
     rs_dictionary *d = newest(self, position_id);
-    return d != NULL && may_take(self, d, more) ? d : NULL;
+    return d != NULL && has_room(self, d, more) ? d : NULL;
 }
 
 static rs_status add_entry(rs_dictionary *d, rs_slice value, rs_error *err) {
     rs_span span;
-    if (d->bytes.size_bytes > UINT32_MAX - rs_slice_left(&value)) return no_memory(err);
+    if (d->bytes.size_bytes > UINT32_MAX - rs_slice_left(&value)) return rs_no_memory(err);
     span.off = (uint32_t)d->bytes.size_bytes;
     span.size_bytes = (uint32_t)rs_slice_left(&value);
     RS_TRY(rs_buffer_append(&d->bytes, value.ptr, rs_slice_left(&value), err));
@@ -182,11 +180,11 @@ static rs_dictionary *add_dictionary(rs_dictionaries *self, uint64_t position_id
 }
 
 /* Writes the values `added` as one more table of `d`. */
-static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
+static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned table_depth,
                               rs_error *err) {
     rs_block block;
     uint32_t number = 0;
-    RS_TRY(self->write_values(self->owner, added, d->position_id, hops, &block, err));
+    RS_TRY(self->write_values(self->owner, added, d->position_id, table_depth, &block, err));
     RS_TRY(add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err));
     for (uint32_t i = 0; i < added->n; i++) {
         RS_TRY(add_entry(d, rs_values_at(added, i), err));
@@ -210,23 +208,23 @@ static unsigned length_of(rs_slice value) {
     return (unsigned)n;
 }
 
-/* Writes the first values of a dictionary. Lists of ints get a table for each length that is frequent: its rows have
- * one size, so they need neither counts nor offsets. */
-static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
+/* Writes the first values of a dictionary. Lists of ints get a table for each frequent length: its rows have one size,
+ * so they need neither counts nor offsets. */
+static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned table_depth,
                                rs_error *err) {
     uint32_t n_of[LENGTHS + 1] = {0};
     rs_values part = *added;
     rs_status status = RS_OK;
     bool divided = false;
-    if (d->n_tables > 0 || added->n < LENGTH_ENTRIES) return append_table(self, d, added, hops, err);
+    if (d->n_tables > 0 || added->n < LENGTH_ENTRIES) return append_table(self, d, added, table_depth, err);
     for (uint32_t i = 0; i < added->n; i++) n_of[length_of(rs_values_at(added, i))]++;
     for (uint32_t length = 1; length <= LENGTHS; length++) {
         if (n_of[length] >= LENGTH_ENTRIES && n_of[length] < added->n) divided = true;
         else n_of[length] = 0;
     }
-    if (!divided) return append_table(self, d, added, hops, err);
+    if (!divided) return append_table(self, d, added, table_depth, err);
     rs_span *spans = (rs_span *)malloc(added->n * sizeof *spans);
-    if (spans == NULL) return no_memory(err);
+    if (spans == NULL) return rs_no_memory(err);
     part.spans = spans;
     n_of[0] = 1; /* the others come last */
     for (uint32_t length = LENGTHS + 1; length-- > 0 && status == RS_OK;) {
@@ -236,31 +234,31 @@ static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs
             unsigned own = length_of(rs_values_at(added, i));
             if ((n_of[own] == 0 ? 0 : own) == length) spans[part.n++] = added->spans[i];
         }
-        if (part.n > 0) status = append_table(self, d, &part, hops, err);
+        if (part.n > 0) status = append_table(self, d, &part, table_depth, err);
     }
     free(spans);
     return status;
 }
 
 rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh, const rs_values *values,
-                                 unsigned hops, rs_dictionary **out, rs_error *err) {
+                                 unsigned table_depth, rs_dictionary **out, rs_error *err) {
     rs_dictionary *d = newest(self, position_id);
     rs_values added = *values;
     rs_span *spans = (rs_span *)malloc((values->n + (size_t)1) * sizeof *spans);
     rs_status status = RS_OK;
-    if (spans == NULL) return no_memory(err);
+    if (spans == NULL) return rs_no_memory(err);
     if (fresh && d != NULL && d->made != self->run) d = NULL;
     added.spans = spans;
     added.n = list_new(d, values, spans);
-    if (d == NULL || !may_take(self, d, added.n) || (fresh && added.n > values->n / 2)) {
+    if (d == NULL || !has_room(self, d, added.n) || (fresh && added.n > values->n / 2)) {
         d = add_dictionary(self, position_id);
-        if (d == NULL) status = no_memory(err);
+        if (d == NULL) status = rs_no_memory(err);
         else added.n = list_new(d, values, spans);
     }
     if (status == RS_OK) {
         d->used = self->run;
         *out = d;
-        if (added.n > 0) status = append_tables(self, d, &added, hops, err);
+        if (added.n > 0) status = append_tables(self, d, &added, table_depth, err);
     }
     free(spans);
     return status;
@@ -268,12 +266,12 @@ rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bo
 
 /* ---- Symbol tables ---- */
 
-/* How well a table codes some strings. */
+/* The result of coding some strings with a table. */
 typedef struct trial {
     uint64_t units, coded; /* units, and bytes of their codes */
 } trial;
 
-/* Codes a part of the strings. */
+/* Codes a sample of the strings. */
 static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n, trial *out,
                              rs_error *err) {
     rs_buffer scratch = {0};
@@ -301,12 +299,12 @@ static rs_symbol_table *newest_symbols(const rs_dictionaries *self, uint64_t pos
     return NULL;
 }
 
-/* Writes a symbol table and keeps it. It takes ownership of the encoder, also on failure. */
+/* Writes a symbol table and keeps it. Takes ownership of the encoder, also on failure. */
 static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes, const rs_buffer *bytes,
                               rs_symbols_encoder *encoder, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *t = (rs_symbol_table *)calloc(1, sizeof *t);
     rs_block block;
-    rs_status status = t == NULL ? no_memory(err) : self->write_bytes(self->owner, bytes, &block, err);
+    rs_status status = t == NULL ? rs_no_memory(err) : self->write_bytes(self->owner, bytes, &block, err);
     if (status == RS_OK) status = add_table(self, &block, RS_FMT_TABLE_SYMBOLS, &t->number, err);
     if (status != RS_OK) {
         rs_symbols_encoder_close(encoder);
@@ -325,16 +323,16 @@ static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsig
     return RS_OK;
 }
 
-/* Returns whether the smallest codes are made for text of so many units. Those of little text take a millisecond, and a
- * small store has the table of each of its texts to make up for. */
-static bool wants_small(const rs_dictionaries *self, uint64_t units) {
+/* Returns whether to search for the smallest codes for text of so many units. For little text that takes a millisecond,
+ * and the table is a large part of a small store. */
+static bool use_small_codes(const rs_dictionaries *self, uint64_t units) {
     const rs_level level = self->choices->level;
     return level == RS_LEVEL_SMALL || (level == RS_LEVEL_AUTO && units <= LITTLE_UNITS);
 }
 
 /* Makes a table and keeps it when the table and the codes of the strings, of `total` units, take fewer than `worth`
- * bytes. Else *out is unchanged. The codes are estimated as they will be when the table is tried again, from a part of
- * the strings: training knows only how well the table fits its own sample. */
+ * bytes. Else *out is unchanged. The size is estimated from the same sample of strings as later trials of the table,
+ * because training knows only how well the table fits its own sample. */
 static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings, size_t n,
                               unsigned unit_bytes, uint64_t total, uint64_t worth, rs_symbol_table **out,
                               rs_error *err) {
@@ -342,7 +340,7 @@ static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const
     rs_symbols_encoder *encoder = NULL;
     uint64_t coded;
     trial tried;
-    const bool small = wants_small(self, total);
+    const bool small = use_small_codes(self, total);
     rs_status status = rs_symbols_train(strings, n, unit_bytes, small, &bytes, &coded, err);
     uint64_t size = bytes.size_bytes + RS_FMT_BLOCK_SIZE;
     if (status == RS_OK && coded + size < worth) {
@@ -362,8 +360,8 @@ static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const
     return status == RS_E_ARG_LIMIT ? RS_OK : status;
 }
 
-/* Returns whether an old table should be used again without a look for a better one: it codes nearly as well as it did,
- * or a table that does as well as it did would save less than its own bytes. */
+/* Returns whether to reuse an old table without trying a new one: it codes nearly as well as before, or a new table as
+ * good as the old one was would save less than its own bytes. */
 static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
     const trial then = {old->units, old->coded};
     uint64_t coded = coded_at(now, total), before = coded_at(then, total);
@@ -388,7 +386,7 @@ rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, c
         RS_TRY(make_symbols(self, position_id, strings, n, unit_bytes, total, worth, &made, err));
         if (made != NULL) {
             *out = made;
-        } else if (*out != NULL) { /* nothing better was found, and later runs need not look for it again */
+        } else if (*out != NULL) { /* no table is better, so later runs need not try again */
             old->units = now.units;
             old->coded = now.coded;
         }
@@ -399,7 +397,7 @@ rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, c
 
 /* ---- Tables that several positions share ---- */
 
-/* Sums over the groups that join: units, and bytes of their codes and bytes saved. */
+/* Sums over the groups that join: units, bytes of their codes, bytes saved. */
 typedef struct weight {
     uint64_t units, coded, saved;
 } weight;
@@ -419,7 +417,7 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
             status = rs_symbols_encode(encoder, s->units, s->n_units, &scratch, err);
         }
         uint64_t plain = units * unit_bytes;
-        /* Plain strings are read faster, so a group that saves a quarter or less stays plain. */
+        /* Plain strings are read faster, so a group must save over a quarter. */
         groups[i].joins = scratch.size_bytes < plain - plain / 4;
         if (!groups[i].joins) continue;
         out->units += units;
@@ -430,29 +428,30 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
     return status;
 }
 
-/* Makes a table for the groups and keeps it when it saves over `least` bytes and its own. Else *out is as before. */
+/* Makes a table for the groups and keeps it when it saves more than `least` bytes plus its own size. Else *out is
+ * unchanged. */
 static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
                              unsigned unit_bytes, uint64_t least, rs_buffer *bytes, rs_symbol_table **out,
                              rs_error *err) {
     rs_symbols_encoder *encoder;
     uint64_t coded, units = 0;
-    weight found;
+    weight sums;
     size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n;
     for (size_t i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
     if (units < MIN_UNITS) return RS_OK;
-    bool small = wants_small(self, units);
+    bool small = use_small_codes(self, units);
     rs_status status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, small, bytes, &coded, err);
     if (status == RS_E_ARG_LIMIT) return RS_OK;
     RS_TRY(status);
     RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), small, &encoder, err));
-    status = weigh_groups(encoder, groups, n, unit_bytes, &found, err);
-    if (status != RS_OK || found.saved <= least + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
+    status = weigh_groups(encoder, groups, n, unit_bytes, &sums, err);
+    if (status != RS_OK || sums.saved <= least + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
         rs_symbols_encoder_close(encoder);
         return status;
     }
     RS_TRY(keep_symbols(self, position_id, unit_bytes, bytes, encoder, out, err));
-    (*out)->units = found.units;
-    (*out)->coded = found.coded;
+    (*out)->units = sums.units;
+    (*out)->coded = sums.coded;
     return RS_OK;
 }
 
@@ -460,27 +459,27 @@ rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_
                                 unsigned unit_bytes, uint64_t least, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     rs_buffer bytes = {0};
-    weight found = {0, 0, 0};
+    weight sums = {0, 0, 0};
     *out = NULL;
-    if ((rs_notes_known(&self->notes, position_id, self->run) & RS_POSITION_NO_SHARED_TABLE) != 0) return RS_OK;
+    if ((rs_attempts_known(&self->attempts, position_id, self->run) & RS_POSITION_NO_SHARED_TABLE) != 0) return RS_OK;
     if (old != NULL) {
-        RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
-        if (found.saved > least) *out = old;
+        RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &sums, err));
+        if (sums.saved > least) *out = old;
     }
     /* An old table that still codes well is kept, as in rs_dictionaries_symbols. */
-    if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
-        if (*out != NULL) least = found.saved;
+    if (*out == NULL || (double)sums.coded / (double)sums.units > 1.05 * (double)old->coded / (double)old->units) {
+        if (*out != NULL) least = sums.saved;
         rs_status status = make_shared(self, position_id, groups, n, unit_bytes, least, &bytes, &made, err);
         rs_buffer_clear(&bytes);
         RS_TRY(status);
         if (made != NULL) *out = made;
-        else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
+        else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &sums, err));
     }
     if (*out == NULL) {
-        rs_notes_add(&self->notes, position_id, RS_POSITION_NO_SHARED_TABLE);
+        rs_attempts_add(&self->attempts, position_id, RS_POSITION_NO_SHARED_TABLE);
         return RS_OK;
     }
     (*out)->used = self->run;
-    rs_notes_drop(&self->notes, position_id, RS_POSITION_NO_SHARED_TABLE);
+    rs_attempts_drop(&self->attempts, position_id, RS_POSITION_NO_SHARED_TABLE);
     return RS_OK;
 }

@@ -1,14 +1,14 @@
-/* rs_dictionaries.h: the tables that a store's writer has written, and their contents, kept from block to block. The
- * tree of a later block can then name the same tables again. */
+/* rs_dictionaries.h: the tables of a store that is being written. Their contents are kept from block to block, so that
+ * the trees of later blocks can use the same tables. */
 #pragma once
 
 #include "format/rs_offsets.h"
 #include "symbols/rs_symbols_train.h"
 #include "plan/rs_choices.h"
-#include "plan/rs_notes.h"
+#include "plan/rs_attempts.h"
 #include "plan/rs_value_set.h"
 
-/* The value tables that the dict-coded node of one position refers to, with all their entries in order. */
+/* The value tables of the dict-coded node of one position, with all their entries in order. */
 typedef struct rs_dictionary {
     uint64_t position_id;
     uint64_t made, used; /* the run in which it was made, and the last run that used it */
@@ -26,15 +26,15 @@ typedef struct rs_symbol_table {
     uint32_t number; /* of the table in TABLES */
     unsigned unit_bytes;
     rs_symbols_encoder *encoder; /* NULL when a newer table of the position has replaced it */
-    uint64_t units, coded;       /* units, and bytes of their codes, of the strings by which it is judged */
+    uint64_t units, coded;       /* the units of the strings on which it was last tried, and the bytes of their codes */
     uint64_t size_bytes;         /* of the table in the segment, its element of TABLES included */
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
-/* A function of the owner, which knows heaps, offsets and trees: writes the heap of a value table and fills *out, the
- * table's element of TABLES without its kind. `position_id` is that of the dictionary. `hops` is the number of tables
+/* A function of the owner, which knows heaps, offsets and trees: writes the heap of a value table for the dictionary of
+ * `position_id` and fills *out, the table's element of TABLES without its kind. `table_depth` is the number of tables
  * between these values and a block. */
-typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint64_t position_id, unsigned hops,
+typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint64_t position_id, unsigned table_depth,
                                      rs_block *out, rs_error *err);
 /* The same for the bytes of a symbol table. */
 typedef rs_status (*rs_write_bytes)(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err);
@@ -45,14 +45,14 @@ typedef struct rs_dictionaries {
     void *owner;
     rs_write_values write_values;
     rs_write_bytes write_bytes;
-    rs_buffer tables;     /* the bytes of TABLES */
-    rs_dictionary *first; /* the newest; `next` leads to older ones. The same of symbols */
-    rs_symbol_table *symbols;
-    uint64_t kept_bytes; /* bytes of the entries of all dictionaries */
-    rs_notes notes;      /* attempts that failed in the runs so far */
-    uint64_t *seen;      /* large values of the runs so far, a hash table: the run + 1 and bits of a hash */
+    rs_buffer tables;         /* the bytes of TABLES */
+    rs_dictionary *first;     /* the newest; `next` leads to older ones */
+    rs_symbol_table *symbols; /* likewise */
+    uint64_t kept_bytes;      /* bytes of the entries of all dictionaries */
+    rs_attempts attempts;     /* attempts that failed in the runs so far */
+    uint64_t *seen; /* a hash table of the large values of all runs: each slot holds the run + 1 and bits of a hash */
     uint32_t n_seen, seen_capacity;
-    uint32_t run;              /* the number of the current run: of the block whose values are being encoded */
+    uint32_t run;              /* the number of the current run: the values of one block */
     const rs_choices *choices; /* borrowed */
 } rs_dictionaries;
 
@@ -62,8 +62,8 @@ void rs_dictionaries_clear(rs_dictionaries *self);
 /* Returns the bytes of memory that dictionaries and encoders own. */
 uint64_t rs_dictionaries_memory(const rs_dictionaries *self);
 
-/* Begins the run of the next block. From now on the memory of dictionaries and encoders of earlier runs may be freed,
- * when the position gets newer ones. */
+/* Begins the run of the next block. Afterwards the memory of a dictionary or encoder of an earlier run may be freed as
+ * soon as its position gets newer ones. */
 void rs_dictionaries_begin_run(rs_dictionaries *self);
 
 /* Returns the number of tables written so far. */
@@ -71,45 +71,45 @@ static inline uint32_t rs_dictionaries_n_tables(const rs_dictionaries *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
 }
 
-/* Notes large values of a position. *bytes becomes the bytes of the values that earlier runs noted, as far as a
- * dictionary has room for them: they may well come again, so an entry now is worth it. RS_E_MEM. */
-RS_NODISCARD rs_status rs_dictionaries_note_large(rs_dictionaries *self, uint64_t position_id, const rs_values *values,
-                                                  uint64_t *bytes, rs_error *err);
+/* Remembers the large values of a position. *bytes becomes the bytes of the values that earlier runs had too, 0 when a
+ * dictionary lacks the room for them: they are likely to repeat, so an entry is worth it. RS_E_MEM. */
+RS_NODISCARD rs_status rs_dictionaries_remember_large(rs_dictionaries *self, uint64_t position_id,
+                                                      const rs_values *values, uint64_t *bytes, rs_error *err);
 
-/* Returns the newest dictionary of a position; NULL when there is none, or when it has no room for `more` entries. It
- * lives as long as `self`. */
+/* Returns the newest dictionary of a position; NULL without one, or when it lacks room for `more` entries. It lives as
+ * long as `self`. */
 rs_dictionary *rs_dictionaries_find(const rs_dictionaries *self, uint64_t position_id, uint32_t more);
 
-/* Makes sure that a dictionary of the position holds all `values`. Those that it lacks are written as one more table. A
- * new dictionary is made when there is none, or none with room. With `fresh`, a new one is made unless one that was
- * made in this run holds at least half of the values. *out lives as long as `self`, and keeps its entries at least
- * until the next run. RS_E_MEM, and the errors of write_values. */
+/* Makes sure that a dictionary of the position holds all `values`, and writes the missing ones as one more table. Makes
+ * a new dictionary when the position has none with room. With `fresh`, it makes a new one unless a dictionary of this
+ * run holds at least half of the values. *out lives as long as `self`, and keeps its entries at least until the next
+ * run. RS_E_MEM, and the errors of write_values. */
 RS_NODISCARD rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh,
-                                              const rs_values *values, unsigned hops, rs_dictionary **out,
+                                              const rs_values *values, unsigned table_depth, rs_dictionary **out,
                                               rs_error *err);
 
-/* Returns the number of a value among the dictionary's entries; UINT32_MAX when it is not there. */
+/* Returns the number of a value among the dictionary's entries, UINT32_MAX when it is missing. */
 static inline uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value) {
     return rs_value_set_find(&self->entries, self->bytes.data, value, rs_value_set_hash(value));
 }
 
-/* Finds or makes a symbol table for strings. The position's table is used again while it codes nearly as well as when
- * it was made; else a new one is tried. *out becomes NULL when no table saves bytes. It lives as long as `self`.
+/* Finds or makes a symbol table for strings. The position's table is reused while it codes nearly as well as when it
+ * was made; else a new one is tried. *out becomes NULL when no table saves bytes; it lives as long as `self`.
  * RS_E_MEM, and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
                                                rs_symbol_table **out, rs_error *err);
 
-/* The strings of one of the positions that may share a symbol table. */
+/* The strings of one position, for a symbol table that several positions may share. */
 typedef struct rs_symbol_group {
     const rs_symbol_string *strings;
     size_t n;
-    bool joins; /* output: the strings take more than a quarter less with the table */
+    bool joins; /* output: the table saves more than a quarter of the bytes */
 } rs_symbol_group;
 
 /* Finds or makes one symbol table for n groups, n at least 1, whose strings are adjacent in one array. The table must
- * save, in the groups that join, more than `least` bytes; a new table must save its own bytes too. Else *out becomes
- * NULL, and the position is noted. Errors as of rs_dictionaries_symbols. */
+ * save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out becomes
+ * NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
                                              uint32_t n, unsigned unit_bytes, uint64_t least, rs_symbol_table **out,
                                              rs_error *err);

@@ -14,36 +14,36 @@ typedef struct rs_plan {
     uint32_t n_children;
     struct rs_plan **children;
     uint64_t n;                    /* number of values under this node */
-    uint64_t position_id;          /* dict-coded, symbols, str: the position that the tables belong to */
+    uint64_t position_id;          /* dict-coded, symbols, str: the position of the tables */
     rs_values entries;             /* dict-coded: the values that its tables must hold */
-    bool fresh;                    /* dict-coded: begin a new dictionary instead of extending that of the position */
+    bool fresh;                    /* dict-coded: begin a new dictionary, do not extend the position's old one */
     const rs_alternative *of;      /* symbols, and str that may become symbols: the alternative of the strings */
     const rs_symbol_string *texts; /* symbols for a part of a template: the n texts, else NULL */
-    uint8_t unit_bytes;            /* of these texts */
-    struct rs_plan *instead; /* placed: the node that it replaces, when that is fixed and has bits alone; or NULL */
-    void *link;              /* the node's link for encoding: see rs_links in rs_encode.h */
+    uint8_t unit_bytes;            /* of `texts` */
+    struct rs_plan *replaced;      /* placed: the node that it replaces if that is fixed and has only bits; else NULL */
+    void *link;                    /* the node's link for encoding: see rs_links in rs_encode.h */
 } rs_plan;
 
-/* The results of planning for one alternative that depend on its values alone. The tables of earlier runs do not
- * matter, so several threads may prepare several runs. All memory belongs to the arena of the stats. */
+/* The part of planning one alternative that depends on its values alone, not on the tables of earlier runs. Several
+ * threads may thus prepare several runs. All memory belongs to the arena of the stats. */
 typedef struct rs_prepared {
-    const rs_template *template; /* str: its template; NULL when there is none, or none was looked for */
-    rs_plan *made;               /* int, float, list of numbers: the packed node; NULL when there is none */
-    uint64_t bits, n_fits;       /* of `made`: see rs_plan_numbers */
+    const rs_template *template; /* str: its template, or NULL */
+    rs_plan *packed;             /* int, float, list of numbers: the packed node, or NULL */
+    uint64_t bits, n_fits;       /* of `packed`: see rs_plan_numbers */
 } rs_prepared;
 
-/* Prepares all alternatives of stats that were collected. It skips alternatives that will be constant or, because they
- * have few distinct values, dict-coded. rs_plan_choose prepares those that it needs after all. RS_E_MEM. */
+/* Prepares all alternatives of collected stats, except those that will be constant or that have few distinct values and
+ * will be dict-coded. rs_plan_choose prepares an alternative if it needs it after all. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
-/* Lists at `out` (NULL: only counts) the alternatives for which rs_plan_prepare has much to do, and returns their
- * number. Threads may prepare them at once, each with a part of the stats (rs_stats_begin_part). */
+/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, and returns their number. Threads may
+ * prepare them at once, each with a part of the stats (rs_stats_begin_part). */
 uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
-/* Prepares one alternative, unless it is prepared already: a->prepared is not NULL afterwards. RS_E_MEM. */
+/* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);
 
 /* Returns whether all values of an alternative are equal, and its node may be a constant of at most `most` bytes. */
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most);
-/* The entries that a dictionary of the alternative would have, none if they are too many. Borrowed from the stats. */
+/* Returns the entries for a dictionary of the alternative, none if they are too many. Borrowed from the stats. */
 static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alternative *a) {
     rs_values values = {stats->values.base, NULL, 0};
     if (a->distinct != NULL) {
@@ -56,22 +56,22 @@ static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alterna
     return values;
 }
 
-/* Returns whether its distinct values are so few that no other node than a dict-coded one is tried. */
+/* Returns whether the distinct values are so few that only a dict-coded node is tried. */
 bool rs_plan_has_few(const rs_alternative *a);
 enum { RS_PLAN_CONST_BYTES = 4096 }; /* a longer constant stays in the heap */
 
-/* Returns whether a node may be fixed, as FORMAT.md says. False is certain. */
+/* Returns whether a node may be fixed, as FORMAT.md defines it. False is certain. */
 bool rs_plan_may_be_fixed(const rs_plan *d);
-/* Returns the bits of a node in the bit group of its parent. Of a dict-coded node whose width is not settled yet it
- * returns those that its entries need. */
+/* Returns the bits of a node in the bit group of its parent; for a dict-coded node without a final width, the bits that
+ * its entries need. */
 unsigned rs_plan_group_bits(const rs_plan *d);
-/* Puts optional values that are seldom there under a union of one child, so that the records that lack them have no
- * bits for them. Called when the widths of all nodes are settled. RS_E_MEM. */
-RS_NODISCARD rs_status rs_plan_alone(rs_stats *stats, rs_plan *root, rs_error *err);
+/* Puts rare optional values under a union of one child, so that records without them spend no bits on them. Called when
+ * the widths of all nodes are final. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err);
 
 /* Each of these three plans a packed node for one alternative: lists of numbers, floats, or ints. It reads every
- * number. *out becomes NULL when no node takes fewer bits than *bits. Else *out is the plan of a node that some or all
- * values fit, *n_fits their number, and *bits the bits of all values, those that do not fit included. RS_E_MEM. */
+ * number. *out becomes NULL when no node takes fewer bits than *bits. Else *out is a node that fits some or all values,
+ * *n_fits their number, and *bits the bits of all values, misfits included. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
                                        uint64_t *n_fits, rs_error *err);
 RS_NODISCARD rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
@@ -84,6 +84,6 @@ rs_plan *rs_plan_leaf(rs_stats *stats, unsigned kind, unsigned param, const void
 /* Returns a node with room for n_children children, which the caller sets; NULL without memory. */
 rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t n_children);
 
-/* Returns the width w of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where few bits are
- * lost by it, because whole bytes need no shifting. */
+/* Returns the width of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where that costs few
+ * bits, because whole bytes need no shifting. */
 unsigned rs_plan_width(uint64_t range);

@@ -1,6 +1,6 @@
-/* rs_plan_choose.c: chooses the node of each position by the bits that its values would take under each candidate, from
- * the leaves up. A cost is the sum over all values of the position. The cost of a symbols node is an estimate, because
- * its table is made later; rs_block_encoding compares the written bytes once more as a whole. */
+/* rs_plan_choose.c: chooses the node of each position by its cost, from the leaves up. A cost is the number of bits of
+ * all values of the position. The cost of a symbols node is an estimate, because its table is made later;
+ * rs_block_encoding compares the written bytes of the whole block. */
 #include "plan/rs_plan_choose.h"
 
 #include <stdlib.h>
@@ -11,35 +11,31 @@
 enum {
     FRUGAL_CONST_BYTES = 64,                      /* the longest constant of a frugal plan */
     TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
-    TEXT_PARTS_BITS = 24,                         /* that a text in parts must save: it takes longer to read */
+    TEXT_PARTS_BITS = 24,                         /* least gain of a text in parts, which takes longer to read */
     SYMBOLS_BYTES = 2048,                         /* the least cost of a symbol table */
-    WORTH_NOTING = 1024 /* a failed attempt is noted only for a position with so many values */
+    MIN_RECORDED = 1024                           /* failed attempts are recorded from so many values on */
 };
 
-/* What an entry costs for a value that came in an earlier block, as a part of its bytes: it may well come again. */
+/* The cost of an entry that an earlier block had too, as a share of its bytes: it is likely to repeat. */
 static const double SEEN_COST = 0.25;
 
 typedef rs_plan_chooser chooser;
-typedef rs_plan_arm arm;
+typedef rs_plan_candidate candidate;
 
 /* Returns whether the tree may have nodes of this kind. */
 static bool allowed(const chooser *self, unsigned kind) { return rs_choices_allow(self->stats->choices, kind); }
 
-/* Returns whether a node may be chosen that only some of the values fit. The others take another child of a union. */
+/* Returns whether to allow a node that fits only some of the values. The others take another child of a union. */
 static bool may_divide(const chooser *self) { return !self->frugal && allowed(self, RS_FMT_NODE_UNION); }
 
-static rs_status no_memory(chooser *self) {
-    return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
-}
+static rs_status choose_position(chooser *self, const rs_position *at, candidate *out);
 
-static rs_status choose_position(chooser *self, const rs_position *at, arm *out);
-
-/* ---- The log of what was weighed ---- */
+/* ---- The log of candidates ---- */
 
 static uint8_t child_of(const rs_plan *d) { return d->kind == RS_FMT_NODE_LIST ? d->children[0]->kind : 0; }
 
-/* Marks the form that was chosen for the alternative, whose entries begin at number `first`. */
-static void log_choice(chooser *self, uint32_t first, const arm *out, const arm *rest) {
+/* Marks the chosen entry of the alternative, whose entries begin at number `first`. */
+static void log_choice(chooser *self, uint32_t first, const candidate *out, const candidate *rest) {
     rs_weighed *best = NULL;
     if (self->log == NULL || self->n_keys == RS_PLAN_OFF_THE_LOG) return;
     for (uint32_t i = first; i < self->log->n; i++) {
@@ -56,7 +52,7 @@ static void log_choice(chooser *self, uint32_t first, const arm *out, const arm 
 }
 
 /* Plans the child of a struct, whose key may be the next one of the log, or a child of another container. */
-static rs_status choose_child(chooser *self, const rs_slice *key, const rs_position *at, arm *out) {
+static rs_status choose_child(chooser *self, const rs_slice *key, const rs_position *at, candidate *out) {
     uint32_t n_keys = self->n_keys, depth = self->depth;
     if (self->log == NULL) return choose_position(self, at, out);
     self->depth++;
@@ -75,29 +71,29 @@ static rs_status choose_child(chooser *self, const rs_slice *key, const rs_posit
 
 /* ---- Leaves ---- */
 
-static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size, arm *out) {
+static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size, candidate *out) {
     out->plan = rs_plan_leaf(self->stats, kind, param, aux, aux_size);
-    return out->plan == NULL ? no_memory(self) : RS_OK;
+    return out->plan == NULL ? rs_no_memory(self->err) : RS_OK;
 }
 
-/* Plans an `any` node for values of so many bytes as any values. */
-static rs_status choose_any(chooser *self, uint64_t raw_bytes, arm *out) {
+/* Plans an `any` node for values of raw_bytes. */
+static rs_status choose_any(chooser *self, uint64_t raw_bytes, candidate *out) {
     out->bits = 8 * raw_bytes;
     return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
 }
 
 /* ---- Strings ---- */
 
-/* Plans the child of a concat for a text: symbols where these are worth it, else str. */
+/* Plans the child of a concat for a text: symbols where that saves bytes, else str. */
 static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_template *template,
-                           const rs_template_part *part, uint64_t position_id, arm *out) {
+                           const rs_template_part *part, uint64_t position_id, candidate *out) {
     unsigned unit = 1u << a->elements;
     bool symbols = part->kind == RS_PART_TEXT && part->units * unit >= SYMBOLS_BYTES;
     if (!symbols || !allowed(self, RS_FMT_NODE_SYMBOLS)) return leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out);
     RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
     rs_symbol_string *texts =
         (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
-    if (texts == NULL) return no_memory(self);
+    if (texts == NULL) return rs_no_memory(self->err);
     rs_template_texts(self->stats, a, template, part->leaf, texts);
     out->plan->texts = texts;
     out->plan->n = template->n_fits;
@@ -122,14 +118,14 @@ static unsigned kind_of_part(const rs_template_part *part) {
 static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_template *template, uint32_t number,
                            uint64_t position_id, rs_plan **out) {
     const rs_template_part *part = &template->at[number];
-    arm best = {NULL, UINT64_MAX};
+    candidate best = {NULL, UINT64_MAX};
     switch (allowed(self, kind_of_part(part)) ? (int)part->kind : RS_PART_TEXT) {
     case RS_PART_CONST: {
         uint8_t head[11] = {RS_FMT_TAG_STR1};
         size_t size = rs_slice_left(&part->first), used = 1 + rs_put_varint(head + 1, size);
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, &best));
         uint8_t *bytes = (uint8_t *)rs_arena_take(&self->stats->arena, used + size);
-        if (bytes == NULL) return no_memory(self);
+        if (bytes == NULL) return rs_no_memory(self->err);
         memcpy(bytes, head, used);
         memcpy(bytes + used, part->first.ptr, size);
         best.plan->aux = rs_slice_of(bytes, used + size);
@@ -161,7 +157,7 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
 static rs_status plan_template(chooser *self, const rs_alternative *a, const rs_template *template, rs_plan **out) {
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
     const rs_alternative *weighed = self->weighed;
-    if (d == NULL) return no_memory(self);
+    if (d == NULL) return rs_no_memory(self->err);
     d->link = template->cut;
     self->weighed = NULL;
     for (uint32_t i = 0; i < template->n; i++) {
@@ -180,14 +176,14 @@ static bool has_text(const rs_template *template) {
     return false;
 }
 
-/* Chooses among str, symbols and concat. *rest is a plan for the strings that do not fit the template, if any. */
-static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+/* Chooses among str, symbols and concat. *rest is the plan for strings that do not fit the template. */
+static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     unsigned unit = 1u << a->elements;
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (a->total * unit + a->counts_bytes);
     rs_plan_log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
-    if (unit > 2 || a->n_where < a->n) return RS_OK;
-    /* An estimate from usual text. A symbol table is made, and compared, only when this node is chosen in the end. */
+    if (unit > 2 || a->n_offsets < a->n) return RS_OK;
+    /* An estimate for usual text. A symbol table is made and compared only if this node is chosen. */
     uint64_t coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
     if (coded < UINT64_MAX) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
     if (coded < out->bits) {
@@ -203,11 +199,11 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
     if (template != NULL && (template->n_fits == a->n || may_divide(self))) {
         uint64_t left = a->n - template->n_fits;
         bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
-        if (guessed && template->plain > out->bits) out->bits = template->plain; /* which knows the digits */
+        if (guessed && template->plain > out->bits) out->bits = template->plain; /* it counted the digits */
         uint64_t bits =
             template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
-        /* What symbols make of a part of a text is a rough guess, so it must promise a tenth. */
+        /* The cost of symbols for a part of a text is a rough guess, so it must save a tenth. */
         if (has_text(template)) bits += out->bits / 10 + TEXT_PARTS_BITS * (uint64_t)a->n;
         if (bits < out->bits) {
             if (left > 0) {
@@ -218,29 +214,29 @@ static rs_status choose_str(chooser *self, rs_alternative *a, arm *out, arm *res
             out->bits = template->bits;
             RS_TRY(plan_template(self, a, template, &out->plan));
             out->plan->n = template->n_fits;
-            rs_notes_drop(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_TEMPLATE);
+            rs_attempts_drop(&self->dictionaries->attempts, a->position_id, RS_POSITION_NO_TEMPLATE);
             return RS_OK;
         }
     }
-    if (a->n >= WORTH_NOTING) rs_notes_add(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_TEMPLATE);
+    if (a->n >= MIN_RECORDED) rs_attempts_add(&self->dictionaries->attempts, a->position_id, RS_POSITION_NO_TEMPLATE);
     return RS_OK;
 }
 
-/* For the level SMALL: replaces the estimate of a symbols node by the bits with a table made for these strings. Parts
- * of strings are weighed by the same estimate as the whole, so this comes after that choice. */
-static rs_status measure_symbols(chooser *self, const rs_alternative *a, arm *out) {
+/* For the level SMALL: replaces the estimate of a symbols node by the bits with a table made for these strings. Comes
+ * after the choice of a template, which compares two such estimates. */
+static rs_status measure_symbols(chooser *self, const rs_alternative *a, candidate *out) {
     unsigned unit = 1u << a->elements;
     rs_buffer table = {0};
     uint64_t coded;
     if (out->plan->kind != RS_FMT_NODE_SYMBOLS || self->stats->choices->level != RS_LEVEL_SMALL) return RS_OK;
-    rs_symbol_string *strings = (rs_symbol_string *)malloc(((size_t)a->n_where + 1) * sizeof *strings);
-    if (strings == NULL) return no_memory(self);
-    for (uint32_t i = 0; i < a->n_where; i++) {
-        rs_slice units = rs_stats_units(self->stats, a->where[i], unit);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc(((size_t)a->n_offsets + 1) * sizeof *strings);
+    if (strings == NULL) return rs_no_memory(self->err);
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        rs_slice units = rs_stats_units(self->stats, a->offsets[i], unit);
         strings[i].units = units.ptr;
         strings[i].n_units = rs_slice_left(&units) / unit;
     }
-    rs_status status = rs_symbols_train(strings, a->n_where, unit, true, &table, &coded, self->err);
+    rs_status status = rs_symbols_train(strings, a->n_offsets, unit, true, &table, &coded, self->err);
     if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
     if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will stay a str */
     if (status == RS_OK) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
@@ -257,31 +253,31 @@ static bool all_allowed(const chooser *self, const rs_plan *d) {
     return allowed(self, d->kind);
 }
 
-/* Moves the plain node in *out to *rest when the packed node fits only some of the values, and puts the packed node
- * into *out. Does nothing when there is none. */
-static void divide(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
-    rs_plan *made = a->prepared->made;
+/* Puts the packed node, if any, into *out. Moves the plain node to *rest when the packed node fits only some of the
+ * values. */
+static void divide(chooser *self, const rs_alternative *a, candidate *out, candidate *rest) {
+    rs_plan *packed = a->prepared->packed;
     uint64_t n_fits = a->prepared->n_fits;
-    if (made != NULL) rs_plan_log_form(self, made->kind, child_of(made), a->prepared->bits, n_fits);
-    if (made == NULL || (n_fits < a->n && !may_divide(self)) || !all_allowed(self, made)) return;
+    if (packed != NULL) rs_plan_log_form(self, packed->kind, child_of(packed), a->prepared->bits, n_fits);
+    if (packed == NULL || (n_fits < a->n && !may_divide(self)) || !all_allowed(self, packed)) return;
     if (n_fits < a->n) {
         *rest = *out;
         rest->plan->n = a->n - n_fits;
         rest->bits = 0; /* the bits of the packed node include these values */
     }
-    out->plan = made;
+    out->plan = packed;
     out->plan->n = n_fits;
     out->bits = a->prepared->bits;
 }
 
-static rs_status choose_int(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+static rs_status choose_int(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
-    arm any = {NULL, 0};
+    candidate any = {NULL, 0};
     RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
     out->bits = a->n * width;
     rs_plan_log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
-    if (a->prepared->made != NULL && a->prepared->n_fits < a->n && may_divide(self)) {
+    if (a->prepared->packed != NULL && a->prepared->n_fits < a->n && may_divide(self)) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
         *out = any;
     }
@@ -289,7 +285,7 @@ static rs_status choose_int(chooser *self, rs_alternative *a, arm *out, arm *res
     return RS_OK;
 }
 
-static rs_status choose_float(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+static rs_status choose_float(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = a->n * 64;
     rs_plan_log_form(self, RS_FMT_NODE_FLOAT, 0, out->bits, a->n);
@@ -300,12 +296,12 @@ static rs_status choose_float(chooser *self, rs_alternative *a, arm *out, arm *r
 
 /* ---- Containers ---- */
 
-static rs_status choose_list(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+static rs_status choose_list(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     bool fixed = a->count_min == a->count_max && a->count_max <= UINT32_MAX;
     bool floats = a->elements == RS_ELEMENTS_FLOATS, numbers = floats || a->elements == RS_ELEMENTS_INTS;
-    arm child = {NULL, 0};
+    candidate child = {NULL, 0};
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_LIST, a->param, 1);
-    if (out->plan == NULL) return no_memory(self);
+    if (out->plan == NULL) return rs_no_memory(self->err);
     if (numbers && !allowed(self, floats ? RS_FMT_NODE_FLOAT : RS_FMT_NODE_INT)) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &child));
         child.bits = 8 * (a->raw_bytes - a->counts_bytes);
@@ -346,12 +342,12 @@ static uint64_t values_at(const rs_position *at) {
     return n;
 }
 
-static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
+static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *out) {
     bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
     size_t used = 0;
     uint8_t *aux = NULL;
     out->plan = rs_plan_inner(self->stats, a->kind, a->param, a->n_children);
-    if (out->plan == NULL) return no_memory(self);
+    if (out->plan == NULL) return rs_no_memory(self->err);
     out->bits = 4 * a->n;
     for (uint32_t i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
     if (used > RS_FMT_TREE_BYTES) {
@@ -359,20 +355,20 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     }
     if (used > 0) {
         aux = (uint8_t *)rs_arena_take(&self->stats->arena, used);
-        if (aux == NULL) return no_memory(self);
+        if (aux == NULL) return rs_no_memory(self->err);
         out->plan->aux = rs_slice_of(aux, used);
     }
     for (uint32_t i = 0; i < a->n_children; i++) {
         size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
         uint64_t n = values_at(&a->children[i]);
-        arm child = {NULL, 0};
+        candidate child = {NULL, 0};
         RS_TRY(choose_child(self, is_struct ? &a->keys[i] : NULL, &a->children[i], &child));
         out->bits += child.bits;
         out->plan->children[i] = child.plan;
         if (is_struct) memcpy(aux, a->keys[i].ptr, size), aux += size;
         if (is_struct && n < a->n) {
             rs_plan *optional = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 0, 1);
-            if (optional == NULL) return no_memory(self);
+            if (optional == NULL) return rs_no_memory(self->err);
             optional->children[0] = child.plan;
             optional->n = a->n;
             out->plan->children[i] = optional;
@@ -384,14 +380,14 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     return RS_OK;
 }
 
-static rs_status choose_map(chooser *self, rs_alternative *a, arm *out) {
+static rs_status choose_map(chooser *self, rs_alternative *a, candidate *out) {
     const bool often = self->often;
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_MAP, 0, 2);
-    if (out->plan == NULL) return no_memory(self);
-    out->bits = 8 * a->counts_bytes + 8 * a->n; /* two bit groups are filled up to whole bytes, each by 4 bits */
+    if (out->plan == NULL) return rs_no_memory(self->err);
+    out->bits = 8 * a->counts_bytes + 8 * a->n; /* two bit groups, each padded by 4 bits on average */
     self->often = true;
     for (unsigned k = 0; k < 2; k++) {
-        arm child = {NULL, 0};
+        candidate child = {NULL, 0};
         RS_TRY(choose_child(self, NULL, &a->children[k], &child));
         out->plan->children[k] = child.plan;
         out->bits += child.bits;
@@ -401,11 +397,11 @@ static rs_status choose_map(chooser *self, rs_alternative *a, arm *out) {
     return RS_OK;
 }
 
-static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) {
+static rs_status choose_array(chooser *self, const rs_alternative *a, candidate *out) {
     size_t descriptor = rs_slice_left(&a->descriptor), shape = rs_slice_left(&a->shape);
     bool fixed = a->same_shape && (a->descriptor.ptr[0] & RS_FMT_ARRAY_SCALAR) == 0;
     uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, descriptor + shape);
-    if (aux == NULL) return no_memory(self);
+    if (aux == NULL) return rs_no_memory(self->err);
     RS_TRY(leaf(self, RS_FMT_NODE_NDARRAY, 0, NULL, 0, out));
     memcpy(aux, a->descriptor.ptr, descriptor);
     if (fixed) memcpy(aux + descriptor, a->shape.ptr, shape);
@@ -416,7 +412,7 @@ static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) 
 }
 
 /* Chooses the best node that is not dict-coded: *out, and *rest for the values that do not fit it. */
-static rs_status choose_plain(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+static rs_status choose_plain(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     if (!allowed(self, a->kind)) return choose_any(self, a->raw_bytes, out);
     switch (a->kind) {
     case RS_FMT_NODE_INT: return choose_int(self, a, out, rest);
@@ -428,9 +424,9 @@ static rs_status choose_plain(chooser *self, rs_alternative *a, arm *out, arm *r
     case RS_FMT_NODE_MAP: return choose_map(self, a, out);
     case RS_FMT_NODE_NDARRAY: return choose_array(self, a, out);
     case RS_FMT_NODE_EXT: {
-        arm child = {NULL, 0};
+        candidate child = {NULL, 0};
         out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_EXT, a->descriptor.ptr[0], 1);
-        if (out->plan == NULL) return no_memory(self);
+        if (out->plan == NULL) return rs_no_memory(self->err);
         out->plan->aux = a->descriptor;
         out->plan->aux.ptr++;
         RS_TRY(choose_child(self, NULL, a->children, &child));
@@ -444,7 +440,7 @@ static rs_status choose_plain(chooser *self, rs_alternative *a, arm *out, arm *r
     }
 }
 
-static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+static rs_status weigh_alternative(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     rs_values distinct = rs_plan_distinct(self->stats, a);
     rest->plan = NULL;
     rest->bits = 0;
@@ -460,7 +456,7 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
     if (rs_plan_has_few(a)) {
         RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, 6.0, out));
         if (out->plan != NULL) {
-            rs_notes_drop(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
+            rs_attempts_drop(&self->dictionaries->attempts, a->position_id, RS_POSITION_NO_DICTIONARY);
             return RS_OK;
         }
     }
@@ -468,28 +464,28 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, arm *out, a
     if (out->plan->n == 0) out->plan->n = a->n;
     uint64_t whole = out->bits + rest->bits;
     if (distinct.n > 0) {
-        arm best = {NULL, whole};
+        candidate best = {NULL, whole};
         double rate = (double)whole / (double)(a->raw_bytes + 1);
         if (rs_alternative_is_large(a)) {
             uint64_t seen;
-            RS_TRY(rs_dictionaries_note_large(self->dictionaries, a->position_id, &distinct, &seen, self->err));
+            RS_TRY(rs_dictionaries_remember_large(self->dictionaries, a->position_id, &distinct, &seen, self->err));
             rate *= 1 - (1 - SEEN_COST) * (double)seen / (double)a->raw_bytes;
         }
         RS_TRY(rs_plan_try_dict_coded(self, &distinct, a->n, a->position_id, rate, &best));
         if (best.plan != NULL) {
             *out = best;
             rest->plan = NULL;
-            rs_notes_drop(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
+            rs_attempts_drop(&self->dictionaries->attempts, a->position_id, RS_POSITION_NO_DICTIONARY);
             return RS_OK;
         }
     }
-    if (a->n >= WORTH_NOTING && !rs_alternative_is_large(a) && (a->known & RS_POSITION_NO_DICTIONARY) == 0) {
-        rs_notes_add(&self->dictionaries->notes, a->position_id, RS_POSITION_NO_DICTIONARY);
+    if (a->n >= MIN_RECORDED && !rs_alternative_is_large(a) && (a->known & RS_POSITION_NO_DICTIONARY) == 0) {
+        rs_attempts_add(&self->dictionaries->attempts, a->position_id, RS_POSITION_NO_DICTIONARY);
     }
     return RS_OK;
 }
 
-static rs_status choose_alternative(chooser *self, rs_alternative *a, arm *out, arm *rest) {
+static rs_status choose_alternative(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     const rs_alternative *weighed = self->weighed;
     uint32_t position = self->position;
     if (self->log == NULL) {
@@ -508,7 +504,7 @@ static rs_status choose_alternative(chooser *self, rs_alternative *a, arm *out, 
     return RS_OK;
 }
 
-/* Returns whether a position has None and one other alternative, for which a tree needs no union. */
+/* Returns whether a position has None and one other alternative, so that it needs no union. */
 static bool is_optional(const chooser *self, const rs_position *at) {
     if (at->n != 2 || !allowed(self, RS_FMT_NODE_OPTIONAL)) return false;
     for (uint32_t i = 0; i < 2; i++) {
@@ -518,12 +514,12 @@ static bool is_optional(const chooser *self, const rs_position *at) {
     return false;
 }
 
-/* Adds the arms of an alternative: its plan, and one for the values that do not fit it. */
-static rs_status add_arms(chooser *self, rs_alternative *a, arm *arms, uint32_t *n) {
-    arm rest;
-    RS_TRY(choose_alternative(self, a, &arms[*n], &rest));
+/* Adds the candidates of an alternative: its plan, and one for the values that do not fit it. */
+static rs_status add_candidates(chooser *self, rs_alternative *a, candidate *candidates, uint32_t *n) {
+    candidate rest;
+    RS_TRY(choose_alternative(self, a, &candidates[*n], &rest));
     ++*n;
-    if (rest.plan != NULL) arms[(*n)++] = rest;
+    if (rest.plan != NULL) candidates[(*n)++] = rest;
     return RS_OK;
 }
 
@@ -534,33 +530,35 @@ static uint64_t tree_bits(const rs_plan *d) {
     return bits;
 }
 
-/* Replaces the plan of a position whose dicts have many key sets by one that stores all dicts as maps, when that takes
- * fewer bytes together with the tree. The log entries of the other plan begin at number `first`. */
-static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, arm *out) {
-    arm *arms = (arm *)rs_arena_take(&self->stats->arena, ((size_t)at->n + 1) * 2 * sizeof *arms), best;
+/* Replaces the plan of a position whose dicts have many key sets by one with maps, when values and tree together take
+ * fewer bytes. The log entries of the other plan begin at number `first`. */
+static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
+    candidate *candidates =
+                  (candidate *)rs_arena_take(&self->stats->arena, ((size_t)at->n + 1) * 2 * sizeof *candidates),
+              best;
     uint32_t n = 0, logged = self->log == NULL ? 0 : self->log->n;
-    rs_notes *notes = &self->dictionaries->notes;
-    if (arms == NULL) return no_memory(self);
+    rs_attempts *attempts = &self->dictionaries->attempts;
+    if (candidates == NULL) return rs_no_memory(self->err);
     for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         if (a->kind == RS_FMT_NODE_STRUCT) continue;
         if (a->kind == RS_FMT_NODE_ANY) {
             if (a->n == at->map->any_dicts) continue;
-            RS_TRY(choose_any(self, a->raw_bytes - at->map->any_dict_bytes, &arms[n]));
-            arms[n++].plan->n = a->n - at->map->any_dicts;
+            RS_TRY(choose_any(self, a->raw_bytes - at->map->any_dict_bytes, &candidates[n]));
+            candidates[n++].plan->n = a->n - at->map->any_dicts;
         } else {
-            RS_TRY(add_arms(self, a, arms, &n));
+            RS_TRY(add_candidates(self, a, candidates, &n));
         }
     }
-    RS_TRY(add_arms(self, &at->map->as_map, arms, &n));
-    RS_TRY(rs_plan_join_arms(self, arms, n, values, &best));
+    RS_TRY(add_candidates(self, &at->map->as_map, candidates, &n));
+    RS_TRY(rs_plan_join(self, candidates, n, values, &best));
     if (best.bits + tree_bits(best.plan) >= out->bits + tree_bits(out->plan)) {
         if (self->log != NULL) self->log->n = logged;
-        if (values >= WORTH_NOTING) rs_notes_add(notes, at->position_id, RS_POSITION_NO_MAP);
+        if (values >= MIN_RECORDED) rs_attempts_add(attempts, at->position_id, RS_POSITION_NO_MAP);
         return RS_OK;
     }
-    rs_notes_drop(notes, at->position_id, RS_POSITION_NO_MAP);
-    rs_notes_add(notes, at->position_id, RS_POSITION_MAP);
+    rs_attempts_drop(attempts, at->position_id, RS_POSITION_NO_MAP);
+    rs_attempts_add(attempts, at->position_id, RS_POSITION_MAP);
     self->has_maps = true;
     if (self->log != NULL) {
         memmove(self->log->at + first, self->log->at + logged, (self->log->n - logged) * sizeof *self->log->at);
@@ -570,7 +568,7 @@ static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, 
     return RS_OK;
 }
 
-static rs_status choose_position(chooser *self, const rs_position *at, arm *out) {
+static rs_status choose_position(chooser *self, const rs_position *at, candidate *out) {
     uint32_t n = 0, first = self->log == NULL ? 0 : self->log->n;
     uint64_t values = values_at(at), raw_bytes = 0;
     out->bits = 0;
@@ -582,13 +580,13 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
         out->plan->n = values;
         return RS_OK;
     }
-    arm *arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
-    if (arms == NULL) return no_memory(self);
-    for (uint32_t i = 0; i < at->n; i++) RS_TRY(add_arms(self, &at->alternatives[i], arms, &n));
+    candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *candidates);
+    if (candidates == NULL) return rs_no_memory(self->err);
+    for (uint32_t i = 0; i < at->n; i++) RS_TRY(add_candidates(self, &at->alternatives[i], candidates, &n));
     if (n > RS_FMT_UNION_CHILDREN) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "too many alternatives");
-    RS_TRY(rs_plan_join_arms(self, arms, n, values, out));
-    RS_TRY(rs_plan_try_exceptions(self, arms, n, values, out));
-    if (at->maps == RS_MAPS_MAY) rs_notes_drop(&self->dictionaries->notes, at->position_id, RS_POSITION_MAP);
+    RS_TRY(rs_plan_join(self, candidates, n, values, out));
+    RS_TRY(rs_plan_try_exceptions(self, candidates, n, values, out));
+    if (at->maps == RS_MAPS_MAY) rs_attempts_drop(&self->dictionaries->attempts, at->position_id, RS_POSITION_MAP);
     return at->map == NULL || self->no_maps ? RS_OK : try_map(self, at, values, first, out);
 }
 
@@ -596,20 +594,21 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
 static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
     ++*nodes;
     *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
-    /* The numbers of its tables are not known yet, so the most that there can be are counted. */
+    /* The number of its tables is not known yet, so this is the maximum. */
     if (d->kind == RS_FMT_NODE_DICT_CODED || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS;
     for (uint32_t i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
 }
 
-rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out, rs_error *err) {
+rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned table_depth, rs_plan **out,
+                         rs_error *err) {
     chooser self = {0};
-    rs_plan_log *log = hops == 0 ? stats->choices->log : NULL;
+    rs_plan_log *log = table_depth == 0 ? stats->choices->log : NULL;
     uint32_t logged = log == NULL ? 0 : log->n;
     uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
-    arm root = {NULL, 0};
+    candidate root = {NULL, 0};
     self.stats = stats;
     self.dictionaries = dictionaries;
-    self.hops = hops;
+    self.table_depth = table_depth;
     self.err = err;
     self.log = log;
     RS_TRY(choose_position(&self, &stats->root, &root));

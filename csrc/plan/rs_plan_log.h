@@ -1,27 +1,27 @@
-/* rs_plan_log.h: the forms weighed for one field, and the chosen one. Filled where rs_choices.log is set. */
+/* rs_plan_log.h: the candidates for the plan of one field. Filled where rs_choices.log is set. */
 #pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_format.h"
 
-/* One form that was weighed for the values of one kind at one position. */
+/* One candidate for the values of one kind at one position. */
 typedef struct rs_weighed {
     uint32_t run;      /* the number of the block, from 1 */
-    uint32_t n_keys;   /* the position is that of so many of the log's first keys */
+    uint32_t n_keys;   /* how many of the log's keys lead to the position */
     uint32_t depth;    /* 0 for the value of that key, more for elements and payloads within it */
-    uint32_t position; /* counts the alternatives in the order in which they were planned; the same for all forms that
-                          were weighed against each other */
+    uint32_t position; /* the number of the alternative in planning order; the same for all its candidates */
     uint8_t of;        /* the kind of the values: the kind of node that stores them plainly */
-    uint8_t kind;      /* the kind of node that was weighed */
+    uint8_t kind;      /* the kind of the candidate's node */
     uint8_t child;     /* of a list, the kind of its child; else 0 */
     bool chosen;
-    uint64_t values, fits; /* number of the values, and of those that fit the node: the others take another */
-    uint64_t bits;         /* that all values take together, those that do not fit included */
+    uint64_t values, fits; /* number of values, and how many of them fit the node: the others take another */
+    uint64_t bits;         /* of all values, misfits included */
 } rs_weighed;
 
 /* Zero it, and set the keys, which it borrows. Clear it at the end. One thread at a time may use it. */
 typedef struct rs_plan_log {
-    const rs_slice *keys; /* the keys that lead to the field, as any values; lists and tuples on the way are passed */
+    const rs_slice
+        *keys; /* the keys that lead to the field, as any values; lists and tuples between them are skipped */
     uint32_t n_keys;
     rs_weighed *at;
     uint32_t n, capacity;

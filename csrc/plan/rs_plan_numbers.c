@@ -10,14 +10,10 @@ enum {
     SCALES = 16,
     NO_SCALE = SCALES,
     MAX_CORRECTION = 16,
-    TRIED_LISTS = 128, /* the stride is chosen from about so many lists, or so many numbers; then all are measured */
+    TRIED_LISTS = 128, /* the stride is chosen from a sample of about so many lists or numbers */
     TRIED_NUMBERS = 16384,
-    KEPT_NUMBERS = 1 << 21 /* the most numbers of all lists that are kept as integers */
+    KEPT_NUMBERS = 1 << 21 /* up to so many numbers are kept as integers */
 };
-
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
-}
 
 rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t n_children) {
     rs_plan *d = (rs_plan *)rs_arena_take(&stats->arena, sizeof *d);
@@ -59,15 +55,15 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     unsigned whole = rs_plan_width((uint64_t)a->max - (uint64_t)a->min), width = whole, w;
     bool from_max = false;
     *out = NULL;
-    if (a->n_where < a->n || a->n < 64 || whole < 12) return RS_OK;
-    for (uint32_t i = 0; i < a->n_where; i++) {
-        rs_slice in = rs_stats_from(stats, a->where[i]);
+    if (a->n_offsets < a->n || a->n < 64 || whole < 12) return RS_OK;
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        rs_slice in = rs_stats_from(stats, a->offsets[i]);
         int64_t value = rs_any_take_int_unchecked(&in);
         above[rs_packed_ints_width((uint64_t)value - (uint64_t)a->min)]++;
         below[rs_packed_ints_width((uint64_t)a->max - (uint64_t)value)]++;
     }
-    /* A value in a union stands alone, so it takes whole bytes, and one bit chooses the child. An int that does not fit
-     * is an any value of at most 9 bytes. */
+    /* A value in a union takes whole bytes, and one bit chooses the child. An int that does not fit is an any value of
+     * at most 9 bytes. */
     for (w = 0, seen = 0; w < whole; w++) {
         seen += above[w];
         uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
@@ -83,7 +79,7 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     int64_t base = from_max ? (int64_t)((uint64_t)a->max - (width == 0 ? 0 : UINT64_MAX >> (64 - width))) : a->min;
     *out = rs_plan_leaf(stats, RS_FMT_NODE_INT, width, &base, 8);
     *bits = best;
-    return *out == NULL ? no_memory(err) : RS_OK;
+    return *out == NULL ? rs_no_memory(err) : RS_OK;
 }
 
 /* ---- Floats ---- */
@@ -98,14 +94,14 @@ static int64_t ulps(double value, double from) {
     return (int64_t)(a - b);
 }
 
-/* Finds the correction bits that all floats need at a scale, and the range of their integers. Returns false when a
- * float needs more than MAX_CORRECTION bits. */
+/* Finds the correction bits of all floats at a scale, and the range of their integers. Returns false when a float needs
+ * more than MAX_CORRECTION bits. */
 static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction, int64_t *min,
                     int64_t *max) {
     double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
-    for (uint32_t i = 0; i < a->n_where; i++) {
-        double value = float_at(stats, a->where[i]), product = value * power;
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        double value = float_at(stats, a->offsets[i]), product = value * power;
         if (!(product > -9e15 && product < 9e15)) return false;
         int64_t m = rs_packed_ints_round(product);
         int64_t d = ulps(value, (double)m / power);
@@ -135,13 +131,13 @@ static void count_scales(const rs_stats *stats, const rs_alternative *a, scales 
     unsigned scale = 0;
     uint32_t misses = 0;
     memset(out, 0, sizeof *out);
-    for (uint32_t i = 0; i < a->n_where; i++) {
-        double value = float_at(stats, a->where[i]);
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        double value = float_at(stats, a->offsets[i]);
         int64_t m;
-        /* Stop early when nearly all floats so far have no scale. Most floats need the scale of the one before, so the
-         * search starts there, unless a digit less is enough. */
+        /* Stops early when nearly all floats so far have no scale. Most floats need the same scale as the previous one,
+         * so the search starts there, unless one digit less is enough. */
         if (misses > 256 && misses > i - i / 8) {
-            out->n[NO_SCALE] += a->n_where - i;
+            out->n[NO_SCALE] += a->n_offsets - i;
             return;
         }
         if (scale > 0 && rs_packed_ints_from_float(value, scale - 1, &m)) scale = 0;
@@ -158,9 +154,9 @@ static void count_scales(const rs_stats *stats, const rs_alternative *a, scales 
 /* Finds the range of the integers of the floats that are exact at a scale. Returns the number of these floats. */
 static uint64_t range_at(const rs_stats *stats, const rs_alternative *a, unsigned scale, int64_t *min, int64_t *max) {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
         int64_t m;
-        if (!rs_packed_ints_from_float(float_at(stats, a->where[i]), scale, &m)) continue;
+        if (!rs_packed_ints_from_float(float_at(stats, a->offsets[i]), scale, &m)) continue;
         if (n == 0 || m < *min) *min = m;
         if (n == 0 || m > *max) *max = m;
         n++;
@@ -175,7 +171,7 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
     int64_t min = 0, max = 0;
     scales have;
     *out = NULL;
-    if (a->n_where < a->n || a->n == 0) return RS_OK;
+    if (a->n_offsets < a->n || a->n == 0) return RS_OK;
     count_scales(stats, a, &have);
     for (unsigned scale = 0; scale < SCALES; scale++) {
         seen += have.n[scale];
@@ -185,7 +181,7 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
         uint64_t cost = n == a->n ? n * width : a->n + n * ((width + 7) / 8 * 8) + (a->n - n) * 64;
         if (n < a->n / 2 || cost >= *bits) continue;
         *out = decimal(stats, width, min, scale, 0);
-        if (*out == NULL) return no_memory(err);
+        if (*out == NULL) return rs_no_memory(err);
         *bits = cost;
         *n_fits = n;
     }
@@ -195,7 +191,7 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
             rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
         if (rs_packed_ints_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
         *out = decimal(stats, width, min, scale, correction);
-        if (*out == NULL) return no_memory(err);
+        if (*out == NULL) return rs_no_memory(err);
         *bits = a->n * width;
         *n_fits = a->n;
     }
@@ -204,15 +200,15 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
 
 /* ---- Lists ---- */
 
-/* All lists of an alternative, and the measurements of them. The numbers are kept as integers from the first reading
- * on, unless there are very many: converting them takes longer than anything else here. */
+/* All lists of an alternative, and their measurements. Up to KEPT_NUMBERS numbers are kept as integers, because
+ * converting them takes longest. */
 typedef struct lists {
     rs_stats *stats;
     const rs_alternative *a;
-    int64_t *numbers;          /* kept: the numbers of all lists; else those of one list */
-    uint32_t *starts;          /* kept: where the numbers of each list begin, and the end; else NULL */
-    uint8_t *scales;           /* kept floats: the scale of each list's numbers; NO_SCALE: it has none */
-    unsigned scale;            /* the scale at which floats are tried */
+    int64_t *numbers;          /* kept: the numbers of all lists; else of one list */
+    uint32_t *starts;          /* kept: the first number of each list, and the end; else NULL */
+    uint8_t *scales;           /* kept floats: the scale of each list's numbers, or NO_SCALE */
+    unsigned scale;            /* the scale to try floats at */
     uint64_t n_fits, elements; /* number of lists that are exact at the scale, and of their elements */
     int64_t min, max;
     rs_packed_ints_sizes trials[STRIDES];
@@ -220,7 +216,7 @@ typedef struct lists {
 
 /* Takes the head of list i. Returns its elements, and sets *n to their number. */
 static rs_slice elements_of(const lists *self, uint32_t i, uint64_t *n) {
-    rs_slice in = rs_stats_from(self->stats, self->a->where[i]);
+    rs_slice in = rs_stats_from(self->stats, self->a->offsets[i]);
     in.ptr++;
     *n = rs_scan_varint_unchecked(&in);
     return in;
@@ -230,8 +226,8 @@ static void take_ints(rs_slice in, uint64_t n, int64_t *out) {
     for (uint64_t k = 0; k < n; k++) out[k] = rs_any_take_int_unchecked(&in);
 }
 
-/* Multiplies the kept numbers of a list so that they are at a higher scale. Returns false, with the numbers as they
- * were, when one would pass 2^50: from there on the integer that rs_packed_ints_from_float finds may be another one. */
+/* Multiplies the kept numbers of a list to bring them to a higher scale. Returns false and changes nothing when one
+ * would pass 2^50: beyond it, rs_packed_ints_from_float may find another integer. */
 static bool raise(int64_t *numbers, uint64_t n, unsigned by) {
     const int64_t factor = (int64_t)rs_schema_divisor(by), most = (INT64_C(1) << 50) / factor;
     bool fits = true;
@@ -240,8 +236,8 @@ static bool raise(int64_t *numbers, uint64_t n, unsigned by) {
     return fits;
 }
 
-/* Returns the numbers of list i, at the scale that is tried; NULL when one of its floats is no decimal of that scale.
- * They are valid until the next call. */
+/* Returns the numbers of list i at the current scale; NULL when one of its floats is not a decimal of that scale. They
+ * are valid until the next call. */
 static const int64_t *numbers_of(lists *self, uint32_t i, uint64_t *n) {
     if (self->starts != NULL) {
         int64_t *numbers = self->numbers + self->starts[i];
@@ -275,18 +271,18 @@ static void widen_range(lists *self, const int64_t *numbers, uint64_t n) {
     self->max = max;
 }
 
-static void note_range(lists *self) {
+static void measure_range(lists *self) {
     uint64_t n;
     self->min = INT64_MAX;
     self->max = INT64_MIN;
     self->n_fits = self->elements = 0;
     if (self->starts != NULL && self->scales == NULL) {
-        self->n_fits = self->a->n_where;
+        self->n_fits = self->a->n_offsets;
         self->elements = self->a->total;
         widen_range(self, self->numbers, self->elements);
         return;
     }
-    for (uint32_t i = 0; i < self->a->n_where; i++) {
+    for (uint32_t i = 0; i < self->a->n_offsets; i++) {
         const int64_t *numbers = numbers_of(self, i, &n);
         if (numbers == NULL) continue;
         widen_range(self, numbers, n);
@@ -295,24 +291,24 @@ static void note_range(lists *self) {
     }
 }
 
-/* Measures every list whose number is a multiple of `step`, with each stride from `first` up to, but without, `end`. */
+/* Measures every step-th list with each stride from `first` to `end` - 1. */
 static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
     uint64_t n;
     for (unsigned s = first; s < end; s++) {
         memset(&self->trials[s], 0, sizeof self->trials[s]);
         self->trials[s].stride = s;
     }
-    for (uint32_t i = 0; i < self->a->n_where; i += step) {
+    for (uint32_t i = 0; i < self->a->n_offsets; i += step) {
         const int64_t *numbers = numbers_of(self, i, &n);
         if (numbers == NULL) continue;
         for (unsigned s = first; s < end; s++) rs_packed_ints_measure(&self->trials[s], numbers, n, self->min);
     }
 }
 
-/* Returns the stride that takes the fewest bytes. trials[stride] is then measured over all lists. Returns STRIDES when
- * some of the lists show that all of them would take far more than `limit` bits. */
+/* Returns the stride that takes the fewest bytes, and measures trials[stride] over all lists. Returns STRIDES when the
+ * sample shows that the lists take far more than `limit` bits. */
 static unsigned choose_stride(lists *self, uint64_t limit) {
-    uint32_t step = self->a->n_where / TRIED_LISTS + 1;
+    uint32_t step = self->a->n_offsets / TRIED_LISTS + 1;
     unsigned best = 0;
     if (self->a->total / TRIED_NUMBERS + 1 < step) step = (uint32_t)(self->a->total / TRIED_NUMBERS + 1);
     if (self->stats->choices->level == RS_LEVEL_SMALL) step = 1;
@@ -326,7 +322,7 @@ static unsigned choose_stride(lists *self, uint64_t limit) {
     return best;
 }
 
-/* Returns whether n floats are all exact at a scale. It stops at the first that is not. */
+/* Returns whether n floats are all exact at a scale. */
 static bool exact_at(const uint8_t *in, uint64_t n, unsigned scale) {
     int64_t m;
     uint64_t k;
@@ -334,15 +330,15 @@ static bool exact_at(const uint8_t *in, uint64_t n, unsigned scale) {
     return k == n;
 }
 
-/* Returns the least scale at which n floats are all exact, and sets their integers; NO_SCALE when there is none. The
- * search begins at `scale`: most lists need that of the list before. */
+/* Returns the least scale at which n floats are all exact, or NO_SCALE, and sets their integers. The search begins at
+ * `scale`, since most lists need the same scale as the previous one. */
 static unsigned least_scale(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out) {
     const unsigned first = scale;
     uint64_t done = rs_packed_ints_from_floats(in, n, scale, out);
     if (done == n) {
         while (scale > 0 && exact_at(in, n, scale - 1)) scale--;
     } else {
-        /* At a scale that is too high a large float has no integer, so the search begins anew. */
+        /* A large float has no integer at a scale that is too high, so the search begins at 0. */
         for (scale = 0, done = 0; done < n;) {
             if (!rs_packed_ints_find_scale(rs_load_f64(in + 9 * done + 1), &scale)) return NO_SCALE;
             done += rs_packed_ints_from_floats(in + 9 * done, n - done, scale, out + done);
@@ -352,10 +348,10 @@ static unsigned least_scale(const uint8_t *in, uint64_t n, unsigned scale, int64
     return scale;
 }
 
-/* Reads all lists. Returns the least scale at which nine in ten lists of floats are exact, NO_SCALE when there is none,
- * 0 of ints. *whole becomes the scale at which all lists are exact that have a scale; it is unchanged when none has. */
+/* Reads all lists. Returns the least scale at which nine in ten lists of floats are exact, or NO_SCALE; 0 for ints.
+ * *whole becomes the scale at which all lists with a scale are exact; it is unchanged when no list has one. */
 static unsigned read_lists(lists *self, unsigned *whole) {
-    uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where, count;
+    uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_offsets, count;
     const bool floats = self->a->elements == RS_ELEMENTS_FLOATS;
     unsigned scale = 0, need;
     uint32_t end = 0;
@@ -382,17 +378,16 @@ static unsigned read_lists(lists *self, unsigned *whole) {
     return need;
 }
 
-/* Takes the memory for the numbers. */
 static rs_status begin_lists(lists *self, rs_stats *stats, const rs_alternative *a, rs_error *err) {
     bool kept = a->total <= KEPT_NUMBERS, floats = a->elements == RS_ELEMENTS_FLOATS;
     memset(self, 0, sizeof *self);
     self->stats = stats;
     self->a = a;
     self->numbers = (int64_t *)malloc((size_t)(kept ? a->total : a->count_max) * sizeof *self->numbers);
-    if (kept) self->starts = (uint32_t *)malloc(((size_t)a->n_where + 1) * sizeof *self->starts);
-    if (kept && floats) self->scales = (uint8_t *)malloc(a->n_where);
+    if (kept) self->starts = (uint32_t *)malloc(((size_t)a->n_offsets + 1) * sizeof *self->starts);
+    if (kept && floats) self->scales = (uint8_t *)malloc(a->n_offsets);
     return self->numbers == NULL || (kept && self->starts == NULL) || (kept && floats && self->scales == NULL)
-               ? no_memory(err)
+               ? rs_no_memory(err)
                : RS_OK;
 }
 
@@ -400,7 +395,7 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
     const rs_alternative *a = self->a;
     bool floats = a->elements == RS_ELEMENTS_FLOATS;
     uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes;
-    note_range(self);
+    measure_range(self);
     /* Lists that do not fit stay lists of floats of 8 bytes. */
     uint64_t rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
     if (self->elements == 0) return RS_OK;
@@ -410,7 +405,7 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
         *out = rs_plan_inner(self->stats, RS_FMT_NODE_LIST, a->param, 1);
         rs_plan *child = floats ? decimal(self->stats, width, self->min, self->scale, 0)
                                 : rs_plan_leaf(self->stats, RS_FMT_NODE_INT, width, &self->min, 8);
-        if (*out == NULL || child == NULL) return no_memory(err);
+        if (*out == NULL || child == NULL) return rs_no_memory(err);
         (*out)->children[0] = child;
         *bits = cost;
         *n_fits = self->n_fits;
@@ -418,13 +413,13 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
     unsigned best = choose_stride(self, *bits);
     if (best == STRIDES) return RS_OK;
     cost = counts + rest + 8 * rs_packed_ints_size(&self->trials[best]);
-    /* Reading chunks takes a little longer, so they must save more than one part in 64. */
+    /* Reading chunks takes a little longer, so they must save more than 1/64. */
     if (cost + cost / 64 < *bits) {
         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
         rs_packed_ints_aux(&self->trials[best], floats ? RS_FMT_NUMBERS_FLOATS : RS_FMT_NUMBERS_INTS,
                            floats ? self->scale : 0, self->min, aux);
         *out = rs_plan_leaf(self->stats, RS_FMT_NODE_NUMBERS, a->param, aux, sizeof aux);
-        if (*out == NULL) return no_memory(err);
+        if (*out == NULL) return rs_no_memory(err);
         *bits = cost;
         *n_fits = self->n_fits;
     }
@@ -435,9 +430,9 @@ rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **ou
                           rs_error *err) {
     unsigned whole = NO_SCALE;
     *out = NULL;
-    if (a->n_where < a->n || a->total == 0) return RS_OK;
+    if (a->n_offsets < a->n || a->total == 0) return RS_OK;
     lists *self = (lists *)malloc(sizeof *self);
-    if (self == NULL) return no_memory(err);
+    if (self == NULL) return rs_no_memory(err);
     rs_status status = begin_lists(self, stats, a, err);
     if (status == RS_OK) self->scale = read_lists(self, &whole);
     if (status == RS_OK && self->scale != NO_SCALE) status = plan_list(self, out, bits, n_fits, err);

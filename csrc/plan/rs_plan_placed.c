@@ -1,4 +1,4 @@
-/* rs_plan_placed.c: weighs runs and rising numbers. */
+/* rs_plan_placed.c: computes the costs of runs and rising numbers, and chooses among placed nodes. */
 #include "plan/rs_plan_placed.h"
 
 #include <stdlib.h>
@@ -7,19 +7,15 @@
 #include "plan/rs_rising.h"
 
 enum {
-    PLACED_LEAST = 64, /* fewer values are not looked at for placed nodes */
-    ODD_PARTS = 32,    /* exceptions are at most one value in so many */
+    PLACED_LEAST = 64, /* fewer values get no placed nodes */
+    ODD_PARTS = 32,    /* exceptions are at most 1/32 of the values */
     ODD_BITS = 44,     /* cost of an exception beside its value: its mark, its end, its padding */
-    TRIED_FRAMES = 16, /* a node is tried on so many stretches of 64 values first */
-    RUN_PARTS = 4,     /* runs are at most 3 for 4 values */
-    SELDOM = 256       /* where a value is so seldom odd, half of a bit saved is enough */
+    TRIED_FRAMES = 16, /* a node is tried on a sample of so many stretches of 64 values first */
+    RUN_PARTS = 4,     /* runs are at most 3/4 of the values */
+    SELDOM = 256       /* where at most 1/256 of the values are exceptions, half a bit of gain is enough */
 };
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
-}
-
-/* Returns the bytes of the value that `in` begins with: an int, a float or a str. */
+/* Returns the bytes of the value at in.ptr: an int, a float or a str. */
 static size_t size_of(rs_slice in, uint8_t kind) {
     const uint8_t *p = in.ptr++;
     if (kind == RS_FMT_NODE_INT) return rs_any_int_size(*p);
@@ -31,15 +27,15 @@ static size_t size_of(rs_slice in, uint8_t kind) {
 /* Sets locals[i] to the number of the record of value i. */
 static void find_locals(const rs_stats *stats, const rs_alternative *a, uint32_t *locals) {
     uint32_t local = 0;
-    for (uint32_t i = 0; i < a->n_where; i++) {
-        while (local + 1 < stats->values.n && stats->values.spans[local + 1].off <= a->where[i]) local++;
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        while (local + 1 < stats->values.n && stats->values.spans[local + 1].off <= a->offsets[i]) local++;
         locals[i] = local;
     }
 }
 
-/* Reads value i as a number. Returns false when it is none. */
+/* Reads value i as a number. Returns false for a float that is not a decimal of the scale. */
 static bool number_of(const rs_stats *stats, const rs_alternative *a, unsigned scale, uint32_t i, uint64_t *out) {
-    rs_slice in = rs_stats_from(stats, a->where[i]);
+    rs_slice in = rs_stats_from(stats, a->offsets[i]);
     int64_t m;
     if (a->kind == RS_FMT_NODE_INT) {
         *out = (uint64_t)rs_any_take_int_unchecked(&in);
@@ -50,22 +46,22 @@ static bool number_of(const rs_stats *stats, const rs_alternative *a, unsigned s
     return true;
 }
 
-/* Returns the bits that a value takes at most without placed nodes, as far as that is known here. */
+/* Returns an upper bound of the bits of a value without placed nodes. */
 static uint64_t usual_bits(const rs_alternative *a) {
     if (rs_plan_has_few(a)) return rs_packed_ints_width(a->distinct->n - 1);
     return a->prepared != NULL ? a->prepared->bits / a->n : 64;
 }
 
-/* Returns the number of the first value of stretch f of the stretches on which a node is tried first. They have
- * RS_FMT_RISING_RECORDS values each and are evenly spread. */
+/* Returns the number of the first value of stretch f of the sample. The stretches have RS_FMT_RISING_RECORDS values
+ * each and are evenly spread. */
 static uint32_t tried_first(uint32_t n, uint32_t f) {
     return (uint32_t)((uint64_t)(n - RS_FMT_RISING_RECORDS) * f / (TRIED_FRAMES - 1));
 }
 
-/* Returns whether the tried stretches would take fewer bits as rising numbers. */
+/* Returns whether the sample would take fewer bits as rising numbers. */
 static bool looks_rising(const rs_stats *stats, const rs_alternative *a, unsigned scale) {
     uint64_t numbers[RS_FMT_RISING_RECORDS], bits = 0;
-    uint32_t n = a->n_where;
+    uint32_t n = a->n_offsets;
     if (n < TRIED_FRAMES * RS_FMT_RISING_RECORDS) return true;
     for (uint32_t f = 0; f < TRIED_FRAMES; f++) {
         rs_rising r;
@@ -85,7 +81,7 @@ static rs_status weigh_rising(const rs_stats *stats, const uint32_t *locals, uin
     rs_rising r;
     if (locals != NULL) {
         numbers = (uint64_t *)malloc(stats->values.n * sizeof *numbers);
-        if (numbers == NULL) return no_memory(err);
+        if (numbers == NULL) return rs_no_memory(err);
         rs_rising_fill(locals, known, n, numbers, stats->values.n);
     }
     rs_rising_choose(numbers, stats->values.n, &r);
@@ -94,16 +90,16 @@ static rs_status weigh_rising(const rs_stats *stats, const uint32_t *locals, uin
     return RS_OK;
 }
 
-/* Returns whether value i begins a run: it differs from the one before. */
+/* Returns whether value i begins a run: it differs from value i - 1. */
 static bool begins_run(const rs_stats *stats, const rs_alternative *a, uint32_t i) {
-    const rs_slice one = rs_stats_from(stats, a->where[i]), before = rs_stats_from(stats, a->where[i - 1]);
+    const rs_slice one = rs_stats_from(stats, a->offsets[i]), before = rs_stats_from(stats, a->offsets[i - 1]);
     size_t size = size_of(one, a->kind);
     return size != size_of(before, a->kind) || !rs_equal_few(before.ptr, one.ptr, size);
 }
 
-/* Returns whether the tried stretches have few runs enough. */
+/* Returns whether the sample has few enough runs. */
 static bool looks_like_runs(const rs_stats *stats, const rs_alternative *a) {
-    uint32_t n = a->n_where, begun = 0;
+    uint32_t n = a->n_offsets, begun = 0;
     if (n < TRIED_FRAMES * RS_FMT_RISING_RECORDS) return true;
     for (uint32_t f = 0; f < TRIED_FRAMES; f++) {
         for (uint32_t k = 1; k < RS_FMT_RISING_RECORDS; k++) begun += begins_run(stats, a, tried_first(n, f) + k);
@@ -111,11 +107,11 @@ static bool looks_like_runs(const rs_stats *stats, const rs_alternative *a) {
     return begun <= TRIED_FRAMES * RS_FMT_RISING_RECORDS / RUN_PARTS * (RUN_PARTS - 1);
 }
 
-/* Counts the runs, and sets ranks[i] to the number of the run of value i. Returns 0 when they are more than `most`. */
+/* Counts the runs, and sets ranks[i] to the number of the run of value i. Returns 0 for more than `most` runs. */
 static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint32_t most, uint64_t *ranks) {
     uint32_t n = 1;
     ranks[0] = 0;
-    for (uint32_t i = 1; i < a->n_where; i++) {
+    for (uint32_t i = 1; i < a->n_offsets; i++) {
         if (begins_run(stats, a, i) && ++n > most) return 0;
         ranks[i] = n - 1;
     }
@@ -124,14 +120,14 @@ static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint3
 
 static rs_status weigh(const rs_stats *stats, const rs_alternative *a, const uint32_t *locals, uint64_t *numbers,
                        rs_placed_weights *out, rs_error *err) {
-    uint32_t n = a->n_where, most = n / RUN_PARTS * (RUN_PARTS - 1);
+    uint32_t n = a->n_offsets, most = n / RUN_PARTS * (RUN_PARTS - 1);
     uint32_t distinct = a->distinct == NULL ? 0 : a->distinct->n;
-    const rs_plan *made = a->prepared == NULL ? NULL : a->prepared->made;
+    const rs_plan *packed = a->prepared == NULL ? NULL : a->prepared->packed;
     bool number = a->kind == RS_FMT_NODE_INT;
-    if (made != NULL && made->kind == RS_FMT_NODE_DECIMAL && a->prepared->n_fits == a->n &&
-        made->aux.ptr[RS_FMT_DECIMAL_CORRECTION] == 0) {
+    if (packed != NULL && packed->kind == RS_FMT_NODE_DECIMAL && a->prepared->n_fits == a->n &&
+        packed->aux.ptr[RS_FMT_DECIMAL_CORRECTION] == 0) {
         number = true;
-        out->scale = made->aux.ptr[RS_FMT_DECIMAL_SCALE];
+        out->scale = packed->aux.ptr[RS_FMT_DECIMAL_SCALE];
     }
     if (distinct <= most && (distinct > 0 || number) && looks_like_runs(stats, a)) {
         out->n_runs = count_runs(stats, a, most, numbers);
@@ -152,14 +148,14 @@ rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, rs_error *err
     rs_status status;
     if (a->placed != NULL) return RS_OK;
     rs_placed_weights *out = (rs_placed_weights *)rs_arena_take(&stats->arena, sizeof *out);
-    if (out == NULL) return no_memory(err);
+    if (out == NULL) return rs_no_memory(err);
     out->rising = out->ranks = UINT64_MAX;
     a->placed = out;
-    if (a->n_where < a->n || a->n < PLACED_LEAST) return RS_OK;
-    uint64_t *numbers = (uint64_t *)malloc(a->n_where * sizeof *numbers);
-    if (a->n < stats->values.n) locals = (uint32_t *)malloc(a->n_where * sizeof *locals);
+    if (a->n_offsets < a->n || a->n < PLACED_LEAST) return RS_OK;
+    uint64_t *numbers = (uint64_t *)malloc(a->n_offsets * sizeof *numbers);
+    if (a->n < stats->values.n) locals = (uint32_t *)malloc(a->n_offsets * sizeof *locals);
     if (numbers == NULL || (locals == NULL && a->n < stats->values.n)) {
-        status = no_memory(err);
+        status = rs_no_memory(err);
     } else {
         if (locals != NULL) find_locals(stats, a, locals);
         status = weigh(stats, a, locals, numbers, out, err);
@@ -194,12 +190,12 @@ rs_status rs_plan_prepare_placed(rs_stats *stats, rs_error *err) {
 /* ---- Choosing ---- */
 
 static rs_status leaf(rs_plan_chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size,
-                      rs_plan_arm *out) {
+                      rs_plan_candidate *out) {
     out->plan = rs_plan_leaf(self->stats, kind, param, aux, aux_size);
-    return out->plan == NULL ? no_memory(self->err) : RS_OK;
+    return out->plan == NULL ? rs_no_memory(self->err) : RS_OK;
 }
 
-/* Returns the bits that a placed node must save, because it slows reading. */
+/* Returns the least gain of a placed node in bits, because it slows reading. */
 static uint64_t least_gain(const rs_plan_chooser *self, uint64_t n) {
     switch (self->stats->choices->level) {
     case RS_LEVEL_SMALL: return n / 8 + 256;
@@ -209,23 +205,23 @@ static uint64_t least_gain(const rs_plan_chooser *self, uint64_t n) {
 }
 
 static bool may_place(const rs_plan_chooser *self, unsigned kind, uint64_t n) {
-    return !self->often && self->hops == 0 && !self->frugal && n >= PLACED_LEAST &&
+    return !self->often && self->table_depth == 0 && !self->frugal && n >= PLACED_LEAST &&
            rs_choices_allow(self->stats->choices, kind);
 }
 
-static rs_status put_placed(rs_plan_chooser *self, unsigned kind, const rs_plan_arm *child, uint64_t n, uint64_t bits,
-                            rs_plan_arm *out) {
+static rs_status put_placed(rs_plan_chooser *self, unsigned kind, const rs_plan_candidate *child, uint64_t n,
+                            uint64_t bits, rs_plan_candidate *out) {
     out->plan = rs_plan_inner(self->stats, kind, 0, 1);
-    if (out->plan == NULL) return no_memory(self->err);
+    if (out->plan == NULL) return rs_no_memory(self->err);
     out->plan->children[0] = child->plan;
     out->plan->n = n;
     out->bits = bits;
     return RS_OK;
 }
 
-/* Sets *child to the node for the values of runs, one for each, and child->bits to its bits. */
-static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint32_t n_runs, const rs_plan_arm *whole,
-                            rs_plan_arm *child) {
+/* Sets *child to the node for the values of runs, one a run, and child->bits to its bits. */
+static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint32_t n_runs,
+                            const rs_plan_candidate *whole, rs_plan_candidate *child) {
     rs_values distinct = rs_plan_distinct(self->stats, a);
     child->plan = NULL;
     child->bits = UINT64_MAX;
@@ -238,7 +234,7 @@ static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint
         RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, child));
         child->bits = (uint64_t)n_runs * 64;
     }
-    /* 7 bits more for each number, because a value that stands alone is whole bytes. */
+    /* A number takes up to 7 bits more, because the value of a run takes whole bytes. */
     if (child->bits != UINT64_MAX)
         child->bits -= child->bits < 7 * (uint64_t)n_runs ? child->bits : 7 * (uint64_t)n_runs;
     RS_TRY(rs_plan_try_dict_coded(self, &distinct, n_runs, a->position_id,
@@ -249,9 +245,9 @@ static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint
 
 /* Replaces *out by a rising node over the numbers of a table's entries when that takes fewer than *best bits. */
 static rs_status try_ranks(rs_plan_chooser *self, const rs_alternative *a, uint64_t usual, uint64_t *best,
-                           rs_plan_arm *out) {
+                           rs_plan_candidate *out) {
     rs_values distinct = rs_plan_distinct(self->stats, a);
-    rs_plan_arm number = {NULL, UINT64_MAX};
+    rs_plan_candidate number = {NULL, UINT64_MAX};
     RS_TRY(rs_plan_try_dict_coded(self, &distinct, 0, a->position_id, (double)usual / (double)(a->raw_bytes + 1),
                                   &number));
     if (number.plan == NULL || number.bits + a->placed->ranks >= *best) return RS_OK;
@@ -260,8 +256,8 @@ static rs_status try_ranks(rs_plan_chooser *self, const rs_alternative *a, uint6
 }
 
 /* Puts a rising node over the values as numbers into *out, when the tree may have its child. */
-static rs_status put_rising(rs_plan_chooser *self, const rs_alternative *a, rs_plan_arm *out) {
-    rs_plan_arm number = {NULL, 0};
+static rs_status put_rising(rs_plan_chooser *self, const rs_alternative *a, rs_plan_candidate *out) {
+    rs_plan_candidate number = {NULL, 0};
     int64_t base = 0;
     uint8_t aux[RS_FMT_DECIMAL_AUX_SIZE] = {0};
     if (!rs_choices_allow(self->stats->choices, a->kind == RS_FMT_NODE_INT ? RS_FMT_NODE_INT : RS_FMT_NODE_DECIMAL)) {
@@ -273,9 +269,10 @@ static rs_status put_rising(rs_plan_chooser *self, const rs_alternative *a, rs_p
     return put_placed(self, RS_FMT_NODE_RISING, &number, a->n, a->placed->rising, out);
 }
 
-rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_arm *out, rs_plan_arm *rest) {
+rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_candidate *out,
+                             rs_plan_candidate *rest) {
     uint64_t usual = out->bits + rest->bits, gain = least_gain(self, a->n);
-    rs_plan_arm whole = {NULL, usual}, child = {NULL, 0}, placed = {NULL, 0};
+    rs_plan_candidate whole = {NULL, usual}, child = {NULL, 0}, placed = {NULL, 0};
     if (out->plan->kind == RS_FMT_NODE_CONST || usual <= gain || !may_be_placed(a)) return RS_OK;
     if (!may_place(self, RS_FMT_NODE_RUNS, a->n) && !may_place(self, RS_FMT_NODE_RISING, a->n)) return RS_OK;
     RS_TRY(rs_plan_weigh_placed(self->stats, a, self->err));
@@ -293,7 +290,7 @@ rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_a
     }
     if (placed.plan == NULL) return RS_OK;
     if (rest->plan == NULL && rs_plan_group_bits(out->plan) > 0 && rs_plan_may_be_fixed(out->plan)) {
-        placed.plan->instead = out->plan;
+        placed.plan->replaced = out->plan;
     }
     *out = placed;
     rest->plan = NULL;
@@ -304,15 +301,15 @@ void rs_plan_unplace(rs_plan *row) {
     uint64_t bits = 0;
     for (uint32_t i = 0; i < row->n_children; i++) bits += rs_plan_group_bits(row->children[i]);
     for (uint32_t i = 0; i < row->n_children; i++) {
-        rs_plan *instead = row->children[i]->instead;
-        unsigned width = instead == NULL ? 0 : rs_plan_group_bits(instead);
-        if (instead == NULL || (bits + width + 7) / 8 > (bits + 7) / 8) continue;
-        row->children[i] = instead;
+        rs_plan *replaced = row->children[i]->replaced;
+        unsigned width = replaced == NULL ? 0 : rs_plan_group_bits(replaced);
+        if (replaced == NULL || (bits + width + 7) / 8 > (bits + 7) / 8) continue;
+        row->children[i] = replaced;
         bits += width;
     }
 }
 
-/* Returns the bits by which a value that stands alone is longer, because its bits fill whole bytes. */
+/* Returns the padding of a value that takes whole bytes, in bits. */
 static unsigned padding(const rs_plan *d) {
     switch (d->kind) {
     case RS_FMT_NODE_INT:
@@ -323,8 +320,8 @@ static unsigned padding(const rs_plan *d) {
     }
 }
 
-/* Returns whether a plan has nodes of arrays. Under an exceptions node their data would count as bytes of the record,
- * and so pass the limit that the header declares. */
+/* Returns whether a plan has array nodes. Under an exceptions node their data would count as bytes of the record, and
+ * might pass the limit in the header. */
 static bool has_arrays(const rs_plan *d) {
     for (uint32_t i = 0; i < d->n_children; i++) {
         if (has_arrays(d->children[i])) return true;
@@ -332,32 +329,34 @@ static bool has_arrays(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_NDARRAY;
 }
 
-rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_arm *arms, uint32_t n, uint64_t values,
-                                 rs_plan_arm *out) {
+rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_candidate *candidates, uint32_t n,
+                                 uint64_t values, rs_plan_candidate *out) {
     uint64_t joined = out->bits;
     uint32_t usual = 0;
-    rs_plan_arm odd = {NULL, 0};
+    rs_plan_candidate odd = {NULL, 0};
     if (n < 2 || !may_place(self, RS_FMT_NODE_EXCEPTIONS, values)) return RS_OK;
-    for (uint32_t i = 1; i < n; i++) usual = arms[i].plan->n > arms[usual].plan->n ? i : usual;
-    uint64_t n_odd = values - arms[usual].plan->n;
+    for (uint32_t i = 1; i < n; i++) usual = candidates[i].plan->n > candidates[usual].plan->n ? i : usual;
+    uint64_t n_odd = values - candidates[usual].plan->n;
     if (n_odd > values / ODD_PARTS) return RS_OK;
     for (uint32_t i = 0; i < n && out->plan->kind == RS_FMT_NODE_UNION; i++) {
-        joined = joined - arms[i].plan->n * RS_PLAN_ALONE_BITS + arms[i].plan->n * padding(arms[i].plan);
+        joined =
+            joined - candidates[i].plan->n * RS_PLAN_PADDING_BITS + candidates[i].plan->n * padding(candidates[i].plan);
     }
-    rs_plan_arm *others = (rs_plan_arm *)rs_arena_take(&self->stats->arena, n * sizeof *others);
+    rs_plan_candidate *others = (rs_plan_candidate *)rs_arena_take(&self->stats->arena, n * sizeof *others);
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_EXCEPTIONS, 0, 2);
-    if (others == NULL || d == NULL) return no_memory(self->err);
+    if (others == NULL || d == NULL) return rs_no_memory(self->err);
     for (uint32_t i = 0; i + 1 < n; i++) {
-        others[i] = arms[i < usual ? i : i + 1];
+        others[i] = candidates[i < usual ? i : i + 1];
         if (has_arrays(others[i].plan)) return RS_OK;
     }
-    RS_TRY(rs_plan_join_arms(self, others, n - 1, n_odd, &odd));
-    uint64_t bits = arms[usual].bits + odd.bits + n_odd * ODD_BITS + values / 16;
-    /* The records of odd values have bits and, of a fixed node, a body for the usual value too. */
-    if (rs_plan_may_be_fixed(arms[usual].plan)) bits += arms[usual].bits / (arms[usual].plan->n + 1) * n_odd;
+    RS_TRY(rs_plan_join(self, others, n - 1, n_odd, &odd));
+    uint64_t bits = candidates[usual].bits + odd.bits + n_odd * ODD_BITS + values / 16;
+    /* A record with an exception also has bits and, under a fixed node, a body for the usual value. */
+    if (rs_plan_may_be_fixed(candidates[usual].plan))
+        bits += candidates[usual].bits / (candidates[usual].plan->n + 1) * n_odd;
     uint64_t gain = n_odd > values / SELDOM ? least_gain(self, values) + 2 * values : values / 2 + 1024;
     if (bits + gain >= joined) return RS_OK;
-    d->children[0] = arms[usual].plan;
+    d->children[0] = candidates[usual].plan;
     d->children[1] = odd.plan;
     d->n = values;
     out->plan = d;

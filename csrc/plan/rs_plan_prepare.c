@@ -1,12 +1,8 @@
-/* rs_plan_prepare.c: the part of planning that needs no dictionary: templates of strings, packed nodes of numbers. It
- * is most of the work, and any thread can do it for any run. */
+/* rs_plan_prepare.c: the part of planning that does not depend on dictionaries: templates of strings, packed nodes of
+ * numbers. It is most of the work, and any thread can do it for any run. */
 #include "plan/rs_plan.h"
 
-enum { FEW = 4096 /* up to so many entries that are a small part of all bytes, no other node is tried */ };
-
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
-}
+enum { FEW = 4096 /* up to so many distinct values with few bytes, only a dict-coded node is tried */ };
 
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
@@ -20,8 +16,7 @@ bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t 
 
 bool rs_plan_has_few(const rs_alternative *a) {
     if (a->distinct == NULL) return a->constant && rs_slice_left(&a->first) <= a->raw_bytes / 64;
-    return a->distinct != NULL && a->distinct->n > 0 && a->distinct->n <= FEW &&
-           a->distinct->size_bytes <= a->raw_bytes / 64;
+    return a->distinct->n > 0 && a->distinct->n <= FEW && a->distinct->size_bytes <= a->raw_bytes / 64;
 }
 
 static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
@@ -29,11 +24,11 @@ static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prep
     bool alike;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONCAT)) return RS_OK;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return RS_OK; /* between parts */
-    if (a->elements > 1 || a->n_where < a->n || (a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
+    if (a->elements > 1 || a->n_offsets < a->n || (a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
     RS_TRY(rs_template_find(stats, a, &template, &alike, err));
     if (!alike) return RS_OK;
     rs_template *kept = (rs_template *)rs_arena_take(&stats->arena, sizeof *kept);
-    if (kept == NULL) return no_memory(err);
+    if (kept == NULL) return rs_no_memory(err);
     *kept = template;
     out->template = kept;
     return RS_OK;
@@ -43,23 +38,23 @@ rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_err
     rs_prepared *out = a->prepared;
     if (out != NULL) return RS_OK;
     out = (rs_prepared *)rs_arena_take(&stats->arena, sizeof *out);
-    if (out == NULL) return no_memory(err);
+    if (out == NULL) return rs_no_memory(err);
     out->n_fits = a->n;
     switch (a->kind) {
     case RS_FMT_NODE_STR: RS_TRY(find_template(stats, a, out, err)); break;
     case RS_FMT_NODE_INT:
         out->bits = a->n * rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
-        RS_TRY(rs_plan_ints(stats, a, &out->made, &out->bits, &out->n_fits, err));
+        RS_TRY(rs_plan_ints(stats, a, &out->packed, &out->bits, &out->n_fits, err));
         break;
     case RS_FMT_NODE_FLOAT:
         out->bits = a->n * 64;
-        RS_TRY(rs_plan_floats(stats, a, &out->made, &out->bits, &out->n_fits, err));
+        RS_TRY(rs_plan_floats(stats, a, &out->packed, &out->bits, &out->n_fits, err));
         break;
     case RS_FMT_NODE_LIST:
         if (a->elements != RS_ELEMENTS_INTS && a->elements != RS_ELEMENTS_FLOATS) break;
         out->bits =
             a->total * 64 + (a->count_min == a->count_max && a->count_max <= UINT32_MAX ? 0 : 8 * a->counts_bytes);
-        RS_TRY(rs_plan_numbers(stats, a, &out->made, &out->bits, &out->n_fits, err));
+        RS_TRY(rs_plan_numbers(stats, a, &out->packed, &out->bits, &out->n_fits, err));
         break;
     default: break;
     }
@@ -69,7 +64,7 @@ rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_err
 
 static uint32_t list_position(const rs_stats *stats, const rs_position *at, rs_alternative **out, uint32_t n);
 
-/* Lists an alternative and those below it at `out` from number n on, and returns their number. */
+/* Lists an alternative and its descendants at `out` from number n on, and returns the new number. */
 static uint32_t list_alternative(const rs_stats *stats, rs_alternative *a, rs_alternative **out, uint32_t n) {
     bool numbers = a->elements == RS_ELEMENTS_INTS || a->elements == RS_ELEMENTS_FLOATS;
     if (rs_plan_is_constant(stats, a, RS_PLAN_CONST_BYTES) || rs_plan_has_few(a)) return n;
@@ -82,7 +77,7 @@ static uint32_t list_alternative(const rs_stats *stats, rs_alternative *a, rs_al
     return n;
 }
 
-/* Lists the alternatives of a position, and those of its map. */
+/* Lists the alternatives of a position and of its map. */
 static uint32_t list_position(const rs_stats *stats, const rs_position *at, rs_alternative **out, uint32_t n) {
     for (uint32_t i = 0; i < at->n; i++) n = list_alternative(stats, &at->alternatives[i], out, n);
     return at->map == NULL ? n : list_alternative(stats, &at->map->as_map, out, n);
@@ -95,7 +90,7 @@ uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out) {
 rs_status rs_plan_prepare(rs_stats *stats, rs_error *err) {
     uint32_t n = rs_plan_list(stats, NULL);
     rs_alternative **list = (rs_alternative **)rs_arena_take(&stats->arena, n * sizeof *list);
-    if (list == NULL) return no_memory(err);
+    if (list == NULL) return rs_no_memory(err);
     (void)rs_plan_list(stats, list);
     for (uint32_t i = 0; i < n; i++) RS_TRY(rs_plan_prepare_alternative(stats, list[i], err));
     return RS_OK;

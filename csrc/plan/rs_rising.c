@@ -1,4 +1,4 @@
-/* rs_rising.c: weighs and writes lines and corners. */
+/* rs_rising.c: sizes and writes lines and corners. */
 #include "plan/rs_rising.h"
 
 #include "format/rs_packed_ints.h"
@@ -27,7 +27,7 @@ static uint64_t line_at(const rs_rising *r, uint32_t j) {
     return r->base + (uint64_t)((int64_t)((uint64_t)r->step * j) >> r->shift);
 }
 
-/* Returns corner f without the line: the number of record 64 f, or of the last one. */
+/* Returns corner f minus the line: the number of record 64 f, or of the last record. */
 static int64_t corner_at(const uint64_t *numbers, uint32_t n, const rs_rising *r, uint32_t f) {
     uint32_t j = f * RS_FMT_RISING_RECORDS < n ? f * RS_FMT_RISING_RECORDS : n - 1;
     return (int64_t)(numbers[j] - line_at(r, j));
@@ -47,7 +47,7 @@ static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_risin
     return all >> 63 != 0 ? 64 : rs_packed_ints_width(all);
 }
 
-/* Weighs one line: sets form, width and base, and size_bytes to the size of the section. */
+/* Sizes one line: sets form, width and base, and size_bytes to the size of the section. */
 static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r) {
     int64_t low = 0, high = 0;
     r->base = numbers[0];

@@ -1,10 +1,10 @@
-/* rs_rising.h: rising numbers, weighed for the planner and written for the encoder (FORMAT.md, Placed nodes). */
+/* rs_rising.h: sizes rising numbers for the planner and writes them for the encoder (FORMAT.md, Placed nodes). */
 #pragma once
 
 #include "base/rs_buffer.h"
 #include "format/rs_places.h"
 
-/* The section of a rising node, but for its residuals and corners. */
+/* The section of a rising node, without its residuals and corners. */
 typedef struct rs_rising {
     uint8_t form, shift, width;
     uint64_t base;
@@ -18,8 +18,8 @@ void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out);
 /* Returns the form of marks that takes fewer bytes. */
 unsigned rs_marks_form(uint32_t n_records, uint32_t n_marks);
 
-/* Puts the numbers of some records, in the order of the records, at numbers[] of all n_records; the others get numbers
- * between those of their neighbours. n_known is not 0. */
+/* Sets numbers[] of all n_records from the numbers of n_known records, in record order; the others are interpolated.
+ * n_known is not 0. */
 void rs_rising_fill(const uint32_t *locals, const uint64_t *known, uint32_t n_known, uint64_t *numbers,
                     uint32_t n_records);
 

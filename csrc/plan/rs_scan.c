@@ -17,7 +17,7 @@ static rs_status add_key_set(rs_scan *self, size_t *index, rs_error *err) {
     if (self->n_key_sets == self->capacity) {
         size_t capacity = self->capacity < 512 ? 1024 : self->capacity * 2;
         uint64_t *key_sets = (uint64_t *)realloc(self->key_sets, capacity * sizeof *key_sets);
-        if (key_sets == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to scan a block");
+        if (key_sets == NULL) return rs_no_memory(err);
         self->key_sets = key_sets;
         self->capacity = capacity;
     }
@@ -43,8 +43,7 @@ static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     return RS_OK;
 }
 
-/* Takes a short value that holds no others off `in`, when it is one of those that need no check but that of their end.
- * Else it returns false and takes nothing. */
+/* Takes a value without elements off `in` if only its end needs a check. Else returns false and takes nothing. */
 static inline bool take_plain(rs_slice *in) {
     const uint8_t *p = in->ptr;
     size_t left = rs_slice_left(in), size = 1;
@@ -89,8 +88,8 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
         if (tag == RS_FMT_TAG_DICT) {
             const uint8_t *key = in->ptr;
             size_t key_sets = self->n_key_sets;
-            /* Keys are read by scan_value too, because tuples in them count towards the depth. A dict in a key would
-             * add a key set that the later walks do not expect, so such a key is refused. */
+            /* scan_value reads keys too, because tuples in them count towards the depth. A dict in a key would add a
+             * key set that later walks do not expect, so such a key is an error. */
             if (!take_plain(in)) {
                 if (!rs_any_may_be_key(*in)) key_sets = SIZE_MAX;
                 RS_TRY(scan_value(self, in, arrays_size, budget, err));
@@ -113,7 +112,7 @@ void rs_scan_raise(rs_scan *self, uint64_t max_values, uint64_t max_bytes, uint3
     if (max_depth > self->max_depth) self->max_depth = max_depth;
 }
 
-void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts) {
+void rs_scan_count_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts) {
     rs_scan_raise(self, counts->values, size_bytes, counts->depth);
     self->n_values += counts->values;
     self->features |= counts->features;

@@ -1,6 +1,6 @@
 /* rs_scan.h: the first pass over the raw `any` records of a block. It checks them, hashes the keys of each dict, and
- * notes the most values, bytes and depth of a record. rs_stats and rs_encode then walk the same bytes in the same order
- * and look the hashes up, dict by dict. */
+ * tracks the maximal values, bytes and depth of a record. rs_stats and rs_encode then walk the same bytes in the same
+ * order and look up the hashes, dict by dict. */
 #pragma once
 
 #include "format/rs_any.h"
@@ -11,11 +11,11 @@ typedef struct rs_scan {
     uint64_t *key_sets; /* a hash over the keys of each dict, in the order in which the dicts begin */
     size_t n_key_sets;
     size_t capacity;
-    size_t next;         /* the number of the next dict, for the walk that follows the scan */
+    size_t next;         /* the number of the next dict in a walk after the scan */
     uint64_t max_values; /* this and the next two: the maxima over all records so far, of all blocks */
     uint64_t max_bytes;
     uint32_t max_depth;
-    uint64_t n_values; /* of all records so far; with those of records that were taken back */
+    uint64_t n_values; /* of all records so far, records that the builder took back included */
     uint64_t features; /* bits of features_required that the records need */
 } rs_scan;
 
@@ -28,17 +28,17 @@ void rs_scan_reset(rs_scan *self);
  * RS_E_FMT_*; maxima and features are then unchanged, but key sets may have been added. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err);
 
-/* What a scan finds out about one record, for a writer that counted while it made the record. */
+/* The results of scanning one record, for a writer that counts while it makes the record. */
 typedef struct rs_scan_counts {
     uint64_t values; /* the record itself, and the elements of each container in it; of a dict the pairs */
     uint64_t features;
     uint32_t depth; /* the most containers within one another */
 } rs_scan_counts;
 
-/* Notes a record of size_bytes, without reading it, as rs_scan_record does. The writer has made a valid any value and
+/* Counts a record of size_bytes as rs_scan_record does, without reading it. The writer has made a valid any value and
  * has called rs_scan_add_key_set for each dict in it, in the order in which the dicts begin. */
-void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts);
-/* Raises the maxima to those of records that were scanned elsewhere. */
+void rs_scan_count_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts);
+/* Raises the maxima for records that were scanned elsewhere. */
 void rs_scan_raise(rs_scan *self, uint64_t max_values, uint64_t max_bytes, uint32_t max_depth);
 /* Adds the hash of a dict's keys: RS_KEY_SET_SEED and then rs_schema_hash_key of each key. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_add_key_set(rs_scan *self, uint64_t hash, rs_error *err);
@@ -50,7 +50,7 @@ static inline uint64_t rs_scan_varint_unchecked(rs_slice *in) {
     return value;
 }
 
-/* Returns the end of a value that rs_scan_record accepted, if it is no array and holds no other value; else NULL. */
+/* Returns the end of a value that rs_scan_record accepted; NULL for an array or a value that holds others. */
 static inline const uint8_t *rs_scan_plain_end_unchecked(rs_slice in) {
     uint8_t tag = *in.ptr++;
     if (rs_tag_is_int64(tag)) return in.ptr - 1 + rs_any_int_size(tag);

@@ -67,7 +67,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
         uint32_t capacity = at->capacity == 0 ? 1 : at->capacity * 2;
         rs_alternative *grown =
             (rs_alternative *)rs_arena_grow(&self->arena, at->alternatives, at->n, capacity, sizeof *grown);
-        if (grown == NULL) return rs_stats_no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         at->alternatives = grown;
         at->capacity = capacity;
     }
@@ -77,7 +77,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     a->n_children = n_children;
     if (n_children > 0) {
         a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
-        if (a->children == NULL) return rs_stats_no_memory(err);
+        if (a->children == NULL) return rs_no_memory(err);
     }
     /* One node for the alternative and one for a union above it. The children's alternatives count their own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
@@ -87,7 +87,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     return RS_OK;
 }
 
-/* ---- Which alternative a value belongs to ---- */
+/* ---- The head of a value ---- */
 
 static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     if (a->kind != h->kind) return false;
@@ -98,16 +98,12 @@ static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
                (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE || a->elements == RS_ELEMENTS_NONE);
     case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
     case RS_FMT_NODE_EXT:
-    case RS_FMT_NODE_NDARRAY: {
-        size_t size = (size_t)(a->descriptor.end - a->descriptor.ptr);
-        return size == (size_t)(h->descriptor.end - h->descriptor.ptr) &&
-               memcmp(a->descriptor.ptr, h->descriptor.ptr, size) == 0;
-    }
+    case RS_FMT_NODE_NDARRAY: return rs_slice_equal(a->descriptor, h->descriptor);
     default: return true;
     }
 }
 
-/* Returns what the n elements at in.ptr are, up to the first of another kind. *end becomes the end of numbers. */
+/* Returns the kind of the n elements at in.ptr. *end becomes the end of elements that are numbers. */
 static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     *end = in.ptr;
     if (n == 0) return RS_ELEMENTS_NONE;
@@ -128,7 +124,7 @@ static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     return RS_ELEMENTS_INTS;
 }
 
-/* Returns the kind of node for values with this tag that hold no others; `any` for other tags. */
+/* Returns the kind of node for a tag of values without elements; `any` for other tags. */
 static inline uint8_t kind_of_plain(uint8_t tag) {
     if (rs_tag_is_int64(tag)) return RS_FMT_NODE_INT;
     switch (tag) {
@@ -191,7 +187,7 @@ static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
 
 /* ---- Finding the alternative of a value ---- */
 
-/* Returns the alternative of the position for lists of mixed elements; NULL when there is none. */
+/* Returns the alternative of the position for lists of mixed elements, or NULL. */
 static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
@@ -202,22 +198,22 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     return NULL;
 }
 
-/* Gives the alternative and its children their position ids, which are the same in other runs, and looks up whether an
- * earlier run found no use for its distinct values. */
+/* Sets the position ids of the alternative and its children, which are the same in other runs, and looks up the
+ * attempts that failed in earlier runs. */
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
-    const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
-    a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
+    const uint8_t parts[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
+    a->position_id = rs_schema_hash_key(at->position_id, parts, sizeof parts);
     if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL)
-        a->known = (uint8_t)rs_notes_known(self->hints, a->position_id, self->run);
+        a->known = (uint8_t)rs_attempts_known(self->hints, a->position_id, self->run);
     a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||
                  a->kind == RS_FMT_NODE_CONST;
-    for (uint32_t i = 0; i < a->n_children; i++) { /* begin_struct replaces those of a struct by ids made of its keys */
+    for (uint32_t i = 0; i < a->n_children; i++) { /* rs_stats_begin_struct makes the ids of a struct from its keys */
         a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
     }
 }
 
-/* Returns the position's alternative for such values, NULL when there is none, and makes it the last one. */
+/* Returns the position's alternative for such values and makes it the last one; NULL without one. */
 static rs_alternative *known_alternative(rs_position *at, const rs_stats_head *h) {
     if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_find_struct(at, h->key_set_hash);
     if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) return &at->alternatives[at->last];
@@ -240,8 +236,8 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
     if (*out == NULL) {
         rs_stats_head any = {0};
-        /* When there are too many alternatives, a list of numbers goes to the lists of mixed elements, if any. The
-         * encoder would choose their node for it too. */
+        /* With too many alternatives, a list of numbers joins the lists of mixed elements, as it does in the
+         * encoder. */
         *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
         if (*out != NULL) return RS_OK;
         at->closed = at->closed || h->kind == RS_FMT_NODE_STRUCT;
@@ -258,7 +254,7 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
 
 /* ---- Distinct values ---- */
 
-/* Whether the distinct values are too many for a table to be worth it. Large ones may come again in later blocks. */
+/* Returns whether the distinct values are too many for a table. Large values may repeat in later blocks. */
 static bool too_many(const rs_alternative *a) {
     const uint64_t distinct = a->distinct->n, n = a->n;
     if (distinct >= MAX_DISTINCT) return true;
@@ -275,7 +271,7 @@ static void give_up(rs_stats *self, rs_alternative *a) {
     a->gave_up = true;
 }
 
-/* Adds a value that is not yet there, or gives up. */
+/* Adds a new value, or gives up. */
 static rs_status add_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
     rs_span span;
     if (too_many(a) || self->kept_bytes > KEPT_BYTES) {
@@ -293,12 +289,12 @@ static rs_status add_distinct(rs_stats *self, rs_alternative *a, rs_slice value,
 /* Begins the set with the first two values that differ. */
 static rs_status begin_distinct(rs_stats *self, rs_alternative *a, rs_slice value, uint64_t hash, rs_error *err) {
     a->distinct = rs_stats_new_set(self);
-    if (a->distinct == NULL) return rs_stats_no_memory(err);
+    if (a->distinct == NULL) return rs_no_memory(err);
     RS_TRY(add_distinct(self, a, a->first, a->first_hash, err));
     return a->distinct == NULL ? RS_OK : add_distinct(self, a, value, hash, err);
 }
 
-/* Counts the first values of the alternative, while all are equal, and the one that differs. */
+/* Counts a value of an alternative whose values so far are all equal. */
 static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
                                 uint64_t *above, rs_error *err) {
     size_t size = rs_slice_left(&value);
@@ -313,12 +309,12 @@ static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice valu
     }
     a->n++;
     if (above != NULL) *above = own;
-    /* Constant values need no table, so distinct values are collected from the first value on that differs. */
+    /* Constant values need no table, so distinct values are collected from the first different value on. */
     return a->gave_up || a->constant ? RS_OK : begin_distinct(self, a, value, own, err);
 }
 
-/* Counts a value of the alternative. `hash` is that of a container, NULL when no one wants it; for values that hold no
- * others it is made here when needed. *above becomes the hash when `above` is not NULL: a container above wants it. */
+/* Counts a value of the alternative. `hash` is the hash of a container; NULL makes it from the bytes if it is needed.
+ * *above (may be NULL) becomes the hash, for the container around the value. */
 static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
                                     uint64_t *above, rs_error *err) {
     a->raw_bytes += rs_slice_left(&value);
@@ -331,25 +327,25 @@ static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice 
     return add_distinct(self, a, value, own, err);
 }
 
-static rs_status grow_where(rs_stats *self, rs_alternative *a, rs_error *err) {
-    uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2;
+static rs_status grow_offsets(rs_stats *self, rs_alternative *a, rs_error *err) {
+    uint32_t capacity = a->offsets_capacity == 0 ? 64 : a->offsets_capacity * 2;
     if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
-    uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, a->where, a->n_where, capacity, sizeof *grown);
-    if (grown == NULL) return rs_stats_no_memory(err);
+    uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, a->offsets, a->n_offsets, capacity, sizeof *grown);
+    if (grown == NULL) return rs_no_memory(err);
     self->kept_bytes += (uint64_t)capacity * 4;
-    a->where = grown;
-    a->where_capacity = capacity;
+    a->offsets = grown;
+    a->offsets_capacity = capacity;
     return RS_OK;
 }
 
-/* Notes where the value begins that is about to be counted. */
-static inline rs_status note_place(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
-    if (RS_UNLIKELY(a->n_where == a->where_capacity)) {
-        if (a->n_where < a->n) return RS_OK; /* offsets are missing already, and an incomplete list is not used */
-        RS_TRY(grow_where(self, a, err));
-        if (a->n_where == a->where_capacity) return RS_OK;
+/* Records the offset of the value that is about to be counted. */
+static inline rs_status add_offset(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
+    if (RS_UNLIKELY(a->n_offsets == a->offsets_capacity)) {
+        if (a->n_offsets < a->n) return RS_OK; /* an incomplete list of offsets is not used */
+        RS_TRY(grow_offsets(self, a, err));
+        if (a->n_offsets == a->offsets_capacity) return RS_OK;
     }
-    a->where[a->n_where++] = (uint32_t)(begin - self->values.base);
+    a->offsets[a->n_offsets++] = (uint32_t)(begin - self->values.base);
     return RS_OK;
 }
 
@@ -357,11 +353,11 @@ static inline rs_status note_place(rs_stats *self, rs_alternative *a, const uint
 
 static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err);
 
-static rs_status same_hash(rs_error *err) {
+static rs_status hash_collision(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
 }
 
-/* Each of the following takes the elements of a container off `in`. *hash, when it is not NULL, takes up theirs. */
+/* Each of the following takes the elements of a container off `in`, and adds their hashes to *hash (may be NULL). */
 
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
                                 rs_error *err) {
@@ -370,12 +366,12 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stat
     const uint32_t *children = shape->children;
     uint64_t part = 0;
     self->scan->next++;
-    /* Two key sets may share a hash. The data are right, but this code cannot tell the two apart. */
-    if (h->n_children != n) return same_hash(err);
+    /* Two key sets may share a hash. The data are valid, but this code cannot tell the two apart. */
+    if (h->n_children != n) return hash_collision(err);
     for (uint32_t i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
         size_t size = (size_t)(key->end - key->ptr);
-        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return same_hash(err);
+        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return hash_collision(err);
         in->ptr += size;
         RS_TRY(observe(self, &a->children[children[i]], in, hash == NULL ? NULL : &part, err));
         if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
@@ -393,8 +389,8 @@ static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_st
         a->total += h->count;
         a->counts_bytes += rs_varint_size(h->count);
         if (a->elements != RS_ELEMENTS_MIXED) {
-            /* rs_plan_numbers reads the numbers when it chooses their node. A list without elements keeps the hash that
-             * it has as well where the alternative gets other elements later. */
+            /* rs_plan_numbers reads the numbers. An empty list keeps its hash, which must stay the same when the
+             * alternative later gets other elements. */
             if (hash != NULL && h->count > 0) {
                 *hash = rs_value_set_hash(rs_slice_of(in->ptr, (size_t)(h->numbers_end - in->ptr)));
             }
@@ -419,15 +415,14 @@ static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
         a->shape = shape;
         a->same_shape = true;
     } else if (a->same_shape) {
-        size_t n = (size_t)(shape.end - shape.ptr);
-        a->same_shape = n == (size_t)(a->shape.end - a->shape.ptr) && memcmp(shape.ptr, a->shape.ptr, n) == 0;
+        a->same_shape = rs_slice_equal(shape, a->shape);
     }
     return RS_OK;
 }
 
 /* ---- Dicts as maps ---- */
 
-/* Takes the entries of a dict off `in`, as those of a map. */
+/* Takes the entries of a dict off `in` as entries of a map. */
 static rs_status observe_map(rs_stats *self, rs_alternative *a, uint64_t count, rs_slice *in, uint64_t *hash,
                              rs_error *err) {
     uint64_t part = 0, *above = hash == NULL ? NULL : &part;
@@ -458,7 +453,7 @@ static void swap_counts(rs_stats *self, rs_dict_map *map) {
     map->n_nodes = n_nodes, map->n_key_sets = n_key_sets, map->n_known = n_known;
 }
 
-/* Files a dict, given from its tag on, under the map of the position too. A dict that no map can hold ends the map. */
+/* Files a dict also under the map of the position. `value` begins at its tag. A dict that does not fit ends the map. */
 static rs_status file_in_map(rs_stats *self, rs_position *at, rs_slice value, rs_error *err) {
     const uint8_t *begin = value.ptr++;
     uint64_t n = rs_scan_varint_unchecked(&value), hash = n;
@@ -477,7 +472,7 @@ static rs_status file_in_map(rs_stats *self, rs_position *at, rs_slice value, rs
     return status;
 }
 
-/* Files a dict that was filed before. Its key sets are scanned again. */
+/* Files an earlier dict in the map. Its key sets are scanned again. */
 static rs_status file_again(rs_stats *self, rs_position *at, rs_scan *scan, uint32_t where, rs_error *err) {
     rs_scan *current = self->scan;
     rs_slice value = rs_stats_from(self, where);
@@ -491,18 +486,18 @@ static rs_status file_again(rs_stats *self, rs_position *at, rs_scan *scan, uint
     return status;
 }
 
-/* Begins the map of a position with all dicts so far. A tree may have half of its nodes for it. */
+/* Begins the map of a position with all dicts so far. It may take half of the nodes of a tree. */
 static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
     rs_dict_map *map = (rs_dict_map *)rs_arena_take(&self->arena, sizeof *map);
     rs_scan scan = {0};
     rs_status status = RS_OK;
-    if (map == NULL) return rs_stats_no_memory(err);
+    if (map == NULL) return rs_no_memory(err);
     map->n_nodes = RS_FMT_TREE_NODES / 2, map->n_key_sets = RS_FMT_TREE_SHAPES / 2,
     map->n_known = RS_STATS_KEY_SETS / 2;
     map->as_map.kind = RS_FMT_NODE_MAP;
     map->as_map.n_children = 2;
     map->as_map.children = (rs_position *)rs_arena_take(&self->arena, 2 * sizeof(rs_position));
-    if (map->as_map.children == NULL) return rs_stats_no_memory(err);
+    if (map->as_map.children == NULL) return rs_no_memory(err);
     name_alternative(self, at, &map->as_map);
     at->map = map;
     at->maps = RS_MAPS_BOTH;
@@ -517,7 +512,7 @@ static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
 static void begin_dicts(const rs_stats *self, rs_position *at) {
     unsigned known = 0;
     if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL) {
-        known = rs_notes_known(self->hints, at->position_id, self->run);
+        known = rs_attempts_known(self->hints, at->position_id, self->run);
     }
     at->maps = (known & RS_POSITION_MAP) != 0 ? RS_MAPS_ONLY : RS_MAPS_MAY;
     if ((known & RS_POSITION_NO_MAP) != 0 || !rs_choices_allow(self->choices, RS_FMT_NODE_MAP)) {
@@ -525,8 +520,8 @@ static void begin_dicts(const rs_stats *self, rs_position *at) {
     }
 }
 
-/* Keeps the offset of a dict, from which it can be filed again as a map. */
-static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
+/* Keeps the offset of a dict, to file it again as a map. */
+static rs_status add_dict_offset(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
     if (at->n_dicts == at->dicts_capacity) {
         uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2;
         if (capacity > MAX_DICTS || self->kept_bytes > KEPT_BYTES) {
@@ -534,7 +529,7 @@ static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin
             return RS_OK;
         }
         uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, at->dicts, at->n_dicts, capacity, sizeof *grown);
-        if (grown == NULL) return rs_stats_no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         self->kept_bytes += (uint64_t)capacity * 4;
         at->dicts = grown;
         at->dicts_capacity = capacity;
@@ -543,8 +538,8 @@ static rs_status note_dict(rs_stats *self, rs_position *at, const uint8_t *begin
     return RS_OK;
 }
 
-/* Finds the alternative of a dict, given from its tag on, and files the dict as a map where that is wanted. A map
- * begins when no struct takes a dict: then the key sets are so many that the keys may well be data. */
+/* Finds the alternative of a dict, and files the dict as a map if the position has one. `value` begins at its tag. A
+ * map begins when no struct takes a dict: with so many key sets, the keys may be data. */
 static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
     size_t next = self->scan->next;
@@ -555,7 +550,7 @@ static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, 
     }
     RS_TRY(find_alternative(self, at, h, out, err));
     if (at->maps == RS_MAPS_MAY && (*out)->kind == RS_FMT_NODE_ANY) RS_TRY(begin_map(self, at, err));
-    if (at->maps == RS_MAPS_MAY) return note_dict(self, at, value.ptr, err);
+    if (at->maps == RS_MAPS_MAY) return add_dict_offset(self, at, value.ptr, err);
     if (at->maps != RS_MAPS_BOTH) return RS_OK;
     RS_TRY(file_in_map(self, at, value, err));
     self->scan->next = next;
@@ -578,7 +573,7 @@ static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in,
     else RS_TRY(find_alternative(self, at, &h, &a, err));
     if (above != NULL || !a->gave_up) hash = &made;
     made = a->kind == RS_FMT_NODE_STRUCT ? h.key_set_hash : h.count;
-    if (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED) RS_TRY(note_place(self, a, begin, err));
+    if (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED) RS_TRY(add_offset(self, a, begin, err));
     switch (a->kind) {
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_TUPLE:
@@ -600,7 +595,7 @@ static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in,
     default:
         if (a->kind == RS_FMT_NODE_NDARRAY) RS_TRY(observe_array(a, in, err));
         else rs_scan_skip_unchecked(self->scan, in);
-        hash = NULL; /* made of the bytes */
+        hash = NULL; /* count_value makes it from the bytes */
         break;
     }
     return count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), hash, above, err);
@@ -633,15 +628,15 @@ static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t
     }
     switch (a->kind) {
     case RS_FMT_NODE_INT:
-        RS_TRY(note_place(self, a, begin, err));
+        RS_TRY(add_offset(self, a, begin, err));
         observe_int(a, in);
         break;
     case RS_FMT_NODE_FLOAT:
-        RS_TRY(note_place(self, a, begin, err));
+        RS_TRY(add_offset(self, a, begin, err));
         in->ptr += 9;
         break;
     case RS_FMT_NODE_STR:
-        RS_TRY(note_place(self, a, begin, err));
+        RS_TRY(add_offset(self, a, begin, err));
         observe_units(a, (unsigned)(tag - RS_FMT_TAG_STR1), in);
         break;
     case RS_FMT_NODE_BYTES: observe_units(a, 0, in); break;

@@ -3,14 +3,14 @@
 
 #include "plan/rs_alternatives.h"
 
-/* Returns the bytes from an offset of rs_alternative.where to the end of the run. They borrow the values. */
+/* Returns the bytes from an offset of an alternative to the end of the run. They borrow the values. */
 static inline rs_slice rs_stats_from(const rs_stats *self, uint32_t where) {
     const rs_span *last = &self->values.spans[self->values.n - 1];
     RS_ASSERT(where < last->off + last->size_bytes);
     return rs_slice_of(self->values.base + where, last->off + last->size_bytes - where);
 }
 
-/* Returns the units, of unit_bytes each, of the str at an offset of rs_alternative.where. They borrow the values. */
+/* Returns the units, of unit_bytes each, of the str at an offset of an alternative. They borrow the values. */
 static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsigned unit_bytes) {
     rs_slice in = rs_stats_from(self, where);
     in.ptr++;
@@ -20,8 +20,8 @@ static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsi
 
 /* Reads all values. RS_E_ARG_LIMIT when no tree within the limits describes them; RS_E_MEM. */
 RS_NODISCARD rs_status rs_stats_collect(rs_stats *self, rs_error *err);
-/* Reads the values from number `first` on. The values before it were read already, and self->scan has scanned only
- * those from `first` on. Errors of rs_stats_collect. */
+/* Reads the values from number `first` on, after a call that read the values before it. self->scan must have scanned
+ * the same values only. Errors of rs_stats_collect. */
 RS_NODISCARD rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err);
 /* Returns the bytes of memory that the stats own. */
 uint64_t rs_stats_memory(const rs_stats *self);
@@ -29,8 +29,8 @@ uint64_t rs_stats_memory(const rs_stats *self);
 rs_value_set *rs_stats_new_set(rs_stats *self);
 void rs_stats_clear(rs_stats *self);
 
-/* Begins stats that read what `whole` collected, but own the memory that they take, so that several threads may plan
- * for different alternatives of `whole` at once. */
+/* Begins stats that share the results of `whole` but have an arena of their own, so that several threads may plan
+ * different alternatives of `whole` at once. */
 void rs_stats_begin_part(rs_stats *part, const rs_stats *whole);
-/* Gives the memory of a part to `whole`. No other thread takes memory of `whole` at that time. */
+/* Gives the memory of a part to `whole`. No other thread may use the arena of `whole` during the call. */
 void rs_stats_end_part(rs_stats *part, rs_stats *whole);

@@ -27,7 +27,7 @@ static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, u
     if (at->used_slots * 2 >= at->n_slots) {
         uint32_t n = at->n_slots == 0 ? 4 : at->n_slots * 2;
         slot *slots = (slot *)rs_arena_take(&self->arena, n * sizeof *slots);
-        if (slots == NULL) return rs_stats_no_memory(err);
+        if (slots == NULL) return rs_no_memory(err);
         for (uint32_t i = 0; i < at->n_slots; i++) {
             if (at->slots[i].alternative != 0) *slot_of(slots, n, at->slots[i].hash) = at->slots[i];
         }
@@ -56,11 +56,6 @@ rs_alternative *rs_stats_find_struct(rs_position *at, uint64_t hash) {
 
 /* ---- Joining structs ---- */
 
-static bool same_key(const rs_slice *a, const rs_slice *b) {
-    size_t size = (size_t)(a->end - a->ptr);
-    return size == (size_t)(b->end - b->ptr) && rs_equal_few(a->ptr, b->ptr, size);
-}
-
 /* Lists the n keys of a dict. */
 static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     size_t dicts = 0;
@@ -72,7 +67,7 @@ static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     }
 }
 
-/* Whether all keys are plain. A struct that several key sets share must not hold two keys that are equal in Python. */
+/* Returns whether all keys are plain. A struct of several key sets must not hold two keys that are equal in Python. */
 static bool plain_keys(const rs_slice *keys, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (!rs_tag_is_plain_key(*keys[i].ptr)) return false;
@@ -80,14 +75,15 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
     return true;
 }
 
-/* Merges n keys of a dict with those of `a`, so that both keep their order. children[i] becomes the index of key i in
- * the merged order, *common the number of keys in both, *merged that of all. Returns false when the orders disagree. */
+/* Merges n keys of a dict with the keys of `a`, so that both keep their order. children[i] becomes the index of key i
+ * in the merged order, *common the number of keys in both, *merged the number of all keys. Returns false when the
+ * orders disagree. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
                         uint32_t *merged) {
     uint32_t at = 0, k, fresh = 0;
     *common = 0;
     for (uint32_t i = 0; i < n; i++) {
-        for (k = at; k < a->n_children && !same_key(&a->keys[k], &keys[i]); k++) continue;
+        for (k = at; k < a->n_children && !rs_slice_equal(a->keys[k], keys[i]); k++) continue;
         if (k < a->n_children) {
             children[i] = k + fresh;
             at = k + 1;
@@ -95,7 +91,7 @@ static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t 
             continue;
         }
         for (k = 0; k < at; k++) {
-            if (same_key(&a->keys[k], &keys[i])) return false;
+            if (rs_slice_equal(a->keys[k], keys[i])) return false;
         }
         children[i] = at + fresh;
         fresh++;
@@ -110,7 +106,7 @@ static rs_status add_key_set(rs_stats *self, rs_position *at, rs_alternative *a,
         uint32_t capacity = a->key_sets_capacity == 0 ? 1 : a->key_sets_capacity * 2;
         rs_key_set *grown =
             (rs_key_set *)rs_arena_grow(&self->arena, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
-        if (grown == NULL) return rs_stats_no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         a->key_sets = grown;
         a->key_sets_capacity = capacity;
     }
@@ -127,17 +123,17 @@ static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
     return rs_schema_hash_key(a->position_id, key->ptr, rs_slice_left(key));
 }
 
-/* Inserts the keys that are new into `a`. children[i] is the index of key i in the merged order of `merged` keys. */
+/* Inserts the new keys into `a`. children[i] is the index of key i in the merged order of `merged` keys. */
 static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
                                  const uint32_t *children, uint32_t merged, rs_error *err) {
     rs_position *positions = (rs_position *)rs_arena_take(&self->arena, merged * sizeof *positions);
     rs_slice *names = (rs_slice *)rs_arena_take(&self->arena, merged * sizeof *names);
     uint32_t *moved = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *moved);
     uint32_t old = 0, next = 0;
-    if (positions == NULL || names == NULL || moved == NULL) return rs_stats_no_memory(err);
+    if (positions == NULL || names == NULL || moved == NULL) return rs_no_memory(err);
     for (uint32_t k = 0; k < merged; k++) {
         while (next < n && children[next] < k) next++;
-        if (next < n && children[next] == k && !(old < a->n_children && same_key(&a->keys[old], &keys[next]))) {
+        if (next < n && children[next] == k && !(old < a->n_children && rs_slice_equal(a->keys[old], keys[next]))) {
             names[k] = keys[next];
             positions[k].position_id = path_of_key(a, &keys[next]);
             continue;
@@ -165,7 +161,7 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
         return RS_OK;
     }
     rs_slice *keys = (rs_slice *)malloc(n * sizeof *keys);
-    if (keys == NULL) return rs_stats_no_memory(err);
+    if (keys == NULL) return rs_no_memory(err);
     read_keys(h->body, n, keys);
     if (!plain_keys(keys, n)) n = 0;
     for (uint32_t i = 0; n > 0 && i < at->n; i++) {
@@ -176,7 +172,7 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
         if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
         if (children == NULL) {
             free(keys);
-            return rs_stats_no_memory(err);
+            return rs_no_memory(err);
         }
         if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
             self->n_nodes + (merged - a->n_children) * 2 + 4 > RS_FMT_TREE_NODES) {
@@ -202,7 +198,7 @@ rs_status rs_stats_begin_struct(rs_stats *self, rs_position *at, rs_alternative 
                                 rs_error *err) {
     uint32_t *children = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *children);
     a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
-    if (a->keys == NULL || children == NULL) return rs_stats_no_memory(err);
+    if (a->keys == NULL || children == NULL) return rs_no_memory(err);
     read_keys(h->body, a->n_children, a->keys);
     a->plain_keys = plain_keys(a->keys, a->n_children);
     for (uint32_t i = 0; i < a->n_children; i++) {

@@ -3,7 +3,7 @@
 
 static const uint64_t ONES = UINT64_C(0x0101010101010101), TOPS = UINT64_C(0x8080808080808080);
 
-/* Returns the number of the first byte of a word whose top bit is set; one is. */
+/* Returns the number of the first byte of a word whose top bit is set. There must be one. */
 static inline unsigned first_marked(uint64_t tops) {
 #if defined(__GNUC__)
     return (unsigned)__builtin_ctzll(tops) / 8;
@@ -14,11 +14,11 @@ static inline unsigned first_marked(uint64_t tops) {
 #endif
 }
 
-/* Marks the bytes of a word that are zero: exactly up to the first of them, which is all that is used. */
+/* Marks the zero bytes of a word. Only the first mark is exact. */
 static inline uint64_t zero_bytes(uint64_t word) { return (word - ONES) & ~word & TOPS; }
 
-/* Marks the bytes of a word that are no decimal digits, exactly up to the first of them. A byte above 0x7F carries
- * into the next one, but is marked itself. */
+/* Marks the bytes of a word that are not decimal digits. Only the first mark is exact: a byte above 0x7F carries into
+ * the next one. */
 static inline uint64_t other_bytes(uint64_t word) {
     uint64_t off = word ^ ONES * 0x30; /* 0 to 9 for a digit */
     return ((off + ONES * 0x76) | off) & TOPS;
@@ -73,7 +73,8 @@ static const uint8_t *begin_of_class(const uint8_t *p, const uint8_t *end, rs_cu
     return end;
 }
 
-/* Divides *s by a step into the left side, *s, and the right one, which is returned; NULL where nothing divides it. */
+/* Divides *s by a step: *s becomes the left side, and the begin of the right side is returned. NULL if nothing divides
+ * it. */
 static inline const uint8_t *divide(unsigned op, uint8_t c, rs_slice *s) {
     const uint8_t *p;
     switch (op) {

@@ -1,6 +1,6 @@
-/* rs_string_cut.h: how strings that are made alike are cut into stretches. A cut is a binary tree of steps in
- * preorder. A step takes a stretch and either divides it in two, of which the left one is cut further first, or leaves
- * it whole. What is left whole are the *leaves*. The character at which FIRST or LAST divides belongs to no leaf. */
+/* rs_string_cut.h: cuts strings of one pattern into stretches. A cut is a binary tree of steps in preorder. A step
+ * either divides a stretch in two or makes it a *leaf*. The left side is cut first. The character at which FIRST or
+ * LAST divides belongs to no leaf. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -9,7 +9,7 @@ enum {
     RS_CUT_LEAVES = 40, /* the most leaves of a cut */
     RS_CUT_STEPS = 2 * RS_CUT_LEAVES,
     RS_CUT_UNITS = 2048, /* a longer string is not cut */
-    RS_CUT_WIDE = 0xFF   /* stands for each unit of a string of 2-byte units that is above 255 */
+    RS_CUT_WIDE = 0xFF   /* replaces each 2-byte unit above 255 */
 };
 
 typedef enum rs_cut_op {
@@ -26,7 +26,7 @@ typedef struct rs_cut_step {
     uint8_t op, c;
 } rs_cut_step;
 
-/* A cut. `start` is a text with which most strings begin: the leaves before leaf start_leaf and the characters between
+/* A cut. `start` is the common prefix of most strings: the leaves before leaf start_leaf and the characters between
  * them. It is empty at first. rs_cut_run compares it as a whole, and goes on with step start_step. */
 typedef struct rs_cut {
     uint16_t n_steps, n_leaves;
@@ -35,8 +35,8 @@ typedef struct rs_cut {
     uint8_t start[RS_CUT_UNITS / 8];
 } rs_cut;
 
-/* Loads a slice that was stored a moment ago, one pointer at a time: the processor cannot forward two stores of 8 bytes
- * to one load of 16, and waits a dozen cycles instead. */
+/* Loads a slice that was just stored, one pointer at a time: the processor cannot forward two stores of 8 bytes to one
+ * load of 16, and waits a dozen cycles. */
 static inline rs_slice rs_cut_load(const rs_slice *s) {
     rs_slice out;
     out.ptr = *(const uint8_t *const volatile *)&s->ptr;
@@ -51,14 +51,14 @@ static inline rs_cut_class rs_cut_class_of(uint8_t c) {
     return (uint8_t)(lower - 'a') < 26 || c >= 128 ? RS_CUT_LETTERS : RS_CUT_SIGNS;
 }
 
-/* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. *from becomes the first leaf that the
- * start does not cover; the leaves before it are not set. Returns false when a step finds nothing to divide at. */
+/* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. *from becomes the first leaf after the
+ * start; earlier leaves are not set. Returns false when a step finds nothing to divide at. */
 bool rs_cut_run(const rs_cut *self, rs_slice s, rs_slice *leaves, uint32_t *from);
 
-/* Divides one string by one step, which is no LEAF. Returns false when it finds nothing to divide at. */
+/* Divides one string by one step, not a LEAF. Returns false when it finds nothing to divide at. */
 bool rs_cut_divide(rs_cut_op op, uint8_t c, rs_slice s, rs_slice *left, rs_slice *right);
 
-/* Sets start to `text`, which ends behind the character at which the step before start_step divides. */
+/* Sets the start to `text`, which ends with the character at which the step before start_step divides. */
 void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t start_leaf);
 
 /* Writes a string of up to RS_CUT_UNITS 2-byte units as bytes at `to`, which has room for as many, and returns it. */

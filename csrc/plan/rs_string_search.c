@@ -1,23 +1,23 @@
-/* rs_string_search.c: tries ways to cut a sample of strings. First a string is divided into fields at the signs that
- * all strings have in one order; then each field is divided further while that saves bits. */
+/* rs_string_search.c: tries ways to cut a sample of strings. It divides the strings into fields at the signs that all
+ * of them have in one order, and then each field further while that saves bits. */
 #include "plan/rs_string_search.h"
 
 #include "format/rs_packed_ints.h"
 
 enum {
-    SIGNS = 48,           /* signs of a string that are looked at */
-    TOKENS = 10,          /* the most runs of one class in a field that is cut into them */
-    MISFITS = 6,          /* at most one string in so many does not fit */
+    SIGNS = 48,           /* only the first signs of a string count */
+    TOKENS = 10,          /* a field is cut into at most so many runs of one class */
+    MISFITS = 6,          /* at most 1/6 of the strings do not fit */
     DEPTH = 2,            /* how often a field is divided, beside the cut into runs */
-    EVALUATIONS = 400,    /* the most columns that are looked at, which bounds the time */
-    MIN_HEX = 4,          /* the least hexadecimal digits */
+    EVALUATIONS = 400,    /* a limit of columns, to bound the time */
+    MIN_HEX = 4,          /* the fewest hexadecimal digits */
     TABLE_BITS = 1600,    /* of a table of texts beside its entries */
     SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
     LONG_ENTRY = 12,      /* entries of more units are text, which has symbols */
     SLOTS = 2 * RS_SAMPLE_STRINGS
 };
 
-/* A stretch of each string of the sample. Only those of strings that fit are set. */
+/* A stretch of each string of the sample; set only for strings that fit. */
 typedef struct column {
     rs_slice at[RS_SAMPLE_STRINGS];
 } column;
@@ -64,22 +64,17 @@ static uint64_t hash_of(rs_slice s) {
     return h ^ h >> 31;
 }
 
-static bool equal(rs_slice a, rs_slice b) {
-    size_t size = rs_slice_left(&a);
-    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
-}
-
 /* ---- The cost of a leaf ---- */
 
-/* Figures of a column's texts, those of strings that fit. */
-typedef struct figures {
-    uint32_t n, n_numbers;                   /* texts, and how many are numbers without zeros in front */
-    uint32_t n_digits[RS_STRICT_DIGITS + 1]; /* how many are numbers of so many digits */
+/* Statistics of the texts of a column, over the strings that fit. */
+typedef struct column_stats {
+    uint32_t n, n_numbers;                   /* texts, and how many are numbers without leading zeros */
+    uint32_t n_digits[RS_STRICT_DIGITS + 1]; /* how many are numbers of i digits */
     bool constant, decimal, lower, upper, wide;
     size_t shortest, longest;
     uint64_t min, max, units, digits, hash; /* digits: of all units */
-    uint32_t distinct, once, twice;         /* distinct texts; those that occur once, and twice */
-} figures;
+    uint32_t distinct, once, twice;         /* distinct texts; texts that occur once, and twice */
+} column_stats;
 
 /* Returns how many units of a text are decimal digits, 8 at a time. */
 static uint64_t count_digits(rs_slice s) {
@@ -94,8 +89,8 @@ static uint64_t count_digits(rs_slice s) {
     return n;
 }
 
-/* Finds out whether all units are hexadecimal digits, as far as that is so for all texts before. */
-static void see_hex(figures *f, rs_slice s) {
+/* Clears `lower` and `upper` unless the text is hexadecimal digits of that case. */
+static void add_hex(column_stats *f, rs_slice s) {
     bool lower = s.ptr != s.end, upper = lower;
     for (; s.ptr != s.end && (lower || upper); s.ptr++) {
         bool digit = (uint8_t)(*s.ptr - '0') < 10;
@@ -106,7 +101,7 @@ static void see_hex(figures *f, rs_slice s) {
     f->upper = f->upper && upper;
 }
 
-static void see_number(figures *f, rs_slice s) {
+static void add_number(column_stats *f, rs_slice s) {
     size_t size = rs_slice_left(&s);
     uint64_t value = 0;
     if (size == 1 || *s.ptr != '0') f->n_numbers++;
@@ -116,22 +111,22 @@ static void see_number(figures *f, rs_slice s) {
     if (value > f->max) f->max = value;
 }
 
-/* With `wide` the texts are of units of 2 bytes. */
-static void see_text(figures *f, rs_slice s, bool wide) {
+/* `wide`: the texts have units of 2 bytes. */
+static void add_text(column_stats *f, rs_slice s, bool wide) {
     size_t size = rs_slice_left(&s);
     uint64_t digits = count_digits(s);
     bool decimal = size > 0 && size <= RS_STRICT_DIGITS && digits == size;
     f->digits += digits;
     if (wide && !f->wide) f->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
-    if (f->lower || f->upper) see_hex(f, s);
-    if (decimal) see_number(f, s);
+    if (f->lower || f->upper) add_hex(f, s);
+    if (decimal) add_number(f, s);
     f->decimal = f->decimal && decimal;
     if (size < f->shortest) f->shortest = size;
     if (size > f->longest) f->longest = size;
     f->units += size;
 }
 
-static void see_column(const search *self, const draft *d, const column *c, figures *f) {
+static void measure_column(const search *self, const draft *d, const column *c, column_stats *f) {
     uint64_t slots[SLOTS];
     uint8_t counts[SLOTS];
     uint32_t first = 0, n_slots = 32;
@@ -146,11 +141,11 @@ static void see_column(const search *self, const draft *d, const column *c, figu
         uint64_t at;
         if (!d->fits[i]) continue;
         if (f->n++ == 0) first = i;
-        f->constant = f->constant && equal(c->at[i], c->at[first]);
+        f->constant = f->constant && rs_slice_equal(c->at[i], c->at[first]);
         if (f->constant && f->n > 1) continue;
         uint64_t hash = hash_of(c->at[i]) | 1;
         f->hash = (f->hash ^ hash) * UINT64_C(0x100000001B3) + i;
-        see_text(f, c->at[i], self->sample->unit_bytes == 2);
+        add_text(f, c->at[i], self->sample->unit_bytes == 2);
         for (at = hash >> 32 & (n_slots - 1); slots[at] != 0 && slots[at] != hash;) at = (at + 1) & (n_slots - 1);
         slots[at] = hash;
         counts[at]++;
@@ -160,21 +155,21 @@ static void see_column(const search *self, const draft *d, const column *c, figu
     }
 }
 
-/* Returns how many distinct texts all n strings have, by the estimator of Chao ("Nonparametric estimation of the number
- * of classes in a population", 1984) without its bias. */
-static uint64_t guess_distinct(const figures *f, uint64_t n) {
+/* Estimates the number of distinct texts of all n strings: the bias-corrected estimator of Chao ("Nonparametric
+ * estimation of the number of classes in a population", 1984). */
+static uint64_t guess_distinct(const column_stats *f, uint64_t n) {
     uint64_t all = f->distinct + (uint64_t)f->once * (f->once - (f->once > 0)) / (2 * ((uint64_t)f->twice + 1));
     return f->distinct == f->n || all > n ? n : all;
 }
 
-static uint64_t bits_of_words(const figures *f, uint64_t n) {
+static uint64_t bits_of_words(const column_stats *f, uint64_t n) {
     uint64_t distinct = guess_distinct(f, n), bytes = distinct * (f->units / f->n + 2);
     if (distinct > 65536 || distinct > n - n / 4) return UINT64_MAX;
     return n * rs_packed_ints_width(distinct - 1) + bytes * (f->units / f->n > LONG_ENTRY ? 5 : 8) + TABLE_BITS;
 }
 
 /* Returns the bits of n numbers; UINT64_MAX when too few texts are numbers. */
-static uint64_t bits_of_numbers(const search *self, const figures *f, uint64_t n, uint8_t *strict) {
+static uint64_t bits_of_numbers(const search *self, const column_stats *f, uint64_t n, uint8_t *strict) {
     uint32_t size = 0, most = f->n_numbers;
     *strict = RS_STRICT_PLAIN;
     for (uint32_t i = 1; i <= RS_STRICT_DIGITS; i++) {
@@ -186,9 +181,9 @@ static uint64_t bits_of_numbers(const search *self, const figures *f, uint64_t n
     return n * rs_packed_ints_width(f->max - f->min) + (most < f->n ? (f->n - most) * self->misfit_bits + 2 * n : 0);
 }
 
-/* Chooses what a column is as a leaf, and adds it to the draft. */
+/* Chooses the kind of leaf for a column, and adds it to the draft. */
 static void add_leaf(search *self, const column *c, draft *d) {
-    figures f;
+    column_stats f;
     rs_leaf_guess *leaf = &d->leaves[d->n_leaves];
     uint8_t strict;
     if (d->n_leaves == RS_CUT_LEAVES || d->n_steps == RS_CUT_STEPS) {
@@ -197,7 +192,7 @@ static void add_leaf(search *self, const column *c, draft *d) {
     }
     self->evaluations++;
     d->steps[d->n_steps++].op = RS_CUT_LEAF;
-    see_column(self, d, c, &f);
+    measure_column(self, d, c, &f);
     memset(leaf, 0, sizeof *leaf);
     d->hashes[d->n_leaves++] = f.constant ? 0 : f.hash;
     if (f.n == 0 || (f.constant && !f.wide)) return;
@@ -215,7 +210,7 @@ static void add_leaf(search *self, const column *c, draft *d) {
         return;
     }
     if ((f.lower || f.upper) && f.shortest == f.longest && f.longest >= MIN_HEX) {
-        /* Symbols take more for a text of such digits than for usual text. */
+        /* Symbols take more for hexadecimal digits than for usual text. */
         bits = n * 8 * ((f.longest + 1) / 2);
         leaf->kind = RS_LEAF_HEX;
     }
@@ -245,8 +240,8 @@ static uint64_t weigh(const search *self, const draft *d) {
 
 /* ---- Dividing a field ---- */
 
-/* Adds a step to the draft and divides the column by it. A string that it does not divide no longer fits; when these
- * are too many, the draft has failed, and the columns are not whole. */
+/* Adds a step to the draft and divides the column by it. A string that the step does not divide no longer fits. With
+ * too many misfits the draft fails, and the columns are incomplete. */
 static void divide(const search *self, rs_cut_op op, unsigned ch, const column *c, column *left, column *right,
                    draft *d) {
     if (d->n_steps == RS_CUT_STEPS) {
@@ -263,7 +258,7 @@ static void divide(const search *self, rs_cut_op op, unsigned ch, const column *
     }
 }
 
-/* Sets `classes` to the classes of the runs in a text, and returns their number; 0 when there are too many. */
+/* Sets `classes` to the classes of the runs in a text, and returns their number; 0 for too many. */
 static uint32_t runs_of(rs_slice s, uint8_t classes[TOKENS]) {
     uint32_t n = 0;
     unsigned last = 9;
@@ -279,7 +274,7 @@ static uint32_t runs_of(rs_slice s, uint8_t classes[TOKENS]) {
 
 /* Cuts a column into its runs when nearly all texts have the same classes of runs. */
 static bool cut_runs(search *self, const column *c, draft *d) {
-    uint8_t classes[TOKENS], mine[TOKENS];
+    uint8_t classes[TOKENS], own[TOKENS];
     uint32_t n = 0, misfits = 0, seen = 0;
     column left;
     for (uint32_t i = 0; i < self->sample->size; i++) {
@@ -287,7 +282,7 @@ static bool cut_runs(search *self, const column *c, draft *d) {
         if (seen++ == 0) {
             n = runs_of(c->at[i], classes);
             if (n < 2) return false;
-        } else if (runs_of(c->at[i], mine) != n || memcmp(mine, classes, n) != 0) {
+        } else if (runs_of(c->at[i], own) != n || memcmp(own, classes, n) != 0) {
             d->fits[i] = false;
             d->n_fits--;
             if (++misfits * 16 > self->sample->size) return false;
@@ -303,7 +298,7 @@ static bool cut_runs(search *self, const column *c, draft *d) {
     return true;
 }
 
-/* Returns the first or the last sign of a text; 0 when it has none. */
+/* Returns the first or the last sign of a text; 0 without one. */
 static uint8_t sign_of(rs_slice s, bool last) {
     for (; last && s.ptr != s.end; s.end--) {
         if (rs_cut_class_of(s.end[-1]) == RS_CUT_SIGNS) return s.end[-1];
@@ -314,7 +309,7 @@ static uint8_t sign_of(rs_slice s, bool last) {
     return 0;
 }
 
-/* Returns the sign that most texts have as their first, or their last; 0 when many have none. */
+/* Returns the most common first or last sign of the texts; 0 unless nearly all have it. */
 static uint8_t common_sign(const search *self, const draft *d, const column *c, bool last) {
     uint32_t counts[128] = {0}, best = 0;
     for (uint32_t i = 0; i < self->sample->size; i++) {
@@ -326,7 +321,7 @@ static uint8_t common_sign(const search *self, const draft *d, const column *c, 
 
 static void cut_field(search *self, const column *c, unsigned depth, draft *d);
 
-/* Divides a column once, and both sides further; keeps that in *best when it costs less. */
+/* Divides a column once, and both sides further; replaces *best when that costs less. */
 static void try_division(search *self, rs_cut_op op, unsigned ch, const column *c, unsigned depth, const draft *before,
                          draft *best) {
     draft trial = *before;
@@ -339,7 +334,7 @@ static void try_division(search *self, rs_cut_op op, unsigned ch, const column *
     if (weigh(self, &trial) < weigh(self, best)) *best = trial;
 }
 
-/* Cuts a field in the way that costs least. */
+/* Cuts a field in the cheapest way. */
 static void cut_field(search *self, const column *c, unsigned depth, draft *d) {
     draft best = *d, trial = *d;
     add_leaf(self, c, &best);
@@ -395,7 +390,7 @@ static uint32_t count_sign(const search *self, uint32_t i, uint8_t c) {
     return n;
 }
 
-/* Marks the signs of which about nine in ten strings have the same number, at least one. */
+/* Marks the signs that occur equally often, at least once, in nine of ten strings. */
 static void find_steady(const search *self, bool steady[128]) {
     bool seen[128] = {false};
     memset(steady, 0, 128 * sizeof *steady);
@@ -413,7 +408,7 @@ static void find_steady(const search *self, bool steady[128]) {
     }
 }
 
-/* Lists at `out` the signs of string i that are marked, and returns their number. */
+/* Lists the marked signs of string i at `out`, and returns their number. */
 static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[128], uint8_t out[SIGNS]) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < self->n_signs[i]; k++) {
@@ -422,21 +417,21 @@ static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[1
     return n;
 }
 
-/* Sets `out` to the order of the marked signs that most strings have, and returns its length. */
+/* Sets `out` to the most common sequence of marked signs, and returns its length. */
 static uint32_t elect_order(const search *self, const bool marked[128], uint8_t out[SIGNS]) {
-    uint8_t mine[SIGNS], best[SIGNS];
+    uint8_t own[SIGNS], best[SIGNS];
     uint32_t n_best = 0, votes = 0;
     for (uint32_t i = 0; i < self->sample->size; i++) { /* the majority vote of Boyer and Moore */
-        uint32_t n = marked_signs(self, i, marked, mine);
-        if (votes == 0) memcpy(best, mine, sizeof best), n_best = n;
-        if (n == n_best && memcmp(mine, best, n) == 0) votes++;
+        uint32_t n = marked_signs(self, i, marked, own);
+        if (votes == 0) memcpy(best, own, sizeof best), n_best = n;
+        if (n == n_best && memcmp(own, best, n) == 0) votes++;
         else votes--;
     }
     memcpy(out, best, sizeof best);
     return n_best;
 }
 
-/* Sets `out` to the signs with which the signs of nine in ten strings begin, and returns their number. */
+/* Sets `out` to the common prefix of the signs of nine in ten strings, and returns its length. */
 static uint32_t common_begin(const search *self, uint8_t out[SIGNS]) {
     bool alive[RS_SAMPLE_STRINGS];
     uint32_t n;
@@ -492,8 +487,7 @@ static void try_all(search *self, draft *best) {
     if (n > 0) try_fields(self, signs, n, best);
 }
 
-/* Sets the start of a cut: the leaves from the first on that are constant and end at a FIRST step. `first` is a string
- * that fits. */
+/* Sets the start of a cut: its leading constant leaves that end at a FIRST step. `first` is a string that fits. */
 static void set_start(const search *self, const draft *d, uint32_t first, rs_cut *out) {
     uint32_t step = 0, leaf = 0, from;
     rs_slice leaves[RS_CUT_LEAVES];

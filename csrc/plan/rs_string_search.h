@@ -1,11 +1,11 @@
-/* rs_string_search.h: looks for the cut of strings that costs the fewest bits, by a sample of them. */
+/* rs_string_search.h: finds the cheapest cut of strings by a sample. */
 #pragma once
 
 #include "plan/rs_string_cut.h"
 
 enum { RS_SAMPLE_STRINGS = 128 };
 
-/* Some of n strings, as units of 1 byte (rs_cut_narrow). Borrows the units. */
+/* A sample of n strings, as units of 1 byte (rs_cut_narrow). Borrows the units. */
 typedef struct rs_sample {
     rs_slice strings[RS_SAMPLE_STRINGS];
     uint32_t size;
@@ -13,7 +13,7 @@ typedef struct rs_sample {
     unsigned unit_bytes;
 } rs_sample;
 
-/* What a leaf of a cut seems to be, by the sample. */
+/* The kind of a leaf of a cut, judged by the sample. */
 typedef enum rs_leaf_kind {
     RS_LEAF_CONST = 0,
     RS_LEAF_SAME = 1,   /* it repeats leaf `of` */
@@ -23,16 +23,15 @@ typedef enum rs_leaf_kind {
     RS_LEAF_TEXT = 5
 } rs_leaf_kind;
 
-enum { RS_STRICT_PLAIN = 0xFF /* numbers of at most RS_STRICT_DIGITS digits without zeros in front */ };
+enum { RS_STRICT_PLAIN = 0xFF /* numbers of at most RS_STRICT_DIGITS digits without leading zeros */ };
 enum { RS_STRICT_DIGITS = 18 };
 
-/* Returns whether a text is what `strict` of a leaf asks for. */
+/* Returns whether a text meets the condition `strict` of a leaf. */
 bool rs_leaf_fits(unsigned strict, rs_slice text);
 
 typedef struct rs_leaf_guess {
     uint8_t kind, of;
-    uint8_t strict; /* not 0: a few strings do not fit, because their text is not RS_STRICT_PLAIN, or not of so many
-                       digits */
+    uint8_t strict; /* condition of the texts: 0: none; RS_STRICT_PLAIN; else a number of so many digits */
     bool repeats;   /* its texts seem to repeat */
 } rs_leaf_guess;
 
@@ -40,13 +39,13 @@ typedef struct rs_cut_guess {
     rs_cut cut;
     rs_leaf_guess leaves[RS_CUT_LEAVES];
     uint32_t first; /* the number of the first string of the sample that fits */
-    uint64_t bits;  /* an estimate for all n strings, those that do not fit included */
-    uint64_t plain; /* the same for the strings as they are */
+    uint64_t bits;  /* an estimate for all n strings, misfits included */
+    uint64_t plain; /* an estimate without the cut */
 } rs_cut_guess;
 
-/* Returns the bits of n texts as a str or symbols node, estimated where symbols are worth it. `digits` of their units
- * are digits, of which symbols save less than of usual text. */
+/* Returns the bits of n texts as a str node or, estimated, as a symbols node. `digits` of their units are digits, which
+ * symbols compress less than usual text. */
 uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit_bytes);
 
-/* Looks for the best cut that most strings of the sample fit. Returns false when none clearly pays. */
+/* Finds the best cut that most strings of the sample fit. Returns false when none clearly saves bits. */
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out);

@@ -1,4 +1,4 @@
-/* rs_string_template.c: cuts all strings as a sample suggests, and chooses a kind of part for each leaf of the cut. */
+/* rs_string_template.c: cuts all strings by the cut of a sample, and chooses a kind of part for each leaf. */
 #include "plan/rs_string_template.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { NO_LEAF = 0xFF, LEAST_STRINGS = 16 };
 /* Statistics of one leaf over all strings that fit. */
 typedef struct column {
     rs_slice first;      /* the text of the first string */
-    const uint8_t *last; /* the text of the string before */
+    const uint8_t *last; /* the text of the previous string */
     size_t last_size;
     bool constant;            /* all texts so far are equal */
     bool broken;              /* the leaf repeats `same` in the sample, but not in all strings */
@@ -29,10 +29,10 @@ typedef struct column {
     bool collects;            /* the distinct texts are being collected */
     uint8_t same;             /* the leaf that each text so far equals, or NO_LEAF */
     unsigned digits;          /* the mask of DECIMAL, LOWER and UPPER that all characters so far have */
-    size_t shortest, longest; /* of texts that are noted */
+    size_t shortest, longest; /* of the counted texts */
     uint64_t min, max;        /* of the decimal texts */
     uint64_t units;           /* of all texts */
-    uint64_t noted;           /* number of texts that differed from the one before */
+    uint64_t counted;         /* number of texts that differ from the previous one; repeats are not counted */
     rs_value_set *distinct;
     rs_buffer bytes; /* the distinct texts as any values */
 } column;
@@ -50,17 +50,10 @@ typedef struct filler {
     rs_error *err;
 } filler;
 
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for parts"); }
-
-static bool equal(rs_slice a, rs_slice b) {
-    size_t size = rs_slice_left(&a);
-    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
-}
-
-/* Sets *out to string i as units of 1 byte. Returns false when it is too long to be cut. */
+/* Sets *out to string i as units of 1 byte. Returns false when it is too long to cut. */
 static bool string_at(const rs_stats *stats, const rs_alternative *a, uint32_t i, uint8_t *narrow, rs_slice *out) {
     unsigned unit = 1u << a->elements;
-    *out = rs_stats_units(stats, a->where[i], unit);
+    *out = rs_stats_units(stats, a->offsets[i], unit);
     if (rs_slice_left(out) > (size_t)RS_CUT_UNITS * unit) return false;
     if (unit == 2) *out = rs_cut_narrow(*out, narrow);
     return true;
@@ -68,9 +61,9 @@ static bool string_at(const rs_stats *stats, const rs_alternative *a, uint32_t i
 
 /* ---- The sample ---- */
 
-/* Takes groups of 4 neighbours that are spread evenly: neighbours tell whether texts repeat in a sorted list. */
+/* Takes evenly spread groups of 4 neighbours: neighbours show whether texts repeat in a sorted list. */
 static rs_status take_sample(filler *self, rs_sample *sample) {
-    uint32_t n = self->a->n_where, groups = RS_SAMPLE_STRINGS / 4;
+    uint32_t n = self->a->n_offsets, groups = RS_SAMPLE_STRINGS / 4;
     sample->n = n;
     sample->size = 0;
     sample->unit_bytes = self->unit_bytes;
@@ -80,7 +73,7 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
         if (!string_at(self->stats, self->a, at, self->narrow[0], &s)) continue;
         if (self->unit_bytes == 2) {
             uint8_t *copy = (uint8_t *)rs_arena_take(&self->stats->arena, rs_slice_left(&s) + 1);
-            if (copy == NULL) return no_memory(self->err);
+            if (copy == NULL) return rs_no_memory(self->err);
             memcpy(copy, s.ptr, rs_slice_left(&s));
             s = rs_slice_of(copy, rs_slice_left(&s));
         }
@@ -89,9 +82,9 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
     return RS_OK;
 }
 
-/* ---- Noting the texts of all strings ---- */
+/* ---- Statistics of all strings ---- */
 
-/* Cuts string i, which `s` becomes. Returns false when it does not fit. */
+/* Cuts string i and sets *s to it. Returns false when it does not fit. */
 static bool cut_string(const rs_stats *stats, const rs_alternative *a, uint32_t i, const rs_cut *cut,
                        const uint8_t *strict, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
     if (!string_at(stats, a, i, narrow, s) || !rs_cut_run(cut, *s, leaves, from)) return false;
@@ -109,7 +102,7 @@ static void fill_digits(uint8_t digits_of[256]) {
     }
 }
 
-static void note_digits(filler *self, column *c, rs_slice s) {
+static void add_digits(filler *self, column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
     uint64_t value = 0;
     unsigned mask = size == 0 ? 0 : c->digits;
@@ -123,14 +116,14 @@ static void note_digits(filler *self, column *c, rs_slice s) {
     c->zeros = c->zeros || (size > 1 && *s.ptr == '0');
 }
 
-/* Adds a text to the distinct ones of a column, unless they are too many by now. */
-static rs_status note_word(filler *self, column *c, rs_slice s) {
+/* Adds a text to the distinct texts of a column, or stops collecting them when they are too many. */
+static rs_status add_word(filler *self, column *c, rs_slice s) {
     uint8_t head[11] = {RS_FMT_TAG_STR1};
     size_t at = c->bytes.size_bytes;
     rs_span span;
     uint64_t settled = c->units > self->n_fits * LONG_ENTRY ? SETTLED_LONG : SETTLED;
     if (c->distinct == NULL) c->distinct = rs_stats_new_set(self->stats);
-    if (c->distinct == NULL) return no_memory(self->err);
+    if (c->distinct == NULL) return rs_no_memory(self->err);
     RS_TRY(rs_buffer_append(&c->bytes, head, 1 + rs_put_varint(head + 1, rs_slice_left(&s)), self->err));
     RS_TRY(rs_buffer_append(&c->bytes, s.ptr, rs_slice_left(&s), self->err));
     rs_slice value = rs_slice_of(c->bytes.data + at, c->bytes.size_bytes - at);
@@ -148,46 +141,46 @@ static rs_status note_word(filler *self, column *c, rs_slice s) {
     return rs_value_set_add(c->distinct, span, hash, self->err);
 }
 
-static rs_status note_new(filler *self, column *c, rs_slice s) {
+static rs_status add_new(filler *self, column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
-    c->noted++;
+    c->counted++;
     if (size < c->shortest) c->shortest = size;
     if (size > c->longest) c->longest = size;
     if (self->unit_bytes == 2 && !c->wide) c->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
-    if (c->digits != 0) note_digits(self, c, s);
-    return c->collects ? note_word(self, c, s) : RS_OK;
+    if (c->digits != 0) add_digits(self, c, s);
+    return c->collects ? add_word(self, c, s) : RS_OK;
 }
 
-/* Notes the text of a column that is constant so far, and differs now. */
-static rs_status note_change(filler *self, column *c, rs_slice s) {
+/* Adds the first different text of a column that was constant so far. */
+static rs_status add_first_change(filler *self, column *c, rs_slice s) {
     c->constant = false;
     c->units = self->n_fits * rs_slice_left(&c->first) + rs_slice_left(&s);
-    self->guess.cut.start_size = 0; /* later strings must be looked at here */
+    self->guess.cut.start_size = 0; /* later strings must be cut from the beginning */
     c->collects = true;
-    RS_TRY(note_new(self, c, c->first));
+    RS_TRY(add_new(self, c, c->first));
     c->last = s.ptr;
     c->last_size = rs_slice_left(&s);
-    return note_new(self, c, s);
+    return add_new(self, c, s);
 }
 
-/* Takes the text as two numbers, because a slice would go through memory: see rs_cut_load. */
-static inline rs_status note(filler *self, column *c, const uint8_t *text, size_t size) {
-    bool repeated = size == c->last_size && rs_equal_few(text, c->last, size) && (c->constant || c->noted > 0);
-    if (c->constant) return repeated ? RS_OK : note_change(self, c, rs_slice_of(text, size));
+/* Takes a pointer and a size because a slice would go through memory: see rs_cut_load. */
+static inline rs_status add_text(filler *self, column *c, const uint8_t *text, size_t size) {
+    bool repeated = size == c->last_size && rs_equal_few(text, c->last, size) && (c->constant || c->counted > 0);
+    if (c->constant) return repeated ? RS_OK : add_first_change(self, c, rs_slice_of(text, size));
     c->units += size;
     c->last = text;
     c->last_size = size;
-    return repeated ? RS_OK : note_new(self, c, rs_slice_of(text, size));
+    return repeated ? RS_OK : add_new(self, c, rs_slice_of(text, size));
 }
 
-static rs_status note_string(filler *self, const rs_slice *leaves, uint32_t from) {
+static rs_status add_string(filler *self, const rs_slice *leaves, uint32_t from) {
     uint32_t n = self->guess.cut.n_leaves;
     for (uint32_t k = from; k < n; k++) {
         column *c = &self->columns[k];
         rs_slice s = rs_cut_load(&leaves[k]);
         if (c->same == NO_LEAF) {
-            RS_TRY(note(self, c, s.ptr, rs_slice_left(&s)));
-        } else if (!c->broken && !equal(s, rs_cut_load(&leaves[c->same]))) {
+            RS_TRY(add_text(self, c, s.ptr, rs_slice_left(&s)));
+        } else if (!c->broken && !rs_slice_equal(s, rs_cut_load(&leaves[c->same]))) {
             c->broken = true;
         }
     }
@@ -212,9 +205,9 @@ static void begin_columns(filler *self, const rs_slice *leaves) {
     }
 }
 
-/* Cuts all strings and notes their parts. *alike becomes false when too few fit. */
+/* Cuts all strings and adds their texts. *alike becomes false when too few fit. */
 static rs_status fill(filler *self, bool *alike) {
-    uint32_t from, misfits = 0, n = self->a->n_where;
+    uint32_t from, misfits = 0, n = self->a->n_offsets;
     rs_slice leaves[RS_CUT_LEAVES], s;
     *alike = false;
     for (uint32_t i = 0; i < n; i++) {
@@ -223,14 +216,14 @@ static rs_status fill(filler *self, bool *alike) {
             if (++misfits > 16 + n / 5) return RS_OK;
             continue;
         }
-        RS_TRY(note_string(self, leaves, from));
+        RS_TRY(add_string(self, leaves, from));
     }
     misfits = n - (uint32_t)self->n_fits;
     *alike = self->n_fits >= 8 && misfits * 5 < self->n_fits;
     return RS_OK;
 }
 
-/* Notes the leaves that do not repeat another one after all. */
+/* Adds the texts of leaves that repeat another leaf in the sample but not in all strings. */
 static rs_status fill_broken(filler *self) {
     uint32_t from;
     rs_slice leaves[RS_CUT_LEAVES], s;
@@ -244,14 +237,14 @@ static rs_status fill_broken(filler *self) {
     }
     if (!any) return RS_OK;
     self->n_fits = 0;
-    for (uint32_t i = 0; i < self->a->n_where; i++) {
+    for (uint32_t i = 0; i < self->a->n_offsets; i++) {
         if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
                         leaves, &from)) {
             continue;
         }
         for (uint32_t k = from; k < self->guess.cut.n_leaves; k++) {
             if (self->columns[k].broken)
-                RS_TRY(note(self, &self->columns[k], leaves[k].ptr, rs_slice_left(&leaves[k])));
+                RS_TRY(add_text(self, &self->columns[k], leaves[k].ptr, rs_slice_left(&leaves[k])));
         }
         self->n_fits++;
     }
@@ -262,7 +255,7 @@ static rs_status fill_broken(filler *self) {
 
 static rs_status keep_words(filler *self, column *c, rs_template_part *out) {
     uint8_t *bytes = (uint8_t *)rs_arena_take(&self->stats->arena, c->bytes.size_bytes + 1);
-    if (bytes == NULL) return no_memory(self->err);
+    if (bytes == NULL) return rs_no_memory(self->err);
     memcpy(bytes, c->bytes.data, c->bytes.size_bytes);
     out->base = bytes;
     out->distinct = c->distinct;
@@ -301,7 +294,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
     if ((c->digits & (LOWER | UPPER)) != 0 && c->shortest == c->longest && c->longest >= SHORT_HEX) {
         uint64_t cost = n * 8 * ((c->longest + 1) / 2);
         if (cost < *bits ||
-            out->kind == RS_PART_TEXT) { /* symbols take more for a text of such digits than for others */
+            out->kind == RS_PART_TEXT) { /* symbols take more for hexadecimal digits than for usual text */
             out->kind = RS_PART_HEX;
             out->count = (uint32_t)c->longest;
             out->upper = (c->digits & LOWER) == 0;
@@ -321,7 +314,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
 
 /* ---- The parts in their order ---- */
 
-/* What makes a template of the parts of leaves and the characters between them. Neighbouring constants become one. */
+/* Joins the parts of leaves and the characters between them to a template. Adjacent constants become one. */
 typedef struct joiner {
     rs_template *out;
     uint8_t *texts; /* room for all constants */
@@ -351,9 +344,9 @@ static void add_constant(joiner *self, const uint8_t *text, size_t size) {
     self->used += size;
 }
 
-/* Walks over the steps of the cut: a character at which a step divides stands behind all leaves of its left side. */
+/* Walks over the steps of the cut: the character at which a step divides follows all leaves of its left side. */
 static void join_parts(joiner *self, const rs_cut *cut, const rs_template_part *leaves, rs_template_cut *link) {
-    const uint8_t *between[RS_CUT_LEAVES]; /* NULL where no character stands; a pointer, since NUL is a character too */
+    const uint8_t *between[RS_CUT_LEAVES]; /* NULL for no character; pointers, since NUL is a character too */
     uint32_t n = 0, leaf = 0;
     for (uint32_t i = 0; i < cut->n_steps; i++) {
         const rs_cut_step *step = &cut->steps[i];
@@ -374,7 +367,7 @@ static void join_parts(joiner *self, const rs_cut *cut, const rs_template_part *
     }
 }
 
-/* Writes the constants of the leaves to the link, and the start that all strings of the sample had. */
+/* Writes the constants of the leaves to the link. */
 static void write_constants(rs_template_cut *link, const rs_template_part *leaves) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < link->cut.n_leaves; i++) {
@@ -406,13 +399,13 @@ static rs_status make_template(filler *self, rs_template *out, bool *found) {
     out->bits = (out->bits / self->n_fits + 7) / 8 * 8 * self->n_fits;
     join.texts = (uint8_t *)rs_arena_take(&self->stats->arena, size + RS_CUT_LEAVES);
     out->cut = (rs_template_cut *)rs_arena_take(&self->stats->arena, sizeof *out->cut + size);
-    if (join.texts == NULL || out->cut == NULL) return no_memory(self->err);
+    if (join.texts == NULL || out->cut == NULL) return rs_no_memory(self->err);
     out->cut->size_bytes = (uint32_t)(sizeof *out->cut + size);
     out->cut->unit_bytes = (uint8_t)self->unit_bytes;
     out->cut->cut = *cut;
     join_parts(&join, cut, leaves, out->cut);
     write_constants(out->cut, leaves);
-    /* A single text, or a single entry of a table, is no template. */
+    /* A single text or a single entry of a table is not a template. */
     *found = !join.too_many && (out->n > 1 || out->at[0].kind == RS_PART_DIGITS || out->at[0].kind == RS_PART_HEX);
     return RS_OK;
 }
@@ -437,9 +430,9 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
 
 rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found, rs_error *err) {
     *found = false;
-    if (a->n_where < a->n || a->n < LEAST_STRINGS) return RS_OK;
+    if (a->n_offsets < a->n || a->n < LEAST_STRINGS) return RS_OK;
     filler *self = (filler *)calloc(1, sizeof *self);
-    if (self == NULL) return no_memory(err);
+    if (self == NULL) return rs_no_memory(err);
     self->stats = stats;
     self->a = a;
     self->unit_bytes = 1u << a->elements;
@@ -457,11 +450,11 @@ void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_
     uint8_t narrow[RS_CUT_UNITS];
     rs_slice leaves[RS_CUT_LEAVES], s;
     uint32_t from;
-    for (uint32_t i = 0; i < a->n_where; i++) {
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
         if (!cut_string(stats, a, i, &template->cut->cut, template->strict, narrow, &s, leaves, &from)) continue;
         out->n_units = rs_slice_left(&leaves[leaf]);
         out->units = leaves[leaf].ptr;
-        if (unit == 2) out->units = rs_stats_units(stats, a->where[i], 2).ptr + 2 * (leaves[leaf].ptr - s.ptr);
+        if (unit == 2) out->units = rs_stats_units(stats, a->offsets[i], 2).ptr + 2 * (leaves[leaf].ptr - s.ptr);
         out++;
     }
 }

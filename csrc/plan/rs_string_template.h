@@ -19,7 +19,7 @@ typedef enum rs_part_kind {
 typedef struct rs_template_part {
     rs_part_kind kind;
     rs_slice first;         /* const: the text */
-    uint32_t of;            /* same: the number of the part that is repeated */
+    uint32_t of;            /* same: the number of the repeated part */
     uint64_t min, max;      /* digits: the range of the numbers */
     uint32_t count;         /* digits: the width that zeros pad to, or 0; hex: the number of digits */
     bool upper;             /* hex: the digits are A to F */
@@ -29,13 +29,13 @@ typedef struct rs_template_part {
     uint32_t leaf;          /* text: the leaf of the cut */
 } rs_template_part;
 
-/* How a string is cut into the parts of one template, for the encoder. A leaf is a part of its own, or a constant. It
- * stands in one piece of memory of size_bytes, and may be copied as such. */
+/* The cut of a template, for the encoder. A leaf is a part of its own or a constant. It is one piece of memory of
+ * size_bytes and may be copied with memcpy. */
 typedef struct rs_template_cut {
     uint32_t size_bytes;
     uint8_t unit_bytes;           /* of the strings */
-    uint8_t parts[RS_CUT_LEAVES]; /* of each leaf: the number of its part; RS_TEMPLATE_NO_PART of a constant */
-    uint16_t ends[RS_CUT_LEAVES]; /* of each leaf: where its constant ends in `texts`; the one before it begins there */
+    uint8_t parts[RS_CUT_LEAVES]; /* of each leaf: the number of its part; RS_TEMPLATE_NO_PART for a constant */
+    uint16_t ends[RS_CUT_LEAVES]; /* of each leaf: the end of its constant in `texts`, where the next one begins */
     rs_cut cut;
     uint8_t texts[]; /* the constants of all leaves */
 } rs_template_cut;
@@ -51,11 +51,11 @@ typedef struct rs_template {
     uint8_t strict[RS_CUT_LEAVES]; /* of each leaf: as in rs_leaf_guess */
 } rs_template;
 
-/* Looks for a template of the strings at a->where, which have units of 1 or 2 bytes. *found becomes false unless about
- * five in six strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
+/* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. *found becomes false unless about five in
+ * six strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);
 
-/* Lists at `out`, which has room for template->n_fits, the texts of a leaf of the strings that fit, in their order. */
+/* Sets out[] to the texts of a leaf, in the order of the strings that fit. `out` has room for template->n_fits. */
 void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
                        rs_symbol_string *out);

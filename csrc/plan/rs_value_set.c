@@ -1,4 +1,4 @@
-/* rs_value_set.c: the set of values, a hash table with open addressing and linear probing, at most half full. */
+/* rs_value_set.c: a hash table with open addressing and linear probing, at most half full. */
 #include "plan/rs_value_set.h"
 
 #include <stdlib.h>
@@ -26,8 +26,8 @@ uint64_t rs_value_set_hash_long(rs_slice value) {
 
 static uint64_t slot_of(uint64_t hash, uint32_t number) { return (hash & ~(uint64_t)UINT32_MAX) | (number + 1u); }
 
-/* Puts a slot into the table. Its home depends on the high half of the hash, which the slot holds, so that the table
- * can grow without the values. */
+/* Puts a slot into the table. Its place depends on the high half of the hash, which the slot holds, so that the table
+ * can grow without reading the values. */
 static void place(uint64_t *slots, uint64_t n_slots, uint64_t high, uint64_t slot) {
     uint64_t at = high & (n_slots - 1);
     while (slots[at] != 0) at = (at + 1) & (n_slots - 1);
@@ -42,7 +42,7 @@ static rs_status grow(rs_value_set *self, rs_error *err) {
     uint64_t *slots = (uint64_t *)calloc((size_t)n_slots, sizeof *slots);
     if (spans == NULL || slots == NULL) {
         free(slots);
-        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for distinct values");
+        return rs_no_memory(err);
     }
     for (uint64_t i = 0; i < self->n_slots; i++) {
         if (self->slots[i] != 0) place(slots, n_slots, self->slots[i] >> 32, self->slots[i]);

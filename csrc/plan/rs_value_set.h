@@ -5,7 +5,7 @@
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
 
-/* The bytes of a value, as an offset from a base that the user of the span knows. */
+/* The bytes of a value, as an offset from a base that the user knows. */
 typedef struct rs_span {
     uint32_t off;
     uint32_t size_bytes;
@@ -24,7 +24,7 @@ static inline rs_slice rs_values_at(const rs_values *values, uint32_t i) {
 
 /* Owns slots and spans. Zero it before the first use; call rs_value_set_clear at the end. One thread at a time. */
 typedef struct rs_value_set {
-    uint64_t *slots;  /* low half: the number of a value + 1; high half: that of its hash. 0 when empty */
+    uint64_t *slots;  /* low half: the number of a value + 1; high half: the high half of its hash. 0 when empty */
     uint64_t n_slots; /* a power of two */
     rs_span *spans;
     uint32_t n, capacity;
@@ -42,7 +42,7 @@ void rs_value_set_clear(rs_value_set *self);
 /* Multiplies to 128 bits and folds the halves, which is how wyhash (Wang Yi) mixes 16 bytes at once. */
 static inline uint64_t rs_value_set_fold(uint64_t a, uint64_t b) { return (a * b) ^ rs_mul_high(a, b); }
 
-/* The same as rs_value_set_hash for 16 bytes and more. */
+/* rs_value_set_hash for 16 bytes and more. */
 uint64_t rs_value_set_hash_long(rs_slice value);
 
 /* Returns a hash of a value for rs_value_set_find and rs_value_set_add. Such hashes are never stored. */
@@ -59,13 +59,13 @@ static inline uint64_t rs_value_set_hash(rs_slice value) {
     return rs_value_set_fold(rs_value_set_fold(a, b) ^ RS_MIX_3, RS_MIX_2 ^ n);
 }
 
-/* Continues a hash by that of a part. A set of containers may take the hash of a container from those of its elements,
- * so that their bytes are hashed once; all values of one set are then hashed so. */
+/* Combines a hash with the hash of a part. A set may hash a container by the hashes of its elements, to hash their
+ * bytes once, if it does so for all its values. */
 static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
     return rs_value_set_fold(hash ^ RS_MIX_1, part ^ RS_MIX_3);
 }
 
-/* Returns the number of the value with the bytes of `value`, else UINT32_MAX. Spans of the set count from `base`. */
+/* Returns the number of the value with these bytes, UINT32_MAX when it is missing. Spans count from `base`. */
 static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash) {
     uint64_t mask = self->n_slots - 1, slot, size = rs_slice_left(&value);
     if (self->n_slots == 0) return UINT32_MAX;
@@ -78,5 +78,5 @@ static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t
     return UINT32_MAX;
 }
 
-/* Adds a value that is not there. Its number is the set's n before the call. RS_E_MEM. */
+/* Adds a new value. Its number is the set's n before the call. RS_E_MEM. */
 RS_NODISCARD rs_status rs_value_set_add(rs_value_set *self, rs_span span, uint64_t hash, rs_error *err);

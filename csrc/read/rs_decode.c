@@ -15,8 +15,8 @@ void rs_decode_trailing(rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after an entry of a table");
 }
 
-void rs_decode_bad_value(rs_error *err, const char *what) {
-    (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "%s", what);
+void rs_decode_set_bad_value(rs_error *err, const char *message) {
+    (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "%s", message);
 }
 
 rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err) {

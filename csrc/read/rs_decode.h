@@ -1,5 +1,5 @@
-/* rs_decode.h: the cursor over the bytes of a record, and the checked steps by which all readers of values move it. The
- * steps make no Python values; the binding does. */
+/* rs_decode.h: the cursor over the bytes of a record, and the checked steps that move it, for all readers of values.
+ * They do not make Python values; the binding does. */
 #pragma once
 
 #include "format/rs_any.h"
@@ -10,13 +10,13 @@
 
 /* The state of reading a record. Borrows everything. One thread uses a cursor. */
 typedef struct rs_cursor {
-    rs_slice in;           /* the bytes of the record, or of an entry, that are left */
+    rs_slice in;           /* the remaining bytes of the record, or of an entry */
     const uint8_t *arrays; /* the block's arrays */
     uint64_t arrays_size;
     rs_budget budget;
-    bool shared; /* `in` is of an entry of a table or of places, which many records may name: its bytes are counted */
-    uint32_t local;          /* the number of the record in its block */
-    const rs_placed *placed; /* what the block has for the placed nodes of its tree; NULL when there are none */
+    bool shared;    /* `in` is within a table or places, which many records may use, so its bytes are counted */
+    uint32_t local; /* the number of the record in its block */
+    const rs_placed *placed; /* the sections of the placed nodes of the block; NULL without such nodes */
 } rs_cursor;
 
 /* These fill `err`; out of line because they are rare. The inline callers return a literal code (RS_FAIL), so that the
@@ -24,11 +24,15 @@ typedef struct rs_cursor {
 RS_COLD void rs_decode_truncated(rs_error *err);
 RS_COLD void rs_decode_past_limit(rs_error *err);
 RS_COLD void rs_decode_trailing(rs_error *err);
-RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
+RS_COLD void rs_decode_set_bad_value(rs_error *err, const char *message);
 #define RS_FAIL(call, code) ((call), (code))
 
-/* Enters a container of n elements: counts n values and one level against the budget. rs_decode_leave gives the level
- * back. RS_E_FMT_LIMIT. */
+RS_NODISCARD static inline rs_status rs_decode_bad_value(rs_error *err, const char *message) {
+    return RS_FAIL(rs_decode_set_bad_value(err, message), RS_E_FMT_VALUE);
+}
+
+/* Enters a container of n elements: counts n values and one level against the budget. rs_decode_leave returns the
+ * level. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err) {
     if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) {
         return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
@@ -40,14 +44,14 @@ RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n
 
 static inline void rs_decode_leave(rs_cursor *self) { self->budget.depth++; }
 
-/* Counts `size` bytes against the budget that are read more than once: of consts, entries, texts. RS_E_FMT_LIMIT. */
+/* Counts `size` bytes that are read more than once (consts, entries, texts) against the budget. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err) {
     if (RS_UNLIKELY(size > self->budget.bytes)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     self->budget.bytes -= size;
     return RS_OK;
 }
 
-/* Each of the following takes bytes off the cursor; RS_E_FMT_TRUNCATED when fewer are left. *out borrows them. */
+/* Each of the following takes bytes off the cursor; RS_E_FMT_TRUNCATED if fewer are left. *out borrows them. */
 
 RS_NODISCARD static inline rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err) {
     return RS_LIKELY(rs_take(&self->in, n, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
@@ -68,12 +72,12 @@ RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n
     return RS_OK;
 }
 
-/* Counts n units or bytes that stand at the cursor, where many records may share them. */
+/* Counts n units or bytes at the cursor if many records may share them. */
 RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, uint64_t n, rs_error *err) {
     return RS_LIKELY(!self->shared) ? RS_OK : rs_decode_spend_bytes(self, n, err);
 }
 
-/* Takes the bytes of a bytes or symbols node: a count and so many bytes, or with REST all that are left. */
+/* Takes the bytes of a bytes or symbols node: a count and so many bytes, or with REST all remaining bytes. */
 RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        const uint8_t **out, rs_error *err) {
     if ((node->flags & RS_FMT_FLAG_REST) != 0) {
@@ -98,30 +102,26 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
     if ((node->flags & RS_FMT_FLAG_REST) != 0) {
         uint64_t left = rs_slice_left(&self->in);
         *n = left / node->param;
-        if (RS_UNLIKELY(*n * node->param != left)) {
-            return RS_FAIL(rs_decode_bad_value(err, "a str ends within a unit"), RS_E_FMT_VALUE);
-        }
+        if (RS_UNLIKELY(*n * node->param != left)) return rs_decode_bad_value(err, "a str ends within a unit");
         return rs_decode_units(self, *n, *unit_bytes, units, err);
     }
     RS_TRY(rs_decode_varint(self, n, err));
     if (node->param == 0) {
-        if (RS_UNLIKELY((*n & 3) == 3)) {
-            return RS_FAIL(rs_decode_bad_value(err, "the unit of a str has no meaning"), RS_E_FMT_VALUE);
-        }
+        if (RS_UNLIKELY((*n & 3) == 3)) return rs_decode_bad_value(err, "the unit size of a str is not 1, 2 or 4");
         *unit_bytes = 1u << (*n & 3);
         *n >>= 2;
     }
     return rs_decode_units(self, *n, *unit_bytes, units, err);
 }
 
-/* As rs_decode_str_units, for a str that is a value, not a part of a concat: its units are counted where needed. */
+/* As rs_decode_str_units, for a str that is a value, not a part of a concat: counts shared units. */
 RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                    unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* Takes the count and numbers of a numbers node; *out is not set when the count is 0. Enters the container. */
+/* Takes the count and numbers of a numbers node; *out is not set if the count is 0. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        rs_packed_ints *out, rs_error *err) {
     *n = node->count;
@@ -129,12 +129,12 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     RS_TRY(rs_decode_enter(self, *n, err));
     if (RS_UNLIKELY(*n != 0 && !rs_packed_ints_take(node, *n, &self->in, out))) {
         if (out->n != 0) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-        return RS_FAIL(rs_decode_bad_value(err, "a chunk of packed numbers is wider than max_width"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "a chunk of packed numbers is wider than max_width");
     }
     return RS_OK;
 }
 
-/* The fields of a cursor that an entry of a table replaces while it is read. */
+/* The fields of a cursor that are replaced while an entry of a table is read. */
 typedef struct rs_outer {
     rs_slice in;
     uint64_t arrays_size;
@@ -152,7 +152,7 @@ static inline void rs_decode_return(rs_cursor *self, const rs_outer *outer) {
     self->shared = outer->shared;
 }
 
-/* Moves the cursor to entry i of a dict-coded node, which is a value of the root of (*table)->tree that stands alone.
+/* Moves the cursor to entry i of a dict-coded node, a value of the root of (*table)->tree that stands alone.
  * rs_decode_leave_entry moves it back. */
 RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, const rs_node *node, uint64_t i,
                                                            const rs_table **table, rs_outer *outer, rs_error *err) {
@@ -162,7 +162,7 @@ RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, cons
     return rs_dict_coded_find(node, i, table, &self->in, err);
 }
 
-/* Moves the cursor back from an entry. RS_E_FMT_TRAILING when bytes of the entry are left. */
+/* Moves the cursor back from an entry. RS_E_FMT_TRAILING if bytes of the entry are left. */
 RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, const rs_outer *outer, rs_error *err) {
     if (RS_UNLIKELY(self->in.ptr != self->in.end)) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
     rs_decode_return(self, outer);
@@ -187,8 +187,8 @@ RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, con
     return RS_OK;
 }
 
-/* Sets *odd to whether the record has a value of its own under an exceptions node. Then the cursor is moved to it: a
- * value of child 1 that stands alone. rs_decode_leave_entry moves it back. Errors: rule 41. */
+/* Sets *odd to whether the record is an exception of an exceptions node. If so, moves the cursor to its value, a value
+ * of child 1 that stands alone; rs_decode_leave_entry moves it back. Errors: rule 41. */
 RS_NODISCARD static inline rs_status rs_decode_exception(rs_cursor *self, const rs_node *node, bool *odd,
                                                          rs_outer *outer, rs_error *err) {
     rs_slice value;
@@ -200,7 +200,7 @@ RS_NODISCARD static inline rs_status rs_decode_exception(rs_cursor *self, const 
     return RS_OK;
 }
 
-/* Takes the count of a list and its bit group, which is empty when the child has no bits. Enters the container. */
+/* Takes the count of a list and its bit group, which is empty if the child has no bits. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                          rs_slice *group, rs_error *err) {
     uint64_t group_bits;
@@ -234,8 +234,8 @@ RS_NODISCARD static inline rs_status rs_decode_map_head(rs_cursor *self, uint64_
     return rs_decode_enter(self, *n, err);
 }
 
-/* Takes the bit group of n values of a map's child, which were counted before, and their bodies when the child is
- * fixed. Else *bodies becomes NULL, and the first body is at the cursor. */
+/* Takes the bit group of n values of a map's child, which have been counted, and their bodies if the child is fixed.
+ * Else *bodies becomes NULL, and the first body is at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_elements(rs_cursor *self, const rs_node *child, uint64_t n,
                                                         rs_slice *group, const uint8_t **bodies, rs_error *err) {
     uint64_t group_bits;
@@ -260,7 +260,7 @@ static inline double rs_decode_decimal_unchecked(const rs_node *node, const uint
                                                               : bits);
 }
 
-/* Loads a field of n_bits from a bit group. The caller has checked that the group holds it. */
+/* Loads a field of n_bits from a bit group. The caller has checked the bounds. */
 static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits) {
     return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
 }
@@ -278,8 +278,8 @@ static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *
     return n;
 }
 
-/* Takes a value that stands alone at the cursor: its bits and, when the node is fixed, its body. Else *body becomes
- * NULL, and the body is at the cursor. */
+/* Takes a value that stands alone at the cursor: its bits and, if the node is fixed, its body. Else *body becomes NULL,
+ * and the body is at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const rs_node *node, const uint8_t **body,
                                                           uint64_t *bits, rs_error *err) {
     const uint8_t *p;
@@ -294,9 +294,7 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
  * value stands alone at *body when the union is fixed, else at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
-    if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
-        return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
-    }
+    if (RS_UNLIKELY(*bits >= (*node)->n_children)) return rs_decode_bad_value(err, "a union number is out of range");
     const rs_node *child = *node = &(*node)->children[*bits];
     if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
     rs_slice group = rs_slice_of(*body, child->alone_bytes);
@@ -305,8 +303,8 @@ RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_
     return RS_OK;
 }
 
-/* Returns an upper bound of n units that needs the same width as the widest unit: below 128, 1, 2 or 4 bytes. A str
- * object can be made for it. For units of 4 bytes it is the maximum. The caller has taken the n * unit_bytes bytes. */
+/* Returns an upper bound of n units with the same width as the widest unit (ASCII, 1, 2 or 4 bytes), for making a str
+ * object. For units of 4 bytes it is the maximum. The caller has taken the n * unit_bytes bytes. */
 static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint64_t i = 0;
     uint32_t widest = 0;

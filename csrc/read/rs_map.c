@@ -1,4 +1,4 @@
-/* rs_map.c: reads the keys and the values of a map node side by side. */
+/* rs_map.c: reads the keys and the values of a map node in parallel. */
 #include "read/rs_map.h"
 
 static uint64_t bits_at(const rs_node *child, const rs_slice *group, uint64_t i) {
@@ -12,7 +12,7 @@ rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_
     RS_TRY(rs_decode_elements(cursor, self->key, self->n, &self->key_group, &self->key_bodies, err));
     self->key_at = cursor->in.ptr;
     if (self->key_bodies == NULL) {
-        const rs_budget before = cursor->budget; /* the keys are read later, and counted then */
+        const rs_budget before = cursor->budget; /* reading the keys later counts them */
         for (uint64_t i = 0; i < self->n; i++) {
             RS_TRY(rs_path_pass(cursor, self->key, bits_at(self->key, &self->key_group, i), err));
         }

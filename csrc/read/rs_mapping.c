@@ -1,4 +1,4 @@
-/* rs_mapping.c: opens a mapping. The rule numbers are those of FORMAT.md. */
+/* rs_mapping.c: opens a mapping. The rules are in FORMAT.md. */
 #include "read/rs_mapping.h"
 
 static rs_status open_index(rs_mapping *self, rs_error *err) {

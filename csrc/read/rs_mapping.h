@@ -1,5 +1,5 @@
-/* rs_mapping.h: reads a mapping: two stores in one segment, values and keys, with a key index and, when a key came more
- * than once, an ORDER of the entries. rs_mapping_builder.h builds one. The caller hashes and compares keys. */
+/* rs_mapping.h: reads a mapping: two stores in one segment, values and keys, with a key index and, if keys were
+ * repeated, the ORDER of the entries. rs_mapping_builder.h builds it. The caller hashes and compares keys. */
 #pragma once
 
 #include "format/rs_keys.h"
@@ -10,13 +10,13 @@
 typedef struct rs_mapping {
     rs_store keys;
     rs_keys index;
-    const uint8_t *order; /* the bytes of ORDER; NULL when entry e is record e of both stores */
+    const uint8_t *order; /* the bytes of ORDER; NULL if entry e is record e of both stores */
     uint32_t order_width; /* bytes of a number in `order` */
     uint64_t n_entries;   /* the length of the mapping */
 } rs_mapping;
 
-/* Opens the keys and the index of the mapping whose values `values` reads, and checks rules 24 to 26 of FORMAT.md. The
- * segment's bytes must outlive `self`. RS_E_ARG_RANGE when the segment holds a list. On failure nothing is held. */
+/* Opens the keys and the index of the mapping with the values `values`, and checks rules 24 to 26 of FORMAT.md. The
+ * segment's bytes must outlive `self`. RS_E_ARG_RANGE if the segment is a list. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err);
 /* Frees the caches and zeroes the struct. */
 void rs_mapping_close(rs_mapping *self);
@@ -25,7 +25,7 @@ void rs_mapping_close(rs_mapping *self);
 RS_COLD void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err);
 
 /* Sets *key and *value to the numbers of the records of `entry`, which is below n_entries: in self->keys and in the
- * store of the values. RS_E_FMT_KEYS when ORDER names a record that does not exist (rule 27). Any thread. */
+ * store of the values. RS_E_FMT_KEYS if ORDER has the number of a missing record (rule 27). Any thread. */
 RS_NODISCARD static inline rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key,
                                                         uint64_t *value, rs_error *err) {
     if (RS_LIKELY(self->order == NULL)) {

@@ -1,4 +1,5 @@
-/* rs_node_sizes.c: walks down containers and concats; any other value is passed as a whole, and counts for its node. */
+/* rs_node_sizes.c: walks down containers and concats; other values are skipped, and their size counts for their
+ * node. */
 #include "read/rs_node_sizes.h"
 
 #include "read/rs_path.h"
@@ -15,7 +16,7 @@ static bool is_uniform(const rs_node *node) {
     return true;
 }
 
-/* Returns the bits of the bit group of a tuple, struct or concat that belong to none of its children. */
+/* Returns the padding of the bit group of a tuple, struct or concat. */
 static uint64_t group_rest(const rs_node *node) {
     uint64_t rest = 8 * (uint64_t)node->group_bytes;
     for (uint32_t i = 0; i < node->n_children; i++) rest -= node->children[i].bits;
@@ -144,11 +145,11 @@ static rs_status add_array(rs_cursor *self, const rs_node *node, rs_node_size *s
     RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
     RS_TRY(rs_decode_array_data(self, size, &data, err));
     sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin);
-    if (size >= RS_FMT_ARRAY_INLINE) sizes[node->index].bits += 8 * size; /* it lies in the arrays of the block */
+    if (size >= RS_FMT_ARRAY_INLINE) sizes[node->index].bits += 8 * size; /* it is in the arrays of the block */
     return RS_OK;
 }
 
-/* A record with a value of its own has the room of the usual one all the same, where that is fixed. */
+/* An exception also has the room of a fixed usual value. */
 static rs_status add_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                 rs_node_size *sizes, rs_error *err) {
     const rs_node *odd_child = &node->children[1];
@@ -163,7 +164,7 @@ static rs_status add_exceptions(rs_cursor *self, const rs_node *node, const uint
     return rs_decode_leave_entry(self, &outer, err);
 }
 
-/* Adds a value. Its body is at `body`, or when that is NULL at the cursor, which then passes it. */
+/* Adds a value. Its body is at `body` or, if that is NULL, at the cursor, which skips it. */
 static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                            rs_node_size *sizes, rs_error *err) {
     const uint8_t *begin = self->in.ptr;

@@ -1,10 +1,10 @@
-/* rs_path.c: passes over values, and takes the steps of a walk. */
+/* rs_path.c: skips values, and takes the steps of a walk. */
 #include "read/rs_path.h"
 
 static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
-/* Passes a list at the cursor, in one step when its child is fixed. The elements were counted against the budget first,
- * so the loop is bounded even when elements have no bytes. */
+/* Skips a list at the cursor, in one step if its child is fixed. The elements are counted against the budget first, so
+ * the loop is bounded even if elements have no bytes. */
 static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
     const rs_node *child = node->children;
     rs_slice group;
@@ -22,7 +22,7 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
     return RS_OK;
 }
 
-/* Passes a map at the cursor: its keys, then its values. */
+/* Skips a map at the cursor: its keys, then its values. */
 static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *bodies;
     rs_slice group;
@@ -39,7 +39,7 @@ static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-/* Most children that are not fixed are str, and are passed here: a function call for each took twice as long. */
+/* Most children that are not fixed are str, which are skipped here: a function call for each took twice as long. */
 rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t begin,
                                      uint32_t end, rs_error *err) {
     const rs_node *child = node->children + begin, *last = node->children + end;
@@ -88,7 +88,7 @@ static rs_status pass_union(rs_cursor *self, const rs_node *node, uint64_t bits,
     return body != NULL ? RS_OK : pass_appended(self, node, bits, err);
 }
 
-/* Passes the body of an exceptions node that is not fixed. A record with a value of its own has no body. */
+/* Skips the body of an exceptions node that is not fixed. An exception has no body. */
 static rs_status pass_exceptions(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     rs_slice value;
     bool odd;
@@ -102,7 +102,7 @@ static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err)
     return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
 }
 
-/* Passes the body of a node that is not fixed. The recursion is as deep as the tree; any values have a limit. */
+/* Skips the body of a node that is not fixed. The recursion is as deep as the tree; any values have a limit. */
 static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     uint64_t n;
     unsigned unit;
@@ -126,7 +126,7 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
     case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
     case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
-    default: return RS_FAIL(rs_decode_bad_value(err, "a node of a kind that is not allowed here"), RS_E_FMT_VALUE);
+    default: return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
     }
 }
 
@@ -134,7 +134,7 @@ rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs
     return pass_appended(cursor, node, bits, err);
 }
 
-/* Steps from an optional to its value. Without a value the place becomes the any value None, or, when param is 0, stays
+/* Steps from an optional to its value. Without a value the place becomes the any value None or, if param is 0, stays
  * and *absent becomes true. */
 static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
     static const uint8_t none[1] = {RS_FMT_TAG_NONE};
@@ -167,7 +167,7 @@ static rs_status settle_dict_coded(rs_cursor *self, rs_place *place, rs_error *e
     return place_alone(self, table->tree->nodes, place, err);
 }
 
-/* Steps from an exceptions node to its value: the usual one, or that of the record's own. */
+/* Steps from an exceptions node to its usual value or its exception. */
 static rs_status settle_exceptions(rs_cursor *self, rs_place *place, rs_error *err) {
     const rs_node *children = place->node->children;
     rs_outer outer;
@@ -210,8 +210,7 @@ rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *out
         outer->in = self->in; /* after the bit group of the child, which may be an optional without a value */
     }
     RS_TRY(rs_path_settle_near(self, place, err));
-    /* Only the None of an optional, and a record's own value under an exceptions node, give the cursor another end:
-     * they are no part of the record. */
+    /* Only the None of an optional and an exception give the cursor another end: they are not part of the record. */
     *left = self->in.end != outer->in.end;
     if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT_CODED) return RS_OK;
     *left = true;
@@ -232,7 +231,7 @@ rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err) {
         cursor->in = rs_slice_of(node->aux, node->aux_size_bytes);
         place->node = NULL;
     } else if (node->kind == RS_FMT_NODE_EXT) {
-        place->node = node->children; /* its bits and body are the payload's */
+        place->node = node->children; /* bits and body are the same */
         return rs_path_settle(cursor, place, err);
     }
     return RS_OK;
@@ -255,7 +254,7 @@ rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error
     return rs_path_settle(cursor, place, err);
 }
 
-/* Sets *out to an index, counted from the end when it is negative. Returns false when there is no such element. */
+/* Sets *out to an index; a negative one counts from the end. Returns false if it is out of range. */
 static bool within(int64_t i, uint64_t n, uint64_t *out) {
     *out = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
     return i >= 0 ? *out < n : 0 - (uint64_t)i <= n;
@@ -289,7 +288,7 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     return rs_path_settle(cursor, place, err);
 }
 
-/* Steps to an element of packed numbers: a place of the child that stands for them, with the number as its bits. */
+/* Steps to an element of packed numbers: a place of the child for elements, with the number as its bits. */
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
     const int64_t *some;

@@ -1,4 +1,4 @@
-/* rs_store.c: loads blocks, trees and tables when they are first needed, and compares keys with records. */
+/* rs_store.c: loads blocks, trees and tables on first use, and compares keys with records. */
 #include "read/rs_store.h"
 
 #include <stdlib.h>
@@ -19,13 +19,13 @@ rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header
     self->n_blocks = self->directory.sections[RS_FMT_SECTION_BLOCKS].count;
     self->n_trees = self->directory.sections[RS_FMT_SECTION_TREE_TABLE].count;
     self->n_tables = self->directory.sections[RS_FMT_SECTION_TABLES].count;
-    /* calloc of a large table touches none of its pages, so the time to open a store does not grow with it. */
+    /* calloc of a large table touches none of its pages, so opening takes constant time. */
     self->blocks = (rs_block *)calloc((size_t)self->n_blocks + 1, sizeof *self->blocks);
     self->trees = (rs_tree *)calloc((size_t)self->n_trees + 1, sizeof *self->trees);
     self->tables = (rs_table *)calloc((size_t)self->n_tables + 1, sizeof *self->tables);
     if (self->blocks == NULL || self->trees == NULL || self->tables == NULL) {
         rs_store_close(self);
-        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to open a store");
+        return rs_no_memory(err);
     }
     return RS_OK;
 }
@@ -61,9 +61,9 @@ void rs_store_close(rs_store *self) {
     memset(self, 0, sizeof *self);
 }
 
-static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned table_depth, rs_error *err);
 
-/* Counts heap and arrays of a block or table, which no other shares: else few bytes would become many (rule 44). */
+/* Counts heap and arrays of a block or table, which must not overlap: else few bytes could become many (rule 44). */
 static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err) {
     const uint64_t left = self->heap_left, heap = block->heap_size_bytes;
     if (heap > left || block->arrays_size_bytes > left - heap) {
@@ -73,22 +73,22 @@ static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err)
     return RS_OK;
 }
 
-/* The status of what a frozen store has not loaded. */
-static RS_COLD rs_status not_loaded(const rs_store *self, unsigned section, const char *what, uint64_t number,
+/* Sets the error for a block, tree or table that a frozen store has not loaded. */
+static RS_COLD rs_status not_loaded(const rs_store *self, unsigned section, const char *name, uint64_t number,
                                     rs_error *err) {
     return rs_error_set(err, RS_E_FMT_BLOCK, self->directory.sections[section].off,
-                        "%s %llu is damaged: the deep check, verify=\"full\", tells how", what,
+                        "%s %llu is damaged: the deep check, verify=\"full\", tells how", name,
                         (unsigned long long)number);
 }
 
-/* Reads table `number`. `hops` is the number of tables between its tree and a block. */
-static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
+/* Reads table `number`. `table_depth` is the number of tables between its tree and a block. */
+static rs_status load_table(rs_store *self, uint32_t number, unsigned table_depth, rs_error *err) {
     rs_table table;
     if (self->tables[number].kind != 0) return RS_OK;
     if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TABLES, "table", number, err);
     RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
     if (table.kind == RS_FMT_TABLE_VALUES) {
-        RS_TRY(load_tree(self, table.block.tree, number, hops, err));
+        RS_TRY(load_tree(self, table.block.tree, number, table_depth, err));
         table.tree = &self->trees[table.block.tree];
         if (table.tree->n_placed > 0) {
             return rs_error_set(err, RS_E_FMT_TREE, RS_NOWHERE, "the tree of table %u has placed nodes", number);
@@ -107,15 +107,15 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* Links a dict-coded or symbols node with its tables, numbered below tables_end. *levels grows to the most they add. */
-static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
+/* Links a dict-coded or symbols node with its tables, numbered below tables_end. Raises *levels to their maximum. */
+static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned table_depth,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4;
     bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
     rs_dict_coded *coded = NULL;
     if (!symbols) {
         coded = (rs_dict_coded *)calloc(1, sizeof *coded + n * sizeof coded->at[0]);
-        if (coded == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+        if (coded == NULL) return rs_no_memory(err);
         node->coded = coded; /* freed with the tree */
         coded->n_tables = n;
     }
@@ -124,7 +124,7 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
         if (number >= tables_end) {
             return bad_link(node, at, "it names a table that does not exist or has no lower number than its own", err);
         }
-        RS_TRY(load_table(self, number, hops + 1, err));
+        RS_TRY(load_table(self, number, table_depth + 1, err));
         const rs_table *table = &self->tables[number];
         if (number >= tree->tables_end) tree->tables_end = number + 1;
         if (table->kind != (symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES)) {
@@ -144,15 +144,17 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
     return bad_link(node, at, "its count is not the number of entries of its tables", err);
 }
 
-static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
+static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned table_depth, uint64_t at,
                            rs_error *err) {
     uint32_t levels = 0;
     if (tree->n_links == 0) return RS_OK;
-    if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
+    if (table_depth > 2 * RS_FMT_DEPTH) {
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
+    }
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
         if (!rs_node_names_tables(node)) continue;
-        RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
+        RS_TRY(link_node(self, tree, node, tables_end, table_depth, &levels, at, err));
     }
     tree->levels += levels;
     if (tree->levels > 2 * RS_FMT_DEPTH) {
@@ -165,7 +167,7 @@ rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err) {
     return load_tree(self, number, self->n_tables, 0, err);
 }
 
-static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err) {
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned table_depth, rs_error *err) {
     const rs_section *table = &self->directory.sections[RS_FMT_SECTION_TREE_TABLE];
     const rs_section *section = &self->directory.sections[RS_FMT_SECTION_TREES];
     uint64_t at = table->off + (uint64_t)number * RS_FMT_TREE_ENTRY_SIZE;
@@ -175,7 +177,8 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     rs_tree tree;
     if (self->trees[number].nodes != NULL) {
         if (self->trees[number].tables_end <= tables_end) return RS_OK;
-        return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u, of a table, names a table that is not below it", number);
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u of a table refers to a table whose number is not lower",
+                            number);
     }
     if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TREE_TABLE, "tree", number, err);
     if (off % 8 != 0 || off > section->size_bytes || size > section->size_bytes - off) {
@@ -183,14 +186,14 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     }
     off += section->off;
     RS_TRY(rs_tree_compile(rs_slice_of(self->segment.ptr + off, size), off, &tree, err));
-    /* The checksum is that of the copy that was compiled, so that a change of the bytes is found. */
+    /* Check the checksum of the copy that was compiled, to detect a change of the bytes. */
     if (rs_crc32c(0, tree.bytes, tree.size_bytes) != crc) {
         rs_tree_clear(&tree);
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
     }
-    rs_status status = link_tree(self, &tree, tables_end, hops, off, err);
-    /* A table names only tables of lower numbers. So the tree can have been loaded through its own tables only when
-     * bytes changed meanwhile. Using it would make a circle of references. */
+    rs_status status = link_tree(self, &tree, tables_end, table_depth, off, err);
+    /* A table uses only tables of lower numbers, so the tree can have been loaded through its own tables only if bytes
+     * have changed. Using it would make a reference cycle. */
     if (status == RS_OK && self->trees[number].nodes != NULL) {
         status = rs_error_set(err, RS_E_FMT_TREE, off, "tree %u changed while it was read", number);
     }
@@ -269,15 +272,11 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
 
 /* ---- Comparing keys ---- */
 
-static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
-    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
-}
-
-/* Compares n units with n units, within bounds. Widths may differ: a str need not be stored in the narrowest units. */
+/* Compares n units with n units. Widths may differ: a str need not be stored in the narrowest units. */
 static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
     if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
     for (uint64_t i = 0; i < n; i++) {
-        if (unit_at(a, a_bytes, i) != unit_at(b, b_bytes, i)) return RS_KEY_DIFFERS;
+        if (rs_load_unit(a, a_bytes, i) != rs_load_unit(b, b_bytes, i)) return RS_KEY_DIFFERS;
     }
     return RS_KEY_EQUAL;
 }
@@ -322,7 +321,7 @@ static void take_any(rs_cursor *c, rs_scalar *out) {
     }
 }
 
-/* Puts a str together from symbols, parts or digits. A long one stays RS_SCALAR_UNKNOWN. */
+/* Assembles a str from symbols, parts or digits. A long one stays RS_SCALAR_UNKNOWN. */
 static void take_text(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
     rs_text text;
     rs_text_begin(&text);

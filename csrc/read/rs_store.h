@@ -1,4 +1,4 @@
-/* rs_store.h: reads a store: finds a record by its number. rs_builder.h builds a store. */
+/* rs_store.h: reads a store: finds a record by its number. rs_builder.h builds it. */
 #pragma once
 
 #include "format/rs_header.h"
@@ -14,20 +14,20 @@ typedef struct rs_store {
     rs_header header;
     rs_directory directory;
     const uint8_t *groups;
-    rs_block *blocks; /* n_records is 0 until the block is read */
-    rs_tree *trees;   /* nodes is NULL until the tree is compiled */
-    rs_table *tables; /* kind is 0 until the table is read */
+    rs_block *blocks; /* n_records is 0 before the block is read */
+    rs_tree *trees;   /* nodes is NULL before the tree is compiled */
+    rs_table *tables; /* kind is 0 before the table is read */
     uint64_t n_blocks;
     uint64_t n_trees;
     uint64_t n_tables;
-    uint64_t heap_left; /* bytes of HEAP, and of TREES, that no block, table or tree loaded so far has taken */
-    uint64_t trees_left;
-    bool frozen;      /* the caches do not change any more */
-    uint64_t damaged; /* with `frozen`, the first block that could not be loaded; RS_NOWHERE for none */
-    rs_error damage;  /* and why */
+    uint64_t heap_left;  /* bytes of HEAP that no loaded block or table has used */
+    uint64_t trees_left; /* bytes of TREES that no loaded tree has used */
+    bool frozen;         /* the caches do not change any more */
+    uint64_t damaged;    /* with `frozen`, the first block that could not be loaded; RS_NOWHERE for none */
+    rs_error damage;     /* its error */
 } rs_store;
 
-/* The bytes of a record, and how to read them. Borrows from store and segment. */
+/* The bytes of a record, with its block and tree. Borrows from store and segment. */
 typedef struct rs_record {
     rs_slice bytes;
     const rs_block *block;
@@ -36,29 +36,29 @@ typedef struct rs_record {
 } rs_record;
 
 /* Opens a list, or the values of a mapping, and checks rules 1 to 12 of FORMAT.md. `limits` may be NULL for the
- * defaults. `bytes` must outlive `self`. On failure nothing is held. */
+ * defaults. `bytes` must outlive `self`. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err);
-/* Opens the keys of the mapping whose values `values` reads. `self` has caches of its own, and `values` may be closed
- * first. RS_E_ARG_RANGE when the segment holds a list. On failure nothing is held. */
+/* Opens the keys of the mapping with the values `values`. `self` has caches of its own, and `values` may be closed
+ * first. RS_E_ARG_RANGE if the segment is a list. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
-/* Opens a store whose header and directory the caller has, such as an unfinished one. On failure it holds nothing. */
+/* Opens a store from a given header and directory, such as an unfinished store. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
                                               const rs_directory *directory, rs_error *err);
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
 void rs_store_close(rs_store *self);
 
-/* Loads all blocks and tables that can be loaded, with their trees. From then on any number of threads may read the
- * store at a time. Records of a damaged block give RS_E_FMT_BLOCK, and a damaged tree or table likewise; the deep check
- * says more. RS_E_MEM; then the store is not frozen. Takes time proportional to the number of blocks. */
+/* Loads all intact blocks and tables, with their trees. Afterwards any number of threads may read the store at a time.
+ * Records of a damaged block, tree or table give RS_E_FMT_BLOCK; the deep check gives details. RS_E_MEM; then the store
+ * is not frozen. Takes time proportional to the number of blocks. */
 RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
 
-/* Each of these loads one block, tree or table into the cache, unless it is there; `number` is below the number of
- * them. A block and a value table load their tree. A tree is compiled, its checksum is checked, and it is linked with
- * the tables that it names, whose checksums are not checked. Errors: rules 14, 17 to 19, 29 and 30; RS_E_MEM. */
+/* Each of these loads one block, tree or table into the cache if it is not there; `number` must be in range. A block
+ * and a value table load their tree. A tree is compiled and its checksum is checked, and it is linked with its tables,
+ * whose checksums are not checked. Errors: rules 14, 17 to 19, 29 and 30; RS_E_MEM. */
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
-/* rs_store_find for blocks not loaded or that begin within a group, and for errors. `block` is what GROUPS gives. */
+/* rs_store_find for blocks that are not loaded or begin within a group, and for errors. `block` is from GROUPS. */
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);
 
@@ -73,7 +73,7 @@ RS_NODISCARD RS_INLINE rs_status rs_store_find(rs_store *self, uint64_t index, r
             out->tree = &self->trees[block->tree];
             out->local = (uint32_t)local;
             RS_TRY(rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &out->bytes, err));
-            /* The record arrives while its tree is looked up: in a large store neither is in the caches. */
+            /* Load the record while its tree is looked up: in a large store neither is in the caches. */
             RS_PREFETCH(out->bytes.ptr);
             return RS_OK;
         }
@@ -81,7 +81,7 @@ RS_NODISCARD RS_INLINE rs_status rs_store_find(rs_store *self, uint64_t index, r
     return rs_store_find_slowly(self, index, number, out, err);
 }
 
-/* Returns a cursor over the bytes of record number `local` of a block, with the budget that the header declares. */
+/* Returns a cursor over the bytes of record number `local` of a block, with the limits of the header as budget. */
 static inline rs_cursor rs_store_cursor_over(const rs_store *self, const rs_block *block, uint32_t local,
                                              rs_slice bytes) {
     rs_cursor c;
@@ -112,12 +112,12 @@ typedef enum rs_scalar_kind {
     RS_SCALAR_FLOAT = 3,
     RS_SCALAR_STR = 4,
     RS_SCALAR_BYTES = 5,
-    RS_SCALAR_BIGINT = 6, /* an int beyond 64 bits; its value is not read, nor that of a tuple */
+    RS_SCALAR_BIGINT = 6, /* an int beyond 64 bits; as with a tuple, its value is not read */
     RS_SCALAR_TUPLE = 7
 } rs_scalar_kind;
 enum { RS_SCALAR_TEXT = 1024 };
-/* The value of a record, where it is a scalar. `units` borrows from the segment, from a tree (of a const) or from
- * `within`, so the struct must not be copied. */
+/* The scalar value of a record. `units` borrows from the segment, from a tree (const) or from `within`, so the struct
+ * must not be copied. */
 typedef struct rs_scalar {
     rs_scalar_kind kind;
     unsigned unit_bytes; /* of a str: 1, 2 or 4, not always the narrowest possible */
@@ -125,23 +125,23 @@ typedef struct rs_scalar {
     const uint8_t *units;
     int64_t integer;
     double number;
-    uint8_t within[RS_SCALAR_TEXT]; /* the units of a short str that was put together */
+    uint8_t within[RS_SCALAR_TEXT]; /* the units of a short assembled str */
 } rs_scalar;
 
-/* Reads the value of record `index`, which is below header.n_records. It cannot fail: any other value, and any error,
- * gives RS_SCALAR_UNKNOWN; reading the record tells the error. Only the fields of the kind are set. */
+/* Reads the value of record `index`, which is below header.n_records. Cannot fail: other values and errors give
+ * RS_SCALAR_UNKNOWN; reading the record reports the error. Only the fields of the kind are set. */
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
 
 /* Compares record `index`, which is below header.n_records, with a str of n units of unit_bytes (1, 2 or 4; `units` is
- * not NULL). RS_KEY_UNKNOWN when only Python can compare the two (an enum, a numpy scalar), and for a malformed record;
- * reading the record tells the error. */
+ * not NULL). RS_KEY_UNKNOWN if only Python can compare the two (an enum, a numpy scalar), and for a malformed record;
+ * reading the record reports the error. */
 RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes,
                                                   const uint8_t *units, uint64_t n);
 /* As rs_store_key_equals_str, for an int. RS_KEY_UNKNOWN also for floats and ints beyond 64 bits. */
 RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value);
 
-/* Two steps of prefetching, for a loop over known indices: first the memory of the record's offsets, some turns later
- * the record. They skip blocks that are not loaded and offsets that are wrong. `index` is below header.n_records. */
+/* Two steps of prefetching, for a loop over known indices: first the record's offsets, some iterations later the
+ * record. They ignore blocks that are not loaded and invalid offsets. `index` is below header.n_records. */
 RS_INLINE void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {

@@ -1,4 +1,4 @@
-/* rs_text.c: puts texts together. */
+/* rs_text.c: assembles texts. */
 #include "read/rs_text.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     if (RS_LIKELY(need <= capacity)) return RS_OK;
     while (capacity < need) capacity *= 2;
     uint8_t *grown = (uint8_t *)realloc(self->owned, (size_t)capacity);
-    if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a text");
+    if (grown == NULL) return rs_no_memory(err);
     if (self->owned == NULL) memcpy(grown, self->within, (size_t)have);
     self->owned = grown;
     self->units = grown;
@@ -25,7 +25,8 @@ static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     return RS_OK;
 }
 
-/* Widens n units at p in place, from `from` to `to` bytes, the last first: none is overwritten before it is read. */
+/* Widens n units at p in place from `from` to `to` bytes. Goes backwards, to read each unit before it is
+ * overwritten. */
 static void spread(uint8_t *p, uint64_t n, unsigned from, unsigned to) {
     while (n-- > 0) {
         uint32_t unit = from == 1 ? p[n] : rs_load_u16(p + 2 * n);
@@ -42,7 +43,7 @@ static rs_status widen(rs_text *self, unsigned unit_bytes, rs_error *err) {
     return RS_OK;
 }
 
-/* Adds the n units of unit_bytes that stand after the text to it. The room is reserved. */
+/* Adds the n units of unit_bytes after the text to it. The room is reserved. */
 static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
     if (unit_bytes < self->unit_bytes) {
         spread(self->units + self->n_units * self->unit_bytes, n, unit_bytes, self->unit_bytes);
@@ -55,11 +56,9 @@ static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsi
     RS_TRY(reserve(self, n * self->unit_bytes, err));
     uint8_t *to = self->units + self->n_units * self->unit_bytes;
     memcpy(to, units, (size_t)(n * unit_bytes));
-    /* The copy is checked, because the record's bytes may change at any time. */
+    /* Check the copy, because the record's bytes may change at any time. */
     for (uint64_t i = 0; unit_bytes == 4 && i < n; i++) {
-        if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
-            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
-        }
+        if (rs_load_u32(to + 4 * i) > 0x10FFFF) return rs_decode_bad_value(err, "a code point above 0x10FFFF");
     }
     join(self, n, unit_bytes);
     return RS_OK;
@@ -68,7 +67,7 @@ static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsi
 static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice codes, rs_error *err) {
     uint64_t room = rs_slice_left(&codes) * RS_SYMBOLS_COPY, produced;
     RS_TRY(widen(self, table->unit_bytes, err));
-    if (room > 16 * RS_TEXT_INLINE) { /* measure a long text first: the upper bound is up to 16 times its size */
+    if (room > 16 * RS_TEXT_INLINE) { /* measure a long text first: the upper bound may be 16 times its size */
         RS_TRY(rs_symbols_length(table, codes, &room, err));
         room *= self->unit_bytes;
     } else {
@@ -77,9 +76,9 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
     RS_TRY(reserve(self, room + RS_SYMBOLS_SLACK, err));
     RS_TRY(rs_symbols_decode(table, codes, self->units + self->n_units * self->unit_bytes,
                              self->capacity - self->n_units * self->unit_bytes, &produced, err));
-    /* Codes that changed after they were measured may give more units than have room when they are widened. */
+    /* Codes that have changed since they were measured may give more units than there is room for. */
     if (produced / table->unit_bytes > room / self->unit_bytes) {
-        return RS_FAIL(rs_decode_bad_value(err, "symbols changed while they were read"), RS_E_FMT_VALUE);
+        return rs_decode_bad_value(err, "symbols changed while they were read");
     }
     join(self, produced / table->unit_bytes, table->unit_bytes);
     return RS_OK;
@@ -105,9 +104,7 @@ static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body
     return RS_OK;
 }
 
-static rs_status no_text(rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, "a part of a str is no str"), RS_E_FMT_VALUE);
-}
+static rs_status no_text(rs_error *err) { return rs_decode_bad_value(err, "a part of a str is not a str"); }
 
 /* Appends the any value at the cursor, which must be a str. */
 static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
@@ -121,11 +118,11 @@ static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     return put_units(self, p, n, unit, err);
 }
 
-/* Appends the parts of a concat. Their number is limited, because parts may be empty: concats whose parts are entries
- * that are concats again could else take for ever without giving any bytes. */
+/* Appends the parts of a concat. Their number is limited, because empty parts of concats whose entries are concats
+ * again could otherwise take forever. */
 static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
     uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
-    self->n_parts += node->n_children; /* at most 64 at a time, so it stays far below 2^32 */
+    self->n_parts += node->n_children; /* at most 64 each, so it stays far below 2^32 */
     if (self->n_parts > RS_FMT_TEXT_PARTS) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     rs_slice group = rs_slice_of(head, node->group_bytes);
@@ -142,7 +139,7 @@ static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node
             RS_TRY(rs_text_put(self, cursor, child, child->fixed ? head + child->body_off : NULL,
                                rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
         }
-        /* A few bytes can give a long text through the entries of tables. */
+        /* A few bytes can become a long text through the entries of tables. */
         if (self->n_units > cursor->budget.bytes) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
         begins[i + 1] = self->n_units;
     }
@@ -203,7 +200,7 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* ---- Short texts ---- */
 
-/* Two digits at a time, in their final position: a copy would wait for the stores of the bytes that it loads. */
+/* Writes two digits at a time to their final position: a later copy would wait for the stores. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
@@ -235,7 +232,7 @@ static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     return (int)n;
 }
 
-/* Copies the str of an any value with 1-byte units that stands at the cursor. */
+/* Copies the str of an any value with 1-byte units at the cursor. */
 static int short_tagged(rs_cursor *cursor, uint8_t *out, size_t room) {
     const uint8_t *p = cursor->in.ptr;
     size_t left = rs_slice_left(&cursor->in), n;
@@ -245,7 +242,7 @@ static int short_tagged(rs_cursor *cursor, uint8_t *out, size_t room) {
     return (int)n;
 }
 
-/* Copies units of 1 byte that stand at the cursor. */
+/* Copies 1-byte units at the cursor. */
 static int short_units(rs_cursor *cursor, const rs_node *node, uint8_t *out, size_t room) {
     const uint8_t *p;
     unsigned unit;
@@ -279,11 +276,11 @@ static int short_hex(const rs_node *node, const uint8_t *body, uint8_t *out, siz
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
                       size_t room, unsigned depth);
 
-/* `cursor` may be NULL where `node` is fixed: then all that it has stands at `head`. */
+/* `cursor` may be NULL if `node` is fixed: it is then complete at `head`. */
 static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
                        unsigned depth);
 
-/* An entry whose size its bytes tell. */
+/* Copies an entry with a stored size. */
 static int short_counted_entry(const rs_node *root, rs_slice entry, uint8_t *out, size_t room, unsigned depth) {
     const uint8_t *body;
     uint64_t bits;
@@ -349,8 +346,8 @@ static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *he
     return (int)at;
 }
 
-/* Concats may stand in a concat or in its entries, but none within those: then the parts of a text are at most
- * RS_FMT_CONCAT_CHILDREN + RS_FMT_CONCAT_CHILDREN^2, fewer than RS_FMT_TEXT_PARTS. rs_text_put counts them. */
+/* A concat may have concats as parts or entries, but no deeper: so a text has at most RS_FMT_CONCAT_CHILDREN +
+ * RS_FMT_CONCAT_CHILDREN^2 parts, fewer than RS_FMT_TEXT_PARTS. rs_text_put counts them. */
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
                       size_t room, unsigned depth) {
     if (node->kind == RS_FMT_NODE_UNION && rs_decode_choose(cursor, &node, &body, &bits, NULL) != RS_OK) return -1;

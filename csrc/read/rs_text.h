@@ -1,4 +1,4 @@
-/* rs_text.h: makes strings whose units the record does not hold: from symbol codes, digits, parts of a concat. */
+/* rs_text.h: assembles strings whose units are not in the record: from symbol codes, digits, parts of a concat. */
 #pragma once
 
 #include "read/rs_decode.h"
@@ -13,7 +13,7 @@ typedef struct rs_text {
     uint64_t capacity;   /* in bytes */
     unsigned unit_bytes; /* 1, 2 or 4: the widest of the parts, not always the narrowest possible */
     uint32_t n_parts;    /* number of parts of concats so far */
-    uint8_t *owned;      /* NULL while the text is short and lies in `within` */
+    uint8_t *owned;      /* NULL while the text fits `within` */
     uint8_t within[RS_TEXT_INLINE];
 } rs_text;
 
@@ -31,20 +31,20 @@ static inline void rs_text_begin(rs_text *self) {
 void rs_text_clear(rs_text *self);
 
 /* Appends the str of a node. The body of a fixed node is at `body`, any other at the cursor. RS_E_FMT_VALUE for a node
- * that gives no str; else rules 21 to 23 and 31 of FORMAT.md; RS_E_MEM. */
+ * that is not text; rules 21 to 23 and 31 of FORMAT.md; RS_E_MEM. */
 RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                    uint64_t bits, rs_error *err);
 
-/* Puts together the str of a node that is short and has 1-byte units, faster than rs_text_take. The body of a fixed
- * node is at `body`, any other at the cursor. Returns the number of units; -1, with the cursor as it was, when the
- * text is malformed, long, wide, or has parts in parts of parts: rs_text_take then gives the text or the error. It
- * counts nothing against a budget. */
+/* Assembles a short str of 1-byte units of a node, faster than rs_text_take. The body of a fixed node is at `body`, any
+ * other at the cursor. Returns the number of units. For a text that is malformed, long, wide, or nested more deeply
+ * than concats in concats, returns -1 and leaves the cursor: rs_text_take then gives the text or the error. Counts
+ * nothing against the budget. */
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE]);
 
-/* Writes a number of up to 20 digits, zeros on the left up to `width`, and returns how many. `to` has room for 24. */
+/* Writes a number of up to 20 digits, padded with zeros to `width`, and returns its length. `to` has room for 24. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to);
 
-/* Makes the text that of one value, as rs_text_put does, and counts its units against the budget of bytes. */
+/* Sets the text to one value, as with rs_text_put, and counts its units against the budget of bytes. */
 RS_NODISCARD rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                     uint64_t bits, rs_error *err);

@@ -22,7 +22,7 @@ static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     return to;
 }
 
-/* Writes n units of 4 bytes as UTF-8 and returns the end. It stops at a unit that has no UTF-8, and sets *bad to it. */
+/* Writes n units of 4 bytes as UTF-8 and returns the end. Stops at a unit without UTF-8, and sets *bad to it. */
 static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t c = rs_load_u32(units + 4 * i);
@@ -50,8 +50,8 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
     return to;
 }
 
-/* Writes n units of 2 bytes as UTF-8. It makes all three forms of each and chooses one without a branch, because
- * branches are mispredicted where letters and spaces alternate. `to` has room for 3 bytes a unit and 1 more. */
+/* Writes n units of 2 bytes as UTF-8. Makes all three forms of each and selects one without a branch, because branches
+ * are mispredicted if letters and spaces alternate. `to` has room for 3 bytes a unit and 1 more. */
 static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     bool surrogate = false;
     for (uint64_t i = 0; i < n; i++) {
@@ -83,7 +83,7 @@ static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, u
     case 2: to = put_pairs(to, units, n, &bad); break;
     default: to = put_units(to, units, n, &bad);
     }
-    if (bad > 0x10FFFF) return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+    if (bad > 0x10FFFF) return rs_decode_bad_value(err, "a code point above 0x10FFFF");
     *taken = bad == 0;
     if (*taken) out->size_bytes = (size_t)(to - out->data);
     return RS_OK;
@@ -94,7 +94,7 @@ rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsig
     const size_t before = out->size_bytes;
     *taken = true;
     if (unit_bytes == 1) {
-        /* The copy is tested, because the record's bytes may change at any time, and readers rely on valid UTF-8. */
+        /* Test the copy, because the record's bytes may change at any time, and readers rely on valid UTF-8. */
         RS_TRY(rs_buffer_append(out, units, (size_t)n, err));
         if (n == 0 || rs_decode_widest_unchecked(out->data + before, n, 1) < 0x80) return RS_OK;
         out->size_bytes = before;
@@ -102,7 +102,7 @@ rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsig
     return append_wide(out, units, n, unit_bytes, taken, err);
 }
 
-/* Appends the any value at the cursor when it is a str. */
+/* Appends the any value at the cursor if it is a str. */
 static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
@@ -115,7 +115,7 @@ static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_err
     return rs_utf8_append(out, p, n, unit, taken, err);
 }
 
-/* Appends a str that is first put together in an rs_text. */
+/* Appends a str that is first assembled in an rs_text. */
 static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     rs_text text;
     rs_text_begin(&text);
@@ -125,9 +125,9 @@ static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *pl
     return status;
 }
 
-/* Appends a str of symbols. ASCII is decoded to its final place. The units of other texts stand in the same buffer, so
- * far after the position of their UTF-8 that the writing never overtakes the reading: each code gives at most 15 bytes
- * of units, and each unit takes at most one byte more as UTF-8 than as a unit. */
+/* Appends a str of symbols. ASCII is decoded to its final place. The units of other texts are decoded into the same
+ * buffer, so far after their UTF-8 that writing never overtakes reading: each code gives at most 15 bytes of units, and
+ * each unit takes at most one byte more as UTF-8. */
 static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_symbols *symbols = place->node->symbols;
     const rs_cursor before = *cursor;
@@ -135,7 +135,7 @@ static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place 
     uint64_t n, produced;
     uint32_t bad = 0;
     RS_TRY(rs_decode_counted(cursor, place->node, &n, &codes, err));
-    if (n > RS_TEXT_INLINE) { /* for long strings the upper bound of the units would waste memory */
+    if (n > RS_TEXT_INLINE) { /* the upper bound of a long string would waste memory */
         *cursor = before;
         return take_text(out, cursor, place, taken, err);
     }
@@ -215,7 +215,7 @@ uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t *p = data + offsets[i], *end = data + offsets[i + 1];
         uint64_t points = 0;
-        if ((uint64_t)(end - p) <= longest) continue; /* no more code points than bytes */
+        if ((uint64_t)(end - p) <= longest) continue; /* a string has at most one code point a byte */
         for (; p < end; p++) points += (*p & 0xC0) != 0x80;
         if (points > longest) longest = points;
     }

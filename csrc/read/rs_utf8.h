@@ -4,9 +4,9 @@
 #include "base/rs_buffer.h"
 #include "read/rs_path.h"
 
-/* Appends the str at `place` to `out`. *taken becomes false, and nothing is appended, for a value that is no str, and
- * for a str with a surrogate, which has no UTF-8. Errors: rules 21 to 23 of FORMAT.md, RS_E_MEM. Any thread, each with
- * buffer and cursor of its own. */
+/* Appends the str at `place` to `out`. *taken becomes false, and nothing is appended, for a value that is not a str and
+ * for a str with a surrogate, which UTF-8 cannot express. Errors: rules 21 to 23 of FORMAT.md, RS_E_MEM. Any thread,
+ * each with buffer and cursor of its own. */
 RS_NODISCARD rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken,
                                     rs_error *err);
 
@@ -15,7 +15,7 @@ RS_NODISCARD rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint
                                       bool *taken, rs_error *err);
 
 /* Copies n strings into rows of `width` bytes, padded with zeros. String i is the bytes of `data` from offsets[i] to
- * offsets[i + 1]. The caller has checked that none is longer than `width`. */
+ * offsets[i + 1]. The caller has checked that no string is longer than `width`. */
 void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out);
 
 /* Writes n strings as code points into rows of `width` u32, padded with zeros. The bytes are UTF-8 from rs_utf8_append,

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* The most units that are divided at once. A longer string is divided part after part. */
+/* The most units to divide at once. A longer string is divided part after part. */
 enum { PART_UNITS = 512 };
 
 struct rs_symbols_encoder {
@@ -15,15 +15,11 @@ struct rs_symbols_encoder {
     bool shortest; /* seek the codes of the fewest bytes */
 };
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
     uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
     const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
     uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
-    rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
+    rs_status status = copies == NULL || units == NULL || n_units == NULL ? rs_no_memory(err) : RS_OK;
     self->escape = UINT32_MAX;
     for (uint32_t i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
         uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
@@ -53,7 +49,7 @@ rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder
     rs_symbols symbols;
     RS_TRY(rs_symbols_open(table, &symbols, err));
     rs_symbols_encoder *self = (rs_symbols_encoder *)calloc(1, sizeof *self);
-    if (self == NULL) return no_memory(err);
+    if (self == NULL) return rs_no_memory(err);
     self->n_short = symbols.n_short;
     self->shortest = small;
     rs_status status = fill_matcher(self, &symbols, err);
@@ -91,7 +87,7 @@ static inline uint8_t *put_escape(const rs_symbols_encoder *self, uint8_t *p, co
     return p + unit_bytes;
 }
 
-/* Codes units while at least `least` bytes of `*left` remain, and moves *units and *left on. `least` is 16, or 1 when
+/* Codes units while at least `least` bytes of *left remain, and advances *units and *left. `least` is 16, or 1 if
  * RS_SYMBOLS_COPY bytes after the units are readable. */
 static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
                                   uint8_t *p, unsigned unit_bytes) {
@@ -132,13 +128,13 @@ static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_
 /* Part of a string that is being divided. */
 typedef struct division {
     uint8_t text[2 * PART_UNITS + RS_SYMBOLS_COPY]; /* the units, and zeros after them */
-    uint32_t costs[PART_UNITS + 1]; /* the fewest bytes of codes for the units from each one to the end */
-    uint32_t matches[PART_UNITS];   /* the match that begins these codes; 0 for the escape */
+    uint32_t costs[PART_UNITS + 1];                 /* the fewest bytes of codes from each unit to the end */
+    uint32_t matches[PART_UNITS];                   /* the first match of these codes; 0 for the escape */
 } division;
 
-/* Finds for each of n units, the last one first, the codes of the fewest bytes from there to the end of the part. This
- * is the shortest path in a graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual
- * Substitution, 1982). Among equals the longest symbol wins. */
+/* Finds the shortest codes from each of n units to the end of the part, going backwards. This is the shortest path in a
+ * graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual Substitution, 1982). Of equal
+ * costs the longest symbol wins. */
 static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
     uint32_t found[RS_MATCH_ALL];
@@ -158,8 +154,8 @@ static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, u
     }
 }
 
-/* Codes a string with the fewest bytes. A part that is not the last is coded up to its last few units: how it is
- * divided there depends on the units after it, so they begin the next part. */
+/* Codes a string with the fewest bytes. The last few units of a part begin the next part, because their division
+ * depends on the units after them. */
 static uint8_t *encode_shortest(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
                                 unsigned unit_bytes) {
     division part;
@@ -190,7 +186,7 @@ rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units
     unsigned unit_bytes = self->matcher.unit_bytes;
     uint64_t most;
     uint8_t *end;
-    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
+    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return rs_no_memory(err);
     if (most == 0) return RS_OK;
     RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
     uint8_t *begin = out->data + out->size_bytes;

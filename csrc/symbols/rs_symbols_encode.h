@@ -10,17 +10,17 @@ typedef struct rs_symbol_string {
     uint64_t n_units;
 } rs_symbol_string;
 
-/* Codes strings with one table. It has its own copy of the symbols. */
+/* Codes strings with one table. Owns a copy of the symbols. */
 typedef struct rs_symbols_encoder rs_symbols_encoder;
 
-/* Makes an encoder from the bytes of a table, which it does not keep. With `small` it divides each string into
- * the symbols whose codes take the fewest bytes. Else it takes the longest symbol each time, which is
- * several times as fast. The caller frees *out with rs_symbols_encoder_close. Errors: those of rs_symbols_open;
- * RS_E_ARG_RANGE for a table without an escape; RS_E_MEM. Safe to call from any thread. */
+/* Makes an encoder from the bytes of a table, which it copies. With `small` it divides each string into the symbols
+ * with the shortest codes; else it takes the longest symbol each time, which is several times as fast. The caller frees
+ * *out with rs_symbols_encoder_close. Errors of rs_symbols_open; RS_E_ARG_RANGE for a table without an escape;
+ * RS_E_MEM. Any thread. */
 RS_NODISCARD rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder **out, rs_error *err);
 
-/* Appends the codes of one string. Its units have the table's unit size; every string can be coded. `units` may be NULL
- * when n_units is 0. RS_E_MEM leaves `out` unchanged. Several threads may use one encoder at once. */
+/* Appends the codes of a string with units of the table's size. Every string can be coded. `units` may be NULL when
+ * n_units is 0. RS_E_MEM leaves `out` unchanged. Several threads may use one encoder at once. */
 RS_NODISCARD rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units,
                                          rs_buffer *out, rs_error *err);
 

@@ -5,10 +5,6 @@
 
 RS_STATIC_ASSERT(sizeof(rs_match_entry) == 16, "four entries should fill a cache line");
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 void rs_matcher_clear(rs_matcher *self) {
     free(self->heads);
     free(self->entries);
@@ -22,8 +18,8 @@ typedef struct grouping {
     const uint8_t *const *units;
     const uint8_t *n_units;
     uint32_t n;
-    uint32_t *group_of; /* the group of each symbol; UINT32_MAX when it has none */
-    uint32_t *order;    /* the symbols that have groups, the longest first */
+    uint32_t *group_of; /* the group of each symbol, or UINT32_MAX */
+    uint32_t *order;    /* the symbols with groups, the longest first */
     uint32_t n_ordered;
     uint32_t *sizes; /* the size of each group; put_entries replaces it by the number of the group's next entry */
     uint32_t *heads; /* the first bytes of each group */
@@ -43,7 +39,7 @@ static uint64_t *find_slot(const rs_matcher *self, uint32_t head) {
     return &self->heads[slot];
 }
 
-/* Makes a match of a symbol of `bytes` bytes, `rest` of which are compared with an entry. */
+/* Makes a match of a symbol of `bytes` bytes; `rest` of them are compared with an entry. */
 static uint32_t match_of(uint32_t number, uint32_t bytes, uint32_t rest) {
     uint32_t shift = rest < 8 ? 63 - 8 * rest : 0, flag = rest < 8 ? 0 : RS_MATCH_LONG;
     return number << RS_MATCH_NUMBER_SHIFT | flag | shift << RS_MATCH_LENGTH_BITS | bytes;
@@ -61,7 +57,7 @@ static uint32_t number_pages(rs_matcher *self, const grouping *groups) {
     return n;
 }
 
-/* Adds a symbol that has fewer bytes than the key of the hash table to the arrays `shorts` and `singles`. */
+/* Adds a symbol shorter than the key of the hash table to the arrays `shorts` and `singles`. */
 static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, uint32_t number) {
     uint32_t match = match_of(number, bytes, 0);
     uint32_t *page = &self->shorts[(uint32_t)self->pages[units[self->unit_bytes == 1 ? 0 : 1]] << 8];
@@ -98,7 +94,7 @@ static void take_symbols(rs_matcher *self, grouping *groups) {
     }
 }
 
-/* Lists the symbols that have groups, the longest first, and those of one length in their order. */
+/* Lists the symbols with groups, the longest first; symbols of one length keep their order. */
 static void order_symbols(grouping *groups) {
     uint32_t ends[RS_SYMBOLS_COPY + 1] = {0}, at = 0;
     for (uint32_t i = 0; i < groups->n; i++) {
@@ -114,8 +110,8 @@ static void order_symbols(grouping *groups) {
     }
 }
 
-/* Writes the entries, group after group. Those of a group stand in descending order of length, and the match for its
- * first two bytes, which always fits, comes last. */
+/* Writes the entries, group after group. The entries of a group have descending lengths. The last one is the match for
+ * its first two bytes, which always fits. */
 static void put_entries(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     uint32_t at = 0;
@@ -176,5 +172,5 @@ rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const u
     free(groups.order);
     free(groups.sizes);
     free(groups.heads);
-    return ok ? RS_OK : no_memory(err);
+    return ok ? RS_OK : rs_no_memory(err);
 }

@@ -1,27 +1,27 @@
-/* rs_symbols_match.h: finds the longest symbol of a finished table that a text begins with. Private to the code that
- * writes symbol tables.
+/* rs_symbols_match.h: finds the longest symbol of a finished table at the begin of a text. Private to the writer of
+ * symbol tables.
  *
- * Matching is faster with few unpredictable branches than with few comparisons. So there is one hash table, keyed by
- * the first bytes of the text. It leads to all symbols with these first bytes, which lie one after another, the longest
- * first. They are compared until one fits; the last always fits. When no symbol has these first bytes, an array gives
- * the symbol for the first two bytes.
+ * For speed, few unpredictable branches matter more than few comparisons. So there is one hash table, keyed by the
+ * first bytes of the text. It leads to all symbols with these first bytes, which are adjacent, the longest first. They
+ * are compared until one fits; the last always fits. If no symbol has these first bytes, an array gives the symbol for
+ * the first two bytes.
  *
- * Of the symbols with the same first bytes only the RS_MATCH_MAX with the lowest numbers are found, which bounds the
- * time of a match. The others are never used; a coder need not use all symbols of a table. */
+ * To bound the time of a match, only the RS_MATCH_MAX symbols with the lowest numbers are used for the same first
+ * bytes. A coder need not use all symbols of a table. */
 #pragma once
 
 #include "format/rs_symbols.h"
 
-/* The fields of a match, from the lowest bit on: the number of bytes of the symbol; the shift of a comparison with
- * `low`, 63 less the number of bits to compare, 0 at least; RS_MATCH_LONG when that comparison leaves bits out; the
- * number of the symbol. A value of 0 bytes means no match, and its other fields mean nothing. */
+/* The fields of a match, from the lowest bit on: the number of bytes of the symbol; the shift for a comparison with
+ * `low`, 63 minus the number of bits to compare, at least 0; RS_MATCH_LONG if there are more bits to compare; the
+ * number of the symbol. 0 bytes means no match, and the other fields are not used. */
 enum {
     RS_MATCH_LENGTH_BITS = 5,
     RS_MATCH_SHIFT_BITS = 6,
     RS_MATCH_LONG = 1 << 11,
     RS_MATCH_NUMBER_SHIFT = 12,
     RS_MATCH_MAX = 64,
-    RS_MATCH_ALL = RS_MATCH_MAX + 2 /* the most symbols that one text begins with */
+    RS_MATCH_ALL = RS_MATCH_MAX + 2 /* the most symbols at the begin of one text */
 };
 
 /* The bytes of a symbol after its first bytes, followed by zeros. */
@@ -36,7 +36,7 @@ typedef struct rs_matcher {
     uint64_t *heads; /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
     rs_match_entry *entries;
     /* For the first two bytes: a match of one or two bytes, or none. A page has the 256 matches of one high byte of
-     * the index. High bytes without a match share page 0, because an encoder is kept for every table of a store. */
+     * the index. High bytes without a match share page 0, to save memory: each table of a store keeps an encoder. */
     uint32_t *shorts;
     uint16_t pages[256];
     uint32_t *singles; /* for the first byte: a match of one byte, or none; used for units of one byte */
@@ -45,27 +45,27 @@ typedef struct rs_matcher {
     uint64_t memory_bytes; /* of the arrays */
 } rs_matcher;
 
-/* Makes a matcher of n symbols. Symbol i has the n_units[i] units at units[i]; with 0 units it does not exist. The
- * symbols are copied. After RS_E_MEM nothing is held. */
+/* Makes a matcher of n symbols. Symbol i has the n_units[i] units at units[i]; symbols with 0 units are left out. The
+ * symbols are copied. After RS_E_MEM `self` owns nothing. */
 RS_NODISCARD rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const uint8_t *n_units,
                                        uint32_t n, unsigned unit_bytes, rs_error *err);
 /* Frees the arrays and zeroes the struct. */
 void rs_matcher_clear(rs_matcher *self);
 
-/* Returns the number of first bytes that are the key of the hash table. */
+/* Returns the number of first bytes in the keys of the hash table. */
 static inline unsigned rs_matcher_head_bytes(unsigned unit_bytes) { return unit_bytes == 1 ? 3 : 4; }
 
 static inline uint32_t rs_match_bytes(uint32_t match) { return match & ((1u << RS_MATCH_LENGTH_BITS) - 1); }
 static inline uint32_t rs_match_number(uint32_t match) { return match >> RS_MATCH_NUMBER_SHIFT; }
 
-/* Returns the match for the first two bytes of a text. The first byte is the high one when it can be a symbol of its
- * own, so that the matches of all texts that begin with it are one page. */
+/* Returns the match for the first two bytes of a text. If the first byte can be a symbol by itself, it is the high one,
+ * so that the matches of all texts that begin with it are one page. */
 static inline uint32_t rs_matcher_short(const rs_matcher *self, const uint8_t *p, unsigned unit_bytes) {
     const uint8_t high = unit_bytes == 1 ? p[0] : p[1], low = unit_bytes == 1 ? p[1] : p[0];
     return self->shorts[(uint32_t)self->pages[high] << 8 | low];
 }
 
-/* Compares all bits of a symbol that has RS_MATCH_LONG. p is the text after the first bytes. */
+/* Compares all bits of an RS_MATCH_LONG symbol. p is the text after the first bytes. */
 static inline bool rs_match_is_whole(const rs_match_entry *entry, const uint8_t *p, unsigned head_bytes) {
     unsigned more = rs_match_bytes(entry->match) - head_bytes - 8;
     uint32_t high = more == 0 ? 0 : rs_load_u32(p + 8) << 8 * (4 - more) >> 8 * (4 - more);
@@ -76,8 +76,8 @@ static inline uint64_t rs_matcher_slot(const rs_matcher *self, uint32_t head) {
     return head * UINT64_C(0x9E3779B97F4A7C15) >> self->shift;
 }
 
-/* Returns the match of the longest symbol of at most `limit` bytes that the text at p begins with, or no match. 16
- * bytes must be readable at p. `limit` is from unit_bytes to 16, and unit_bytes is that of the matcher. */
+/* Returns the match of the longest symbol of at most `limit` bytes at the begin of the text at p, or no match. 16 bytes
+ * must be readable at p. `limit` is from unit_bytes to 16. unit_bytes is the matcher's. */
 static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p, unsigned limit, unsigned unit_bytes) {
     const unsigned head_bytes = rs_matcher_head_bytes(unit_bytes);
     const uint32_t head = rs_load_u32(p) & (unit_bytes == 1 ? 0xFFFFFF : UINT32_MAX);
@@ -105,8 +105,8 @@ static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p,
     return match;
 }
 
-/* Writes the matches of all symbols of at most `limit` bytes that the text at p begins with, the longest first, and
- * returns their number. The rest is as of rs_matcher_find. */
+/* Writes the matches of all symbols of at most `limit` bytes at the begin of the text at p, the longest first, and
+ * returns their number. Otherwise as rs_matcher_find. */
 static inline uint32_t rs_matcher_find_all(const rs_matcher *self, const uint8_t *p, unsigned limit,
                                            unsigned unit_bytes, uint32_t out[RS_MATCH_ALL]) {
     const unsigned head_bytes = rs_matcher_head_bytes(unit_bytes);

@@ -1,10 +1,10 @@
 /* rs_symbols_train.c: trains symbol tables.
  *
- * Training reads a sample twice. The first pass is that of OnPair (see rs_symbols.h): it codes the sample with the
- * symbols found so far, and two neighbours that occur together often enough become one more symbol. The second pass
- * counts how often each symbol is used when all of them can be. Symbols that save less than they take in the table are
- * dropped, and their uses become uses of their parts. The counts also give the cost and the order: the most frequent
- * symbols get the short codes. */
+ * Training reads a sample twice. The first pass comes from OnPair (see rs_symbols.h): it codes the sample with the
+ * symbols so far, and two neighbours that occur together often enough become one more symbol. The second pass counts
+ * the uses of each symbol when all are available. Symbols that save less than they take in the table are dropped, and
+ * their uses become uses of their parts. The counts also give the cost and the order: the most frequent symbols get the
+ * short codes. */
 #include "symbols/rs_symbols_train.h"
 
 #include "symbols/rs_symbols_match.h"
@@ -14,23 +14,23 @@
 
 enum {
     SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
-    SAMPLE_BYTES_LEAST = 1 << 17, /* the least, when there are so many */
-    SAMPLE_PART_SMALL = 4,        /* between the two, one part in so many of all bytes, for a small table */
-    SAMPLE_PART = 8,              /* the same at other levels */
-    EXCERPT_BYTES = 4096,         /* taken from a string at a time, so that a long one is not the whole sample */
+    SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are so many */
+    SAMPLE_PART_SMALL = 4,        /* within these limits, 1/4 of all bytes for a small table */
+    SAMPLE_PART = 8,              /* 1/8 of all bytes at other levels */
+    EXCERPT_BYTES = 4096,         /* of a string at a time, so that a long string is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
     PAIR_BITS_MIN = 10,     /* binary logarithms of the size of the table of pairs */
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 2,
     PAIR_TAG_BITS = 16 - PAIR_COUNT_BITS,
-    PAIR_THRESHOLD = 3,     /* occurrences of a pair that make it a symbol */
+    PAIR_THRESHOLD = 3,     /* a pair becomes a symbol after so many occurrences */
     ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
 };
 
-#define NO_PART UINT32_MAX /* a symbol of one unit, or the second of a pair that was cut */
+#define NO_PART UINT32_MAX /* a symbol of one unit, or the second part of a truncated pair */
 
-/* The symbols that a symbol was made of: their numbers, or NO_PART. */
+/* The numbers of the two symbols in a symbol, or NO_PART. */
 typedef struct parts {
     uint32_t left, right;
 } parts;
@@ -38,7 +38,7 @@ typedef struct parts {
 /* The memory of a training. */
 typedef struct trainer {
     unsigned unit_bytes, max_units;
-    unsigned sample_part;   /* one part in so many of all bytes is sampled */
+    unsigned sample_part;   /* SAMPLE_PART or SAMPLE_PART_SMALL */
     uint8_t *sample;        /* excerpts of strings, one after another */
     uint64_t *excerpt_ends; /* in units */
     uint64_t n_excerpts;
@@ -51,15 +51,11 @@ typedef struct trainer {
     const uint8_t **units;      /* a pointer to each symbol in `symbols` */
     uint8_t *n_units;           /* units of each symbol; 0 when it was dropped */
     parts *parts;               /* of each symbol */
-    uint32_t *counts;           /* uses of each symbol in the sample; counts[ESCAPE] is that of the escape */
+    uint32_t *counts;           /* uses of each symbol in the sample, and of the escape (counts[ESCAPE]) */
     uint32_t *places;           /* the offset of each symbol in the pool, in units */
     uint32_t *order;            /* the symbols of the table in its order: numbers of candidates, or ESCAPE */
     uint32_t n_symbols, n_kept; /* number of candidates, and of symbols of the table */
 } trainer;
-
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
 
 static void trainer_clear(trainer *self) {
     rs_trie_clear(&self->trie);
@@ -86,9 +82,9 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* Returns a step that visits all n strings, each far from the strings visited before. Neighbours are often alike, so a
- * small sample should have strings from everywhere. Multiples of the golden ratio are spread most evenly, so the step
- * is near 0.618 n; it has no divisor in common with n. n is below 2^48. */
+/* Returns a step that visits all n strings, each far from earlier ones: neighbours are often similar, so a small sample
+ * should have strings from everywhere. Multiples of the golden ratio are spread most evenly, so the step is near 0.618
+ * n and coprime to n. n is below 2^48. */
 static uint64_t stride(uint64_t n) {
     uint64_t step = n * 40503 / 65536 | 1;
     while (common_divisor(n, step) != 1) step += 2;
@@ -96,7 +92,7 @@ static uint64_t stride(uint64_t n) {
 }
 
 /* Adds excerpt number `round` of a string to the sample. The `rounds` excerpts of a long string are spread over it.
- * Returns false when the string has no such excerpt. */
+ * Returns false if the string is too short for that excerpt. */
 static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
     const uint64_t excerpt_units = EXCERPT_BYTES / self->unit_bytes, n = string->n_units / excerpt_units;
     uint64_t first = round * (n / rounds ? n / rounds : 1) * excerpt_units;
@@ -109,7 +105,8 @@ static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t
     return true;
 }
 
-/* How many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small table. */
+/* Returns how many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small
+ * table. */
 static uint64_t sample_size(const trainer *self, uint64_t all_bytes) {
     uint64_t part = all_bytes / self->sample_part;
     return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
@@ -122,10 +119,10 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     uint64_t sample_units = sample_size(self, self->n_all * self->unit_bytes) / self->unit_bytes;
     uint64_t most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
-    /* Bounds the number of excerpts: none is empty, and at most two of each string are not full. */
+    /* Bounds the number of excerpts: no excerpt is empty, and at most two of each string are not full. */
     size_t n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
     self->excerpt_ends = (uint64_t *)malloc(n_ends * sizeof(uint64_t));
-    if (self->sample == NULL || self->excerpt_ends == NULL) return no_memory(err);
+    if (self->sample == NULL || self->excerpt_ends == NULL) return rs_no_memory(err);
     uint64_t step = n > 0 ? stride(n) : 0;
     uint64_t rounds = sample_units / excerpt_units;
     for (uint64_t round = 0; round < rounds && more; round++) {
@@ -157,12 +154,12 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, uin
     return RS_OK;
 }
 
-/* Counts a pair of symbols, and returns true when it has occurred often enough. Each other pair that comes to the same
- * slot lowers the count there, and takes the slot when the count is at its lowest.
+/* Counts a pair of symbols, and returns whether it has occurred often enough. Other pairs with the same slot lower its
+ * count, and take the slot when the count is at its lowest.
  *
- * The 32 bits of a pair are multiplied by an odd number. The high bits of the product choose the slot and the next ones
- * are the tag. Two pairs with the same slot and tag are rare, and are counted as one: small slots are worth more, since
- * the wait for the slot takes a quarter of the time of training. */
+ * The 32 bits of a pair are multiplied by an odd number. The high bits of the product choose the slot and the next bits
+ * are the tag. Two pairs with the same slot and tag are rare, and count as one: small slots matter more, because
+ * waiting for the slot takes a quarter of the time of training. */
 static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     const uint32_t mixed = (left << 16 | right) * UINT32_C(0x9E3779B1);
     const uint32_t tag = mixed << self->pair_bits >> (32 - PAIR_TAG_BITS);
@@ -177,7 +174,7 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     return false;
 }
 
-/* Finds the longest symbol that `left` bytes begin with. RS_SYMBOLS_COPY more bytes must be readable after them. */
+/* Finds the longest symbol at the begin of `left` bytes. RS_SYMBOLS_COPY more bytes must be readable after them. */
 static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
     if (matcher->unit_bytes == 1) {
         return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
@@ -185,7 +182,7 @@ static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint
     return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
 }
 
-/* The first pass. unit_bytes is that of the trainer; callers give it as a constant, so that the compiler makes a faster
+/* The first pass. unit_bytes is the trainer's; callers pass a constant, so that the compiler makes a faster
  * copy of the function for each. */
 static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
     const uint8_t *units = self->sample;
@@ -203,7 +200,7 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
                 RS_TRY(add_symbol(self, units, 1, NO_PART, NO_PART, err));
             } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
                 uint32_t right = number;
-                /* A pair too long for one symbol: the symbol ends within the second, where the next match begins. */
+                /* A pair that is too long is truncated: the next match begins within its second symbol. */
                 if (n > self->max_units - n_before) n = self->max_units - n_before, right = NO_PART;
                 number = self->n_symbols;
                 RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, before, right, err));
@@ -237,7 +234,8 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Whether a symbol saves more than it takes. Without it, two others replace it, with codes a byte or two longer. */
+/* Returns whether a symbol saves more than it takes. Without it, two others replace it, with codes a byte or two
+ * longer. */
 static bool is_worth(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     unsigned n = self->n_units[number];
@@ -246,7 +244,7 @@ static bool is_worth(const trainer *self, uint32_t number) {
     return saved >= taken && (n == 1 || self->counts[number] >= 2);
 }
 
-/* Drops symbols that are not worth their bytes, the newest first: all uses of a part are known when its turn comes. */
+/* Drops symbols that do not save bytes, the newest first, so that all uses of a part are known when its turn comes. */
 static void drop_symbols(trainer *self) {
     for (uint32_t i = self->n_symbols; i-- > 0;) {
         const parts *of = &self->parts[i];
@@ -265,12 +263,12 @@ static int descending(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Orders symbols and escape by the number of their uses; among equals the earlier comes first. *n_short becomes the
- * number of short codes, *coded_bytes the bytes of the coded sample. */
+/* Sorts symbols and escape by their number of uses; of equals the earlier comes first. *n_short becomes the number of
+ * short codes, *coded_bytes the bytes of the coded sample. */
 static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded_bytes, rs_error *err) {
     uint64_t *keys = (uint64_t *)malloc((self->n_symbols + 1) * sizeof *keys);
     uint32_t n = 0;
-    if (keys == NULL) return no_memory(err);
+    if (keys == NULL) return rs_no_memory(err);
     for (uint32_t i = 0; i < self->n_symbols; i++) {
         if (self->n_units[i] != 0) keys[n++] = (uint64_t)self->counts[i] << 32 | (UINT32_MAX - i);
     }
@@ -287,7 +285,7 @@ static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded
     return RS_OK;
 }
 
-/* Notes the place of each symbol that occurs within a symbol at `place` in the pool. */
+/* Records the place of each symbol that occurs within a symbol at `place` in the pool. */
 static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32_t place) {
     uint8_t padded[2 * RS_SYMBOLS_COPY] = {0};
     memcpy(padded, units, RS_SYMBOLS_COPY);
@@ -303,7 +301,7 @@ static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32
     }
 }
 
-/* Appends the pool, the longest symbols first. Shorter symbols often occur within them, and then take no room. */
+/* Appends the pool, the longest symbols first. Shorter symbols that occur within them take no room. */
 static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
     uint32_t place = 0;
     for (uint32_t i = 0; i < self->n_symbols; i++) self->places[i] = UINT32_MAX;
@@ -357,7 +355,7 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
     if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
         self->parts == NULL || self->counts == NULL || self->places == NULL || self->order == NULL) {
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     return rs_trie_init(&self->trie, self->unit_bytes, err);
 }

@@ -5,19 +5,15 @@
 
 enum { FIRST_BITS = 10, FIRST_NODES = 1024 };
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
-}
-
 static rs_status map_init(rs_trie_map *map, unsigned bits, rs_error *err) {
     map->slots = (uint64_t *)calloc((size_t)1 << bits, sizeof *map->slots);
-    if (map->slots == NULL) return no_memory(err);
+    if (map->slots == NULL) return rs_no_memory(err);
     map->shift = 64 - bits;
     map->used = 0;
     return RS_OK;
 }
 
-/* Adds an entry whose key is not there yet. */
+/* Adds an entry with a new key. */
 static void map_put(rs_trie_map *map, uint64_t key, uint64_t entry) {
     uint64_t mask = UINT64_MAX >> map->shift, slot = rs_trie_slot(map, key);
     while (map->slots[slot] != 0) slot = (slot + 1) & mask;
@@ -25,7 +21,7 @@ static void map_put(rs_trie_map *map, uint64_t key, uint64_t entry) {
     map->used++;
 }
 
-/* Doubles the table when it is half full, so that one more entry has room. */
+/* Makes room for one more entry: doubles the table if it is half full. */
 static rs_status map_reserve(rs_trie_map *map, unsigned value_bits, rs_error *err) {
     rs_trie_map wider;
     uint64_t n = (uint64_t)1 << (64 - map->shift);
@@ -59,17 +55,17 @@ rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err) {
     if (self->first == NULL || self->best == NULL || (unit_bytes == 1 && self->pairs == NULL) ||
         map_init(&self->edges, FIRST_BITS, err) != RS_OK || map_init(&self->jumps, FIRST_BITS, err) != RS_OK) {
         rs_trie_clear(self);
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     return RS_OK;
 }
 
-/* Makes a node below `parent`. Its longest symbol is that of its parent for now. */
+/* Makes a node below `parent`, with the longest symbol of its parent for now. */
 static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_error *err) {
     if (self->n_nodes == self->capacity) {
         uint32_t capacity = 2 * self->capacity;
         uint32_t *grown = (uint32_t *)realloc(self->best, capacity * sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         self->best = grown;
         self->capacity = capacity;
     }
@@ -78,7 +74,7 @@ static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_erro
     return RS_OK;
 }
 
-/* Sets *out to the child of `node` along unit i of a symbol, and makes it when it is missing. */
+/* Sets *out to the child of `node` along unit i of a symbol, which is made if it is missing. */
 static rs_status descend(rs_trie *self, const uint8_t *units, unsigned i, uint32_t node, uint32_t *out, rs_error *err) {
     uint32_t unit = rs_trie_unit(units, i, self->unit_bytes);
     uint64_t key = (uint64_t)node << 16 | unit;

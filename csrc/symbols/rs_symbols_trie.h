@@ -1,12 +1,12 @@
-/* rs_symbols_trie.h: finds the longest symbol that a text begins with while symbols are still being added. Private to
+/* rs_symbols_trie.h: finds the longest symbol at the begin of a text while symbols are still being added. Private to
  * the trainer of symbol tables.
  *
- * It is a trie whose edges lie in one hash table, keyed by node and unit. Most of the time of a match is spent on the
- * chain of loads from node to node, so a match skips the first nodes. A second hash table leads from 4 bytes straight
- * to their node. When these 4 bytes are not in the trie, plain arrays lead from the first unit, or from the first two
- * units of one byte, to their node. Every node holds the longest symbol that ended at it or above it when the node was
- * made, so the walk need not look back. A symbol that is added later above an existing node is not known to that node,
- * which can only make a match shorter than possible. */
+ * It is a trie with all edges in one hash table, keyed by node and unit. Most of the time of a match goes to the chain
+ * of loads from node to node, so a match skips the first nodes: a second hash table leads from 4 bytes straight to
+ * their node. If these 4 bytes are not in the trie, plain arrays lead from the first unit, or from the first two units
+ * of one byte, to their node. Every node has the longest symbol at or above it at the time it was made, so the walk
+ * need not look back. Symbols added above an existing node later are not known to that node, which can only make a
+ * match shorter than possible. */
 #pragma once
 
 #include "format/rs_symbols.h"
@@ -16,22 +16,22 @@ enum { RS_TRIE_BEST_BITS = RS_SYMBOLS_LENGTH_BITS };
 /* A hash table. Owns `slots`. */
 typedef struct rs_trie_map {
     uint64_t *slots; /* 0 when empty */
-    unsigned shift;  /* 64 less the binary logarithm of the number of slots */
-    uint32_t used;   /* number of slots that are not empty */
+    unsigned shift;  /* 64 minus the binary logarithm of the number of slots */
+    uint32_t used;   /* number of used slots */
 } rs_trie_map;
 
 /* Owns its arrays. Call rs_trie_init, and rs_trie_clear at the end. Node 0 is the root. One thread at a time. */
 typedef struct rs_trie {
     rs_trie_map edges; /* slots of node (24 bits), unit (16 bits) and child (24 bits) */
     rs_trie_map jumps; /* slots of the first 4 bytes and their node */
-    uint32_t *first;   /* the node of each first unit, 0 when there is none */
+    uint32_t *first;   /* the node of each first unit, or 0 */
     uint32_t *pairs;   /* the node of each two first units of one byte; NULL for units of two bytes */
-    uint32_t *best;    /* the longest symbol of each node: its number + 1 and its units; 0 when there is none */
+    uint32_t *best;    /* the longest symbol of each node: its number + 1 and its units; or 0 */
     uint32_t n_nodes, capacity;
     unsigned unit_bytes;
 } rs_trie;
 
-/* Makes an empty trie for units of 1 or 2 bytes. After RS_E_MEM nothing is held. */
+/* Makes an empty trie for units of 1 or 2 bytes. After RS_E_MEM `self` owns nothing. */
 RS_NODISCARD rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err);
 /* Frees the arrays and zeroes the struct. */
 void rs_trie_clear(rs_trie *self);
@@ -46,7 +46,7 @@ static inline uint64_t rs_trie_slot(const rs_trie_map *map, uint64_t key) {
     return key * UINT64_C(0x9E3779B97F4A7C15) >> map->shift;
 }
 
-/* Returns the child of a node along a unit, 0 when there is none. */
+/* Returns the child of a node along a unit, or 0. */
 static inline uint32_t rs_trie_child(const rs_trie *self, uint32_t node, uint32_t unit) {
     uint64_t key = (uint64_t)node << 16 | unit, mask = UINT64_MAX >> self->edges.shift;
     for (uint64_t slot = rs_trie_slot(&self->edges, key);; slot = (slot + 1) & mask) {
@@ -56,7 +56,7 @@ static inline uint32_t rs_trie_child(const rs_trie *self, uint32_t node, uint32_
     }
 }
 
-/* Returns the node of the first 4 bytes, 0 when there is none. */
+/* Returns the node of the first 4 bytes, or 0. */
 static inline uint32_t rs_trie_jump(const rs_trie *self, uint32_t key) {
     uint64_t mask = UINT64_MAX >> self->jumps.shift;
     for (uint64_t slot = rs_trie_slot(&self->jumps, key);; slot = (slot + 1) & mask) {
@@ -66,7 +66,8 @@ static inline uint32_t rs_trie_jump(const rs_trie *self, uint32_t key) {
     }
 }
 
-/* Returns, as `best`, the longest symbol with which n units, at least 1, begin. unit_bytes is that of the trie. */
+/* Returns the longest symbol at the beginning of n units, n at least 1, in the form of `best`. unit_bytes is the
+ * trie's. */
 static inline uint32_t rs_trie_match(const rs_trie *self, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint32_t node = 0;
     uint64_t i = 4 / unit_bytes;

@@ -8,7 +8,7 @@ static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err
 
 /* A walk through a record. Every function here gets the address of `cursor`. */
 typedef struct walk {
-    rs_cursor cursor; /* first, so that its address is that of the walk */
+    rs_cursor cursor; /* the first field, so that it has the address of the walk */
     rs_watch *watch;
 } walk;
 
@@ -42,10 +42,10 @@ static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *er
     return RS_OK;
 }
 
-/* Checks an optional that is not fixed. When it has a value, the body is at the cursor. */
+/* Checks an optional that is not fixed. The body of its value, if any, is at the cursor. */
 static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
-/* Checks the value of an exceptions node. `body` is NULL when the node is not fixed. */
+/* Checks the value of an exceptions node. `body` is NULL if the node is not fixed. */
 static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                   rs_error *err);
 
@@ -57,8 +57,8 @@ static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err
     return rs_any_skip(&aux.in, 0, &self->budget, err);
 }
 
-/* Checks a fixed body. Its bytes are within bounds, so lengths cannot be wrong; union numbers, dict-coded numbers,
- * texts and budgets can be. */
+/* Checks a fixed body. Its bytes are within bounds, but union numbers, dict-coded numbers, texts and budgets may be
+ * wrong. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
     switch (node->kind) {
     case RS_FMT_NODE_CONST: return check_const(self, node, err);
@@ -89,9 +89,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         return RS_OK;
     }
     case RS_FMT_NODE_UNION: {
-        if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
-        }
+        if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
         const rs_node *child = &node->children[bits];
         rs_slice group = rs_slice_of(body, child->alone_bytes);
         return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits),
@@ -113,7 +111,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Checks n elements of a list or a side of a map. `bodies` are those of fixed elements; others are at the cursor. */
+/* Checks n elements of a list, or keys or values of a map. Fixed elements are at `bodies`, others at the cursor. */
 static rs_status skip_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
                                const uint8_t *bodies, rs_error *err) {
     for (uint64_t i = 0; i < n; i++) {
@@ -179,9 +177,7 @@ static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *units;
     RS_TRY(rs_decode_str(self, node, &n, &unit, &units, err));
     for (uint64_t i = 0; unit == 4 && i < n; i++) {
-        if (rs_load_u32(units + 4 * i) > 0x10FFFF) {
-            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
-        }
+        if (rs_load_u32(units + 4 * i) > 0x10FFFF) return rs_decode_bad_value(err, "a code point above 0x10FFFF");
     }
     return RS_OK;
 }
@@ -209,7 +205,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     switch (node->kind) {
     case RS_FMT_NODE_ANY:
         if (node->payload && self->in.ptr != self->in.end && *self->in.ptr == RS_FMT_TAG_EXT) {
-            return RS_FAIL(rs_decode_bad_value(err, "an ext value directly within an ext value"), RS_E_FMT_VALUE);
+            return rs_decode_bad_value(err, "an ext value directly within an ext value");
         }
         p = self->in.ptr;
         RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
@@ -226,13 +222,11 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
     case RS_FMT_NODE_UNION:
-        if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
-        }
+        if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
         return check_alone(self, &node->children[bits], err);
     case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
     case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);
-    default: return RS_FAIL(rs_decode_bad_value(err, "a node of a kind that is not allowed here"), RS_E_FMT_VALUE);
+    default: return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
     }
 }
 
@@ -249,7 +243,7 @@ static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const ui
     return skip_appended(self, node->children, bits, err);
 }
 
-/* Checks a value that stands alone at the cursor, and passes it. */
+/* Checks and skips a value that stands alone at the cursor. */
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *body;
     uint64_t bits;

@@ -5,13 +5,13 @@
 #include "format/rs_node_kinds.h"
 #include "verify/rs_check.h"
 
-/* What all parts of a check share. */
+/* The state shared by all parts of a check. */
 typedef struct check {
     rs_store *store;
-    rs_watch *watch; /* NULL for a check that nothing ends */
+    rs_watch *watch; /* NULL for a check that cannot be stopped */
 } check;
 
-static rs_status check_crc(const check *self, uint64_t off, uint64_t size, uint32_t crc, const char *what,
+static rs_status check_crc(const check *self, uint64_t off, uint64_t size, uint32_t crc, const char *name,
                            rs_error *err) {
     const uint8_t *bytes = self->store->segment.ptr + off;
     uint32_t found = 0;
@@ -22,7 +22,7 @@ static rs_status check_crc(const check *self, uint64_t off, uint64_t size, uint3
         RS_TRY(rs_watch_count(self->watch, n, err));
     }
     if (found == crc) return RS_OK;
-    return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of the %s at %llu does not match", what,
+    return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of the %s at %llu does not match", name,
                         (unsigned long long)off);
 }
 
@@ -30,13 +30,13 @@ static rs_status check_section(const check *self, const rs_section *section, uns
     return check_crc(self, section->off, section->size_bytes, section->crc, rs_section_name(kind), err);
 }
 
-/* What the rest of a store may still become (rule 43). */
+/* The limits for the rest of a store (rule 43). */
 typedef struct rest {
     uint64_t values;
     uint64_t bytes;
 } rest;
 
-/* Takes what a record or an entry was counted as, from the budget that it began with. */
+/* Subtracts the values and bytes of a record or an entry, from its budgets before and after. */
 static rs_status spend(rest *self, const rs_budget *begin, const rs_budget *end, rs_error *err) {
     const uint64_t values = begin->values - end->values + 1, bytes = begin->bytes - end->bytes;
     if (values > self->values || bytes > self->bytes) {
@@ -94,7 +94,7 @@ static rs_status check_places(const rs_store *store, const rs_block *block, rs_e
     return RS_OK;
 }
 
-/* Checks every entry of a value table, as a record is checked. */
+/* Checks every entry of a value table like a record. */
 static rs_status check_entries(const check *self, const rs_table *table, rest *left, rs_error *err) {
     const rs_store *store = self->store;
     for (uint32_t i = 0; i < table->block.n_records; i++) {

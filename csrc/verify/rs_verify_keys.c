@@ -1,17 +1,17 @@
-/* rs_verify_keys.c: the deep check of a key index. It makes the canonical forms of scalar keys itself, as FORMAT.md's
- * section "Keys" lists them. */
+/* rs_verify_keys.c: the deep check of a key index. It makes the canonical forms of scalar keys itself (FORMAT.md,
+ * Keys). */
 #include "verify/rs_verify.h"
 
 #include <stdlib.h>
 
-/* Whether this file can hash a key: yes; no, only Python can; no, the key has no canonical form (NaN). */
+/* Whether this file can hash a key: yes; only Python can; never, because it has no canonical form (NaN). */
 typedef enum form { FORM_KNOWN, FORM_OTHER, FORM_NONE } form;
 
-static rs_status bad_entry(rs_error *err, uint64_t entry, const char *what) {
-    return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: entry %llu %s", (unsigned long long)entry, what);
+static rs_status bad_entry(rs_error *err, uint64_t entry, const char *message) {
+    return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: entry %llu %s", (unsigned long long)entry, message);
 }
 
-/* Makes an int of a float that is equal to an int of 64 bits, and returns whether the key can be hashed. */
+/* Turns a float that equals a 64-bit int into the int, and returns whether the key can be hashed. */
 static form normalize(rs_scalar *key) {
     if (key->kind == RS_SCALAR_FLOAT) {
         double d = key->number;
@@ -81,8 +81,8 @@ static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     }
 }
 
-/* Looks up the key of `entry`. The probe must come to the entry, and to no entry with an equal key before. *steps are
- * the slots that the check may still look at. */
+/* Looks up the key of `entry`. The probe must reach the entry, and no earlier entry with an equal key. *steps is the
+ * number of slots that the check may still read. */
 static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const rs_scalar *key, uint64_t *steps,
                          rs_error *err) {
     rs_key_probe probe = rs_key_probe_begin(&self->index, hash);
@@ -169,11 +169,11 @@ rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err) {
     uint8_t *seen = (uint8_t *)calloc((size_t)self->n_entries + 1, 1);
     rs_buffer scratch = {0};
     uint64_t steps = rs_keys_steps(&self->index);
-    if (seen == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a key index");
+    if (seen == NULL) return rs_no_memory(err);
     rs_status status = rs_verify_slots(&self->index, seen, watch, err);
     if (status == RS_OK) status = check_order(self, watch, err);
     for (uint64_t i = 0; status == RS_OK && i < self->n_entries; i++) {
-        /* A lookup may look at some dozens of slots. */
+        /* A lookup may read some dozens of slots. */
         status = rs_watch_count(watch, 64, err);
         if (status == RS_OK) status = check_entry(self, i, seen[i] == RS_SEEN_OPAQUE, &scratch, &steps, err);
     }

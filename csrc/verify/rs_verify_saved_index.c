@@ -5,11 +5,11 @@
 
 #include "format/rs_any.h"
 
-static rs_status bad_index(rs_error *err, const char *what, uint64_t number) {
-    return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu", what, (unsigned long long)number);
+static rs_status bad_index(rs_error *err, const char *message, uint64_t number) {
+    return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu", message, (unsigned long long)number);
 }
 
-/* Checks that the path is one tuple and nothing else. The steps are left to the caller, which makes them. */
+/* Checks that the path is one tuple and nothing else. The caller checks the steps. */
 static rs_status check_path(const rs_saved_index *index, rs_error *err) {
     rs_slice in = index->path;
     rs_budget budget = {RS_FMT_INDEX_PATH, RS_FMT_INDEX_PATH, RS_FMT_DEPTH};
@@ -17,7 +17,7 @@ static rs_status check_path(const rs_saved_index *index, rs_error *err) {
     return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: its path is not one valid tuple");
 }
 
-/* Marks a number in a set of bits, and returns whether it was there already. */
+/* Marks a number in a bit set, and returns whether it was marked already. */
 static bool mark(uint8_t *bits, uint64_t number) {
     uint8_t bit = (uint8_t)(1u << (number & 7));
     bool was = (bits[number >> 3] & bit) != 0;
@@ -56,7 +56,7 @@ static rs_status check_groups(const rs_saved_index *index, uint8_t *bits, rs_wat
         }
         next = end;
     }
-    /* Without groups there is one number, which no group has read. */
+    /* Without groups there is one number, which is not checked yet. */
     if (next == index->n_records && rs_load_uint_unchecked(index->starts + g * index->width, index->width) == next) {
         return RS_OK;
     }
@@ -68,7 +68,7 @@ static rs_status check_index(const rs_saved_index *index, rs_watch *watch, rs_er
     uint8_t *bits = (uint8_t *)calloc((size_t)(index->n_records / 8) + 1, 1);
     rs_status status;
     if (seen == NULL || bits == NULL) {
-        status = rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a saved index");
+        status = rs_no_memory(err);
     } else {
         status = rs_verify_slots(&index->index, seen, watch, err);
         if (status == RS_OK) {

@@ -20,7 +20,7 @@ uint8_t *rs_put_wide(uint8_t *p, int64_t high, uint64_t low) {
 enum { LIMBS = 8, DIGITS = 80 };
 
 /* Writes the digits of a number of 32-bit limbs, the least significant first, to the end of `out`, which has DIGITS
- * bytes. Returns their number, at least 1. It destroys the limbs. */
+ * bytes. Returns their number, at least 1. Destroys the limbs. */
 static unsigned to_digits(uint32_t limbs[LIMBS], unsigned n, uint8_t *out) {
     unsigned count = 0;
     while (n > 0 && limbs[n - 1] == 0) n--;

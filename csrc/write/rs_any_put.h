@@ -1,15 +1,15 @@
-/* rs_any_put.h: writes any values in the ways that FORMAT.md ("any values") names for a writer: the shortest form of
- * ints, the narrowest units of text, the shortest varints. The bytes are those that the binding writes for the equal
- * Python value.
+/* rs_any_put.h: writes any values as FORMAT.md ("any values") asks of a writer: the shortest form of ints, the
+ * narrowest units of text, the shortest varints. The binding writes the same bytes for the equal Python value.
  *
- * The functions named rs_put_* write at `p`, where the caller has made sure of the room that each one names, and return
- * the first byte after the value. Any thread may call them. */
+ * The functions named rs_put_* write at `p`, where the caller has reserved the room that each one names, and return the
+ * first byte after the value. Any thread may call them. */
 #pragma once
 
 #include "base/rs_bytes.h"
 #include "format/rs_format.h"
 
-/* Room for a tag and a count, for any int of 64 bits, for a float, and for every ext value below but Decimal. */
+/* Room for a tag and a count, for any 64-bit int, for a float, for a 128-bit int, and for all ext values below except
+ * Decimal. */
 enum {
     RS_PUT_HEAD_ROOM = 11,
     RS_PUT_INT_ROOM = 11,
@@ -75,7 +75,7 @@ static inline uint8_t *rs_put_float(uint8_t *p, double value) {
     return p + 9;
 }
 
-/* An ext value up to its payload, of a code whose EXTRA is None. 3 bytes. */
+/* An ext value up to its payload, for a code whose EXTRA is None. 3 bytes. */
 static inline uint8_t *rs_put_ext(uint8_t *p, uint8_t code) {
     p[0] = RS_FMT_TAG_EXT;
     p[1] = code;
@@ -97,8 +97,8 @@ static inline uint8_t *rs_put_timedelta(uint8_t *p, int64_t high, uint64_t low) 
     return rs_put_wide(rs_put_ext(p, RS_FMT_EXT_TIMEDELTA), high, low);
 }
 
-/* A time or datetime (`code`) up to its zone, an any value that the caller appends: None or an ext value of code 17 or
- * 18. `us` is the payload's first number. RS_PUT_EXT_ROOM. */
+/* A time or datetime (`code`) up to its time zone, which the caller appends: None or an ext value of code 17 or 18.
+ * `us` is the payload's first number. RS_PUT_EXT_ROOM. */
 static inline uint8_t *rs_put_moment(uint8_t *p, uint8_t code, int64_t us, unsigned fold) {
     p = rs_put_head(rs_put_ext(p, code), RS_FMT_TAG_TUPLE, 3);
     return rs_put_int(rs_put_int(p, us), fold);
@@ -106,6 +106,6 @@ static inline uint8_t *rs_put_moment(uint8_t *p, uint8_t code, int64_t us, unsig
 
 /* The most bytes of a Decimal of 256 bits: sign, 78 digits, point or zeros, exponent. */
 enum { RS_PUT_DECIMAL_ROOM = 128 };
-/* A Decimal: `n_words` (1 to 4) words of 64 bits, two's complement, the lowest first, divided by 10^scale. Its text is
- * what Python's `str` writes (General Decimal Arithmetic, to-scientific-string). RS_PUT_DECIMAL_ROOM. */
+/* A Decimal: `n_words` (1 to 4) words of 64 bits, two's complement, the lowest first, divided by 10^scale. The text is
+ * the same as from Python's `str` (General Decimal Arithmetic, to-scientific-string). RS_PUT_DECIMAL_ROOM. */
 uint8_t *rs_put_decimal(uint8_t *p, const uint64_t *words, unsigned n_words, int32_t scale);

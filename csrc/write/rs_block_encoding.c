@@ -33,8 +33,6 @@ rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *par
     return RS_OK;
 }
 
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
-
 rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
                                      rs_error *err) {
     uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
@@ -58,8 +56,8 @@ rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *byt
     return RS_OK;
 }
 
-/* Returns the bytes written so far. While a tree is made they grow only by its tables. Padding counts at once, so that
- * it is of no account when a block parcel is taken meanwhile, which writes it. */
+/* Returns the bytes written so far. While a tree is made they grow only by its tables. They include the padding that
+ * follows, because taking a block parcel may write it in between. */
 static uint64_t table_bytes(const rs_block_encoding *self) {
     return self->taken_bytes + rs_align_up(self->writer->position, RS_FMT_ALIGNMENT) +
            self->dictionaries.tables.size_bytes + self->offsets->size_bytes + self->trees.size_bytes;
@@ -78,25 +76,26 @@ typedef struct table {
     uint32_t tree;
 } table;
 
-static rs_status encode_table(rs_block_encoding *self, table *t, uint64_t position_id, unsigned hops, rs_error *err) {
+static rs_status encode_table(rs_block_encoding *self, table *t, uint64_t position_id, unsigned table_depth,
+                              rs_error *err) {
     bool is_raw = false;
     for (uint32_t i = 0; i < t->values->n; i++) RS_TRY(rs_scan_record(&t->scan, rs_values_at(t->values, i), 0, err));
     t->settled.before = table_bytes(self);
     t->survey.values = *t->values;
     t->survey.scan = &t->scan;
     t->survey.choices = &self->choices;
-    t->survey.hints = &self->dictionaries.notes;
+    t->survey.hints = &self->dictionaries.attempts;
     t->survey.run = self->dictionaries.run;
     rs_status status = rs_infer_survey(&t->survey, position_id, err);
-    if (status == RS_OK) status = rs_block_encoding_settle(self, &t->survey, hops, &t->settled, err);
+    if (status == RS_OK) status = rs_block_encoding_settle(self, &t->survey, table_depth, &t->settled, err);
     if (status == RS_OK) {
         status = rs_block_encoding_encode(&t->settled, t->values, 0, t->values->n, &t->scan, NULL, &t->encoded, t->ends,
                                           err);
     }
-    RS_TRY(rs_block_encoding_accept(self, &t->settled, status, t->survey.raw_bytes, t->encoded.size_bytes, hops,
+    RS_TRY(rs_block_encoding_accept(self, &t->settled, status, t->survey.raw_bytes, t->encoded.size_bytes, table_depth,
                                     &t->tree, &is_raw, err));
     if (!is_raw) return RS_OK;
-    t->encoded.size_bytes = 0; /* raw values need not be adjacent, so they are copied together into a heap */
+    t->encoded.size_bytes = 0; /* raw values may not be adjacent, so copy them into a heap */
     for (uint32_t i = 0; i < t->values->n; i++) {
         rs_slice value = rs_values_at(t->values, i);
         RS_TRY(rs_buffer_append(&t->encoded, value.ptr, rs_slice_left(&value), err));
@@ -121,15 +120,15 @@ static rs_status write_table(rs_block_encoding *self, table *t, rs_block *out, r
     return rs_offsets_append(t->ends, t->values->n, rs_choices_allow_lines(&self->choices), out, self->offsets, err);
 }
 
-static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
-                              rs_error *err) {
+static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned table_depth,
+                              rs_block *out, rs_error *err) {
     rs_block_encoding *self = (rs_block_encoding *)owner;
     table *t = (table *)calloc(1, sizeof *t);
     memset(out, 0, sizeof *out);
-    if (t == NULL) return no_memory(err);
+    if (t == NULL) return rs_no_memory(err);
     t->values = values;
     t->ends = (uint64_t *)malloc((values->n + (size_t)1) * sizeof *t->ends);
-    rs_status status = t->ends == NULL ? no_memory(err) : encode_table(self, t, position_id, hops, err);
+    rs_status status = t->ends == NULL ? rs_no_memory(err) : encode_table(self, t, position_id, table_depth, err);
     if (status == RS_OK) status = write_table(self, t, out, err);
     rs_stats_clear(&t->survey);
     rs_scan_clear(&t->scan);
@@ -155,12 +154,12 @@ void rs_block_encoding_begin(rs_block_encoding *self) {
     rs_dictionaries_begin_run(&self->dictionaries);
 }
 
-rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned hops, rs_settled *out,
+rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned table_depth, rs_settled *out,
                                    rs_error *err) {
     rs_buffer bytes = {0};
     memset(out, 0, sizeof *out);
     out->before = table_bytes(self);
-    rs_status status = rs_infer_tree(survey, &self->dictionaries, hops, &bytes, &out->links, err);
+    rs_status status = rs_infer_tree(survey, &self->dictionaries, table_depth, &bytes, &out->links, err);
     if (status == RS_OK) status = rs_tree_compile(rs_slice_of(bytes.data, bytes.size_bytes), 0, &out->tree, err);
     if (status == RS_OK) {
         rs_tree_take_rests(&out->tree);
@@ -192,9 +191,10 @@ rs_status rs_block_encoding_stay_raw(rs_block_encoding *self, uint32_t *tree, rs
 }
 
 rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status, uint64_t raw,
-                                   uint64_t encoded, unsigned hops, uint32_t *tree, bool *is_raw, rs_error *err) {
+                                   uint64_t encoded, unsigned table_depth, uint32_t *tree, bool *is_raw,
+                                   rs_error *err) {
     uint64_t size = encoded + (table_bytes(self) - settled->before) + settled->tree.size_bytes + RS_FMT_TREE_ENTRY_SIZE;
-    /* Without a fault in rs_infer or rs_encode, only the limits of a tree keep values from having one. */
+    /* Only the limits of a tree, or a fault in rs_infer or rs_encode, can prevent a tree. */
     RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE || status == RS_E_MEM ||
               status >= RS_E_SYS);
     if (status == RS_E_MEM || status >= RS_E_SYS) return status;
@@ -202,7 +202,7 @@ rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled,
     if (*is_raw) return rs_block_encoding_stay_raw(self, tree, err);
     self->features |= rs_tree_features(&settled->tree);
     RS_TRY(rs_block_encoding_add_tree(self, settled->tree.bytes, settled->tree.size_bytes, tree, err));
-    if (hops > 0) return RS_OK;
+    if (table_depth > 0) return RS_OK;
     rs_settled_clear(&self->last);
     self->last = *settled;
     self->last_number = *tree;

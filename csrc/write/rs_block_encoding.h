@@ -1,19 +1,19 @@
 /* rs_block_encoding.h: encodes the runs of values of a store: the records of each block, and the values of each table.
  * It chooses a tree for each run, and collects the trees and tables of the store.
  *
- * A run is encoded in three steps. Its *survey* (rs_infer_survey) reads the values alone, so any thread may survey any
- * run. *Settling* chooses the tree and extends the tables, run after run. *Encoding* under a settled tree changes
- * nothing but its output, so threads may divide the values of a run among them. The next run is settled only after all
- * values of this one are encoded, because settling changes the dictionaries that encoding reads. */
+ * A run is encoded in three steps. Its *survey* (rs_infer_survey) depends only on the values, so any thread may survey
+ * any run. *Settling* chooses the tree and extends the tables, run after run. *Encoding* under a settled tree changes
+ * only its output, so threads may divide the values of a run among them. A run is settled only after all values of the
+ * previous one are encoded, because settling changes the dictionaries that encoding reads. */
 #pragma once
 
 #include "format/rs_segment.h"
 #include "write/rs_encode.h"
 #include "write/rs_infer.h"
 
-/* A run that is settled and is to be encoded. Owns tree and links. */
+/* A settled run. Owns tree and links. */
 typedef struct rs_settled {
-    rs_tree tree; /* compiled, with its links applied: only for encoding */
+    rs_tree tree; /* compiled, with its links applied; only for encoding */
     rs_links links;
     uint64_t before; /* the bytes of all tables before the run was settled */
 } rs_settled;
@@ -28,10 +28,10 @@ typedef struct rs_block_encoding {
     rs_buffer trees, tree_table;
     uint32_t n_trees;
     uint64_t features; /* bits of features_required that the trees need */
-    /* What rs_block_parcel.h has taken: numbers of tables and trees, and bytes of the segment and of `offsets`. */
+    /* Taken by rs_block_parcel.h: numbers of tables and trees, and bytes of the segment and of `offsets`. */
     uint32_t taken_tables, taken_trees;
     uint64_t taken_bytes;
-    rs_settled last; /* the tree of the last block, which a short block after it may use again */
+    rs_settled last; /* the tree of the last block, which the next short block may reuse */
     uint32_t last_number;
     bool has_last;
 } rs_block_encoding;
@@ -40,28 +40,27 @@ typedef struct rs_block_encoding {
 void rs_settled_clear(rs_settled *self);
 void rs_block_encoding_clear(rs_block_encoding *self);
 
-/* Begins the run of the next block: the first of the steps that change `self`. Its number in dictionaries.run is one
- * more than that of the block before; the first is 1. */
+/* Begins the run of the next block, before it is settled. Its number in dictionaries.run counts from 1. */
 void rs_block_encoding_begin(rs_block_encoding *self);
-/* Settles a run: makes its tree, and the tables that it needs. The caller calls rs_settled_clear, also after an error.
+/* Settles a run: makes its tree and the tables for it. The caller calls rs_settled_clear, also after an error.
  * RS_E_ARG_LIMIT and RS_E_FMT_TREE when no tree within the limits describes the values; they stay raw. RS_E_MEM, and
  * the errors of the writer: `self` may then only be cleared. */
-RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned hops,
+RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned table_depth,
                                                 rs_settled *out, rs_error *err);
-/* Appends the n values from number `first` of a settled run to `out`, and sets ends[i] to where the i-th of them ends
+/* Appends the n values from number `first` of a settled run to `out`, and sets ends[i] to the end of the i-th of them
  * in `out`. `scan` has scanned these n values. RS_E_ARG_RANGE when a value does not fit the tree, which happens only
  * with the tree of another run; RS_E_ARG_LIMIT when they cannot be encoded within the limits: the run then stays raw.
  * RS_E_MEM. Any number of threads may encode values of one run, each with its own scan, `out` and ends. */
 RS_NODISCARD rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first,
                                                 uint32_t n, rs_scan *scan, rs_places_part *places, rs_buffer *out,
                                                 uint64_t *ends, rs_error *err);
-/* Ends a run whose settling or encoding ended with `status`: RS_OK, or one of the errors after which it stays raw. A
- * tree is used only when the `encoded` bytes save more than its own bytes and those of the tables. *tree becomes the
- * number of the run's tree; *is_raw becomes true when the values stay raw. RS_E_MEM. */
+/* Ends a run whose settling or encoding ended with `status`: RS_OK, or an error after which it stays raw. A tree is
+ * used only when the `encoded` bytes save more than the bytes of the tree and its tables. *tree becomes the number of
+ * the run's tree; *is_raw becomes true when the values stay raw. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status,
-                                                uint64_t raw, uint64_t encoded, unsigned hops, uint32_t *tree,
+                                                uint64_t raw, uint64_t encoded, unsigned table_depth, uint32_t *tree,
                                                 bool *is_raw, rs_error *err);
-/* Sets *number to that of the tree with these bytes; the tree is added when there is none. RS_E_MEM. */
+/* Sets *number to the number of the tree with these bytes, which is added if it is new. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size,
                                                   uint32_t *number, rs_error *err);
 /* Ends a run that stays raw: *tree becomes the number of a tree of one `any` node. RS_E_MEM. */

@@ -5,10 +5,10 @@
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
-/* A parcel is laid out so that the functions which read and check a segment's sections can read its own. At the
- * beginning stand the numbers below, u64 each: the heap's bytes, the number of stores, then N_FIELDS for each store.
- * The heap follows at HEAD_SIZE, then OFFSETS, BLOCKS, TABLES, TREE_TABLE and TREES of each store. Offsets in them
- * count from the start of the parcel; numbers of tables and trees are those of the shard. */
+/* The functions that read and check a segment's sections also read those of a parcel. It begins with a head of u64
+ * numbers: the heap's bytes, the number of stores, then N_FIELDS for each store. The heap follows at HEAD_SIZE, then
+ * OFFSETS, BLOCKS, TABLES, TREE_TABLE and TREES of each store. Offsets in them count from the start of the parcel, and
+ * tables and trees have their numbers in the shard. */
 enum { HEAD_SIZE = 256 };
 typedef enum field {
     OFFSETS_BYTES,
@@ -29,7 +29,7 @@ RS_STATIC_ASSERT(HEAD_SIZE % RS_FMT_ALIGNMENT == 0, "heaps keep their alignment"
 
 /* ---- Taking ---- */
 
-/* Returns the offset of the first of the store's trees that were not taken. */
+/* Returns the offset of the store's first tree that was not taken yet. */
 static size_t trees_taken(const rs_block_encoding *encoding) {
     if (encoding->taken_trees == encoding->n_trees) return encoding->trees.size_bytes;
     return (size_t)rs_load_u64(encoding->tree_table.data + (size_t)encoding->taken_trees * RS_FMT_TREE_ENTRY_SIZE);
@@ -50,7 +50,7 @@ static void put_head(const rs_builder *store, uint64_t *numbers) {
     numbers[N_VALUES] = store->scan.n_values;
 }
 
-/* Appends the bytes of `from` behind the first `known` ones. */
+/* Appends the bytes of `from` from byte `known` on. */
 static rs_status append_rest(rs_buffer *out, const rs_buffer *from, size_t known, rs_error *err) {
     if (from->size_bytes == known) return RS_OK;
     return rs_buffer_append(out, from->data + known, from->size_bytes - known, err);
@@ -89,7 +89,7 @@ static rs_status take_store(rs_builder *store, uint64_t heap_size, size_t begin,
     /* The offsets of the next store are aligned. */
     RS_TRY(rs_buffer_append_zeros(
         out, (size_t)(rs_align_up(encoding->trees.size_bytes - from, 8)) - (encoding->trees.size_bytes - from), err));
-    /* The encoding compares sizes from before a block with those after it. */
+    /* The encoding compares sizes before and after a block. */
     encoding->taken_bytes += heap_size + store->out.offsets.size_bytes;
     encoding->taken_tables = rs_dictionaries_n_tables(&encoding->dictionaries);
     encoding->taken_trees = encoding->n_trees;
@@ -147,7 +147,7 @@ typedef struct part {
     rs_directory directory; /* of sections within the parcel */
     const uint8_t *tree_table, *trees;
     uint64_t features; /* that the trees need */
-    rs_buffer placed;  /* the bytes of the trees, with numbers of tables of the builder's store */
+    rs_buffer placed;  /* the bytes of the trees, with the builder's table numbers */
 } part;
 
 void rs_placing_clear(rs_placing *self) {
@@ -189,7 +189,7 @@ static bool open_part(rs_slice packed, const rs_section *heap, const rs_placing 
            numbers[MAX_DEPTH] <= RS_FMT_DEPTH && (numbers[FEATURES] & ~RS_FMT_FEATURES_KNOWN) == 0;
 }
 
-/* Makes the tables that a tree names those of the builder's store. */
+/* Replaces the shard's table numbers in a tree by the builder's. */
 static bool shift_tables(const rs_placing *placing, uint64_t n_tables, rs_tree *tree) {
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];
@@ -263,8 +263,8 @@ static rs_status place_trees(rs_builder *store, rs_placing *placing, const part 
     return RS_OK;
 }
 
-/* Fills *out with a checked entry of the parcel, as it is in the builder's store. `heap` is added to the offsets of
- * heap and arrays; those of the index count from the start of OFFSETS again. */
+/* Converts a checked entry of the parcel to one of the builder's store. `heap` is added to the offsets of heap and
+ * arrays; the index offset counts from the start of OFFSETS again. */
 static void move_entry(const rs_builder *store, const rs_placing *placing, const part *p, uint64_t heap,
                        rs_block *block) {
     block->tree = rs_load_u32(placing->trees.data + 4 * (size_t)block->tree);

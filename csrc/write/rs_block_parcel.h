@@ -1,8 +1,8 @@
-/* rs_block_parcel.h: block parcels: blocks that a build worker, another process than the builder's, has compressed,
- * with the tables and trees that they need. The worker takes them out of builders of its own, and the builder's process
- * places them. The worker's shard has its own tables and trees, so the bytes of the store depend on the shards, but
- * neither on the number of workers nor on the places where parcels begin. A block parcel is a run of bytes that is sent
- * to the builder's process. It is never stored and is no part of the format. */
+/* rs_block_parcel.h: block parcels: blocks that a build worker (another process) has compressed, with their tables and
+ * trees. The worker takes them out of its own builders, and the builder's process places them. Each shard has its own
+ * tables and trees, so the bytes of the store depend on the shards, but neither on the number of workers nor on where
+ * parcels begin. A block parcel is a run of bytes for the builder's process. It is never stored and not a part of the
+ * format. */
 #pragma once
 
 #include "write/rs_builder.h"
@@ -10,29 +10,28 @@
 /* The most stores of one segment: the values and the keys of a mapping. */
 enum { RS_BLOCK_PARCEL_STORES = 2 };
 
-/* Appends to `out` all that the n builders have written since the last call, and removes it from their segment. The
- * builders were opened on one writer, share a pipeline or have none, and are not finished. Nothing is appended when
- * nothing was written. The open blocks stay as they are, and so do closed ones that the pipeline has not written yet;
- * after rs_builder_flush there are none. On failure the builders may only be closed. The error of a block that could
- * not be written; RS_E_MEM, RS_E_SYS, RS_E_SPACE. */
+/* Appends to `out` the blocks that the n builders have written since the last call, and removes them from their
+ * segment. The builders were opened on one writer, share a pipeline or have none, and are not finished. Open blocks,
+ * and closed blocks that the pipeline has not written yet, stay; after rs_builder_flush there are none. On failure the
+ * builders may only be closed. Errors: of a block that could not be written; RS_E_MEM, RS_E_SYS, RS_E_SPACE. */
 RS_NODISCARD rs_status rs_block_parcel_take(rs_builder *const *stores, unsigned n, rs_buffer *out, rs_error *err);
 
 /* A store that receives the blocks of one shard. Zero it before the first parcel of each shard, and call
  * rs_placing_clear after the last one. */
 typedef struct rs_placing {
     bool begun;
-    uint32_t first_table; /* the number here of the shard's table 0 */
+    uint32_t first_table; /* the store's number for the shard's table 0 */
     uint32_t n_tables;    /* the shard's tables so far */
-    rs_buffer trees;      /* u32: the number here of each of the shard's trees */
+    rs_buffer trees;      /* u32: the store's number for each tree of the shard */
 } rs_placing;
 
 /* Frees the memory and zeroes the struct. */
 void rs_placing_clear(rs_placing *self);
 
-/* Places the blocks of a parcel behind the records of n builders that share a writer. First it flushes the builders. It
- * checks of the parcel what a reader checks when it opens a segment and first uses a tree, table or block; but only the
- * reader checks the places, and that a tree names tables of the right kind and size. RS_E_FMT_* for a parcel that
- * breaks a rule; nothing is placed then. On any other failure the builders may only be closed. RS_E_MEM, the errors of
- * the writer and of rs_builder_flush. Needs no lock. */
+/* Flushes n builders that share a writer, and places the blocks of a parcel after their records. Checks the parcel as a
+ * reader checks a segment on opening and on the first use of a tree, table or block; only the reader checks the places
+ * and the kind and size of the tables that a tree names. RS_E_FMT_* for a parcel that breaks a rule; nothing is placed
+ * then. On any other failure the builders may only be closed. RS_E_MEM, the errors of the writer and of
+ * rs_builder_flush. Needs no lock. */
 RS_NODISCARD rs_status rs_block_parcel_place(rs_slice packed, rs_builder *const *stores, rs_placing *placings,
                                              unsigned n, rs_error *err);

@@ -1,4 +1,4 @@
-/* rs_block_writer.c: the steps by which a block of raw records becomes bytes of a segment. */
+/* rs_block_writer.c: the steps from a block of raw records to bytes of a segment. */
 #include "write/rs_block_writer.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum {
     SHORT_RUN = 8192,         /* the most records of a short block */
-    PREPARE_BYTES = 32 * 1024 /* a thread takes alternatives that have so many bytes of values together */
+    PREPARE_BYTES = 32 * 1024 /* the bytes of values that a thread takes at a time for preparation */
 };
 
 void rs_block_writer_begin(rs_block_writer *self, rs_segment_writer *writer, const rs_choices *choices) {
@@ -20,15 +20,13 @@ void rs_block_writer_begin(rs_block_writer *self, rs_segment_writer *writer, con
 }
 
 void rs_block_writer_clear(rs_block_writer *self) {
-    for (unsigned i = 0; i < RS_SURVEY_LAG; i++) rs_notes_clear(&self->hints[i]);
+    for (unsigned i = 0; i < RS_SURVEY_LAG; i++) rs_attempts_clear(&self->hints[i]);
     rs_block_encoding_clear(&self->encoding);
     rs_buffer_clear(&self->offsets);
     rs_buffer_clear(&self->groups);
     rs_buffer_clear(&self->blocks);
     memset(self, 0, sizeof *self);
 }
-
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
 
 /* ---- Blocks ---- */
 
@@ -75,7 +73,7 @@ rs_status rs_raw_block_add_chunk(rs_raw_block *block, uint32_t first, uint32_t n
     if (chunk == NULL || (key_sets == NULL && scan->key_sets != NULL)) {
         free(chunk);
         free(key_sets);
-        return no_memory(err);
+        return rs_no_memory(err);
     }
     if (rest > 0) memcpy(key_sets, scan->key_sets + n_key_sets, rest * sizeof *key_sets);
     chunk->scan = *scan;
@@ -110,7 +108,7 @@ bool rs_raw_block_is_short(const rs_raw_block *block) {
 
 /* ---- The survey ---- */
 
-/* The last block whose notes the survey of block `number` knows; number is not 0. */
+/* The last block whose failed attempts the survey of block `number` knows; number is not 0. */
 static uint64_t hint_of(uint64_t number) {
     uint64_t lag = 1 + number / 2;
     return number - (lag < RS_SURVEY_LAG ? lag : RS_SURVEY_LAG);
@@ -130,13 +128,13 @@ static void begin_survey(const rs_block_writer *self, rs_raw_block *block) {
     rs_infer_begin_survey(survey, 0);
 }
 
-/* Makes the spans of the records before number `end`. Those before `begin` have theirs. */
+/* Makes the spans of records `begin` to `end` - 1. */
 static rs_status list_spans(rs_raw_block *block, uint32_t begin, uint32_t end, rs_error *err) {
     uint64_t at = begin == 0 ? 0 : block->ends[begin - 1];
     if (block->spans_capacity < end) {
         size_t capacity = end > RS_FMT_BLOCK_RECORDS / 2 ? (size_t)end + RS_FMT_BLOCK_RECORDS / 2 : (size_t)end * 2;
         rs_span *spans = (rs_span *)realloc(block->spans, capacity * sizeof *spans);
-        if (spans == NULL) return no_memory(err);
+        if (spans == NULL) return rs_no_memory(err);
         block->spans = spans;
         block->spans_capacity = capacity;
     }
@@ -184,7 +182,7 @@ static int compare_size(const void *a, const void *b) {
 void rs_block_writer_list(rs_raw_block *block) {
     uint32_t n = block->survey_status == RS_OK ? rs_plan_list(&block->survey, NULL) : 0;
     if (n > 0) block->to_prepare = (rs_alternative **)rs_arena_take(&block->survey.arena, n * sizeof(rs_alternative *));
-    if (n > 0 && block->to_prepare == NULL) block->survey_status = no_memory(&block->error);
+    if (n > 0 && block->to_prepare == NULL) block->survey_status = rs_no_memory(&block->error);
     if (block->to_prepare == NULL) {
         rs_block_writer_weigh(block);
         return;
@@ -211,8 +209,8 @@ rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32_t first, uin
 
 /* ---- Settling and encoding ---- */
 
-/* Encodes all chunks under the tree of the last block. *fits becomes false, with nothing encoded, unless all records
- * fit and take fewer bytes. RS_E_MEM. */
+/* Encodes all chunks under the tree of the last block. Unless all records fit and take fewer bytes, *fits becomes false
+ * and nothing stays encoded. RS_E_MEM. */
 static rs_status fits_last(rs_block_writer *self, rs_raw_block *block, bool *fits) {
     uint64_t size = 0;
     rs_status status = RS_OK;
@@ -225,13 +223,13 @@ static rs_status fits_last(rs_block_writer *self, rs_raw_block *block, bool *fit
     if (*fits) return RS_OK;
     block->tree = NULL;
     for (rs_chunk *chunk = block->chunks; chunk != NULL; chunk = chunk->next) chunk->encoded.size_bytes = 0;
-    return status == RS_E_MEM ? no_memory(&block->error) : RS_OK;
+    return status == RS_E_MEM ? rs_no_memory(&block->error) : RS_OK;
 }
 
 static rs_status settle_tree(rs_block_writer *self, rs_raw_block *block) {
     bool fits;
     block->encoded_ends = (uint64_t *)malloc((block->n_records + (size_t)1) * sizeof *block->encoded_ends);
-    if (block->encoded_ends == NULL) return no_memory(&block->error);
+    if (block->encoded_ends == NULL) return rs_no_memory(&block->error);
     if (!block->surveyed && rs_raw_block_is_short(block) && self->encoding.has_last) {
         RS_TRY(list_spans(block, 0, block->n_records, &block->error));
         RS_TRY(fits_last(self, block, &fits));
@@ -252,7 +250,7 @@ rs_status rs_block_writer_settle(rs_block_writer *self, rs_raw_block *block) {
     block->status = self->encoding.choices.level == RS_LEVEL_NONE ? RS_E_ARG_LIMIT : settle_tree(self, block);
     rs_stats_clear(&block->survey);
     self->memory = rs_dictionaries_memory(&self->encoding.dictionaries);
-    rs_notes_copy(&self->hints[block->number % RS_SURVEY_LAG], &self->encoding.dictionaries.notes);
+    rs_attempts_copy(&self->hints[block->number % RS_SURVEY_LAG], &self->encoding.dictionaries.attempts);
     return block->status == RS_E_MEM || block->status >= RS_E_SYS ? block->status : RS_OK;
 }
 
@@ -284,7 +282,7 @@ static rs_status end_places(rs_raw_block *block, rs_error *err) {
     if (block->tree->tree.n_placed == 0) return RS_OK;
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
     rs_places_part *parts = (rs_places_part *)malloc(n * sizeof *parts);
-    if (parts == NULL) return no_memory(err);
+    if (parts == NULL) return rs_no_memory(err);
     for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) parts[n++] = chunk->places;
     rs_status status = rs_places_write(parts, n, &block->tree->tree, block->n_records, out, err);
     block->places_size = out->size_bytes - before;
@@ -292,7 +290,7 @@ static rs_status end_places(rs_raw_block *block, rs_error *err) {
     return status;
 }
 
-/* Chooses between the encoded and the raw records, and counts the ends of encoded ones from the block's begin. */
+/* Chooses between encoded and raw records, and makes the ends of encoded records relative to the block. */
 static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tree, bool *is_raw, rs_error *err) {
     uint64_t size = 0;
     for (const rs_chunk *chunk = block->chunks; chunk != NULL && block->tree != NULL && block->status == RS_OK;
@@ -307,7 +305,7 @@ static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tr
     *tree = self->encoding.last_number;
     *is_raw = false;
     if (block->tree == &self->encoding.last && block->status == RS_OK) {
-        *is_raw = size >= block->raw.size_bytes; /* the places were not known when the tree was tried */
+        *is_raw = size >= block->raw.size_bytes; /* fits_last did not know the size of the places */
         return *is_raw ? rs_block_encoding_stay_raw(&self->encoding, tree, err) : RS_OK;
     }
     return rs_block_encoding_accept(&self->encoding, &block->settled, block->status, block->raw.size_bytes, size, 0,
@@ -323,7 +321,7 @@ static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bo
     if (is_raw) return rs_block_encoding_write(self->writer, &raw, 1, &out->heap_off, &out->heap_crc, err);
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
     rs_slice *parts = (rs_slice *)malloc((n + 1) * sizeof *parts);
-    if (parts == NULL) return no_memory(err);
+    if (parts == NULL) return rs_no_memory(err);
     out->heap_size_bytes = 0;
     for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) {
         parts[n++] = rs_slice_of(chunk->encoded.data, chunk->encoded.size_bytes);

@@ -1,14 +1,14 @@
-/* rs_builder.c: collects the raw records of a block, has it written, and ends the segment with its last sections. */
+/* rs_builder.c: collects raw records into blocks, and ends the segment with its last sections. */
 #include "write/rs_builder.h"
 
 #include <stdlib.h>
 
 #include "base/rs_crc.h"
 
-/* The memory that the raw records get when others begin to read them: it must not move while the block is filled. Only
- * one giant record makes it grow further. */
+/* The memory of raw records that threads read while the block is filled: it must not move. Only a giant record makes it
+ * grow further. */
 enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
-enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* bytes of segments that have sections within the header's */
+enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments with sections within the header's bytes */
 
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices) {
     const rs_choices all = rs_choices_of(RS_LEVEL_AUTO);
@@ -51,20 +51,18 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
     self->scan.n_key_sets = self->key_sets;
 }
 
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
-
-/* Makes room for `capacity` ends. While the pipeline reads the old ones, they stay, and the open block owns them. */
+/* Makes room for `capacity` ends. If the pipeline reads the old ones, the open block keeps them. */
 static rs_status grow_ends(rs_builder *self, size_t capacity, rs_error *err) {
     bool read = self->open != NULL && self->open->ends == self->ends;
     uint64_t *ends = (uint64_t *)realloc(read ? NULL : self->ends, capacity * sizeof *ends);
-    if (ends == NULL) return no_memory(err);
+    if (ends == NULL) return rs_no_memory(err);
     if (read) memcpy(ends, self->ends, self->n_open * sizeof *ends);
     self->ends = ends;
     self->ends_capacity = capacity;
     return RS_OK;
 }
 
-/* Makes the memory of the open block fit for being read while it is filled. */
+/* Prepares the memory of the open block for threads that read it while it is filled. */
 static rs_status pin_open(rs_builder *self) {
     rs_raw_block *block = rs_pipeline_take_spare(self->pipeline);
     if (block == NULL) block = (rs_raw_block *)calloc(1, sizeof *block);
@@ -85,14 +83,14 @@ static rs_status pin_open(rs_builder *self) {
     return RS_OK;
 }
 
-/* Returns the bytes of the chunk that follows the first `bytes` of a block. */
+/* Returns the size of the chunk after the first `bytes` of a block. */
 static uint64_t chunk_after(uint64_t bytes) {
     if (bytes / 3 >= RS_PIPELINE_CHUNK_MOST) return RS_PIPELINE_CHUNK_MOST;
     return bytes / 3 <= RS_PIPELINE_CHUNK ? RS_PIPELINE_CHUNK : bytes / 3;
 }
 
-/* Hands the records of the open block over for its survey. Without memory, or after a giant record that moved the
- * others, the rest of the block is surveyed when it is closed. */
+/* Hands the records of the open block to the survey. Without memory, or after a giant record that moved the others, the
+ * rest of the block is surveyed when it is closed. */
 static RS_COLD void hand_chunk(rs_builder *self) {
     rs_status status = RS_E_MEM;
     self->hand_at = UINT64_MAX;
@@ -112,7 +110,7 @@ static RS_COLD void hand_chunk(rs_builder *self) {
     if (status == RS_OK) self->hand_at = last_end(self) + chunk_after(last_end(self));
 }
 
-/* Prepares the end of a record. From now on the record before cannot be taken back, so it may go into a chunk. */
+/* Prepares the end of a record. The previous record cannot be taken back any more, so it may go into a chunk. */
 static rs_status begin_end(rs_builder *self, rs_error *err) {
     if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
     if (RS_UNLIKELY(last_end(self) >= self->hand_at)) hand_chunk(self);
@@ -122,7 +120,7 @@ static rs_status begin_end(rs_builder *self, rs_error *err) {
     return RS_OK;
 }
 
-static void note_end(rs_builder *self) {
+static void count_record(rs_builder *self) {
     self->ends[self->n_open++] = self->raw.size_bytes;
     self->n_records++;
     self->key_sets_before = self->key_sets;
@@ -140,14 +138,14 @@ rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
         if (err != NULL) err->record = self->n_records;
         return status;
     }
-    note_end(self);
+    count_record(self);
     return RS_OK;
 }
 
 rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err) {
     RS_TRY(begin_end(self, err));
-    rs_scan_note_unchecked(&self->scan, self->raw.size_bytes - last_end(self), counts);
-    note_end(self);
+    rs_scan_count_unchecked(&self->scan, self->raw.size_bytes - last_end(self), counts);
+    count_record(self);
     return RS_OK;
 }
 
@@ -173,7 +171,7 @@ static rs_status check(rs_builder *self, rs_error *err) {
     return self->failed;
 }
 
-/* Gives the memory of the open block to `block`, and its own to the next open block. */
+/* Gives the memory of the open block to `block`, and the memory of `block` to the next open block. */
 static void exchange(rs_builder *self, rs_raw_block *block) {
     rs_buffer raw = block->raw, arrays = block->arrays;
     uint64_t *ends = block->ends;
@@ -182,7 +180,7 @@ static void exchange(rs_builder *self, rs_raw_block *block) {
     block->raw = self->raw;
     block->arrays = self->arrays;
     if (self->open == NULL || block->base != self->raw.data || block->ends != self->ends) {
-        /* Else a thread may be reading these fields for the survey. */
+        /* Otherwise a thread may be reading these fields for the survey. */
         block->base = self->raw.data;
         block->ends = self->ends;
         block->number = self->n_closed;
@@ -203,7 +201,7 @@ static void exchange(rs_builder *self, rs_raw_block *block) {
     self->hand_at = RS_PIPELINE_CHUNK;
 }
 
-/* Takes the survey back that was made of memory which has moved since. */
+/* Restarts the survey of an open block whose memory has moved. */
 static void survey_anew(rs_builder *self) {
     rs_raw_block *block = self->open;
     if (self->pipeline != NULL) rs_pipeline_withdraw(self->pipeline, block);
@@ -214,10 +212,10 @@ static void survey_anew(rs_builder *self) {
     block->ends = self->ends;
 }
 
-/* Closes the open block, inside the pipeline if there is one. *out becomes the block, unless the pipeline owns it. */
+/* Closes the open block, inside the monitor of the pipeline if there is one. */
 static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
-    /* Before the last chunk is there: while the survey is waited for, it may go on to the next chunk, and the records
-     * of the last one are not in the old memory. */
+    /* Before adding the last chunk: during the wait for the survey it may go on to the next chunk, and the old memory
+     * does not have the records of the last one. */
     if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
     rs_status status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
                                               self->scan.n_key_sets, err);
@@ -227,8 +225,8 @@ static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *er
     return rs_pipeline_add_closed(self->pipeline, &self->out, block, err);
 }
 
-/* A block is encoded in private memory before the segment reserves any. Near a limit that memory must not be what the
- * kernel ends the process for. Small blocks pass unchecked, as a small reservation does. */
+/* A block is encoded in private memory before the segment reserves any. Near a memory limit the kernel could kill the
+ * process for it, so this checks the limit first. Small blocks pass unchecked, as small reservations do. */
 static rs_status require_memory(const rs_builder *self, rs_error *err) {
     size_t bytes = self->raw.size_bytes;
     if (bytes < (1u << 20) || !self->writer->memory_backed) return RS_OK;
@@ -241,7 +239,7 @@ static rs_status hand_block(rs_builder *self, rs_error *err) {
     RS_TRY(require_memory(self, err));
     if (block == NULL && self->pipeline != NULL) block = rs_pipeline_take_spare(self->pipeline);
     if (block == NULL) block = (rs_raw_block *)calloc(1, sizeof *block);
-    if (block == NULL) return no_memory(err);
+    if (block == NULL) return rs_no_memory(err);
     if (self->pipeline != NULL) rs_pipeline_enter(self->pipeline);
     rs_status status = close_block(self, block, err);
     if (self->pipeline != NULL) rs_pipeline_leave(self->pipeline);
@@ -270,7 +268,7 @@ bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds) {
 }
 
 static rs_status flush(rs_builder *self, bool all, rs_error *err) {
-    /* A giant record and the next block would take memory at the same time. */
+    /* Do not hold a giant record and the next block in memory at once. */
     if (self->raw.size_bytes + self->arrays.size_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) all = true;
     RS_TRY(rs_builder_hand_over(self, err));
     while (!rs_builder_wait(self, all, LONG_WAIT_MS)) continue;
@@ -295,7 +293,7 @@ rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uin
     return write_bytes(self, bytes, &out->off, &out->crc, err);
 }
 
-/* Makes the index offsets of block or table entries absolute. They are relative to OFFSETS before. */
+/* Makes the index offsets of block or table entries, which are relative to OFFSETS, absolute. */
 static void place_index(rs_buffer *entries, uint64_t section_off) {
     for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         uint8_t *e = entries->data + i;
@@ -309,7 +307,7 @@ uint64_t rs_builder_least_heap(const rs_builder *self) {
     uint64_t least = rs_header_least_size(self->scan.n_values, self->out.raw_size);
     uint64_t follows = self->out.offsets.size_bytes + self->out.groups.size_bytes + self->out.blocks.size_bytes +
                        encoding->trees.size_bytes + encoding->tree_table.size_bytes;
-    /* So much of it may come to lie within the header, whose bytes the heap's end counts already. */
+    /* So many of these bytes may be placed within the header, which the end of the heap includes. */
     follows -= follows > RS_FMT_HEADER_SIZE ? RS_FMT_HEADER_SIZE : follows;
     return least > follows ? least - follows : 0;
 }
@@ -329,12 +327,11 @@ rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, uint64_t leas
 typedef struct pending {
     const rs_buffer *bytes;
     uint64_t count;
-    rs_section *section; /* its offset stays 0 until it has a place */
+    rs_section *section; /* its offset is 0 until it is placed */
 } pending;
 
-/* Gives the largest sections places within the header's bytes as long as they fit there. A segment keeps the plain
- * layout, which every reader knows, when it is so small that its last page weighs more, or so large that this does not
- * count. */
+/* Places the largest sections within the header's bytes as long as they fit. Very small segments, where the last page
+ * matters more, and large ones, where this saves little, keep the plain layout, which every reader knows. */
 static rs_status place_in_front(rs_builder *self, pending *parts, unsigned n, rs_error *err) {
     const uint64_t size = self->writer->position;
     uint64_t at = RS_FMT_FRONT;
@@ -354,7 +351,7 @@ static rs_status place_in_front(rs_builder *self, pending *parts, unsigned n, rs
     }
 }
 
-/* Writes a section to its place, or to the next one of the segment when it has none yet. */
+/* Writes a section to its place within the header, or to the end of the segment. */
 static rs_status write_pending(rs_builder *self, const pending *part, rs_error *err) {
     rs_section *out = part->section;
     if (out->off == 0) return rs_builder_write_section(self, part->bytes, part->count, out, err);
@@ -388,7 +385,7 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Returns the feature bit of ends that are distances from a line when an entry has them. */
+/* Returns the feature bit of ends as distances from a line if an entry has them. */
 static uint64_t features_of(const rs_buffer *entries) {
     for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         if (entries->data[i + RS_FMT_B_INDEX_WIDTH] == RS_FMT_INDEX_LINES) return RS_FMT_FEATURE_ENDS;
@@ -400,7 +397,7 @@ void rs_builder_describe(const rs_builder *self, rs_header *header) {
     const rs_block_encoding *encoding = &self->out.encoding;
     header->features_required |= self->features_required | self->scan.features | encoding->features;
     header->features_required |= features_of(&self->out.blocks) | features_of(&encoding->dictionaries.tables);
-    /* A table may have been written for a tree that was then not used. */
+    /* There may be tables that no tree uses: of a tree that was discarded. */
     if (rs_dictionaries_n_tables(&encoding->dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);

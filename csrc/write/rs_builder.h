@@ -1,5 +1,5 @@
 /* rs_builder.h: builds a store: collects records into blocks, encodes and writes each block, and ends the segment with
- * its tables, directory and header. rs_store.h reads the result. */
+ * its tables, directory and header. rs_store.h reads it. */
 #pragma once
 
 #include "os/rs_os.h"
@@ -20,92 +20,92 @@ typedef struct rs_builder {
     uint64_t features_required; /* bits that the caller adds to those of the header */
     rs_slice label;             /* the bytes of LABEL, borrowed until finish; empty when the segment has none */
     uint64_t label_pairs;
-    bool may_use_front; /* of a compressed list alone: sections may lie within the header's bytes */
-    rs_buffer front;    /* those bytes, empty without such sections */
+    bool may_use_front; /* only for a compressed list: sections may be placed within the header's bytes */
+    rs_buffer front;    /* the header's bytes with such sections; empty without */
     /* The open block, which the caller fills. */
     rs_buffer raw;
     rs_buffer arrays;
     uint64_t *ends;
     size_t ends_capacity;
-    uint32_t n_open;    /* number of records in the open block */
-    uint64_t n_records; /* number of all records */
-    rs_scan scan;       /* of the records that are not in a chunk yet; its maxima are those of all records */
-    size_t key_sets, key_sets_before; /* of scan, up to the last record, and up to the one before */
+    uint32_t n_open;                  /* number of records in the open block */
+    uint64_t n_records;               /* number of all records */
+    rs_scan scan;                     /* of the records that are not in a chunk yet; its maxima cover all records */
+    size_t key_sets, key_sets_before; /* n_key_sets of scan after the last record, and after the record before it */
     /* The part of the open block that was handed over to the pipeline. */
-    rs_raw_block *open;  /* NULL while there is none. Its raw and arrays are memory for the next open block */
+    rs_raw_block *open;  /* NULL for none. Its raw and arrays are memory for the next open block */
     uint64_t *next_ends; /* memory for the ends of the next open block */
     size_t next_ends_capacity;
     uint32_t n_handed;   /* number of records in its chunks */
-    uint64_t hand_at;    /* the end in `raw` from which on the next chunk is handed over */
+    uint64_t hand_at;    /* the size of `raw` at which the next chunk is handed over */
     uint64_t n_closed;   /* number of blocks before the open one */
-    rs_block_writer out; /* while a pipeline is at work, its threads use this field */
-    rs_status failed;    /* the status of a block that could not be written; no block can follow it */
+    rs_block_writer out; /* the threads of a pipeline use this field */
+    rs_status failed;    /* the status of a block that could not be written; no block follows it */
     rs_error failure;
 } rs_builder;
 
-/* Starts a store in an open, empty writer, which must outlive the builder. `choices` is copied;
- * NULL stands for RS_LEVEL_AUTO with all nodes. The writer's errors. */
+/* Starts a store in an open, empty writer, which must outlive the builder. Copies `choices`; NULL is RS_LEVEL_AUTO with
+ * all nodes. The writer's errors. */
 RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices,
                                        rs_error *err);
 /* As rs_builder_open, for the second store of a segment: it leaves no room for a header. Cannot fail. */
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices);
 
-/* Ends the record that was appended to `raw`. It never writes to the segment. A record that rs_scan_record refuses is
+/* Ends the record that was appended to `raw`. Never writes to the segment. A record that fails rs_scan_record is
  * dropped from `raw`; err->record is its number, and further records may follow. The caller drops its arrays with
  * rs_builder_drop_record. RS_E_STATE_FINISHED after rs_builder_finish; RS_E_MEM. */
 RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
-/* As rs_builder_end_record, but does not read the record: the caller has written it by rs_any_put.h, added its key sets
- * to `scan`, and counted (rs_scan_note_unchecked). */
+/* As rs_builder_end_record, but does not read the record: the caller has written it with rs_any_put.h, counted it, and
+ * added its key sets to `scan`. */
 RS_NODISCARD rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err);
 /* Drops the bytes of an unfinished record from `raw` and `arrays`. arrays_mark is the size of `arrays` before it. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 
-/* Returns whether the open block is full. The caller then flushes it before the next record. */
+/* Returns whether the open block is full. If so, the caller flushes it before the next record. */
 static inline bool rs_builder_is_full(const rs_builder *self) {
     uint64_t raw = self->raw.size_bytes + self->arrays.size_bytes;
     return raw >= RS_FMT_BLOCK_RAW_HARD || (self->n_open % RS_FMT_GROUP_RECORDS == 0 &&
                                             (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
 }
 
-/* Encodes the open block under a tree and writes it, after all blocks before. Needs no lock. After a failure the
- * builder may only be closed, and each further flush gives the same error. RS_E_STATE_FINISHED in a forked child. */
+/* Encodes and writes the open block, after all earlier blocks. Needs no lock. After a failure the builder may only be
+ * closed, and each further flush gives the same error. RS_E_STATE_FINISHED in a forked child. */
 RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
-/* Closes the open block and hands it over to the pipeline, if there is one; else it writes it. Then it waits until the
- * blocks in the pipeline take so little memory that the next may be filled. Gives the error of the first block of the
- * pipeline that failed so far; rs_builder_flush and rs_builder_finish give those that come later. The segment's bytes
- * are the same as with rs_builder_flush. */
+/* Closes the open block and hands it over to the pipeline, or writes it if there is none. Then waits until the blocks
+ * in the pipeline take so little memory that the next may be filled. Gives the first error of the pipeline so far;
+ * rs_builder_flush and rs_builder_finish give later ones. The segment's bytes are the same as with rs_builder_flush. */
 RS_NODISCARD rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err);
-/* As rs_builder_flush_beside, but does not wait: the caller then calls rs_builder_wait until it returns true. */
+/* As rs_builder_flush_beside, but does not wait: the caller calls rs_builder_wait until it returns true. */
 RS_NODISCARD rs_status rs_builder_hand_over(rs_builder *self, rs_error *err);
-/* Waits until the next block may be filled or, with `all`, until all blocks are written or one has failed. Returns
- * false when that is not so after about `milliseconds`. */
+/* Waits about `milliseconds` until the next block may be filled or, with `all`, until all blocks are written or one has
+ * failed. Returns false on timeout. */
 bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds);
 
 /* Flushes the open block and writes tables, directory and, last, the header. Afterwards `self` may only be closed, and
  * the caller finishes the writer. RS_E_STATE_FINISHED when it was called before. */
 RS_NODISCARD rs_status rs_builder_finish(rs_builder *self, rs_error *err);
-/* Stops the pipeline, frees everything and zeroes the struct. The owner of the pipeline closes it afterwards. A forked
- * child has no threads of the pipeline, so it leaves the memory that they were using. */
+/* Stops the pipeline, frees everything and zeroes the struct. The owner of the pipeline closes it afterwards. In a
+ * forked child it leaves the memory that the parent's threads were using. */
 void rs_builder_close(rs_builder *self);
 
 /* ---- The steps of finishing, for callers that build several stores in one segment (rs_mapping_builder.h) ---- */
 
-/* Takes back the record that was ended last; its block is still open. It cannot be called twice in a row. The maxima of
- * the scan still count the record, so they stay upper bounds. */
+/* Removes the last record, whose block is still open. Cannot be called twice in a row. The maxima of the scan still
+ * include the record, so they are upper bounds. */
 void rs_builder_pop_record(rs_builder *self);
-/* Returns the least end of HEAP that rule 43 allows for the segment's size. All blocks are flushed. */
+/* Returns the least end of HEAP with which the segment meets rule 43. All blocks are flushed. */
 uint64_t rs_builder_least_heap(const rs_builder *self);
-/* Ends HEAP after all blocks of all stores are flushed, and fills its directory entry. n_blocks is the number of
- * blocks of all stores. Zeros fill it up to `least`, the sum of rs_builder_least_heap of all stores. */
+/* Ends HEAP after all blocks of all stores are flushed, pads it with zeros up to `least`, the sum of
+ * rs_builder_least_heap of all stores, and fills its directory entry. n_blocks is the number of blocks of all
+ * stores. */
 RS_NODISCARD rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, uint64_t least, rs_section *heap,
                                            rs_error *err);
-/* Writes the sections OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE and, where there are tables, TABLES of this store, and
+/* Writes the sections OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE and, if there are tables, TABLES of this store, and
  * fills their entries in `directory`. */
 RS_NODISCARD rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err);
 /* Writes one section at the next multiple of 64 and fills its directory entry. */
 RS_NODISCARD rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count,
                                                 rs_section *out, rs_error *err);
-/* Adds this store's features and sizes to the header, and raises its maxima to those of this store. */
+/* Adds this store's features and sizes to the header, and raises its maxima. */
 void rs_builder_describe(const rs_builder *self, rs_header *header);
 /* Writes LABEL, directory (`keys` is NULL for a list) and header. The caller has set content and described all stores;
  * the function fills the other fields of `header`. */

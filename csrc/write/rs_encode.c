@@ -30,7 +30,7 @@ static bool starts_with(rs_slice in, const uint8_t *bytes, size_t size) {
     return size <= rs_slice_left(&in) && rs_equal_few(in.ptr, bytes, size);
 }
 
-/* The aux of an ndarray node is the descriptor and, with FIXED, the shape: the same bytes that follow the tag. */
+/* The aux of an ndarray node is the descriptor and, with FIXED, the shape: the same bytes as after the tag. */
 static bool array_fits(const rs_node *node, rs_slice in) {
     rs_array_type type;
     rs_slice rest = in, aux = rs_slice_of(node->aux, node->aux_size_bytes);
@@ -40,7 +40,8 @@ static bool array_fits(const rs_node *node, rs_slice in) {
     return rs_array_type_take(&rest, &type, NULL) == RS_OK && rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
-/* Takes tag, code and EXTRA when they equal the node's. An any value is never a prefix of another, so bytes suffice. */
+/* Takes tag, code and EXTRA if they equal the node's. Comparing bytes is enough, because no any value is a prefix of
+ * another. */
 static bool take_ext_head(const rs_node *node, rs_slice *in) {
     if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
     in->ptr += 2;
@@ -51,7 +52,7 @@ static bool take_ext_head(const rs_node *node, rs_slice *in) {
 
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in);
 
-/* Sets *number to that of a whole value among the entries of a dict-coded node; false when it is none of them. */
+/* Sets *number to the number of a value among the entries of a dict-coded node; false if it is missing. */
 static bool find_entry(const rs_node *node, rs_slice value, uint64_t *number) {
     if (node->slot == NULL) return false;
     *number = rs_dictionary_find((const rs_dictionary *)node->slot, value);
@@ -70,14 +71,14 @@ static bool has_key_set(const rs_node *node, uint64_t hash) {
     return false;
 }
 
-/* Returns the whole value that begins at `in`. */
+/* Returns the whole value at in.ptr. */
 static rs_slice whole_of(rs_slice in) {
     size_t dicts = 0;
     in.end = rs_scan_end_unchecked(in, &dicts);
     return in;
 }
 
-/* Sets *number to what the child of a rising node stores for the whole value `in`. Returns whether it fits. */
+/* Sets *number to the number that the child of a rising node stores for the value `in`. Returns whether it fits. */
 static bool find_number(const rs_node *child, rs_slice in, uint64_t *number) {
     int64_t value;
     if (child->kind == RS_FMT_NODE_DICT_CODED) return find_entry(child, in, number);
@@ -91,8 +92,8 @@ static bool find_number(const rs_node *child, rs_slice in, uint64_t *number) {
     return true;
 }
 
-/* Returns whether a list node accepts the n elements. Lists of numbers may be divided among several children of a
- * union, so each number must fit. The elements of other lists are not looked at. */
+/* Returns whether a list node accepts the n elements. Several children of a union may take lists of numbers, so each
+ * number must fit. Other elements are not checked. */
 static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice in, uint64_t n) {
     const rs_node *child = node->children;
     if (child->kind != RS_FMT_NODE_INT && child->kind != RS_FMT_NODE_FLOAT && child->kind != RS_FMT_NODE_DECIMAL) {
@@ -106,8 +107,8 @@ static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice 
     return true;
 }
 
-/* Returns whether a map accepts the n entries: whether no key holds another value. The scan counts dicts in the order
- * of their bytes, and a map stores all keys before the values. */
+/* Returns whether a map accepts the n entries: all keys must be plain. The scan counts dicts in the order of their
+ * bytes, but a map stores all keys before the values. */
 static bool accepts_keys(rs_slice in, uint64_t n) {
     size_t dicts = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -118,7 +119,7 @@ static bool accepts_keys(rs_slice in, uint64_t n) {
     return true;
 }
 
-/* Returns whether `node`, a child of a union, accepts the value at in.ptr. The first child that does is chosen. */
+/* Returns whether `node`, a child of a union, accepts the value at in.ptr. The encoder uses the first such child. */
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     uint8_t tag = *in.ptr;
     int64_t value;
@@ -179,7 +180,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     }
 }
 
-/* Stores the bits of a child in the bit group at `at`, a word at a time, which keeps the bytes beyond the group. */
+/* Stores the bits of a child in the bit group at `at`, by words if the buffer has them; bytes after the group stay. */
 static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     size_t byte = at + (size_t)(bit_off >> 3);
     unsigned shift = (unsigned)(bit_off & 7);
@@ -193,11 +194,11 @@ static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned
 
 static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
 
-/* Each takes a value off `in` and sets *bits to the node's bits for the bit group of its parent. put_fixed writes a
- * fixed body at `at`, where the buffer has room for it; put_appended appends a body that is not fixed. */
+/* put_fixed and put_appended take a value off `in` and set *bits to the node's bits for the bit group of its parent.
+ * put_fixed writes a fixed body at `at`, where the buffer has room for it; put_appended appends another body. */
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits);
 
-/* Appends a value of `node` that stands alone. */
+/* Appends a value of `node` with its bits in whole bytes before the body. */
 static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     size_t at = self->out->size_bytes;
     uint64_t bits = 0;
@@ -212,7 +213,7 @@ static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     return RS_OK;
 }
 
-/* Takes the next key of a struct off the node's aux, which was checked when the tree was compiled. */
+/* Takes the next key of a struct off the node's aux, which rs_tree_compile has checked. */
 static inline rs_status skip_key(encoder *self, rs_slice *keys) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     if (keys->ptr[0] == RS_FMT_TAG_STR1 && keys->ptr[1] < 0x80) {
@@ -222,7 +223,7 @@ static inline rs_status skip_key(encoder *self, rs_slice *keys) {
     return rs_any_skip(keys, 0, &budget, self->err);
 }
 
-/* Writes the children of a tuple or struct. Its head (bit group and fixed bodies) is zeroed at `at`. */
+/* Writes the children of a tuple or struct. The zeroed head (bit group and fixed bodies) is at `at`. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
@@ -259,7 +260,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
     return is_struct && n != 0 ? misfit(self) : RS_OK;
 }
 
-/* Writes the elements of a list whose child is fixed. Room for bit group and bodies is zeroed at `at`. */
+/* Writes the elements of a list whose child is fixed. The zeroed room for bit group and bodies is at `at`. */
 static rs_status put_fixed_elements(encoder *self, const rs_node *child, uint64_t n, rs_slice *in, size_t at) {
     uint64_t bits = 0;
     size_t body = at + (size_t)((n * child->bits + 7) / 8);
@@ -285,8 +286,8 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     size_t at = self->out->size_bytes;
     uint64_t group = (n * child->bits + 7) / 8;
     if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
-    /* A row with many optional keys may be large though most keys are absent. The limit bounds the memory for lists of
-     * such rows, and for a list that turns out not to fit this tree. */
+    /* A row with many optional keys may be large even if most keys are absent. This bounds the memory for lists of such
+     * rows, and for a list that does not fit this tree. */
     if (size / 2048 > rs_slice_left(in)) {
         return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a list would take too many bytes");
     }
@@ -299,7 +300,7 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     return RS_OK;
 }
 
-/* Appends the keys of n entries, or their values, and passes the others. */
+/* Appends the keys of n entries, or their values, and skips the others. */
 static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uint64_t n, rs_slice *in) {
     size_t at = self->out->size_bytes, group = (size_t)((n * child->bits + 7) / 8), body = at + group, passed = 0;
     uint64_t size, bits = 0;
@@ -343,7 +344,7 @@ static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_
     return misfit(self);
 }
 
-/* Writes a str under a concat node. Its head is zeroed at `at`. */
+/* Writes a str under a concat node, whose zeroed head is at `at`. */
 static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     if (*in->ptr != RS_FMT_TAG_STR1 && *in->ptr != RS_FMT_TAG_STR2) return misfit(self);
     RS_TRY(rs_encode_parts(node, *in, self->out, at, self->err));
@@ -361,7 +362,7 @@ static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
     return RS_OK;
 }
 
-/* Appends the body of an optional node that is not fixed. Without a value there is no body. */
+/* Appends the body of an optional node that is not fixed. A missing value has no body. */
 static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits) {
     const rs_node *child = node->children;
     size_t at = self->out->size_bytes;
@@ -391,7 +392,7 @@ static rs_status put_rising(encoder *self, const rs_node *node, rs_slice *in) {
     return rs_places_put_number(self->places, node, number, self->err);
 }
 
-/* Appends a value that stands alone to the values of a placed node. */
+/* Appends a value to the values of a placed node. */
 static rs_status put_apart(encoder *self, const rs_node *node, const rs_node *child, rs_slice *in) {
     rs_buffer *out = self->out;
     self->out = &self->places->nodes[node->placed].values;
@@ -412,7 +413,7 @@ static rs_status put_run(encoder *self, const rs_node *node, rs_slice *in) {
     return put_apart(self, node, node->children, in);
 }
 
-/* Writes the value of an exceptions node. Of a fixed one the body is at `at`. */
+/* Writes the value of an exceptions node. `at`: where a fixed body goes. */
 static rs_status put_exceptions(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     *bits = 0;
     if (!accepts(self, node->children, *in)) return put_apart(self, node, &node->children[1], in);
@@ -439,7 +440,7 @@ static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *i
     return RS_OK;
 }
 
-/* Puts the stored number of an int or decimal into *bits or into the body at `at`, as the node's width says. */
+/* Puts the stored number of an int or decimal into *bits or into the body at `at`, depending on its width. */
 static void put_number(encoder *self, const rs_node *node, uint64_t stored, size_t at, uint64_t *bits) {
     if (node->bits != 0) *bits = stored;
     if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
@@ -502,7 +503,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
     }
 }
 
-/* Appends a str or bytes: the length in the form of the node, then the units unchanged. */
+/* Appends a str or bytes: the length as the node stores it, then the units. */
 static rs_status put_counted(encoder *self, const rs_node *node, rs_slice *in) {
     unsigned shift = 0;
     if (!accepts(self, node, *in)) return misfit(self);
@@ -526,7 +527,7 @@ static rs_status put_array(encoder *self, const rs_node *node, rs_slice *in) {
     if (!array_fits(node, *in)) return misfit(self);
     in->ptr++;
     RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
-    /* The data, or its position outside, is written as in the any value. */
+    /* The data, or its position outside, has the same bytes as in the any value. */
     const uint8_t *data = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? shape.end : shape.ptr;
     return rs_buffer_append(self->out, data, (size_t)(in->ptr - data), self->err);
 }

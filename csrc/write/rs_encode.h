@@ -7,17 +7,17 @@
 #include "plan/rs_scan.h"
 #include "write/rs_encode_placed.h"
 
-/* The hashes of the key sets whose dicts a struct with optional keys accepts, in ascending order. */
+/* The hashes of the key sets that a struct with optional keys accepts, in ascending order. */
 typedef struct rs_key_set_hashes {
     struct rs_key_set_hashes *next;
     uint32_t n;
     uint64_t hashes[];
 } rs_key_set_hashes;
 
-/* Links from nodes of a tree to the data that encoding needs beside the tree: from dict-coded to its rs_dictionary,
- * from symbols to its rs_symbol_table (both borrowed from the dictionaries), from concat to its rs_template_cut
- * (owned), from a struct with optional keys to its rs_key_set_hashes (owned). Zero the struct before the first
- * use and call rs_links_clear at the end. One thread at a time may use it. */
+/* Links from nodes of a tree to other data for encoding: from dict-coded to its rs_dictionary, from symbols to its
+ * rs_symbol_table (both borrowed from the dictionaries), from concat to its rs_template_cut (owned), from a struct with
+ * optional keys to its rs_key_set_hashes (owned). Zero the struct before the first use and call rs_links_clear at the
+ * end. One thread at a time may use it. */
 typedef struct rs_links {
     uint32_t *nodes;
     void **links;
@@ -30,35 +30,35 @@ typedef struct rs_links {
 void rs_links_clear(rs_links *self);
 /* Adds the link of node number `node`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err);
-/* Makes room for n hashes, which the caller fills in. *out lives as long as `self`. RS_E_MEM. */
+/* Allocates n hashes for the caller to fill in. *out lives as long as `self`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_links_new_key_sets(rs_links *self, uint32_t n, rs_key_set_hashes **out, rs_error *err);
-/* Copies `size` bytes. *out lives as long as `self`, and may be the pointer that `bytes` came from. RS_E_MEM. */
+/* Copies `size` bytes. *out lives as long as `self`; `out` may point to the variable of `bytes`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_links_copy(rs_links *self, const void *bytes, size_t size, void **out, rs_error *err);
-/* Sets the links as the slots of the nodes of a compiled tree. The tree is then for encoding only. */
+/* Sets the slots of the nodes of a compiled tree to the links. Afterwards the tree is for encoding only. */
 void rs_links_apply(const rs_links *self, rs_tree *tree);
 
 /* Appends the value `raw`, encoded under `tree`. `scan` has scanned the value, and scan->next is the number of its
  * first dict. RS_E_ARG_RANGE when the value does not fit the tree; RS_E_ARG_LIMIT when the rows of a list would take
- * thousands of times its raw bytes; RS_E_MEM. On failure `out` holds part of the value, which the caller drops. */
+ * thousands of times its raw bytes; RS_E_MEM. On failure `out` has part of the value, which the caller drops. */
 RS_NODISCARD rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_buffer *out,
                                         rs_error *err);
 
-/* As rs_encode_record, for a tree that may have placed nodes: `places` is the part of the range of records that the
- * value belongs to, with places->local set. */
+/* As rs_encode_record, for a tree that may have placed nodes: `places` collects for the range of records of the value,
+ * with places->local set. */
 RS_NODISCARD rs_status rs_encode_placed_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_places_part *places,
                                                rs_buffer *out, rs_error *err);
 
 /* ---- Used between the files of the encoder ---- */
 
-/* Encodes a str, given from its tag on, as the parts of a concat node, else RS_E_ARG_RANGE. With `out` not NULL it also
- * writes them: bits and fixed bodies into the zeroed head at `at` in `out`, other bodies at the end of `out`. */
+/* Checks that a str, from its tag on, fits a concat node, else RS_E_ARG_RANGE. With `out` not NULL it also writes the
+ * parts: bits and fixed bodies into the zeroed head at `at` in `out`, other bodies at the end of `out`. */
 RS_NODISCARD rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err);
 
-/* Appends a text as symbols of a table: the bytes of its codes, unless `rest`, and the codes. RS_E_MEM. */
+/* Appends a text as symbols of a table: the number of bytes of its codes, unless `rest`, and the codes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_encode_symbols(const rs_symbol_table *table, const uint8_t *units, uint64_t n, bool rest,
                                          rs_buffer *out, rs_error *err);
 
-/* Returns whether a value, given from its tag on, is a list or tuple of numbers that fits a numbers node. */
+/* Returns whether a value, from its tag on, is a list or tuple of numbers that fits a numbers node. */
 bool rs_encode_numbers_fit(const rs_node *node, rs_slice value);
 /* Takes such a list off `in` and appends it. RS_E_ARG_RANGE when it does not fit the node; RS_E_MEM. */
 RS_NODISCARD rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, rs_error *err);

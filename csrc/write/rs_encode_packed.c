@@ -1,4 +1,4 @@
-/* rs_encode_packed.c: encodes decimals and packed lists of numbers; and the links from nodes to what encoding needs. */
+/* rs_encode_packed.c: encodes decimals and packed lists of numbers; and the links of nodes. */
 #include "write/rs_encode.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static rs_status misfit(rs_error *err) {
 
 struct rs_links_copy {
     struct rs_links_copy *next;
-    uint64_t bytes[]; /* as aligned as a copy needs */
+    uint64_t bytes[]; /* aligned for any struct */
 };
 
 void rs_links_clear(rs_links *self) {
@@ -39,7 +39,7 @@ rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err)
         if (nodes != NULL) self->nodes = nodes;
         void **links = (void **)realloc(self->links, capacity * sizeof *links);
         if (links != NULL) self->links = links;
-        if (nodes == NULL || links == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+        if (nodes == NULL || links == NULL) return rs_no_memory(err);
         self->capacity = capacity;
     }
     self->nodes[self->n] = node;
@@ -49,7 +49,7 @@ rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err)
 
 rs_status rs_links_new_key_sets(rs_links *self, uint32_t n, rs_key_set_hashes **out, rs_error *err) {
     rs_key_set_hashes *set = (rs_key_set_hashes *)calloc(1, sizeof *set + n * sizeof set->hashes[0]);
-    if (set == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    if (set == NULL) return rs_no_memory(err);
     set->n = n;
     set->next = self->key_sets;
     self->key_sets = set;
@@ -59,7 +59,7 @@ rs_status rs_links_new_key_sets(rs_links *self, uint32_t n, rs_key_set_hashes **
 
 rs_status rs_links_copy(rs_links *self, const void *bytes, size_t size, void **out, rs_error *err) {
     struct rs_links_copy *copy = (struct rs_links_copy *)malloc(sizeof *copy + size);
-    if (copy == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    if (copy == NULL) return rs_no_memory(err);
     memcpy(copy->bytes, bytes, size);
     copy->next = self->copies;
     self->copies = copy;
@@ -94,8 +94,8 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
     return true;
 }
 
-/* Takes n numbers of a list, and sets out[i] to the integer that a numbers node packs for each. Returns false when the
- * node cannot store one of them. */
+/* Takes n numbers of a list, and sets out[i] to the integer that a numbers node packs. Returns false when the node
+ * cannot store one of them. */
 static bool take_numbers(const rs_node *node, uint64_t n, rs_slice *in, int64_t *out) {
     if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
         for (uint64_t i = 0; i < n; i++) {
@@ -120,12 +120,12 @@ static bool take_head(const rs_node *node, rs_slice *in, uint64_t *n) {
 }
 
 bool rs_encode_numbers_fit(const rs_node *node, rs_slice value) {
-    int64_t some[64];
+    int64_t chunk[64];
     uint64_t n, count;
     if (!take_head(node, &value, &n)) return false;
     for (uint64_t left = n; left > 0; left -= count) {
         count = left < 64 ? left : 64;
-        if (!take_numbers(node, count, &value, some)) return false;
+        if (!take_numbers(node, count, &value, chunk)) return false;
     }
     return true;
 }
@@ -138,9 +138,9 @@ rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, r
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_buffer_append_varint(out, n, err));
     if (n == 0) return RS_OK;
     if (n > sizeof few / sizeof few[0]) {
-        /* The n numbers are in memory already as any values, so n is no untrusted size. */
+        /* The n numbers are in memory as any values already, so n can be trusted. */
         numbers = (int64_t *)malloc((size_t)n * sizeof *numbers);
-        if (numbers == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a list");
+        if (numbers == NULL) return rs_no_memory(err);
     }
     if (!take_numbers(node, n, in, numbers)) status = misfit(err);
     if (status == RS_OK) status = rs_packed_ints_append(node, numbers, n, out, err);

@@ -8,17 +8,17 @@ static rs_status misfit(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the schema tree");
 }
 
-/* A str that is being cut. */
+/* A str and its cut. */
 typedef struct cut_text {
-    const uint8_t *units; /* as they stand in the value */
-    rs_slice narrow;      /* as units of 1 byte, which the leaves are stretches of */
+    const uint8_t *units; /* in the value */
+    rs_slice narrow;      /* as units of 1 byte; the leaves are stretches of it */
     unsigned unit_bytes;
-    uint32_t from; /* the first leaf that the start does not cover */
+    uint32_t from; /* the first leaf after the start of the cut */
     rs_slice leaves[RS_CUT_LEAVES];
     uint8_t bytes[RS_CUT_UNITS];
 } cut_text;
 
-/* Takes the units of a str, given from its tag on. Returns false when it is too long. */
+/* Takes the units of a str, from its tag on. Returns false when it is too long. */
 static bool take_text(rs_slice value, cut_text *out) {
     out->unit_bytes = *value.ptr == RS_FMT_TAG_STR1 ? 1 : 2;
     value.ptr++;
@@ -30,7 +30,7 @@ static bool take_text(rs_slice value, cut_text *out) {
     return true;
 }
 
-/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store it. */
+/* Sets *stored to the number that a digits node stores for a text. Returns false if the text does not fit. */
 static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     uint64_t value = 0;
     size_t size = rs_slice_left(&text);
@@ -81,7 +81,7 @@ rs_status rs_encode_symbols(const rs_symbol_table *table, const uint8_t *units, 
                             rs_error *err) {
     size_t at = out->size_bytes;
     uint8_t length[10];
-    /* Most strings have fewer than 128 bytes of codes, so the length gets one byte before it is known. */
+    /* Most strings have fewer than 128 bytes of codes, so one byte is reserved for the length. */
     if (!rest) RS_TRY(rs_buffer_append_zeros(out, 1, err));
     RS_TRY(rs_symbols_encode(table->encoder, units, n, out, err));
     if (rest) return RS_OK;
@@ -111,7 +111,7 @@ static rs_status put_text(const rs_node *child, const cut_text *text, rs_slice p
     return rs_buffer_append(out, units, n * text->unit_bytes, err);
 }
 
-/* Checks that a part fits its node, and sets *bits. With `out` it writes the body too; the head is zeroed at `at`. */
+/* Checks that a part fits its node, and sets *bits. With `out` it writes the body too; the zeroed head is at `at`. */
 static rs_status put_part(const rs_node *child, const cut_text *text, rs_slice part, rs_buffer *out, size_t at,
                           uint64_t *bits, rs_error *err) {
     uint64_t stored = 0;
@@ -134,11 +134,6 @@ static rs_status put_part(const rs_node *child, const cut_text *text, rs_slice p
     }
 }
 
-static bool equal(rs_slice a, rs_slice b) {
-    size_t size = rs_slice_left(&a);
-    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
-}
-
 rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err) {
     const rs_template_cut *cut = (const rs_template_cut *)node->slot;
     rs_slice parts[RS_FMT_CONCAT_CHILDREN];
@@ -150,15 +145,14 @@ rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, s
         uint32_t number = cut->parts[k], begin = k == 0 ? 0 : cut->ends[k - 1];
         uint64_t bits;
         if (number == RS_TEMPLATE_NO_PART) {
-            rs_slice wanted = rs_slice_of(cut->texts + begin, cut->ends[k] - begin);
-            if (!equal(part, wanted)) return misfit(err);
+            if (!rs_slice_equal(part, rs_slice_of(cut->texts + begin, cut->ends[k] - begin))) return misfit(err);
             continue;
         }
         const rs_node *child = &node->children[number];
         parts[number].ptr = part.ptr;
         parts[number].end = part.end;
         if (child->kind == RS_FMT_NODE_SAME &&
-            (!equal(part, rs_cut_load(&parts[child->count])) || is_wide(&text, part))) {
+            (!rs_slice_equal(part, rs_cut_load(&parts[child->count])) || is_wide(&text, part))) {
             return misfit(err);
         }
         RS_TRY(put_part(child, &text, part, out, at, &bits, err));

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for places"); }
-
 static rs_status too_many(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "the places of a block grow too large");
 }
@@ -14,7 +12,7 @@ static rs_status too_many(rs_error *err) {
 rs_status rs_places_part_begin(rs_places_part *self, const rs_tree *tree, rs_error *err) {
     if (self->capacity < tree->n_placed) {
         rs_placed_values *grown = (rs_placed_values *)realloc(self->nodes, tree->n_placed * sizeof *grown);
-        if (grown == NULL) return no_memory(err);
+        if (grown == NULL) return rs_no_memory(err);
         memset(grown + self->capacity, 0, (tree->n_placed - self->capacity) * sizeof *grown);
         self->nodes = grown;
         self->capacity = tree->n_placed;
@@ -87,7 +85,7 @@ static rs_status append_marks(const uint8_t *locals, uint32_t m, uint32_t n_reco
     return RS_OK;
 }
 
-/* Puts all parts of one node together. Values of runs that equal the one before are left out. */
+/* Joins all parts of one node. Drops the value of a run that equals the previous run. */
 static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node *node, rs_placed_values *all,
                       rs_error *err) {
     const size_t size =
@@ -110,14 +108,14 @@ static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node
     return RS_OK;
 }
 
-/* ---- All of a block ---- */
+/* ---- The places of a block ---- */
 
 static rs_status write_rising(const rs_placed_values *all, uint32_t n_records, rs_buffer *out, rs_error *err) {
     uint32_t n_known = (uint32_t)(all->locals.size_bytes / 4);
     uint64_t none = 0;
     uint32_t local = 0;
     uint64_t *numbers = (uint64_t *)malloc(n_records * sizeof *numbers);
-    if (numbers == NULL) return no_memory(err);
+    if (numbers == NULL) return rs_no_memory(err);
     rs_rising_fill(n_known > 0 ? (const uint32_t *)(const void *)all->locals.data : &local,
                    n_known > 0 ? (const uint64_t *)(const void *)all->values.data : &none, n_known > 0 ? n_known : 1,
                    numbers, n_records);
@@ -132,7 +130,7 @@ static rs_status write_section(const rs_placed_values *all, const rs_node *node,
     switch (node->kind) {
     case RS_FMT_NODE_RISING: return write_rising(all, n_records, out, err);
     case RS_FMT_NODE_RUNS:
-        if (n > 0) { /* the first run begins with record 0, which is not marked */
+        if (n > 0) { /* the first run begins with record 0, which has no mark */
             RS_TRY(append_marks(all->locals.data + 4, n - 1, n_records, out, err));
             return rs_buffer_append(out, all->values.data, all->values.size_bytes, err);
         }

@@ -1,9 +1,9 @@
-/* rs_extension.c: writes saved indexes behind the sections of a segment, then its label, directory and header anew. */
+/* rs_extension.c: writes saved indexes after the sections of a segment, then a new label, directory and header. */
 #include "write/rs_extension.h"
 
 #include "base/rs_crc.h"
 
-/* Returns where the last of the sections ends that stay. */
+/* Returns the end of the last section that is kept. */
 static uint64_t end_of(const rs_directory *directory) {
     uint64_t end = RS_FMT_HEADER_SIZE;
     for (unsigned i = 1; i <= RS_FMT_SECTION_LAST; i++) {
@@ -93,7 +93,7 @@ rs_status rs_extension_add(rs_extension *self, const rs_saved_index_parts *parts
     return status;
 }
 
-/* Writes the directory; its bytes are those that rs_directory_write made. */
+/* Writes the directory, made by rs_directory_write, and the header. */
 static rs_status write_end(rs_extension *self, const rs_buffer *directory, rs_error *err) {
     RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
     self->header.directory_off = self->writer->position;

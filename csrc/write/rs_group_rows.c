@@ -39,7 +39,7 @@ rs_status rs_group_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups,
     uint64_t *at = (uint64_t *)calloc((size_t)n_groups + 1, sizeof *at);
     bool ascending;
     RS_ASSERT(width == 4 || width == 8);
-    if (at == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to group records");
+    if (at == NULL) return rs_no_memory(err);
     rs_status status = count_rows(group_of, n, n_groups, at, &ascending, err);
     if (status == RS_OK) status = append_numbers(at, n_groups + 1, width, starts, err);
     *in_order = status == RS_OK && may_be_in_order && ascending;

@@ -1,4 +1,4 @@
-/* rs_infer.c: surveys values, has a tree planned, makes its tables and writes its bytes. */
+/* rs_infer.c: surveys values, plans a tree, makes its tables and writes its bytes. */
 #include "write/rs_infer.h"
 
 #include <stdlib.h>
@@ -8,30 +8,26 @@
 
 enum {
     LITTLE_TEXT = 32768, /* a position with more units gets a symbol table of its own */
-    LITTLE_GAIN = 64     /* a shared table must save one part in so many of all bytes, because it slows reading */
+    LITTLE_GAIN = 64     /* a shared table must save 1/64 of all bytes, because it slows reading */
 };
 #define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65) /* makes the position id of the shared table */
 
 typedef struct infer {
     rs_stats *stats;
     rs_dictionaries *dictionaries;
-    unsigned hops;
+    unsigned table_depth;
     rs_links *links;
     rs_error *err;
 } infer;
 
-static rs_status no_memory(infer *self) {
-    return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
-}
-
-/* ---- Settling: making the tables that a plan needs, and filling in their numbers ---- */
+/* ---- Settling: making the tables of a plan, and filling in their numbers ---- */
 
 static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     rs_dictionary *dictionary;
-    RS_TRY(rs_dictionaries_extend(self->dictionaries, d->position_id, d->fresh, &d->entries, self->hops + 1,
+    RS_TRY(rs_dictionaries_extend(self->dictionaries, d->position_id, d->fresh, &d->entries, self->table_depth + 1,
                                   &dictionary, self->err));
     uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4 * (size_t)dictionary->n_tables);
-    if (aux == NULL) return no_memory(self);
+    if (aux == NULL) return rs_no_memory(self->err);
     for (uint32_t i = 0; i < dictionary->n_tables; i++) rs_store_u32(aux + 4 * (size_t)i, dictionary->tables[i]);
     d->aux = rs_slice_of(aux, 4 * (size_t)dictionary->n_tables);
     d->count = dictionary->entries.n;
@@ -44,21 +40,21 @@ static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes
 
 /* Lists the strings of a plan at `out` and returns the end of the list. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
-    for (uint32_t i = 0; i < d->of->n_where; i++, out++) {
-        rs_slice units = rs_stats_units(self->stats, d->of->where[i], unit_of(d));
+    for (uint32_t i = 0; i < d->of->n_offsets; i++, out++) {
+        rs_slice units = rs_stats_units(self->stats, d->of->offsets[i], unit_of(d));
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
     }
     return out;
 }
 
-/* Makes the plan a symbols node of the table, or a str node when `table` is NULL. */
+/* Makes the plan a symbols node of the table, or a str node if `table` is NULL. */
 static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table) {
     d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
     d->param = table == NULL ? (uint8_t)unit_of(d) : 0;
     if (table == NULL) return RS_OK;
     uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4);
-    if (aux == NULL) return no_memory(self);
+    if (aux == NULL) return rs_no_memory(self->err);
     rs_store_u32(aux, table->number);
     d->aux = rs_slice_of(aux, 4);
     d->link = table;
@@ -67,32 +63,32 @@ static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table)
 
 static rs_status settle_symbols(infer *self, rs_plan *d) {
     rs_symbol_table *table = NULL;
-    if (d->link != NULL) return RS_OK; /* settled already: it shares a table with others */
+    if (d->link != NULL) return RS_OK; /* it has a shared table already */
     if (d->texts != NULL) {
         RS_TRY(rs_dictionaries_symbols(self->dictionaries, d->position_id, d->texts, (size_t)d->n, unit_of(d), &table,
                                        self->err));
         return settle_strings(self, d, table);
     }
-    rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
-    if (strings == NULL) return no_memory(self);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_offsets + 1) * sizeof *strings);
+    if (strings == NULL) return rs_no_memory(self->err);
     (void)list_strings(self, d, strings);
-    rs_status status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_where, unit_of(d),
-                                               &table, self->err);
+    rs_status status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_offsets,
+                                               unit_of(d), &table, self->err);
     free(strings);
     RS_TRY(status);
     return settle_strings(self, d, table);
 }
 
-/* ---- One symbol table for all positions with little text, for which tables of their own would cost too much ---- */
+/* ---- One symbol table for all positions with too little text for a table of their own ---- */
 
 static bool has_little(const rs_plan *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
     if (d->n < d->of->n) return false; /* some of the strings belong to another node */
-    /* Strings of fewer than 4 units on average would gain nothing, and there may be very many of them. */
-    return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
+    /* Strings of fewer than 4 units on average gain nothing, and there may be very many of them. */
+    return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_offsets;
 }
 
-/* Lists the plans with little text at `out` from number n on, and returns their number. `out` NULL: only counts. */
+/* Lists the plans with little text at `out` (NULL: only counts) from number n on, and returns the new number. */
 static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
     if (has_little(d, unit)) {
         if (out != NULL) out[n] = d;
@@ -110,14 +106,14 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     if (n < 2 || !rs_choices_allow(self->stats->choices, RS_FMT_NODE_SYMBOLS)) return RS_OK;
     rs_plan **plans = (rs_plan **)rs_arena_take(&self->stats->arena, n * sizeof *plans);
     rs_symbol_group *groups = (rs_symbol_group *)rs_arena_take(&self->stats->arena, n * sizeof *groups);
-    if (plans == NULL || groups == NULL) return no_memory(self);
+    if (plans == NULL || groups == NULL) return rs_no_memory(self->err);
     (void)list_little(root, unit, plans, 0);
-    for (uint32_t i = 0; i < n; i++) n_strings += plans[i]->of->n_where;
+    for (uint32_t i = 0; i < n; i++) n_strings += plans[i]->of->n_offsets;
     rs_symbol_string *end = strings = (rs_symbol_string *)malloc((n_strings + 1) * sizeof *strings);
-    if (strings == NULL) return no_memory(self);
+    if (strings == NULL) return rs_no_memory(self->err);
     for (uint32_t i = 0; i < n; i++) {
         groups[i].strings = end;
-        groups[i].n = plans[i]->of->n_where;
+        groups[i].n = plans[i]->of->n_offsets;
         end = list_strings(self, plans[i], end);
     }
     rs_status status =
@@ -211,7 +207,7 @@ static rs_status append_tree(rs_buffer *out, const rs_buffer *nodes, const rs_bu
 static rs_status emit_tree(const rs_plan *root, rs_links *links, rs_buffer *out, rs_error *err) {
     emitter *self = (emitter *)calloc(1, sizeof *self);
     rs_status status = RS_OK;
-    if (self == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
+    if (self == NULL) return rs_no_memory(err);
     self->err = err;
     self->links = links;
     self->queue[0] = root;
@@ -234,15 +230,15 @@ rs_status rs_infer_survey(rs_stats *stats, uint64_t position_id, rs_error *err) 
     return rs_plan_prepare(stats, err);
 }
 
-rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_buffer *out, rs_links *links,
-                        rs_error *err) {
-    infer self = {stats, dictionaries, hops, links, err};
+rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned table_depth, rs_buffer *out,
+                        rs_links *links, rs_error *err) {
+    infer self = {stats, dictionaries, table_depth, links, err};
     rs_plan *root = NULL;
-    RS_TRY(rs_plan_choose(stats, dictionaries, hops, &root, err));
+    RS_TRY(rs_plan_choose(stats, dictionaries, table_depth, &root, err));
     RS_TRY(settle_little(&self, root, 1));
     RS_TRY(settle_little(&self, root, 2));
     RS_TRY(settle(&self, root));
-    RS_TRY(rs_plan_alone(stats, root, err));
+    RS_TRY(rs_plan_move_rare(stats, root, err));
     return emit_tree(root, links, out, err);
 }
 

@@ -1,10 +1,10 @@
-/* The text is read in blocks of 64 bytes. A mask has a bit for each byte of a block. Quotes that are not escaped
- * toggle between string and structure, so the mask of the bytes in strings is the running XOR of the quotes; this
- * is the first stage of simdjson (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019). Then only
- * brackets are visited one by one, and of the commas those at depth 1. */
+/* rs_json_bounds.c: scans the text in blocks of 64 bytes. A mask has a bit for each byte of a block. Quotes that are
+ * not escaped toggle between string and structure, so the mask of the bytes in strings is the running XOR of the
+ * quotes, as in the first stage of simdjson (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019). Only
+ * brackets and the commas at depth 1 are then visited one by one. */
 #include "write/rs_json_bounds.h"
 
-/* The masks of one block that the scan needs. */
+/* The masks of one block. */
 typedef struct json_masks {
     uint64_t quotes, backslashes, brackets, commas;
 } json_masks;
@@ -14,7 +14,7 @@ uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
     uint64_t mask = 0;
     for (unsigned i = 0; i < RS_JSON_BLOCK; i += 8) {
         const uint64_t x = rs_load_u64(bytes + i) ^ ones * c;
-        /* The top bit of each byte that is zero, and of no other; the product then gathers the eight bits. */
+        /* The top bit of exactly the zero bytes; the product gathers the eight bits. */
         const uint64_t zero = ~(((x & sevens) + sevens) | x | sevens);
         mask |= ((zero >> 7) * UINT64_C(0x0102040810204080) >> 56) << i;
     }
@@ -24,7 +24,7 @@ uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
 #if defined(__SSE2__) && (defined(__GNUC__) || defined(__clang__))
 typedef char json_lanes __attribute__((vector_size(16)));
 
-/* As rs_json_equal of four vectors. */
+/* As rs_json_equal, for four vectors. */
 static inline uint64_t lanes_equal(const json_lanes *lanes, uint8_t c) {
     const char s = (char)c;
     const json_lanes all = {s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s};
@@ -49,7 +49,7 @@ static inline json_masks masks_of(const uint8_t *bytes) {
     out.quotes = lanes_equal(lanes, '"');
     out.backslashes = lanes_equal(lanes, '\\');
     out.commas = lanes_equal(lanes, ',');
-    for (unsigned i = 0; i < 4; i++) lanes[i] |= bit; /* [ and { differ in this bit alone, as do ] and } */
+    for (unsigned i = 0; i < 4; i++) lanes[i] |= bit; /* [ and { differ only in this bit, as do ] and } */
     out.brackets = lanes_equal(lanes, '{') | lanes_equal(lanes, '}');
     return out;
 }
@@ -76,7 +76,7 @@ static inline unsigned lowest_bit(uint64_t mask) {
 #endif
 }
 
-/* The bytes of a block of n that a backslash escapes. Sets self->escaped for the byte behind the block. */
+/* Returns the bytes of a block of n that a backslash escapes. Sets self->escaped for the byte after the block. */
 static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsigned n) {
     uint64_t escaped = self->escaped;
     backslashes &= ~escaped;
@@ -94,7 +94,7 @@ static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsign
     return escaped;
 }
 
-/* The bytes of a block that stand in strings, opening quotes included. */
+/* Returns the bytes of a block within strings, opening quotes included. */
 static inline uint64_t string_bytes(rs_json_bounds *self, uint64_t quotes) {
     for (unsigned shift = 1; shift < 64; shift *= 2) quotes ^= quotes << shift;
     if (self->in_string) quotes = ~quotes;
@@ -102,7 +102,7 @@ static inline uint64_t string_bytes(rs_json_bounds *self, uint64_t quotes) {
     return quotes;
 }
 
-/* Takes the commas of a mask, which stand between elements. The caller has reserved the room. */
+/* Adds the commas of a mask, which are between elements. The caller has reserved the room. */
 static inline void take_commas(rs_json_bounds *self, uint64_t commas, uint64_t base, rs_buffer *ends) {
     for (; commas != 0; commas &= commas - 1) {
         self->n_commas++;
@@ -133,7 +133,7 @@ static rs_status close_bracket(rs_json_bounds *self, bool object, uint64_t at, r
     return RS_OK;
 }
 
-/* Scans a block of n bytes, whose masks have no bits beyond. `*used` is n, or fewer when the container was closed. */
+/* Scans a block of n bytes, padded with blanks. *used becomes n, or less when the container ends. */
 static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned n, uint64_t base, rs_buffer *ends,
                             unsigned *used, rs_error *err) {
     json_masks masks = masks_of(bytes);
@@ -206,13 +206,13 @@ rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t 
     return RS_OK;
 }
 
-/* The length of the longest number that is never too long for 64 bits: 19 digits, for 2^64 is more than 10^19. A
- * negative one may have only 18, for -2^63 is more than -10^19. */
+/* The most digits that always fit 64 bits: 19, since 2^64 > 10^19; of a negative number only 18, since -2^63 >
+ * -10^19. */
 enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
     size_t at = FITS_SIGNED, end;
-    /* Such a run has a digit at one of any FITS_SIGNED + 1 neighbouring positions, so that most bytes are not read. */
+    /* A longer run covers one of any FITS_SIGNED + 1 adjacent positions, so most bytes need not be read. */
     for (; at < n; at += FITS_SIGNED + 1) {
         if ((uint8_t)(bytes[at] - '0') > 9) continue;
         size_t first = end = at;

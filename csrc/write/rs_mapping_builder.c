@@ -69,9 +69,8 @@ static void describe(const rs_mapping_builder *self, rs_header *header) {
     rs_builder_describe(&self->keys, header);
 }
 
-/* Maps the bytes written so far, through a descriptor that cannot write where the system gives one. A child that
- * another thread forks meanwhile keeps the mapping. A mapping that could become writable would then block sealing for
- * as long as the child lives. */
+/* Maps the bytes written so far, through a read-only descriptor if the system provides one: if another thread forks,
+ * the child keeps the mapping, and a mapping that could become writable would block sealing while the child lives. */
 static rs_status map_written(const rs_segment_writer *writer, const uint8_t **data, rs_error *err) {
     int own = -1;
     rs_status status = rs_os_reopen_readonly(writer->fd, &own, NULL);

@@ -1,8 +1,8 @@
-/* rs_parcel.c: packs records into parcels, and gives the records of a parcel to a builder. */
+/* rs_parcel.c: packs records into parcels, and appends the records of a parcel to a builder. */
 #include "write/rs_parcel.h"
 
-/* A packed parcel has a head of four u64: number of records, number of array slots, bytes of raw, bytes of arrays. Then
- * follow ends, array slots, arrays and raw. */
+/* A packed parcel has a head of four u64: number of records, number of array slots, bytes of raw, bytes of arrays.
+ * Ends, array slots, arrays and raw follow. */
 enum { HEAD_SIZE = 32 };
 
 void rs_parcel_clear(rs_parcel *self) {
@@ -52,7 +52,7 @@ static uint8_t *put(uint8_t *out, rs_buffer *from) {
     size_t n = from->size_bytes;
     if (n != 0) memcpy(out, from->data, n);
     from->size_bytes = 0;
-    /* One giant record must not take memory until the end. */
+    /* A giant record must not keep its memory until the end. */
     if (from->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(from);
     return out + n;
 }

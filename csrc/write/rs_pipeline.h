@@ -1,60 +1,60 @@
 /* rs_pipeline.h: threads that survey, encode and write blocks while the caller fills the next. Builders with one writer
- * share one pipeline; their blocks are written in the order in which they were closed. The bytes are the same for any
- * number of threads, and without threads. */
+ * share one pipeline; their blocks are written in the order of closing. The bytes are the same with any number of
+ * threads, and without. */
 #pragma once
 
 #include "os/rs_os.h"
 #include "write/rs_block_writer.h"
 
-/* The records of a chunk that is surveyed while its block is filled have about so many bytes: a third of those before
- * it, within these limits. So threads share the work of a small block too. */
+/* The limits of the bytes of a chunk that is surveyed while its block is filled. Within them, a chunk is a third of the
+ * block so far, so that threads share the work of small blocks too. */
 enum { RS_PIPELINE_CHUNK = 32 * 1024, RS_PIPELINE_CHUNK_MOST = 256 * 1024 };
 
-/* Made by rs_pipeline_open. One thread at a time, the caller, may use it beside its own threads. Its threads run only
- * while there is work: one that has had none for some milliseconds ends, so an idle builder has no thread. */
+/* Made by rs_pipeline_open. Beside its own threads, one thread at a time, the caller, may use it. A thread without work
+ * for some milliseconds ends, so an idle builder has no threads. */
 typedef struct rs_pipeline rs_pipeline;
 
 /* Makes a pipeline of at most `threads` threads, 1 to RS_PIPELINE_THREADS, for the blocks of builders with one writer.
  * Starts no thread yet. RS_E_MEM, RS_E_SYS. */
 enum { RS_PIPELINE_THREADS = 256 };
 RS_NODISCARD rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err);
-/* Stops all work, waits for the threads, and frees the blocks that were not written. No block can be added afterwards.
- * In a forked child it does nothing to memory that the parent's threads were using. */
+/* Stops all work, waits for the threads, and frees unwritten blocks. No block can be added afterwards. In a forked
+ * child it does not touch memory that the parent's threads were using. */
 void rs_pipeline_stop(rs_pipeline *self);
 /* Stops and frees the pipeline, after its builders were closed. Does nothing for NULL. */
 void rs_pipeline_close(rs_pipeline *self);
 
-/* Returns whether the caller is a forked child of the process that opened the pipeline, and a thread had been started
- * before: then the memory of blocks and block writers may be in use by no thread and yet be inconsistent. */
+/* Returns whether the caller is a forked child of the process that opened the pipeline, and a thread was started
+ * before: then the memory of blocks and block writers may be inconsistent. */
 bool rs_pipeline_is_left(const rs_pipeline *self);
 
-/* Excludes the threads while the caller changes a block that was handed over, and calls the three functions below. */
+/* Excludes the threads while the caller changes a block of the pipeline, and calls the three functions below. */
 void rs_pipeline_enter(rs_pipeline *self);
 void rs_pipeline_leave(rs_pipeline *self);
-/* Inside: has the chunks of a block that stays open surveyed. Its base and ends are the memory that the builder fills
- * further, but of the records in chunks nothing may move or change until the block is closed or withdrawn. RS_E_MEM. */
+/* Inside: lets threads survey the chunks of a block that stays open. The builder goes on to fill its base and ends, but
+ * the records in chunks must not move or change until the block is closed or withdrawn. RS_E_MEM. */
 RS_NODISCARD rs_status rs_pipeline_add_open(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block,
                                             rs_error *err);
-/* Inside: waits until no thread reads an open block, and forgets it. */
+/* Inside: waits until no thread reads an open block, and removes it. */
 void rs_pipeline_withdraw(rs_pipeline *self, const rs_raw_block *block);
-/* Inside: hands over a closed block, which may have been open here before. The pipeline owns it from now on. RS_E_MEM
- * leaves it to the caller, withdrawn. */
+/* Inside: hands over a closed block, which may have been added as an open one. The pipeline owns it afterwards. On
+ * RS_E_MEM the caller keeps it, and it is withdrawn. */
 RS_NODISCARD rs_status rs_pipeline_add_closed(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block,
                                               rs_error *err);
 
-/* Waits until no block is being settled or written, and keeps the threads from both until rs_pipeline_release: the
- * caller then has the block writers and the segment writer for itself. */
+/* Waits until no block is being settled or written, and prevents both until rs_pipeline_release, so that the caller can
+ * use the block writers and the segment writer. */
 void rs_pipeline_hold(rs_pipeline *self);
 void rs_pipeline_release(rs_pipeline *self);
 
-/* Waits until the blocks take so little memory that the next may be filled or, with `all`, until all blocks are
- * written, or one has failed. Returns false when that is not so after about `milliseconds`: the caller may then look
- * for signals and wait again. Where the system gives no thread, the caller's thread does the work. */
+/* Waits about `milliseconds` until the blocks take so little memory that the next may be filled or, with `all`, until
+ * all blocks are written or one has failed. Returns false on timeout: the caller may check for signals and wait again.
+ * If no thread can be started, the caller's thread does the work. */
 bool rs_pipeline_wait(rs_pipeline *self, bool all, uint32_t milliseconds);
-/* Returns the error of the first block that could not be written. No later block is written then. */
+/* Returns the error of the first block that could not be written. No later block is written. */
 RS_NODISCARD rs_status rs_pipeline_status(rs_pipeline *self, rs_error *err);
-/* Returns a block that was written, for its memory; NULL when there is none. */
+/* Returns a written block for its memory, or NULL. */
 rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self);
 
-/* Returns the number of threads that are running now, for tests. */
+/* Returns the number of running threads, for tests. */
 unsigned rs_pipeline_n_running(rs_pipeline *self);

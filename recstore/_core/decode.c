@@ -530,7 +530,7 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
         rs_decode_leave(&self->cursor);
         return out;
     case RS_FMT_NODE_UNION:
-        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number names no child");
+        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number is out of range");
         child = &node->children[bits];
         group = rs_slice_of(body, child->alone_bytes);
         return fixed_value(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits));
@@ -722,7 +722,7 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
         TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
         return tuple_value(self, node, p);
     case RS_FMT_NODE_UNION:
-        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number names no child");
+        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number is out of range");
         return decode_alone(self, &node->children[bits]);
     case RS_FMT_NODE_ANY: return any_value(self, node);
     case RS_FMT_NODE_BYTES:

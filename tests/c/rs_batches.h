@@ -38,7 +38,7 @@ static inline rs_status run(opened *o, const int64_t *positions, int64_t start, 
         RS_TRY(rs_arrow_out_run(&o->out, &o->source, positions, start, step, n, stop, &err));
         if (stop->why != RS_ARROW_BLOCK) return RS_OK;
         RS_TRY(rs_store_load_block(&o->store, stop->block, &err));
-        RS_TRY(rs_arrow_out_know(&o->out, &o->source, stop->block, NULL, &err));
+        RS_TRY(rs_arrow_out_add_block(&o->out, &o->source, stop->block, NULL, &err));
     }
 }
 

@@ -52,7 +52,7 @@ static rs_status run_field(uint64_t n, rs_arrow_stop *stop) {
         uint32_t tree = store->blocks[stop->block].tree;
         rs_compiled_path *compiled = &f.compiled[tree];
         if (compiled->n_trees == 0) RS_TRY(sources_compile(compiled, &f.path, &store->trees[tree], &err));
-        RS_TRY(rs_arrow_out_know(&f.o.out, &f.o.source, stop->block, compiled, &err));
+        RS_TRY(rs_arrow_out_add_block(&f.o.out, &f.o.source, stop->block, compiled, &err));
     }
 }
 
@@ -255,7 +255,7 @@ TEST(test_tuples_of_one_node) {
     if (CHECK_OK(open_over(&f.o, &b), &err)) {
         CHECK_OK(infer(&f.o, 0, 1, 50, &whole), &err);
         if (!whole) { /* the tree allows more than the records have */
-            rs_arrow_out_look(&f.o.out);
+            rs_arrow_out_infer_all(&f.o.out);
             CHECK_OK(infer(&f.o, 0, 1, 50, &whole), &err);
         }
         CHECK(whole);

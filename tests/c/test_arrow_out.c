@@ -199,7 +199,7 @@ TEST(test_mixed_types) {
     CHECK(!whole && o.out.root->children[1]->problem == RS_ARROW_PROBLEM_MIXED);
     CHECK(o.out.root->children[0]->problem == RS_ARROW_PROBLEM_NONE);
     /* Looked at one by one, the even records have ints alone. */
-    rs_arrow_out_look(&o.out);
+    rs_arrow_out_infer_all(&o.out);
     CHECK_OK(infer(&o, 0, 2, 500, &whole), &err);
     CHECK(whole && o.out.root->children[1]->kind == RS_ARROW_KIND_INT64);
     CHECK_OK(rs_arrow_out_settle(&o.out, 500, &err), &err);

@@ -21,7 +21,7 @@ TEST(test_offsets_of_zones) {
         arrow_drop();
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_TYPE, "$: no time zone has the name ");
+        check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_TYPE, "$: there is no time zone ");
     }
 }
 

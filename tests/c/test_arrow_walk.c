@@ -363,7 +363,7 @@ TEST(test_tuples_looked_at) {
         built b = build(add_pairs, N, true);
         REQUIRE(b.data != NULL);
         REQUIRE_OK(open_over(&o, &b), &err);
-        if (k == 1) rs_arrow_out_look(&o.out);
+        if (k == 1) rs_arrow_out_infer_all(&o.out);
         REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
         REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
         CHECK_STR(schema.children[0]->format, "+s");
@@ -397,7 +397,7 @@ TEST(test_list_among_tuples) {
     b.data = h.data, b.size = h.size;
     REQUIRE_OK(open_over(&o, &b), &err);
     CHECK_OK(infer(&o, 0, 1, 2, &whole), &err); /* which compiles the tree */
-    rs_arrow_out_look(&o.out);
+    rs_arrow_out_infer_all(&o.out);
     CHECK_OK(infer(&o, 0, 1, 1, &whole), &err);
     CHECK(whole && o.out.root->children[0]->kind == RS_ARROW_KIND_STRUCT);
     CHECK_OK(rs_arrow_out_settle(&o.out, 2, &err), &err);

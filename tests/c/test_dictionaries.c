@@ -8,11 +8,11 @@ static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static uint32_t written, last_n;
 static uint64_t last_root;
 
-static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
-                              rs_error *e) {
+static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned table_depth,
+                              rs_block *out, rs_error *e) {
     (void)e;
     memset(out, 0, sizeof *out);
-    CHECK(owner == &dictionaries && hops == 1);
+    CHECK(owner == &dictionaries && table_depth == 1);
     written++, last_n = values->n, last_root = position_id;
     return RS_OK;
 }

@@ -32,9 +32,9 @@ static void say_node(const rs_node *n) {
 /* Tables are not written here; test_block_encoding.c tests their contents. */
 static uint32_t tables_written;
 
-static rs_status drop_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
-                             rs_error *e) {
-    (void)owner, (void)position_id, (void)hops, (void)e;
+static rs_status drop_values(void *owner, const rs_values *values, uint64_t position_id, unsigned table_depth,
+                             rs_block *out, rs_error *e) {
+    (void)owner, (void)position_id, (void)table_depth, (void)e;
     memset(out, 0, sizeof *out);
     out->n_records = values->n;
     tables_written++;

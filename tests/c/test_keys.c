@@ -281,7 +281,7 @@ TEST(test_wide_slots) {
     probe = rs_key_probe_begin(&keys, hash ^ 1);
     CHECK_OK(rs_key_probe_next(&keys, &probe, &entry, &err), &err);
     CHECK_U64(entry, RS_NOWHERE);
-    keys.n_entries = first + home; /* its first slot names no entry */
+    keys.n_entries = first + home; /* its first slot has the number of a missing entry */
     probe = rs_key_probe_begin(&keys, hash);
     CHECK_CODE(rs_key_probe_next(&keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
     CHECK_U64(err.offset, RS_FMT_KEYS_HEAD_SIZE + 8 * home);

@@ -131,7 +131,7 @@ static const change CHANGES[] = {
     {1, key_mixed, 1, 1, 2, 1, RS_E_FMT_KEYS, false},         /* a tuple of two steps, cut */
     {1, key_mixed, 1, 5, 0, 1, RS_E_FMT_KEYS, false},         /* a byte is left over */
     {1, key_mixed, 2, 64, 0, 4, RS_E_FMT_KEYS, false},        /* a slot emptied, or one that was empty */
-    {1, key_mixed, 2, 64, 63, 4, RS_E_FMT_KEYS, false},       /* a slot that names no entry */
+    {1, key_mixed, 2, 64, 63, 4, RS_E_FMT_KEYS, false},       /* a slot that has the number of a missing entry */
     {1, key_mixed, 3, 8, 0, 4, RS_E_FMT_KEYS, false},         /* the first records do not increase */
     {1, key_mixed, 3, 4 * 2 * 5, N, 4, RS_E_FMT_KEYS, false}, /* no such record */
     {1, key_mixed, 3, 4 * 2 * 5 + 4, N, 4, RS_E_FMT_KEYS, false},

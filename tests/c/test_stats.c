@@ -139,7 +139,7 @@ TEST(test_lists_at_the_limit) {
 TEST(test_distinct_values) {
     for (uint32_t i = 0; i < 2000; i++) add_int(i % 100);
     REQUIRE_OK(look(), &err);
-    CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_where == 2000);
+    CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_offsets == 2000);
     forget();
     for (uint32_t i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
     REQUIRE_OK(look(), &err);

@@ -30,7 +30,7 @@ static rs_status run(export_state *s, const int64_t *positions, uint64_t n, rs_a
             const rs_compiled_path *path = NULL;
             RS_TRY(fuzz_fields_know(s->fields, stop->block));
             if (s->field != 0) path = s->fields->source.of_block[stop->block]->of_field[s->field];
-            RS_TRY(rs_arrow_out_know(&s->out, &s->source, stop->block, path, NULL));
+            RS_TRY(rs_arrow_out_add_block(&s->out, &s->source, stop->block, path, NULL));
         } else if (stop->why == RS_ARROW_UNSURE) {
             RS_TRY(look_up(s, stop->index));
             stop->done++;

@@ -215,7 +215,7 @@ def test_both_make_this_index():
 
 def test_records_of_the_mapping():
     text = page.section("A lookup in a mapping", 3).replace("\n", " ")
-    of_keys, of_values = re.search(r"the keys, are (.*?); those of store 0, the values, are (.*?)\. ", text).groups()
+    of_keys, of_values = re.search(r"Store 1 has the keys (.*?)\. Store 0 has the values (.*?)\. ", text).groups()
     m = mapping.Mapping(whole_mapping())
     for store, listed in ((m.keys, of_keys), (m.values, of_values)):
         block = store.block(0)

@@ -245,7 +245,7 @@ class KeyIndex:
             return None
         entry = (value & (1 << h.index_bits) - 1) - 1
         if not 0 <= entry < h.n_entries:  # 27
-            fail("KEYS", at, "a slot names no entry")
+            fail("KEYS", at, "a slot has the number of a missing entry")
         return entry, value >> h.index_bits
 
     def candidates(self, digest):
@@ -262,7 +262,7 @@ class KeyIndex:
     def opaque(self):
         numbers_ = struct.unpack_from(f"<{self.head.n_opaque}Q", self.data, self.opaque_start)
         if any(e >= self.head.n_entries for e in numbers_):  # 27
-            fail("KEYS", self.opaque_start, "an opaque number names no entry")
+            fail("KEYS", self.opaque_start, "an opaque number has the number of a missing entry")
         return numbers_
 
 

@@ -153,14 +153,14 @@ cdef class ArrowExport:
         cdef rs_bool whole = True
         cdef rs_arrow_field *root = self.core.root
         if self.dumped_records is not None:
-            rs_arrow_out_look(&self.core)
+            rs_arrow_out_infer_all(&self.core)
             self.take_dumped(self.end)
         elif self.records.length or not exact:
             self.enter_all(self.infer_from_trees)
         check(rs_arrow_out_resolve(&self.core, &whole, &err), &err)
         if self.records.length and self.dumped_records is None and (
                 not whole or exact and not has_all(self.records.selection)):
-            rs_arrow_out_look(&self.core)
+            rs_arrow_out_infer_all(&self.core)
             self.enter_all(self.infer_from_records)
             check(rs_arrow_out_resolve(&self.core, &whole, &err), &err)
         for address in self.dotted:
@@ -266,7 +266,7 @@ cdef class ArrowExport:
         if source.paths is not None:
             source.paths.compile_block(block)
             compiled = source.paths.core.of_block[block].of_field[0]
-        check(rs_arrow_out_know(&self.core, &source.core, block, compiled, &err), &err)
+        check(rs_arrow_out_add_block(&self.core, &source.core, block, compiled, &err), &err)
         return 0
 
     # ---- Records ----

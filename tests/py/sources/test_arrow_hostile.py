@@ -225,7 +225,7 @@ def test_a_correct_stream():
 
 @pytest.mark.parametrize(
     "message, shown",
-    [(b"the disk is gone", "the disk is gone"), (None, "it gave no reason"), (b"\xff" * 1000, "\ufffd" * 100)],
+    [(b"the disk is gone", "the disk is gone"), (None, "no message"), (b"\xff" * 1000, "\ufffd" * 100)],
     ids=["message", "no message", "bytes"],
 )
 def test_a_stream_that_fails(message, shown):

@@ -1,22 +1,18 @@
-/* rs_plan_arms.c: weighs dict-coded nodes, and joins the arms of a position. */
-#include "plan/rs_plan_arms.h"
+/* rs_plan_candidates.c: computes the cost of dict-coded nodes, and joins the candidates of a position. */
+#include "plan/rs_plan_candidates.h"
 
 #include "format/rs_packed_ints.h"
 
 enum {
-    ENTRY_BITS = 17, /* cost of an entry beside its bytes: its offset */
-    MAX_HOPS = 3     /* the longest chain of tables that name tables */
+    ENTRY_BITS = 17,    /* cost of an entry beside its bytes: its offset */
+    MAX_TABLE_DEPTH = 3 /* the longest chain of tables that name tables */
 };
 
 typedef rs_plan_chooser chooser;
-typedef rs_plan_arm arm;
+typedef rs_plan_candidate candidate;
 
 /* Returns whether the tree may have nodes of this kind. */
 static bool allowed(const chooser *self, unsigned kind) { return rs_choices_allow(self->stats->choices, kind); }
-
-static rs_status no_memory(chooser *self) {
-    return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
-}
 
 void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits) {
     const rs_alternative *a = self->weighed;
@@ -37,7 +33,7 @@ void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint
 
 /* ---- Tables ---- */
 
-/* Returns the bits of the *n values that the dictionary (NULL: empty) does not hold yet, at `rate` bits a raw byte. */
+/* Returns the bits of the *n values that the dictionary (NULL: empty) lacks, at `rate` bits a raw byte. */
 static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
     uint64_t bytes = 0;
     *n = 0;
@@ -59,12 +55,12 @@ static bool has_outside(const rs_values *values) {
     return false;
 }
 
-/* It compares a new dictionary with an extension of the position's dictionary. */
+/* Compares a new dictionary with an extension of the position's dictionary. */
 rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
-                                 arm *best) {
+                                 candidate *best) {
     uint32_t fresh_n, more;
     uint64_t shared = UINT64_MAX;
-    if (values->n == 0 || self->hops >= MAX_HOPS || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
+    if (values->n == 0 || self->table_depth >= MAX_TABLE_DEPTH || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
     uint64_t fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
     const rs_dictionary *dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
     if (dictionary != NULL) {
@@ -75,7 +71,7 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
     rs_plan_log_form(self, RS_FMT_NODE_DICT_CODED, 0, fresh < shared ? fresh : shared, n);
     if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
     rs_plan *d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
-    if (d == NULL) return no_memory(self);
+    if (d == NULL) return rs_no_memory(self->err);
     d->entries = *values;
     d->fresh = fresh < shared;
     d->position_id = position_id;
@@ -87,7 +83,7 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
 
 /* ---- Joining ---- */
 
-/* The rank of a node among the children of a union. The encoder takes the first child that accepts a value, so nodes
+/* The rank of a node among the children of a union. The encoder uses the first child that accepts a value, so nodes
  * that accept more values come later, and `any` comes last. */
 static unsigned order_of(const rs_plan *d) {
     switch (d->kind) {
@@ -110,12 +106,12 @@ static unsigned order_of(const rs_plan *d) {
     }
 }
 
-static void sort_arms(arm *arms, uint32_t n) {
+static void sort_candidates(candidate *candidates, uint32_t n) {
     for (uint32_t i = 1; i < n; i++) {
-        for (uint32_t k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
-            arm moved = arms[k];
-            arms[k] = arms[k - 1];
-            arms[k - 1] = moved;
+        for (uint32_t k = i; k > 0 && order_of(candidates[k - 1].plan) > order_of(candidates[k].plan); k--) {
+            candidate moved = candidates[k];
+            candidates[k] = candidates[k - 1];
+            candidates[k - 1] = moved;
         }
     }
 }
@@ -124,27 +120,27 @@ static bool is_none(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_CONST && rs_slice_left(&d->aux) == 1 && *d->aux.ptr == RS_FMT_TAG_NONE;
 }
 
-rs_status rs_plan_join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values, arm *out) {
+rs_status rs_plan_join(chooser *self, candidate *candidates, uint32_t n, uint64_t values, candidate *out) {
     if (n == 1) {
-        *out = arms[0];
+        *out = candidates[0];
         return RS_OK;
     }
-    sort_arms(arms, n);
-    if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(arms[0].plan) || is_none(arms[1].plan))) {
-        const arm *other = &arms[is_none(arms[0].plan)];
+    sort_candidates(candidates, n);
+    if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(candidates[0].plan) || is_none(candidates[1].plan))) {
+        const candidate *other = &candidates[is_none(candidates[0].plan)];
         out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
-        if (out->plan == NULL) return no_memory(self);
+        if (out->plan == NULL) return rs_no_memory(self->err);
         out->plan->children[0] = other->plan;
         out->bits = values + other->bits;
         out->plan->n = values;
         return RS_OK;
     }
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
-    if (out->plan == NULL) return no_memory(self);
+    if (out->plan == NULL) return rs_no_memory(self->err);
     out->bits = values * rs_packed_ints_width(n - 1);
     for (uint32_t i = 0; i < n; i++) {
-        out->plan->children[i] = arms[i].plan;
-        out->bits += arms[i].bits + arms[i].plan->n * RS_PLAN_ALONE_BITS;
+        out->plan->children[i] = candidates[i].plan;
+        out->bits += candidates[i].bits + candidates[i].plan->n * RS_PLAN_PADDING_BITS;
     }
     out->plan->n = values;
     return RS_OK;

@@ -1,32 +1,32 @@
-/* rs_plan_alone.c: gives optional values that are seldom there no bits in the bit groups of records that lack them.
+/* rs_plan_rare.c: moves rare optional values out of the bit group.
  *
- * An optional takes the bits of its value with or without a value. In a dict with many keys, of which a record has few,
- * most of the bit group would say nothing. Under a union of one child a value has a body instead, of whole bytes, and
- * only where it is. */
+ * An optional takes the bits of its value in every record. Where dicts have few of many possible keys, most of the bit
+ * group would be unused. Under a union of one child, a value has a body of whole bytes, and only in the records that
+ * have the value. */
 #include "plan/rs_plan.h"
 
 #include "format/rs_packed_ints.h"
 
 enum {
     NODE_BITS = 8 * RS_FMT_NODE_SIZE, /* cost of one more node */
-    BODY_BITS = 16,                   /* what a value must save, because reading a body takes time */
-    UNFIXED_BITS = 16                 /* what a row must save that would no longer have a fixed size */
+    BODY_BITS = 16,                   /* least gain of a value, because reading a body takes time */
+    UNFIXED_BITS = 16                 /* least gain of a row that loses its fixed size */
 };
 
 /* The nodes that a tree may still get. */
-typedef struct alone {
+typedef struct rare {
     rs_stats *stats;
     uint32_t spare_nodes;
     rs_error *err;
-} alone;
+} rare;
 
-static bool in_whole_bytes(unsigned width) { return width == 8 || width == 16 || width == 32 || width == 64; }
+static bool fills_bytes(unsigned width) { return width == 8 || width == 16 || width == 32 || width == 64; }
 
 unsigned rs_plan_group_bits(const rs_plan *d) {
     switch (d->kind) {
     case RS_FMT_NODE_INT:
     case RS_FMT_NODE_DECIMAL:
-    case RS_FMT_NODE_DIGITS: return in_whole_bytes(d->param) ? 0 : d->param;
+    case RS_FMT_NODE_DIGITS: return fills_bytes(d->param) ? 0 : d->param;
     case RS_FMT_NODE_BOOL: return 1;
     case RS_FMT_NODE_DICT_CODED:
         return d->param != 0 || d->entries.n == 0 ? d->param : rs_packed_ints_width(d->entries.n - 1);
@@ -49,7 +49,7 @@ static bool without_body(const rs_plan *d) {
     case RS_FMT_NODE_SAME: return true;
     case RS_FMT_NODE_INT:
     case RS_FMT_NODE_DECIMAL:
-    case RS_FMT_NODE_DIGITS: return !in_whole_bytes(d->param);
+    case RS_FMT_NODE_DIGITS: return !fills_bytes(d->param);
     case RS_FMT_NODE_OPTIONAL:
     case RS_FMT_NODE_EXCEPTIONS:
     case RS_FMT_NODE_EXT: return without_body(d->children[0]);
@@ -84,16 +84,16 @@ static bool is_text(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_STR || d->kind == RS_FMT_NODE_BYTES || d->kind == RS_FMT_NODE_SYMBOLS;
 }
 
-/* Returns the number of the row's last child, counted from 1, when it is a text that may need no length because it
- * ends the row: no child after it has a body of its own. 0 when there is none. */
+/* Returns the number, counted from 1, of the text that needs no length because it ends the row: no child after it has a
+ * body. 0 without one. */
 static uint32_t last_text(const rs_plan *row) {
     uint32_t i = row->n_children;
     while (i > 0 && rs_plan_may_be_fixed(row->children[i - 1])) i--;
     return i > 0 && is_text(row->children[i - 1]) ? i : 0;
 }
 
-/* Returns the bits that all values of child i of a row save together when it gets a body; 0 when that is not worth a
- * node. `text` is that of last_text. */
+/* Returns the bits that the values of child i of a row save when they get bodies; 0 when that is not worth a node.
+ * `text` comes from last_text. */
 static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
     const rs_plan *optional = row->children[i];
     uint64_t width, now, then;
@@ -105,10 +105,10 @@ static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
     return now > then ? now - then : 0;
 }
 
-static rs_status put_alone(alone *self, rs_plan *optional) {
+static rs_status put_under_union(rare *self, rs_plan *optional) {
     if (self->spare_nodes == 0) return RS_OK;
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, 1);
-    if (d == NULL) return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
+    if (d == NULL) return rs_no_memory(self->err);
     self->spare_nodes--;
     d->children[0] = optional->children[0];
     d->n = d->children[0]->n;
@@ -116,17 +116,17 @@ static rs_status put_alone(alone *self, rs_plan *optional) {
     return RS_OK;
 }
 
-static rs_status walk(alone *self, rs_plan *d) {
+static rs_status move_rare(rare *self, rs_plan *d) {
     uint64_t saved = 0;
     bool row = d->kind == RS_FMT_NODE_STRUCT || d->kind == RS_FMT_NODE_TUPLE;
     uint32_t text = row ? last_text(d) : 0;
     for (uint32_t i = 0; row && i < d->n_children; i++) saved += saved_by(d, i, text);
-    /* Rows of one size are found and read faster than others. */
+    /* Rows of a fixed size are read faster. */
     if (saved > 0 && rs_plan_may_be_fixed(d) && saved <= d->n * UNFIXED_BITS) saved = 0;
     for (uint32_t i = 0; saved > 0 && i < d->n_children; i++) {
-        if (saved_by(d, i, text) > 0) RS_TRY(put_alone(self, d->children[i]));
+        if (saved_by(d, i, text) > 0) RS_TRY(put_under_union(self, d->children[i]));
     }
-    for (uint32_t i = 0; i < d->n_children; i++) RS_TRY(walk(self, d->children[i]));
+    for (uint32_t i = 0; i < d->n_children; i++) RS_TRY(move_rare(self, d->children[i]));
     return RS_OK;
 }
 
@@ -136,9 +136,9 @@ static uint32_t count_nodes(const rs_plan *d) {
     return n;
 }
 
-rs_status rs_plan_alone(rs_stats *stats, rs_plan *root, rs_error *err) {
+rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err) {
     uint32_t n = count_nodes(root);
-    alone self = {stats, n < RS_FMT_TREE_NODES ? RS_FMT_TREE_NODES - n : 0, err};
+    rare self = {stats, n < RS_FMT_TREE_NODES ? RS_FMT_TREE_NODES - n : 0, err};
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_UNION)) return RS_OK;
-    return walk(&self, root);
+    return move_rare(&self, root);
 }

@@ -1,0 +1,48 @@
+/* rs_plan_candidates.h: the candidates for the plan of a position, and the log of their costs. */
+#pragma once
+
+#include "plan/rs_plan.h"
+#include "plan/rs_plan_log.h"
+
+enum {
+    RS_PLAN_PADDING_BITS = 4,    /* average padding of a child of a union, which fills whole bytes */
+    RS_PLAN_TABLE_BITS = 8 * 240 /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
+};
+
+#define RS_PLAN_OFF_THE_LOG UINT32_MAX
+
+/* The state of choosing. One thread at a time may use it. */
+typedef struct rs_plan_chooser {
+    rs_stats *stats;
+    rs_dictionaries *dictionaries;
+    unsigned table_depth; /* number of tables between these values and a block */
+    bool frugal;          /* plan as few nodes and bytes of the tree as possible */
+    bool often;           /* a record may have several values of the position, because it is within a list or map */
+    bool no_maps;         /* no map in place of structs */
+    bool has_maps;        /* a map was chosen in place of structs */
+    rs_error *err;
+    rs_plan_log *log; /* NULL without one; the fields below are for the log alone */
+    uint32_t n_keys;  /* how many of the log's keys lead to the position; RS_PLAN_OFF_THE_LOG when they do not */
+    uint32_t depth, position;      /* of the next entries */
+    uint32_t n_positions;          /* number of alternatives so far */
+    const rs_alternative *weighed; /* the alternative whose forms are being weighed; NULL for parts of strings */
+} rs_plan_chooser;
+
+/* A candidate plan, and the bits that the values take under it. */
+typedef struct rs_plan_candidate {
+    rs_plan *plan;
+    uint64_t bits;
+} rs_plan_candidate;
+
+/* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: the entries,
+ * at `rate` bits a raw byte, plus n numbers. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_try_dict_coded(rs_plan_chooser *self, const rs_values *values, uint64_t n,
+                                              uint64_t position_id, double rate, rs_plan_candidate *best);
+/* Joins the n candidates of a position of `values` values: into a union, an optional, or the only one. Sorts
+ * `candidates`. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_join(rs_plan_chooser *self, rs_plan_candidate *candidates, uint32_t n, uint64_t values,
+                                    rs_plan_candidate *out);
+
+/* Logs a candidate: the bits of all values of the alternative, and how many of them fit. `child` is the kind of the
+ * child of a list, else 0. Does nothing for other fields than the log's. */
+void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits);
