@@ -122,7 +122,7 @@ def has_nul_in_names(value):
 
 def test_names_that_arrow_cannot_hold():
     for records in ([{"a\0b": 1}], [{"a": {"\0": None}}]):
-        with RecordList(records) as x, pytest.raises(ValueError, match="with a NUL"):
+        with RecordList(records) as x, pytest.raises(ValueError, match="has a NUL"):
             pa.table(x)
 
 

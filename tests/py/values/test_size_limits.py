@@ -148,7 +148,7 @@ def test_a_key_index_whose_lookups_are_long_is_refused(tmp_path, key):
     data = mapping_writer.mapping(keys, keys)
     with opened(tmp_path, data) as d:
         assert d[keys[7]] == keys[7]
-    pytest.raises(CorruptError, lambda: opened(tmp_path, data, verify="full")).match(r"its keys stand too far.*KEYS")
+    pytest.raises(CorruptError, lambda: opened(tmp_path, data, verify="full")).match(r"its keys are too far.*KEYS")
     pytest.raises(reader.FormatError, lambda: mapping.check(data)).match("slots are looked at")
 
 
