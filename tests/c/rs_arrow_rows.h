@@ -1,5 +1,4 @@
-/* rs_arrow_rows.h: the rows of arrays made by hand against the any values that they become, and arrays that are refused.
- * Include from one file only. */
+/* rs_arrow_rows.h: checks the rows of handmade arrays, and arrays that are refused. Include from one file only. */
 #pragma once
 
 #include "arrow/rs_arrow_in.h"
