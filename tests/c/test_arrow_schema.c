@@ -11,7 +11,7 @@ TEST(test_offsets_of_zones) {
                                       "tsu:+0a:30", "tsu:+05:3/", "tsu:+05:300", "tsu:Nowhere"};
     static const int64_t epoch_us = INT64_C(719162) * 86400 * 1000000;
     rs_buffer wanted = {0};
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    EACH (i, good) {
         const int64_t us = 7;
         make_ext(&wanted, 15, NULL), make_head(&wanted, 0x0E, 3);
         make_int(&wanted, epoch_us + 7 + good[i].minutes * 60000000), make_int(&wanted, 0);
@@ -20,7 +20,7 @@ TEST(test_offsets_of_zones) {
         check_rows(arrow_set(arrow_make(good[i].format, "", 1, 2), 1, &us, 8), &wanted);
         arrow_drop();
     }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    EACH (i, bad) {
         check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_TYPE, "$: no time zone has the name ");
     }
 }
@@ -35,22 +35,21 @@ TEST(test_decimals_of_each_width) {
     rs_buffer wanted = {0};
     memset(bytes, 0xFF, sizeof bytes);
     rs_store_u32(bytes, (uint32_t)-1234);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         make_ext(&wanted, 19, NULL), make_str(&wanted, "-12.34");
         check_rows(arrow_set(arrow_make(cases[i].format, "", 1, 2), 1, bytes, cases[i].bytes), &wanted);
         arrow_drop();
     }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_BROKEN, "$");
+    EACH (i, bad) check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_BROKEN, "$");
 }
 
-/* An int8 of the extension bool8; the same name on another width, and metadata that end early, say nothing. */
+/* An int8 of the extension bool8; the same name on another width, and truncated metadata, are ignored. */
 TEST(test_bool8) {
     static const char bool8[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool8";
     static const char no_value[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\377\377\377\377";
     static const char other[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool9";
     static const char no_key[] = "\1\0\0\0\377\377\377\377", no_name[] = "\1\0\0\0\1\0\0\0k\1\0\0\0v";
-    /* Two pairs, of which the first has a length that leads far before the metadata. */
+    /* Two pairs; the length of the first leads far before the metadata. */
     static const char far_key[] = "\2\0\0\0\0\0\0\200", far_value[] = "\2\0\0\0\1\0\0\0k\0\0\0\200";
     static const char *const said[] = {bool8, no_value, other, no_key, no_name, far_key, far_value, NULL};
     const int8_t bytes[] = {0, 1, 5};

@@ -1,5 +1,4 @@
-/* test_arrow_times.c: intervals, and values of time that stand at the very end of what one record may hold.
- * test_arrow_in.c has what other times become. */
+/* test_arrow_times.c: intervals, and times at the limits of a record. Other times are in test_arrow_in.c. */
 #include "rs_arrow_rows.h"
 #include "arrow/rs_arrow_times.h"
 
@@ -56,7 +55,7 @@ TEST(test_intervals) {
     arrow_drop();
 }
 
-/* The depth of a record is that of its deepest value, also where that is not the last one: here an interval stands
+/* A record is as deep as its deepest value, even if that is not the last one: here an interval stands
  * behind a list of intervals. */
 TEST(test_depth_of_a_record) {
     static const int32_t months[] = {14, -3}, ends[] = {0, 1, 2};
