@@ -1,5 +1,4 @@
-/* test_parcel.c: records that go through parcels give the same store as records appended to the builder; malformed
- * parcels are refused. */
+/* test_parcel.c: records sent through parcels give the same store; malformed parcels are refused. */
 #include "rs_built.h"
 #include "write/rs_parcel.h"
 #include "write/rs_builder.h"
@@ -141,7 +140,7 @@ TEST(test_pieces_that_do_not_hold_together) {
     for (size_t i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
     for (size_t i = 0; i < numbers; i += 8) {
         uint64_t was = rs_load_u64(packed + i);
-        for (size_t k = 0; k < sizeof odd / sizeof odd[0]; k++) {
+        EACH (k, odd) {
             rs_store_u64(packed + i, odd[k]);
             rs_status status = read_all(packed, n);
             CHECK(status == RS_OK || status == RS_E_FMT_TRUNCATED || status == RS_E_FMT_VALUE);

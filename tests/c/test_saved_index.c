@@ -149,7 +149,7 @@ static const change CHANGES[] = {
 };
 
 TEST(test_broken) {
-    for (size_t i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
+    EACH (i, CHANGES) {
         const change *c = &CHANGES[i];
         opened o;
         uint8_t *parts[4];
@@ -188,7 +188,7 @@ TEST(test_sizes) {
     built_clear(&o.b);
 }
 
-/* A later kind is no error, and its bytes are not read. A changed bit is found by the checksum. */
+/* A later kind is ignored, and its bytes are not read. The checksum finds a changed bit. */
 TEST(test_later_kind_and_checksum) {
     opened o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {
