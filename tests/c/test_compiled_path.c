@@ -1,5 +1,4 @@
-/* test_compiled_path.c: paths compiled for trees: the shared beginning, the three results of a walk, and records with bytes
- * changed or cut off, which never lead beyond the record. */
+/* test_compiled_path.c: paths compiled for trees: the shared prefix, the three results of a walk, damaged records. */
 #include "columns/rs_compiled_path.h"
 #include "rs_make.h"
 

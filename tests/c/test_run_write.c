@@ -1,5 +1,4 @@
-/* test_run_write.c: the items of numpy arrays of every dtype, in both byte orders and in Fortran order, and the elements of lists,
- * written as items of every dtype that holds them; and the first one that it does not hold. */
+/* test_run_write.c: arrays and lists written as items of every dtype, up to the first item that does not fit. */
 #include "columns/rs_run.h"
 
 #include "base/rs_half.h"
