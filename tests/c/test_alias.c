@@ -1,5 +1,4 @@
-/* test_alias.c: weighted draws: that the tables hold exactly the weights, pinned draws, and the draws' statistics. The
- * keys are fixed, so a bound holds always or never. */
+/* test_alias.c: weighted draws: exact tables, pinned draws, statistics. Keys are fixed: bounds hold always or never. */
 #include "base/rs_alias.h"
 #include "rs_test.h"
 
@@ -64,7 +63,7 @@ TEST(test_bad_weights) {
     double weights[4] = {1, 2, 3, 4};
     rs_alias table;
     rs_error err;
-    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+    EACH (k, bad) {
         weights[2] = bad[k];
         CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
         CHECK_U64(err.record, 2);

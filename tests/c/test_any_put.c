@@ -1,4 +1,4 @@
-/* test_any_put.c: any values as a writer of FORMAT.md makes them: ints of every size, Decimals as Python writes them. */
+/* test_any_put.c: any values as a writer makes them: ints of every size, Decimals as Python writes them. */
 #include "write/rs_any_put.h"
 #include "rs_make.h"
 
@@ -81,7 +81,7 @@ TEST(test_decimals) {
     };
     static const uint64_t most[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, INT64_MAX},
                           least[4] = {0, 0, 0, UINT64_C(1) << 63};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         const uint64_t sign = rows[i].value < 0 ? UINT64_MAX : 0;
         const uint64_t words[4] = {(uint64_t)rows[i].value, sign, sign, sign};
         check_decimal(words, 1, rows[i].scale, rows[i].text);

@@ -1,6 +1,5 @@
-/* test_os_interrupted.c: calls of the system that signals interrupt, that do part of their work, or that fail: they are
- * repeated, or the error says what failed. The linker puts the functions of this file in the place of the C library's
- * (CMakeLists.txt). */
+/* test_os_interrupted.c: system calls that are interrupted, do part of their work, or fail. The linker replaces them by
+ * functions of this file (CMakeLists.txt). */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "rs_folder.h"
