@@ -43,13 +43,13 @@ static inline bool rs_test_check_u64(uint64_t a, uint64_t b, const char *file, i
     return a == b;
 }
 
-static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_error *err, const char *file, int line,
-                                      const char *text) {
-    if (!rs_test_check(got == wanted, file, line, text)) {
-        (void)fprintf(stderr, "    got %s, wanted %s%s%s\n", rs_status_name(got), rs_status_name(wanted),
+static inline bool rs_test_check_code(rs_status got, rs_status expected, const rs_error *err, const char *file,
+                                      int line, const char *text) {
+    if (!rs_test_check(got == expected, file, line, text)) {
+        (void)fprintf(stderr, "    got %s, expected %s%s%s\n", rs_status_name(got), rs_status_name(expected),
                       err != NULL && got != RS_OK ? ": " : "", err != NULL && got != RS_OK ? err->message : "");
     }
-    return got == wanted;
+    return got == expected;
 }
 
 /* Each is an expression that is true when the check holds. `err` may be NULL. */

@@ -193,9 +193,9 @@ TEST(test_keys_are_logarithms) {
     rs_alias_keys(weights, N, 12, keys);
     for (uint64_t i = 0; i < N; i++) {
         const double u = ((double)(rs_alias_word(12, i) >> 11) + 0.5) / 9007199254740992.0;
-        const double wanted = -log(u) / weights[i];
+        const double expected = -log(u) / weights[i];
         if (i == 7 || i == 8) continue;
-        wrong += fabs(keys[i] - wanted) > 1e-14 * fabs(wanted);
+        wrong += fabs(keys[i] - expected) > 1e-14 * fabs(expected);
     }
     CHECK_U64(wrong, 0);
     CHECK(isinf(keys[7]) && keys[8] < keys[7] && keys[8] > 1e300);

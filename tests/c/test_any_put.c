@@ -4,11 +4,11 @@
 
 static void check_int(int64_t value) {
     uint8_t out[RS_PUT_INT_ROOM];
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     size_t n = (size_t)(rs_put_int(out, value) - out);
-    make_int(&wanted, value);
-    CHECK(n == wanted.size_bytes && memcmp(out, wanted.data, n) == 0);
-    rs_buffer_clear(&wanted);
+    make_int(&expected, value);
+    CHECK(n == expected.size_bytes && memcmp(out, expected.data, n) == 0);
+    rs_buffer_clear(&expected);
 }
 
 TEST(test_ints) {
@@ -19,11 +19,11 @@ TEST(test_ints) {
     check_int(INT64_MAX), check_int(INT64_MIN);
 }
 
-static void check_wide(int64_t high, uint64_t low, const void *wanted, size_t size) {
+static void check_wide(int64_t high, uint64_t low, const void *expected, size_t size) {
     uint8_t out[RS_PUT_WIDE_ROOM + 1];
     memset(out, 0xCC, sizeof out);
     CHECK_U64(rs_put_wide(out, high, low) - out, size);
-    CHECK(memcmp(out, wanted, size) == 0 && out[size] == 0xCC);
+    CHECK(memcmp(out, expected, size) == 0 && out[size] == 0xCC);
 }
 
 TEST(test_ints_of_more_than_64_bits) {
@@ -44,7 +44,7 @@ static void check_decimal(const uint64_t *words, unsigned n, int32_t scale, cons
     uint8_t out[RS_PUT_DECIMAL_ROOM], *end = rs_put_decimal(out, words, n, scale);
     CHECK(out[0] == 0x11 && out[1] == 19 && out[2] == 0 && out[3] == 0x09 && out[4] == strlen(text));
     if (!CHECK((size_t)(end - out) == 5 + strlen(text) && memcmp(out + 5, text, strlen(text)) == 0)) {
-        (void)fprintf(stderr, "    got %.*s, wanted %s\n", (int)(end - out - 5), (const char *)out + 5, text);
+        (void)fprintf(stderr, "    got %.*s, expected %s\n", (int)(end - out - 5), (const char *)out + 5, text);
     }
 }
 

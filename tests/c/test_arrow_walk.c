@@ -266,8 +266,8 @@ TEST(test_units_of_items) {
             CHECK_STR(schema.children[0]->format, "+l");
             CHECK_STR(schema.children[0]->children[0]->format, "tsm:");
             for (uint64_t i = 0; i < 2 * N; i++) {
-                const int64_t wanted = (int64_t)(i / 2 % 256 + i % 2 * 256);
-                if (!CHECK(int_at(batch.children[0]->children[0], i) == wanted)) break;
+                const int64_t expected = (int64_t)(i / 2 % 256 + i % 2 * 256);
+                if (!CHECK(int_at(batch.children[0]->children[0], i) == expected)) break;
             }
             schema.release(&schema);
             batch.release(&batch);
@@ -402,12 +402,12 @@ TEST(test_small_decimals) {
         CHECK_STR(o.schema.children[0]->format, "d:11,9");
         for (int64_t i = 0; i < 10 * N; i++) {
             const int64_t n = i % 40 + 1;
-            const int64_t wanted = i % 4 == 0   ? n * 100
-                                   : i % 4 == 1 ? -(n % 10 * 10 + 5)
-                                   : i % 4 == 2 ? 0
-                                                : n * 1000000000;
-            if (!CHECK(int_at(o.batch.children[0], 2 * (uint64_t)i) == wanted)) break;
-            if (!CHECK(int_at(o.batch.children[0], 2 * (uint64_t)i + 1) == (wanted < 0 ? -1 : 0))) break;
+            const int64_t expected = i % 4 == 0   ? n * 100
+                                     : i % 4 == 1 ? -(n % 10 * 10 + 5)
+                                     : i % 4 == 2 ? 0
+                                                  : n * 1000000000;
+            if (!CHECK(int_at(o.batch.children[0], 2 * (uint64_t)i) == expected)) break;
+            if (!CHECK(int_at(o.batch.children[0], 2 * (uint64_t)i + 1) == (expected < 0 ? -1 : 0))) break;
         }
         close_over(&o);
     }

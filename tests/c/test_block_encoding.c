@@ -31,19 +31,20 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
 
 /* Verifies, and reads every record back. */
 static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
-    rs_buffer wanted = {0}, arrays = {0}, got = {0};
+    rs_buffer expected = {0}, arrays = {0}, got = {0};
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     memset(store, 0, sizeof *store);
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
     for (uint64_t i = 0; i < n; i++) {
-        wanted.size_bytes = 0;
+        expected.size_bytes = 0;
         if (!CHECK_OK(raw_record(store, i, &got, &err), &err)) break;
-        record(i, &wanted, &arrays);
-        if (CHECK(got.size_bytes == wanted.size_bytes && memcmp(got.data, wanted.data, got.size_bytes) == 0)) continue;
+        record(i, &expected, &arrays);
+        if (CHECK(got.size_bytes == expected.size_bytes && memcmp(got.data, expected.data, got.size_bytes) == 0))
+            continue;
         (void)fprintf(stderr, "    record %llu\n", (unsigned long long)i);
         break;
     }
-    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&expected);
     rs_buffer_clear(&arrays);
     rs_buffer_clear(&got);
 }

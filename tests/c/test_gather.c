@@ -357,9 +357,9 @@ static bool same_arrays(uint64_t k, uint64_t i) {
     bool ok = (uint64_t)(i64_of(0, 1, k + 1) - i64_of(0, 1, k)) == n;
     ok = ok && i64_of(1, 1, k) == (int64_t)(n < 30 ? n : 30) && i64_of(3, 1, k) == (int64_t)(2 * k);
     for (uint64_t at = 0; ok && at < 6; at++) {
-        const uint64_t wanted = grid_at(i, at / 3, at % 3);
-        ok = rs_load_u16(part_of(2, 0) + 2 * (6 * k + at)) == wanted;
-        ok = ok && rs_load_f64(part_of(3, 0) + 8 * (6 * k + at)) == (double)wanted;
+        const uint64_t expected = grid_at(i, at / 3, at % 3);
+        ok = rs_load_u16(part_of(2, 0) + 2 * (6 * k + at)) == expected;
+        ok = ok && rs_load_f64(part_of(3, 0) + 8 * (6 * k + at)) == (double)expected;
     }
     ok = ok && (uint64_t)i64_of(4, 2, k + 1) - (uint64_t)i64_of(4, 2, k) == i % 4;
     for (uint64_t at = 0; ok && at < i % 4; at++) {
@@ -394,7 +394,7 @@ TEST(test_arrays) {
 
 /* Rings, some of them empty, packed into rows of 13 numbers and cut where a row ends. */
 TEST(test_packed_and_split) {
-    static int64_t wanted[2 * BATCH];
+    static int64_t expected[2 * BATCH];
     built b = build(columns_record, N, true);
     const char *key = "ring";
     uint64_t at = 0, pieces = 0;
@@ -407,17 +407,17 @@ TEST(test_packed_and_split) {
     CHECK_OK(read_batch(BATCH), &err);
     for (uint64_t k = 0; ok && k < BATCH; k++) {
         for (uint64_t j = 0; ok && j < (uint64_t)positions[k] % 12; j++, at++) {
-            if (j == 0 || at % 13 == 0) wanted[pieces++] = (int64_t)at;
+            if (j == 0 || at % 13 == 0) expected[pieces++] = (int64_t)at;
             ok = rs_load_f64(part_of(0, 0) + 8 * at) == ring_at((uint64_t)positions[k], j);
             ok = ok && i64_of(0, 1, at) == (int64_t)j && i64_of(0, 2, at) == (int64_t)k;
         }
     }
     CHECK(ok && at % 13 != 0);
-    wanted[pieces++] = (int64_t)at; /* the padding */
+    expected[pieces++] = (int64_t)at; /* the padding */
     for (; at % 13 != 0; at++) CHECK(rs_load_f64(part_of(0, 0) + 8 * at) == 0 && i64_of(0, 2, at) == -1);
-    wanted[pieces++] = (int64_t)at;
+    expected[pieces++] = (int64_t)at;
     CHECK_U64(g.fields[0].parts[0].shape[0], at / 13);
-    if (CHECK_U64(g.fields[0].parts[3].shape[0], pieces)) CHECK(memcmp(part_of(0, 3), wanted, 8 * pieces) == 0);
+    if (CHECK_U64(g.fields[0].parts[3].shape[0], pieces)) CHECK(memcmp(part_of(0, 3), expected, 8 * pieces) == 0);
     close_gather();
     built_clear(&b);
 }

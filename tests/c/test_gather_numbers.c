@@ -96,8 +96,8 @@ TEST(test_entries_of_unions) {
     spec.fill[0] = 7;
     if (done_here(&h, 90)) {
         for (uint64_t i = 0; i < 90; i++) {
-            const int64_t wanted = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
-            if (!CHECK(i64_at(0, i) == wanted && part(1)[i] == (wanted != 7))) break;
+            const int64_t expected = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
+            if (!CHECK(i64_at(0, i) == expected && part(1)[i] == (expected != 7))) break;
         }
     }
     done();
@@ -168,13 +168,13 @@ TEST(test_fixed_tuples) {
                                       {INT, 8, 0, 0, 0, 0, 8, 0},
                                       LEAF(BOOL, 0),
                                       {INT, 8, 0, 0, 0, 0, 8, 0}};
-    static const int64_t wanted[] = {5, 1, 7, 5, 1, 7};
+    static const int64_t expected[] = {5, 1, 7, 5, 1, 7};
     hand h = {0};
     (void)hand_tree(&h, nodes, 5, "\0\0\0\0\0\0\0\0\x09\1a", 11);
     hand_record(&h, "\1\5\7", 3), hand_record(&h, "\1\5\7", 3);
     hand_finish(&h, 0);
     set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (done_here(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), wanted, sizeof wanted) == 0);
+    if (done_here(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), expected, sizeof expected) == 0);
     done();
     hand_clear(&h);
 }
@@ -358,8 +358,8 @@ TEST(test_tensors) {
         if (gather_built(build(add_tensor, 60, k % 2 == 1), 60) && CHECK(g.stop.why == RS_GATHER_DONE) &&
             CHECK(i64_at(1, 60) == 120)) {
             for (uint64_t i = 0; i < 120; i++) {
-                const double wanted = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
-                if (!CHECK(rs_load_f64(part(0) + 8 * i) == wanted)) break;
+                const double expected = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
+                if (!CHECK(rs_load_f64(part(0) + 8 * i) == expected)) break;
             }
         }
         done();
@@ -374,9 +374,9 @@ RECORD(add_pairs) {
 }
 
 static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, uint64_t c) {
-    const uint64_t wanted[] = {a, b, c};
+    const uint64_t expected[] = {a, b, c};
     const rs_gather_part *p = &g.fields[0].parts[number];
-    if (!CHECK_U64(p->ndim, ndim) || !CHECK(memcmp(p->shape, wanted, ndim * sizeof *wanted) == 0)) {
+    if (!CHECK_U64(p->ndim, ndim) || !CHECK(memcmp(p->shape, expected, ndim * sizeof *expected) == 0)) {
         (void)fprintf(stderr, "    part %u of form %u\n", number, spec.form);
     }
 }

@@ -227,16 +227,16 @@ TEST(test_structs) {
 
 /* The tree of [{"a": 5}, {"a": 6}], byte for byte. */
 TEST(test_tree_bytes) {
-    static const uint8_t wanted[] = {2, 0, 0, 0, 11, 0, 0, 0, 10, 0, 0, 0, 1,   0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
-                                     0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
-                                     0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t expected[] = {2, 0, 0, 0, 11, 0, 0, 0, 10, 0, 0, 0, 1,   0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+                                       0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
+                                       0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
     for (int64_t i = 5; i < 7; i++) {
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "a"), make_int(&block.raw, i);
         make_record_end(&block);
     }
     REQUIRE_OK(infer(2, &bytes), &err);
-    CHECK(bytes.size_bytes == sizeof wanted && memcmp(bytes.data, wanted, sizeof wanted) == 0);
+    CHECK(bytes.size_bytes == sizeof expected && memcmp(bytes.data, expected, sizeof expected) == 0);
     rs_buffer_clear(&bytes);
     forget();
     make_block_clear(&block);

@@ -199,10 +199,10 @@ TEST(test_masks) {
     uint8_t block[RS_JSON_BLOCK];
     for (unsigned i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
     for (unsigned c = 0; c < 256; c++) {
-        uint64_t wanted = 0;
+        uint64_t expected = 0;
         block[c % RS_JSON_BLOCK] = (uint8_t)c;
-        for (unsigned i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
-        CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
-        CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
+        for (unsigned i = 0; i < RS_JSON_BLOCK; i++) expected |= (uint64_t)(block[i] == c) << i;
+        CHECK_U64(rs_json_equal(block, (uint8_t)c), expected);
+        CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), expected);
     }
 }

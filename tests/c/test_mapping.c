@@ -61,13 +61,13 @@ static void close_mapping(void) {
 /* ---- Round trips ---- */
 
 static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_part part) {
-    rs_buffer wanted = {0}, got = {0};
+    rs_buffer expected = {0}, got = {0};
     bool ok = CHECK_OK(raw_record(store, record, &got, &err), &err);
     if (ok) {
-        part(i, &wanted);
-        ok = CHECK(got.size_bytes == wanted.size_bytes && memcmp(got.data, wanted.data, got.size_bytes) == 0);
+        part(i, &expected);
+        ok = CHECK(got.size_bytes == expected.size_bytes && memcmp(got.data, expected.data, got.size_bytes) == 0);
     }
-    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&expected);
     rs_buffer_clear(&got);
     if (!ok) (void)fprintf(stderr, "    record %llu\n", (unsigned long long)record);
     return ok;
@@ -158,8 +158,8 @@ TEST(test_order) {
 
 /* ---- Keys compared in place ---- */
 
-static void check_equals(const char *what, rs_key_match got, rs_key_match wanted) {
-    if (!CHECK(got == wanted)) (void)fprintf(stderr, "    %s: %d, not %d\n", what, (int)got, (int)wanted);
+static void check_equals(const char *what, rs_key_match got, rs_key_match expected) {
+    if (!CHECK(got == expected)) (void)fprintf(stderr, "    %s: %d, not %d\n", what, (int)got, (int)expected);
 }
 
 /* Looks a key up by its hash, comparing keys in place as the binding does. RS_NOWHERE if it is missing. With NULL for

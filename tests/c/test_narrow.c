@@ -128,11 +128,11 @@ TEST(test_runs) {
         CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, MOST);
         for (uint64_t i = 0; i < MOST; i++) {
-            const uint64_t wanted = 7 + fields[i];
-            if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)wanted);
+            const uint64_t expected = 7 + fields[i];
+            if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)expected);
             else
                 CHECK_U64(rs_load_uint_unchecked(back + rs_dtype_bytes(dtypes[k]) * i, rs_dtype_bytes(dtypes[k])),
-                          wanted);
+                          expected);
         }
         CHECK_OK(rs_run_write(&run, MOST, RS_DTYPE_UINT8, NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, 7); /* 7 + 37 * 7 is 266 */

@@ -328,12 +328,12 @@ TEST(test_decimals_of_15_digits) {
     char text[40];
     for (int i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
-        int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
-        if (make_random(2) == 0) wanted = -wanted;
-        (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
+        int64_t expected = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
+        if (make_random(2) == 0) expected = -expected;
+        (void)snprintf(text, sizeof text, "%llde-%u", (long long)expected, scale);
         double value = strtod(text, NULL);
-        if (wanted == 0) continue; /* "-0e-3" */
-        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted))
+        if (expected == 0) continue; /* "-0e-3" */
+        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == expected))
             (void)fprintf(stderr, "    %s\n", text);
     }
 }

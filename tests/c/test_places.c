@@ -441,8 +441,8 @@ TEST(test_runs_with_bodies) {
 TEST(test_fill) {
     static const uint32_t locals[] = {2, 4, 7};
     static const uint64_t known[] = {10, 20, 50};
-    static const uint64_t wanted[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
+    static const uint64_t expected[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
     uint64_t numbers[9];
     rs_rising_fill(locals, known, 3, numbers, 9);
-    CHECK(memcmp(numbers, wanted, sizeof wanted) == 0);
+    CHECK(memcmp(numbers, expected, sizeof expected) == 0);
 }

@@ -82,10 +82,10 @@ static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_co
 }
 
 TEST(test_strides) {
-    char wanted[16];
+    char expected[16];
     for (unsigned stride = 1; stride <= 4; stride++) {
-        (void)snprintf(wanted, sizeof wanted, "numbers/%u", stride);
-        CHECK_STR(lists(0x0D, stride, 60, false), wanted);
+        (void)snprintf(expected, sizeof expected, "numbers/%u", stride);
+        CHECK_STR(lists(0x0D, stride, 60, false), expected);
     }
     CHECK_STR(lists(0x0D, 1, 60, true), "numbers/1*60");
     CHECK_STR(lists(0x0E, 1, 80, true), "numbers/1*80");  /* a tuple too long for columns */

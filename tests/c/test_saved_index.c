@@ -30,8 +30,8 @@ static bool open_built(opened *out, built b) {
 }
 
 /* The entry whose first record has the key; RS_NOWHERE for none. */
-static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t wanted) {
-    rs_key_probe probe = rs_key_probe_begin(&index->index, rs_keys_hash_int(SAVED_SEED, wanted));
+static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t expected) {
+    rs_key_probe probe = rs_key_probe_begin(&index->index, rs_keys_hash_int(SAVED_SEED, expected));
     uint64_t entry, record, last;
     for (;;) {
         if (!CHECK_OK(rs_key_probe_next(&index->index, &probe, &entry, &err), &err)) return RS_NOWHERE;
@@ -42,7 +42,7 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t want
             CHECK_OK(rs_saved_index_group(index, entry, &record, &last, &err), &err);
             CHECK_OK(rs_saved_index_row(index, record, &record, &err), &err);
         }
-        if (key(record) == wanted) return entry;
+        if (key(record) == expected) return entry;
     }
 }
 

@@ -219,8 +219,8 @@ TEST(test_growth) {
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     CHECK_U64(segment.size_bytes, (uint64_t)BLOCK * BLOCKS + BIG);
     for (size_t i = 0; i < segment.size_bytes; i += 511) {
-        uint8_t wanted = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
-        wrong += segment.data[i] != wanted;
+        uint8_t expected = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
+        wrong += segment.data[i] != expected;
     }
     CHECK_U64(wrong, 0);
     rs_segment_close(&segment);

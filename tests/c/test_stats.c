@@ -10,11 +10,11 @@ static uint32_t n_structs(void) {
     return n;
 }
 
-static void check_keys(const rs_alternative *a, const char *wanted) {
+static void check_keys(const rs_alternative *a, const char *expected) {
     char keys[64] = {0};
     REQUIRE(a != NULL && a->kind == RS_FMT_NODE_STRUCT && a->n_children < sizeof keys);
     for (uint32_t i = 0; i < a->n_children; i++) keys[i] = (char)a->keys[i].ptr[2];
-    CHECK_STR(keys, wanted);
+    CHECK_STR(keys, expected);
 }
 
 TEST(test_shapes_of_one_order) {

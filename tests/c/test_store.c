@@ -10,15 +10,15 @@ static rs_error err;
 /* ---- Round trips ---- */
 
 static bool same_record(rs_store *store, uint64_t i, built_record record) {
-    rs_buffer wanted = {0}, arrays = {0}, got = {0};
+    rs_buffer expected = {0}, arrays = {0}, got = {0};
     bool ok = CHECK_OK(raw_record(store, i, &got, &err), &err);
     if (ok) {
-        record(i, &wanted, &arrays);
-        ok = CHECK(got.size_bytes == wanted.size_bytes);
+        record(i, &expected, &arrays);
+        ok = CHECK(got.size_bytes == expected.size_bytes);
         /* The position of an array outside depends on the block: its last byte or two may differ. */
-        ok = ok && CHECK(memcmp(got.data, wanted.data, got.size_bytes - (arrays.size_bytes > 0 ? 2 : 0)) == 0);
+        ok = ok && CHECK(memcmp(got.data, expected.data, got.size_bytes - (arrays.size_bytes > 0 ? 2 : 0)) == 0);
     }
-    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&expected);
     rs_buffer_clear(&arrays);
     rs_buffer_clear(&got);
     if (!ok) (void)fprintf(stderr, "    record %llu\n", (unsigned long long)i);

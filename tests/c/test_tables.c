@@ -271,16 +271,16 @@ TEST(test_chains) {
     for (uint32_t n = 398; n <= 403; n++) {
         hand h = {0};
         rs_store store;
-        rs_status wanted = n <= 400 ? RS_OK : RS_E_FMT_TREE;
+        rs_status expected = n <= 400 ? RS_OK : RS_E_FMT_TREE;
         make_chain(&h, n);
-        CHECK_CODE(hand_check(&h, 0, &err), wanted, &err);
-        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), wanted, &err);
+        CHECK_CODE(hand_check(&h, 0, &err), expected, &err);
+        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), expected, &err);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         for (uint32_t i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
             CHECK_CODE(rs_store_load_table(&store, i, &err), i <= 400 ? RS_OK : RS_E_FMT_TREE, &err);
         }
-        CHECK_CODE(rs_store_load_tree(&store, n, &err), wanted, &err);
-        if (wanted == RS_OK) CHECK_U64(store.trees[n].levels, n);
+        CHECK_CODE(rs_store_load_tree(&store, n, &err), expected, &err);
+        if (expected == RS_OK) CHECK_U64(store.trees[n].levels, n);
         rs_store_close(&store);
         hand_clear(&h);
     }
