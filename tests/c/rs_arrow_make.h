@@ -1,6 +1,5 @@
-/* rs_arrow_make.h: Arrow schemas and arrays made by hand, good and broken, for the tests of the readers and writers of
- * tables. Buffers are copies of exactly their size, so that the address sanitizer sees a read beyond one. Everything
- * lives until arrow_drop. Include from one file only. */
+/* rs_arrow_make.h: Arrow schemas and arrays made by hand, good and broken. Buffers have their exact size, for the
+ * sanitizer. Everything lives until arrow_drop. Include from one file only. */
 #pragma once
 
 #include "arrow/rs_arrow.h"

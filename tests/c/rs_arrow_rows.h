@@ -1,5 +1,4 @@
-/* rs_arrow_rows.h: the rows of arrays made by hand against the any values that they become, and arrays that are refused.
- * Include from one file only. */
+/* rs_arrow_rows.h: checks the rows of handmade arrays, and arrays that are refused. Include from one file only. */
 #pragma once
 
 #include "arrow/rs_arrow_in.h"
@@ -18,20 +17,20 @@ static inline rs_status append(const arrow_made *m, const rs_arrow_options *opti
     return status;
 }
 
-/* Checks that the rows of an array are these any values, one after another, and frees `wanted`. */
-static inline void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *wanted) {
+/* Checks that the rows of an array are these any values, one after another, and frees `expected`. */
+static inline void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *expected) {
     rs_parcel parcel = {0};
     rs_error err;
     if (CHECK_OK(append(m, options, &parcel, &err), &err)) {
-        CHECK_U64(parcel.raw.size_bytes, wanted->size_bytes);
-        CHECK(parcel.raw.size_bytes == wanted->size_bytes &&
-              (wanted->size_bytes == 0 || memcmp(parcel.raw.data, wanted->data, wanted->size_bytes) == 0));
+        CHECK_U64(parcel.raw.size_bytes, expected->size_bytes);
+        CHECK(parcel.raw.size_bytes == expected->size_bytes &&
+              (expected->size_bytes == 0 || memcmp(parcel.raw.data, expected->data, expected->size_bytes) == 0));
     }
     rs_parcel_clear(&parcel);
-    rs_buffer_clear(wanted);
+    rs_buffer_clear(expected);
 }
 
-static inline void check_rows(const arrow_made *m, rs_buffer *wanted) { check_rows_as(m, &PLAIN, wanted); }
+static inline void check_rows(const arrow_made *m, rs_buffer *expected) { check_rows_as(m, &PLAIN, expected); }
 
 /* Checks that an array is refused with a code and a message that begins with `text`. */
 static inline void check_refused_as(const arrow_made *m, const rs_arrow_options *options, rs_status code,
@@ -40,7 +39,7 @@ static inline void check_refused_as(const arrow_made *m, const rs_arrow_options 
     rs_error err;
     if (CHECK_CODE(append(m, options, &parcel, &err), code, &err) &&
         !CHECK(strncmp(err.message, text, strlen(text)) == 0)) {
-        (void)fprintf(stderr, "    got:    %s\n    wanted: %s\n", err.message, text);
+        (void)fprintf(stderr, "    got:    %s\n    expected: %s\n", err.message, text);
     }
     CHECK_U64(m->schemas_released + m->arrays_released, 0);
     rs_parcel_clear(&parcel);

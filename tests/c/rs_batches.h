@@ -1,5 +1,4 @@
-/* rs_batches.h: an export of a store as Arrow batches, run as the Python binding runs it. Static state: include from one file
- * only. */
+/* rs_batches.h: exports a store as Arrow batches, as the Python binding does. Include from one file only. */
 #pragma once
 
 #include "rs_built.h"
@@ -7,12 +6,15 @@
 
 static rs_error err;
 
-/* A store with an export over it. */
+/* A store with an export over it, and what read_table makes. */
 typedef struct opened {
+    built owned; /* by open_built */
     rs_store store;
     rs_arrow_block blocks[64];
     rs_arrow_source source;
     rs_arrow_out out;
+    struct ArrowArray batch;
+    struct ArrowSchema schema;
 } opened;
 
 static inline rs_status open_over(opened *o, const built *b) {
@@ -25,9 +27,19 @@ static inline rs_status open_over(opened *o, const built *b) {
     return RS_OK;
 }
 
+/* As open_over; close_over clears `b`. */
+static inline bool open_built(opened *o, built b) {
+    bool ok = CHECK(b.data != NULL) && CHECK_OK(open_over(o, &b), &err);
+    o->owned = b;
+    return ok;
+}
+
 static inline void close_over(opened *o) {
+    if (o->schema.release != NULL) o->schema.release(&o->schema);
+    if (o->batch.release != NULL) o->batch.release(&o->batch);
     rs_arrow_out_clear(&o->out);
     rs_store_close(&o->store);
+    built_clear(&o->owned);
 }
 
 /* Runs to the end or to a full batch, and loads blocks where the run stops at them, as the Python binding does. */
@@ -60,6 +72,12 @@ static inline rs_status read(opened *o, const int64_t *positions, int64_t start,
     RS_TRY(rs_arrow_out_settle(&o->out, n, &err));
     RS_TRY(run(o, positions, start, step, n, &stop));
     return rs_arrow_out_batch(&o->out, 0, batch, &err);
+}
+
+/* Makes one batch of the first n records, and its schema. close_over releases both. */
+static inline rs_status read_table(opened *o, uint64_t n) {
+    RS_TRY(read(o, NULL, 0, 1, n, &o->batch));
+    return rs_arrow_export_schema(o->out.root, &o->schema, &err);
 }
 
 static inline bool is_valid(const struct ArrowArray *array, uint64_t k) {

@@ -29,22 +29,32 @@ static inline rs_status built_add(rs_builder *builder, built_record record, uint
     return rs_builder_finish(builder, err);
 }
 
+/* Finishes the writer, and copies the segment; data is NULL after a failure. */
+static inline built built_finish(rs_segment_writer *writer) {
+    rs_segment segment;
+    rs_error err;
+    built out = {NULL, 0};
+    if (CHECK_OK(rs_segment_writer_finish(writer, &segment, &err), &err)) {
+        out.data = make_exact(segment.data, segment.size_bytes);
+        out.size = segment.size_bytes;
+        rs_segment_close(&segment);
+    }
+    rs_segment_writer_abort(writer);
+    return out;
+}
+
 /* Builds n records in an anonymous segment; data is NULL after a failure. */
 static inline built build(built_record record, uint64_t n, bool compress) {
     rs_segment_writer writer;
     rs_builder builder;
-    rs_segment segment;
     rs_error err;
     built out = {NULL, 0};
     rs_choices choices = rs_choices_of(compress ? RS_LEVEL_AUTO : RS_LEVEL_NONE);
     rs_error_clear(&err);
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
     if (CHECK_OK(rs_builder_open(&builder, &writer, &choices, &err), &err) &&
-        CHECK_OK(built_add(&builder, record, n, &err), &err) &&
-        CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
-        out.data = make_exact(segment.data, segment.size_bytes);
-        out.size = segment.size_bytes;
-        rs_segment_close(&segment);
+        CHECK_OK(built_add(&builder, record, n, &err), &err)) {
+        out = built_finish(&writer);
     }
     rs_builder_close(&builder);
     rs_segment_writer_abort(&writer);

@@ -1,5 +1,4 @@
-/* rs_folder.h: makes a folder below /tmp for tests that make files. The file that includes it defines
- * _GNU_SOURCE first, for nftw and mkdtemp. Single-threaded, and static state: include from one file only. */
+/* rs_folder.h: makes a folder below /tmp. Include from one file only, which defines _GNU_SOURCE first. */
 #pragma once
 
 #include "rs_test.h"

@@ -1,5 +1,5 @@
-/* rs_hand.h: segments made by hand for the tests: trees, tables and the records of one block given as bytes, put together with right
- * checksums, so that any field can be broken and sealed again. Like rs_make.h, include from one file only. */
+/* rs_hand.h: segments made by hand: trees, tables and one block of records given as bytes, with matching checksums, so
+ * that any field can be broken and sealed again. Include from one file only. */
 #pragma once
 
 #include "rs_make.h"
@@ -85,7 +85,7 @@ static inline void hand_section(rs_buffer *out, rs_directory *d, unsigned kind, 
     make_bytes(out, bytes->data, bytes->size_bytes);
 }
 
-/* The heap of `v` to `out` and its entry; offsets are from the start of OFFSETS still. */
+/* Appends the heap of `v` to `out`, and its entry, whose offset is still relative to OFFSETS. */
 static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_values *v, uint64_t first,
                               rs_buffer *entries) {
     rs_block block = {0};
@@ -103,7 +103,7 @@ static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_val
     make_bytes(entries, e, sizeof e);
 }
 
-/* Now that OFFSETS has its place. */
+/* Makes the offsets of entries absolute, once OFFSETS has its place. */
 static inline void hand_place(rs_buffer *entries, uint64_t offsets) {
     for (size_t at = RS_FMT_B_INDEX_OFFSET; at < entries->size_bytes; at += RS_FMT_BLOCK_SIZE) {
         uint64_t off = rs_load_u64(entries->data + at);
@@ -192,7 +192,7 @@ static inline void hand_clear(hand *h) {
 
 static inline rs_slice hand_slice(const hand *h) { return rs_slice_of(h->data, h->size); }
 
-/* Opens the segment and checks record `index`, as any reader would, its tables' checksums left aside. */
+/* Opens the segment and checks record `index`, as any reader would, without the checksums of its tables. */
 static inline rs_status hand_check(const hand *h, uint64_t index, rs_error *err) {
     rs_store store;
     rs_record record;

@@ -1,5 +1,5 @@
-/* rs_make.h: makes what the tests of the codec feed to it: `any` values, trees, segments, pseudo-random records. Written against
- * FORMAT.md with its numbers spelled out where that is readable. Like rs_test.h, include from one file only. */
+/* rs_make.h: makes `any` values, trees and pseudo-random records, written against
+ * FORMAT.md with its numbers spelled out where that is readable. Include from one file only. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -9,6 +9,10 @@
 #include "rs_test.h"
 
 #include <stdlib.h>
+
+/* A function that appends record i to `raw` and large arrays to `arrays`: `RECORD(add_row) { ... }`. */
+#define RECORD(name) \
+    static void name(__attribute__((unused)) uint64_t i, rs_buffer *raw, __attribute__((unused)) rs_buffer *arrays)
 
 /* ---- The kinds of nodes by their bare names, which keeps a tree of a test on one line ---- */
 
@@ -76,7 +80,7 @@ static inline void make_units(rs_buffer *out, unsigned tag, size_t n, size_t uni
 /* The head of a list (0x0D), tuple (0x0E) or dict (0x0F); the elements follow. */
 static inline void make_head(rs_buffer *out, unsigned tag, uint64_t n) { make_tag(out, tag), make_varint(out, n); }
 
-/* A one-dimensional int16 array of n elements; from 512 on its data stands in the arrays at `position`. */
+/* A one-dimensional int16 array of n elements; with 512 and more, its data is in the arrays at `position`. */
 static inline void make_array(rs_buffer *out, uint64_t n, uint64_t position) {
     const uint8_t head[] = {0x10, 0, 3, 1};
     make_bytes(out, head, sizeof head), make_varint(out, n);

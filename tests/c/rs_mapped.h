@@ -1,5 +1,4 @@
-/* rs_mapped.h: as rs_built.h, for mappings: built, copied into memory of exactly their size, changed, and given matching
- * checksums again. */
+/* rs_mapped.h: mappings, as rs_built.h makes lists: built, copied to their exact size, changed and sealed again. */
 #pragma once
 
 #include "rs_built.h"
@@ -8,7 +7,7 @@
 
 enum { MAPPED_SEED = 4711 };
 
-/* Appends key or value i. The any value of the key must be its canonical form, of which the hash is taken. */
+/* Appends key or value i. The any value of the key must be its canonical form, which is hashed. */
 typedef void (*mapped_part)(uint64_t i, rs_buffer *raw);
 
 typedef struct mapped_input {
@@ -53,7 +52,6 @@ static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_input 
 static inline built map_build(const mapped_input *input, bool compress) {
     rs_segment_writer writer;
     rs_mapping_builder builder;
-    rs_segment segment;
     rs_error err;
     built out = {NULL, 0};
     rs_choices choices = rs_choices_of(compress ? RS_LEVEL_AUTO : RS_LEVEL_NONE);
@@ -63,11 +61,8 @@ static inline built map_build(const mapped_input *input, bool compress) {
     if (CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) {
         if (CHECK_OK(rs_mapping_builder_open(&builder, &writer, &choices, &err), &err) &&
             CHECK_OK(mapped_add(&builder, input, hashes, &err), &err) &&
-            CHECK_OK(mapped_finish(&builder, input, hashes, &err), &err) &&
-            CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
-            out.data = make_exact(segment.data, segment.size_bytes);
-            out.size = segment.size_bytes;
-            rs_segment_close(&segment);
+            CHECK_OK(mapped_finish(&builder, input, hashes, &err), &err)) {
+            out = built_finish(&writer);
         }
         rs_mapping_builder_close(&builder);
         rs_segment_writer_abort(&writer);

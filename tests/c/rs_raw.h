@@ -1,9 +1,9 @@
-/* rs_raw.h: an encoded record back to the `any` value it came from, byte for byte (all values are in their shortest form). The
- * tests' own reading of a tree, plain and slow, but for texts and packed numbers, which have tests of their own; it
- * trusts a record that rs_check_record accepted, of a tree that its store linked. */
+/* rs_raw.h: turns an encoded record back into its `any` value, byte for byte. A plain, slow reader of trees (texts
+ * and packed numbers use the real one), for records that rs_check_record accepts. */
 #pragma once
 
 #include "read/rs_decode.h"
+#include "read/rs_store.h"
 #include "rs_make.h"
 #include "read/rs_text.h"
 #include "verify/rs_check.h"
@@ -54,8 +54,7 @@ static inline void raw_array(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     make_tag(&head, 0x10), make_bytes(&head, aux.ptr, node->aux_size_bytes);
     make_bytes(out, head.data, head.size_bytes);
     uint64_t size = head.size_bytes;
-    make_bytes(&head, c->in.ptr,
-               rs_slice_left(&c->in)); /* what follows makes it a value, whose size tells what is ours */
+    make_bytes(&head, c->in.ptr, rs_slice_left(&c->in)); /* with the rest it is a value, which gives the size */
     whole.in = rs_slice_of(head.data, head.size_bytes);
     size = raw_any_size(whole.in) - size;
     make_bytes(out, raw_take(c, size), (size_t)size);
@@ -230,4 +229,16 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
 static inline void raw_alone(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     const uint8_t *group = raw_take(c, (node->bits + 7u) / 8);
     raw_body(c, node, raw_bits(group, 0, node->bits), out);
+}
+
+/* Replaces `out` by record i of a store. */
+static inline rs_status raw_record(rs_store *store, uint64_t i, rs_buffer *out, rs_error *err) {
+    rs_record record;
+    RS_TRY(rs_store_find(store, i, &record, err));
+    rs_cursor cursor = rs_store_cursor(store, &record);
+    RS_TRY(rs_check_record(&cursor, record.tree, NULL, err));
+    cursor = rs_store_cursor(store, &record);
+    out->size_bytes = 0;
+    raw_alone(&cursor, record.tree->nodes, out);
+    return RS_OK;
 }

@@ -90,20 +90,6 @@ static inline bool saved_list(saved_key key, uint64_t n, const char *label, rs_s
     return ok;
 }
 
-/* Finishes the writer and gives the segment's bytes. */
-static inline built saved_finish(rs_segment_writer *writer) {
-    rs_segment segment;
-    rs_error err;
-    built out = {NULL, 0};
-    if (CHECK_OK(rs_segment_writer_finish(writer, &segment, &err), &err)) {
-        out.data = make_exact(segment.data, segment.size_bytes);
-        out.size = segment.size_bytes;
-        rs_segment_close(&segment);
-    }
-    rs_segment_writer_abort(writer);
-    return out;
-}
-
 /* A list of n records with one saved index. */
 static inline built saved_build(uint32_t kind, saved_key key, uint64_t n) {
     rs_segment_writer writer;
@@ -116,7 +102,7 @@ static inline built saved_build(uint32_t kind, saved_key key, uint64_t n) {
     if (CHECK_OK(rs_extension_begin(&extension, &writer, built_slice(&list), &err), &err) &&
         CHECK_OK(rs_extension_add(&extension, &bytes.parts, &err), &err) &&
         CHECK_OK(rs_extension_finish(&extension, &err), &err)) {
-        out = saved_finish(&writer);
+        out = built_finish(&writer);
     }
     rs_extension_clear(&extension);
     saved_clear(&bytes);

@@ -1,5 +1,4 @@
-/* rs_sources.h: a store with a source over it, for tests that read several fields: the paths of a tree are compiled when
- * a block of it is loaded, as the Python binding does it. */
+/* rs_sources.h: a store with a source over it. Loading a block compiles the paths of its tree, as the binding does. */
 #pragma once
 
 #include "rs_built.h"

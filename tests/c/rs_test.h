@@ -1,5 +1,5 @@
-/* rs_test.h: checks for the tests of the core, one executable per test_<module>.c. Checks count, print where they
- * failed and go on; they do not depend on NDEBUG. Single-threaded, and static state: include from one file only. */
+/* rs_test.h: checks for the C tests, one executable per test_<module>.c. A failed check is printed and counted,
+ * and the test goes on. Checks do not depend on NDEBUG. Single-threaded; include from one file only. */
 #pragma once
 
 #include "base/rs_status.h"
@@ -15,6 +15,8 @@ typedef struct rs_test {
 static struct {
     unsigned long passed, failed;
     const char *name; /* the name of the running test */
+    size_t row;       /* of EACH, from 1 on; 0 outside */
+    const char *what; /* the row's name, or NULL */
     rs_test *first, *last;
 } rs_test_state;
 
@@ -25,6 +27,10 @@ static inline bool rs_test_check(bool ok, const char *file, int line, const char
         rs_test_state.failed++;
         (void)fprintf(stderr, "%s:%d: %s: failed: %s\n", file, line,
                       rs_test_state.name == NULL ? "" : rs_test_state.name, text);
+        if (rs_test_state.row != 0) {
+            (void)fprintf(stderr, "    row %zu %s\n", rs_test_state.row - 1,
+                          rs_test_state.what == NULL ? "" : rs_test_state.what);
+        }
     }
     return ok;
 }
@@ -37,13 +43,13 @@ static inline bool rs_test_check_u64(uint64_t a, uint64_t b, const char *file, i
     return a == b;
 }
 
-static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_error *err, const char *file, int line,
-                                      const char *text) {
-    if (!rs_test_check(got == wanted, file, line, text)) {
-        (void)fprintf(stderr, "    got %s, wanted %s%s%s\n", rs_status_name(got), rs_status_name(wanted),
+static inline bool rs_test_check_code(rs_status got, rs_status expected, const rs_error *err, const char *file,
+                                      int line, const char *text) {
+    if (!rs_test_check(got == expected, file, line, text)) {
+        (void)fprintf(stderr, "    got %s, expected %s%s%s\n", rs_status_name(got), rs_status_name(expected),
                       err != NULL && got != RS_OK ? ": " : "", err != NULL && got != RS_OK ? err->message : "");
     }
-    return got == wanted;
+    return got == expected;
 }
 
 /* Each is an expression that is true when the check holds. `err` may be NULL. */
@@ -63,7 +69,20 @@ static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_
         if (!CHECK_OK(expr, err)) return; \
     } while (0)
 
-/* A test: `TEST(test_x) { ... }`. The tests of a file run in the order in which they stand in it. */
+static inline bool rs_test_row(size_t i, size_t n, const char *what) {
+    rs_test_state.row = i < n ? i + 1 : 0;
+    rs_test_state.what = what;
+    return i < n;
+}
+
+/* A loop over a table: `EACH(i, rows) { ... rows[i] ... }`. A failed check prints the row; EACH_NAMED, its `what` too. */
+#define EACH(i, table) for (size_t i = 0; rs_test_row(i, sizeof(table) / sizeof *(table), NULL); i++)
+#define EACH_NAMED(i, table) \
+    for (size_t i = 0; rs_test_row(i, sizeof(table) / sizeof *(table), \
+                                   i < sizeof(table) / sizeof *(table) ? (table)[i].what : NULL); \
+         i++)
+
+/* A test: `TEST(test_x) { ... }`. The tests of a file run in the order of the file. */
 #define TEST(test) \
     static void test(void); \
     __attribute__((constructor)) static void test##_is_here(void) { \
@@ -75,7 +94,7 @@ static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_
 
 static inline void rs_test_run(void) {
     for (const rs_test *it = rs_test_state.first; it != NULL; it = it->next) {
-        rs_test_state.name = it->name;
+        rs_test_state.name = it->name, rs_test_state.row = 0;
         it->run();
     }
 }

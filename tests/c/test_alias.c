@@ -1,5 +1,4 @@
-/* test_alias.c: weighted draws: that the tables hold exactly the weights, pinned draws, and the draws' statistics. The
- * keys are fixed, so a bound holds always or never. */
+/* test_alias.c: weighted draws: exact tables, pinned draws, statistics. Keys are fixed: bounds hold always or never. */
 #include "base/rs_alias.h"
 #include "rs_test.h"
 
@@ -64,7 +63,7 @@ TEST(test_bad_weights) {
     double weights[4] = {1, 2, 3, 4};
     rs_alias table;
     rs_error err;
-    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+    EACH (k, bad) {
         weights[2] = bad[k];
         CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
         CHECK_U64(err.record, 2);
@@ -194,9 +193,9 @@ TEST(test_keys_are_logarithms) {
     rs_alias_keys(weights, N, 12, keys);
     for (uint64_t i = 0; i < N; i++) {
         const double u = ((double)(rs_alias_word(12, i) >> 11) + 0.5) / 9007199254740992.0;
-        const double wanted = -log(u) / weights[i];
+        const double expected = -log(u) / weights[i];
         if (i == 7 || i == 8) continue;
-        wrong += fabs(keys[i] - wanted) > 1e-14 * fabs(wanted);
+        wrong += fabs(keys[i] - expected) > 1e-14 * fabs(expected);
     }
     CHECK_U64(wrong, 0);
     CHECK(isinf(keys[7]) && keys[8] < keys[7] && keys[8] > 1e300);

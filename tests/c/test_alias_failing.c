@@ -1,5 +1,4 @@
-/* test_alias_failing.c: tables of weights while one allocation after another fails: the error comes back, and nothing
- * is left. The linker puts the allocator of this file in the place of the C library's (CMakeLists.txt). */
+/* test_alias_failing.c: tables of weights while each allocation in turn fails. The linker replaces the allocator. */
 #include "base/rs_alias.h"
 #include "rs_test.h"
 

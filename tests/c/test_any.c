@@ -135,10 +135,9 @@ static const struct {
 };
 
 TEST(test_literals) {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         size_t n = cases[i].n;
-        if (!CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err))
-            (void)fprintf(stderr, "    case %zu\n", i);
+        CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err);
         for (size_t cut = 0; cases[i].code == RS_OK && cut < n; cut++) {
             CHECK_CODE(skip_freely(cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
         }
@@ -154,7 +153,7 @@ static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     return status;
 }
 
-/* Rule 23: what is spent, what comes back, what is too much. */
+/* Rule 23: a value spends the budget of values; depth comes back; too much of either is refused. */
 TEST(test_budgets) {
     static const uint8_t value[] = {0x0D, 3, 0x0E, 1, 0x90, 0x0F, 1, 0x90, 0x90, 0x0D, 0};
     rs_budget budget = {5, 0, 2};

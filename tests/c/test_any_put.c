@@ -1,14 +1,14 @@
-/* test_any_put.c: any values as a writer of FORMAT.md makes them: ints of every size, Decimals as Python writes them. */
+/* test_any_put.c: any values as a writer makes them: ints of every size, Decimals as Python writes them. */
 #include "write/rs_any_put.h"
 #include "rs_make.h"
 
 static void check_int(int64_t value) {
     uint8_t out[RS_PUT_INT_ROOM];
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     size_t n = (size_t)(rs_put_int(out, value) - out);
-    make_int(&wanted, value);
-    CHECK(n == wanted.size_bytes && memcmp(out, wanted.data, n) == 0);
-    rs_buffer_clear(&wanted);
+    make_int(&expected, value);
+    CHECK(n == expected.size_bytes && memcmp(out, expected.data, n) == 0);
+    rs_buffer_clear(&expected);
 }
 
 TEST(test_ints) {
@@ -19,11 +19,11 @@ TEST(test_ints) {
     check_int(INT64_MAX), check_int(INT64_MIN);
 }
 
-static void check_wide(int64_t high, uint64_t low, const void *wanted, size_t size) {
+static void check_wide(int64_t high, uint64_t low, const void *expected, size_t size) {
     uint8_t out[RS_PUT_WIDE_ROOM + 1];
     memset(out, 0xCC, sizeof out);
     CHECK_U64(rs_put_wide(out, high, low) - out, size);
-    CHECK(memcmp(out, wanted, size) == 0 && out[size] == 0xCC);
+    CHECK(memcmp(out, expected, size) == 0 && out[size] == 0xCC);
 }
 
 TEST(test_ints_of_more_than_64_bits) {
@@ -44,7 +44,7 @@ static void check_decimal(const uint64_t *words, unsigned n, int32_t scale, cons
     uint8_t out[RS_PUT_DECIMAL_ROOM], *end = rs_put_decimal(out, words, n, scale);
     CHECK(out[0] == 0x11 && out[1] == 19 && out[2] == 0 && out[3] == 0x09 && out[4] == strlen(text));
     if (!CHECK((size_t)(end - out) == 5 + strlen(text) && memcmp(out + 5, text, strlen(text)) == 0)) {
-        (void)fprintf(stderr, "    got %.*s, wanted %s\n", (int)(end - out - 5), (const char *)out + 5, text);
+        (void)fprintf(stderr, "    got %.*s, expected %s\n", (int)(end - out - 5), (const char *)out + 5, text);
     }
 }
 
@@ -81,7 +81,7 @@ TEST(test_decimals) {
     };
     static const uint64_t most[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, INT64_MAX},
                           least[4] = {0, 0, 0, UINT64_C(1) << 63};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         const uint64_t sign = rows[i].value < 0 ? UINT64_MAX : 0;
         const uint64_t words[4] = {(uint64_t)rows[i].value, sign, sign, sign};
         check_decimal(words, 1, rows[i].scale, rows[i].text);

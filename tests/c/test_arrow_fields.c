@@ -1,4 +1,4 @@
-/* test_arrow_fields.c: exports to Arrow of one field, which some records lack, and of some fields of records that have others. */
+/* test_arrow_fields.c: exports of one field that some records lack, and of some of the fields of records. */
 #include "rs_hand.h"
 #include "rs_sources.h"
 
@@ -7,9 +7,8 @@
 enum { N = 700, LACKING = 5 };
 
 /* {"id": i, "k": i * 3 - 7}, without "k" in every seventh record, from number LACKING on. */
-static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add) {
     const bool lacks = i % 7 == LACKING;
-    (void)arrays;
     make_head(raw, 0x0F, lacks ? 1 : 2);
     make_str(raw, "id"), make_int(raw, (int64_t)i);
     if (!lacks) make_str(raw, "k"), make_int(raw, (int64_t)(i * 1001 % 5000) - 7);
@@ -66,7 +65,7 @@ static rs_status read_field(uint64_t n, rs_arrow_stop *stop, struct ArrowArray *
     return rs_arrow_out_batch(&f.o.out, 0, batch, &err);
 }
 
-/* Without a value for them the run stops at the first record that lacks the field. */
+/* Without a default the run stops at the first record that lacks the field. */
 static void check_lacking(const built *b) {
     rs_arrow_stop stop;
     REQUIRE_OK(open_field(b, "k"), &err);
@@ -76,7 +75,7 @@ static void check_lacking(const built *b) {
     close_field();
 }
 
-/* The value for them is one of the field's: it counts for the type. */
+/* The default is a value of the field, and counts for its type. */
 static void check_missing(const built *b, const uint8_t *missing, size_t size) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
@@ -126,7 +125,7 @@ TEST(test_sure) {
     built_clear(&b);
 }
 
-/* A batch is full with as many bytes as it should have, and not one record later. */
+/* A batch is full when it reaches its size, not one record later. */
 TEST(test_full) {
     rs_arrow_stop stop;
     bool whole;
@@ -152,9 +151,8 @@ TEST(test_full) {
 /* ---- Some fields of records that have others ---- */
 
 /* {"id": i, "t": a text, in some records "u": another, "n": a text}. */
-static void add_texts(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_texts) {
     char text[24];
-    (void)arrays;
     make_head(raw, 0x0F, i % 3 == 0 ? 3 : 4);
     (void)snprintf(text, sizeof text, "%.*s", (int)(i * 7 % 11), "any letters");
     make_str(raw, "id"), make_int(raw, (int64_t)i), make_str(raw, "t"), make_str(raw, text);
@@ -162,27 +160,22 @@ static void add_texts(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_str(raw, "n"), make_str(raw, text);
 }
 
-/* The fields that are not wanted are passed, whether a record has them or not. */
+/* Fields that are not exported are skipped, whether a record has them or not. */
 TEST(test_wanted_fields) {
     for (unsigned compress = 0; compress < 2; compress++) {
-        struct ArrowArray batch = {0};
         rs_arrow_field *field;
-        built b = build(add_texts, N, compress == 1);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&f.o, &b), &err);
+        REQUIRE(open_built(&f.o, build(add_texts, N, compress == 1)));
         CHECK_OK(rs_arrow_field_child(f.o.out.root, "n", 1, &f.o.out.program.n_fields, &field, &err), &err);
         f.o.out.root->closed = true;
-        if (CHECK_OK(read(&f.o, NULL, 0, 1, N, &batch), &err)) {
-            CHECK(batch.n_children == 1 && batch.length == N);
+        if (CHECK_OK(read_table(&f.o, N), &err)) {
+            CHECK(f.o.batch.n_children == 1 && f.o.batch.length == N);
             for (uint64_t i = 0; i < N; i++) {
                 char text[24];
                 (void)snprintf(text, sizeof text, "%.*s", (int)(i * 7 % 11), "any letters");
-                if (!CHECK(is_text(batch.children[0], i, text))) break;
+                if (!CHECK(is_text(f.o.batch.children[0], i, text))) break;
             }
-            batch.release(&batch);
         }
         close_over(&f.o);
-        built_clear(&b);
     }
 }
 
@@ -191,8 +184,7 @@ TEST(test_wanted_fields) {
 enum { LONG = 70 };
 
 /* {"p": ((i, "a"), (2 i, "b")), "t": (i, i + 1 and so on), "d": an object with one field, i * i} */
-static void add_tuples(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_tuples) {
     make_head(raw, 0x0F, 3), make_str(raw, "p"), make_head(raw, 0x0E, 2);
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "a");
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)(2 * i)), make_str(raw, "b");
@@ -211,29 +203,21 @@ static bool same_tuples(const struct ArrowArray *batch, uint64_t i) {
 
 TEST(test_tuples) {
     for (unsigned compress = 0; compress < 2; compress++) {
-        struct ArrowArray batch = {0};
-        struct ArrowSchema schema = {0};
-        built b = build(add_tuples, N, compress == 1);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&f.o, &b), &err);
-        if (CHECK_OK(read(&f.o, NULL, 0, 1, N, &batch), &err)) {
-            REQUIRE_OK(rs_arrow_export_schema(f.o.out.root, &schema, &err), &err);
-            CHECK_STR(schema.children[0]->format, "+l");
-            CHECK_STR(schema.children[0]->children[0]->format, "+s");
-            CHECK_STR(schema.children[1]->format, "+l");
-            CHECK_STR(schema.children[2]->format, "+s");
-            CHECK_STR(schema.children[2]->children[0]->name, "field");
-            for (uint64_t i = 0; i < N && CHECK(same_tuples(&batch, i)); i++) {
+        REQUIRE(open_built(&f.o, build(add_tuples, N, compress == 1)));
+        if (CHECK_OK(read_table(&f.o, N), &err)) {
+            CHECK_STR(f.o.schema.children[0]->format, "+l");
+            CHECK_STR(f.o.schema.children[0]->children[0]->format, "+s");
+            CHECK_STR(f.o.schema.children[1]->format, "+l");
+            CHECK_STR(f.o.schema.children[2]->format, "+s");
+            CHECK_STR(f.o.schema.children[2]->children[0]->name, "field");
+            for (uint64_t i = 0; i < N && CHECK(same_tuples(&f.o.batch, i)); i++) {
             }
-            schema.release(&schema);
-            batch.release(&batch);
         }
         close_over(&f.o);
-        built_clear(&b);
     }
 }
 
-/* {"t": (i, "x" or i)}: a tuple whose items stand under one node. Each item has a type of its own. */
+/* {"t": (i, "x" or i)}: a tuple whose items share one node. Each item has its own type. */
 TEST(test_tuples_of_one_node) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                       {LIST, 1, 1, 1, 2, 0, 0, 2},
@@ -274,7 +258,7 @@ TEST(test_tuples_of_one_node) {
     hand_clear(&h);
 }
 
-/* Records (a, b), two ints or two texts under one node, of which one item is wanted: the other is passed. */
+/* Records (a, b), two ints or two texts under one node: one item is exported, the other skipped. */
 static void check_wanted_item(bool text, unsigned wanted) {
     static const char *const items[] = {"0", "1"};
     const make_node nodes[] = {{LIST, 1, 1, 1, 1, 0, 0, 2},

@@ -1,5 +1,5 @@
-/* test_arrow_in.c: rows of Arrow arrays as any values; broken schemas, arrays and streams are errors that name their
- * place. Each type against pyarrow's own values is in tests/py/sources/test_arrow_in.py. */
+/* test_arrow_in.c: rows of Arrow arrays as any values; errors of broken schemas, arrays and streams name their place.
+ * tests/py/sources/test_arrow_in.py compares each type with pyarrow. */
 #include "rs_arrow_rows.h"
 
 static const int32_t THREE[] = {7, -200, 3};
@@ -14,14 +14,14 @@ static arrow_made *table(void) {
 /* ---- Good arrays ---- */
 
 TEST(test_rows_of_a_table_are_dicts) {
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     static const char *const names[] = {"a", "", "bcd"};
     for (int i = 0; i < 3; i++) {
-        make_head(&wanted, 0x0F, 2);
-        make_str(&wanted, "id"), make_int(&wanted, THREE[i]);
-        make_str(&wanted, "name"), make_str(&wanted, names[i]);
+        make_head(&expected, 0x0F, 2);
+        make_str(&expected, "id"), make_int(&expected, THREE[i]);
+        make_str(&expected, "name"), make_str(&expected, names[i]);
     }
-    check_rows(table(), &wanted);
+    check_rows(table(), &expected);
     arrow_drop();
 }
 
@@ -29,38 +29,38 @@ TEST(test_an_offset_and_nulls) {
     static const int32_t numbers[] = {9, 1, 2, 3};
     const uint8_t rows = 0x05, ids = 0x0B; /* of the rows 0 and 2 stand; of the ids 0, 1 and 3 */
     arrow_made *m = arrow_make("+s", "", 3, 1), *id = arrow_ints("id", numbers, 4);
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     rs_arrow_options drop = PLAIN;
     drop.drop_missing = true;
     m->array.offset = 1; /* rows are elements 1 to 3 of the child */
     id->array.null_count = 1;
     arrow_set(id, 0, &ids, 1);
     arrow_add(m, id);
-    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 1);
-    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_tag(&wanted, 0);
-    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 3);
-    check_rows(m, &wanted);
-    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 1);
-    make_head(&wanted, 0x0F, 0);
-    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 3);
-    check_rows_as(m, &drop, &wanted);
+    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 1);
+    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_tag(&expected, 0);
+    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 3);
+    check_rows(m, &expected);
+    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 1);
+    make_head(&expected, 0x0F, 0);
+    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 3);
+    check_rows_as(m, &drop, &expected);
     m->array.null_count = -1;
     arrow_set(m, 0, &rows, 1); /* bit 1 is 0, bit 2 is 1, bit 3 is 0 */
-    make_tag(&wanted, 0);
-    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_tag(&wanted, 0);
-    make_tag(&wanted, 0);
-    check_rows(m, &wanted);
+    make_tag(&expected, 0);
+    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_tag(&expected, 0);
+    make_tag(&expected, 0);
+    check_rows(m, &expected);
     arrow_drop();
 }
 
 TEST(test_units_of_text) {
     static const int32_t offsets[] = {0, 2, 5, 9};
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     const uint8_t latin[] = {0x09, 1, 0xE9}, two[] = {0x0A, 1, 0x49, 0x6C}, four[] = {0x0B, 1, 0x00, 0xF6, 0x01, 0};
-    make_bytes(&wanted, latin, sizeof latin);
-    make_bytes(&wanted, two, sizeof two);
-    make_bytes(&wanted, four, sizeof four);
-    check_rows(arrow_texts("u", "", offsets, 3, "\xC3\xA9\xE6\xB1\x89\xF0\x9F\x98\x80"), &wanted);
+    make_bytes(&expected, latin, sizeof latin);
+    make_bytes(&expected, two, sizeof two);
+    make_bytes(&expected, four, sizeof four);
+    check_rows(arrow_texts("u", "", offsets, 3, "\xC3\xA9\xE6\xB1\x89\xF0\x9F\x98\x80"), &expected);
     arrow_drop();
 }
 
@@ -72,14 +72,14 @@ TEST(test_the_first_nanoseconds) {
     floor.nanoseconds = RS_ARROW_NANOSECONDS_FLOOR;
     for (unsigned f = 0; f < 2; f++) {
         arrow_made *m = arrow_set(arrow_make(formats[f], "", 2, 2), 1, first, sizeof first);
-        rs_buffer wanted = {0};
+        rs_buffer expected = {0};
         for (unsigned i = 0; i < 2; i++) {
-            make_ext(&wanted, f == 0 ? RS_FMT_EXT_DATETIME : RS_FMT_EXT_TIMEDELTA, NULL);
-            if (f == 0) make_head(&wanted, 0x0E, 3);
-            make_int(&wanted, (f == 0 ? INT64_C(62135596800000000) : 0) - INT64_C(9223372036854776));
-            if (f == 0) make_int(&wanted, 0), make_tag(&wanted, 0);
+            make_ext(&expected, f == 0 ? RS_FMT_EXT_DATETIME : RS_FMT_EXT_TIMEDELTA, NULL);
+            if (f == 0) make_head(&expected, 0x0E, 3);
+            make_int(&expected, (f == 0 ? INT64_C(62135596800000000) : 0) - INT64_C(9223372036854776));
+            if (f == 0) make_int(&expected, 0), make_tag(&expected, 0);
         }
-        check_rows_as(m, &floor, &wanted);
+        check_rows_as(m, &floor, &expected);
         check_refused(m, RS_E_IN_VALUE, f == 0 ? "$: a timestamp with a fraction" : "$: a duration with a fraction");
     }
 }
@@ -88,23 +88,23 @@ TEST(test_durations_of_each_unit) {
     static const int64_t values[] = {3, -3}, factors[] = {1000000, 1000, 1};
     static const char *const formats[] = {"tDs", "tDm", "tDu"};
     for (unsigned f = 0; f < 3; f++) {
-        rs_buffer wanted = {0};
+        rs_buffer expected = {0};
         for (unsigned i = 0; i < 2; i++) {
-            make_ext(&wanted, RS_FMT_EXT_TIMEDELTA, NULL);
-            make_int(&wanted, values[i] * factors[f]);
+            make_ext(&expected, RS_FMT_EXT_TIMEDELTA, NULL);
+            make_int(&expected, values[i] * factors[f]);
         }
-        check_rows(arrow_set(arrow_make(formats[f], "", 2, 2), 1, values, sizeof values), &wanted);
+        check_rows(arrow_set(arrow_make(formats[f], "", 2, 2), 1, values, sizeof values), &expected);
         arrow_drop();
     }
 }
 
 TEST(test_each_bit_is_a_bool) {
     static const uint8_t bits[] = {0xA6, 0x02};
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     for (unsigned i = 0; i < 10; i++) {
-        make_tag(&wanted, (bits[i / 8] >> i % 8 & 1) != 0 ? RS_FMT_TAG_TRUE : RS_FMT_TAG_FALSE);
+        make_tag(&expected, (bits[i / 8] >> i % 8 & 1) != 0 ? RS_FMT_TAG_TRUE : RS_FMT_TAG_FALSE);
     }
-    check_rows(arrow_set(arrow_make("b", "", 10, 2), 1, bits, sizeof bits), &wanted);
+    check_rows(arrow_set(arrow_make("b", "", 10, 2), 1, bits, sizeof bits), &expected);
     arrow_drop();
 }
 
@@ -113,13 +113,13 @@ TEST(test_run_ends_and_their_bounds) {
     static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
     for (unsigned off = 0; off < 2; off++) {
         arrow_made *m = arrow_make("+r", "", 4, 0);
-        rs_buffer wanted = {0};
+        rs_buffer expected = {0};
         arrow_add(m, arrow_ints("run_ends", ends + 1 - off, 3 + off));
         arrow_add(m, arrow_ints("values", values, 3));
         m->array_children[0]->offset = off, m->array_children[0]->length = 3;
         m->array.offset = 1;
-        make_int(&wanted, 5), make_int(&wanted, 6), make_int(&wanted, 7), make_int(&wanted, 7);
-        check_rows(m, &wanted);
+        make_int(&expected, 5), make_int(&expected, 6), make_int(&expected, 7), make_int(&expected, 7);
+        check_rows(m, &expected);
         arrow_drop();
     }
 }
@@ -129,43 +129,44 @@ TEST(test_wide_ints_of_polars) {
     const uint8_t least[] = {0x07, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80};
     const uint8_t half[] = {0x07, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0};
     uint8_t most[19];
-    rs_buffer wanted = {0};
-    make_int(&wanted, 5), make_bytes(&wanted, least, sizeof least), make_int(&wanted, -1);
-    check_rows(arrow_set(arrow_make("_pli128", "", 3, 2), 1, words, sizeof words), &wanted);
+    rs_buffer expected = {0};
+    make_int(&expected, 5), make_bytes(&expected, least, sizeof least), make_int(&expected, -1);
+    check_rows(arrow_set(arrow_make("_pli128", "", 3, 2), 1, words, sizeof words), &expected);
     memset(most, 0xFF, sizeof most);
     most[0] = 0x07, most[1] = 17, most[18] = 0;
-    make_int(&wanted, 5), make_bytes(&wanted, half, sizeof half), make_bytes(&wanted, most, sizeof most);
-    check_rows(arrow_set(arrow_make("_plu128", "", 3, 2), 1, words, sizeof words), &wanted);
+    make_int(&expected, 5), make_bytes(&expected, half, sizeof half), make_bytes(&expected, most, sizeof most);
+    check_rows(arrow_set(arrow_make("_plu128", "", 3, 2), 1, words, sizeof words), &expected);
     arrow_drop();
 }
 
 TEST(test_nothing_is_read_of_an_empty_array) {
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     arrow_made *m = arrow_make("+s", "", 0, 1);
     arrow_add(m, arrow_make("u", "a", 0, 3));
     arrow_add(m, arrow_make("i", "b", 0, 2));
     arrow_add(m, arrow_add(arrow_make("+l", "c", 0, 2), arrow_make("vu", "item", 0, 3)));
-    check_rows(m, &wanted);
+    check_rows(m, &expected);
     arrow_drop();
 }
 
 TEST(test_a_name_of_no_bytes) {
-    rs_buffer wanted = {0};
-    for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, ""), make_int(&wanted, THREE[i]);
-    check_rows(arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("", THREE, 3)), &wanted);
+    rs_buffer expected = {0};
+    for (int i = 0; i < 3; i++) make_head(&expected, 0x0F, 1), make_str(&expected, ""), make_int(&expected, THREE[i]);
+    check_rows(arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("", THREE, 3)), &expected);
     arrow_drop();
 }
 
 TEST(test_wanted_columns) {
     const rs_slice names[] = {rs_slice_of("name", 4)}, other[] = {rs_slice_of("nam", 3)};
     rs_arrow_options options = PLAIN;
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     static const char *const texts[] = {"a", "", "bcd"};
     arrow_made *m = table();
     options.columns = names;
     options.n_columns = 1;
-    for (int i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, "name"), make_str(&wanted, texts[i]);
-    check_rows_as(m, &options, &wanted);
+    for (int i = 0; i < 3; i++)
+        make_head(&expected, 0x0F, 1), make_str(&expected, "name"), make_str(&expected, texts[i]);
+    check_rows_as(m, &options, &expected);
     options.columns = other;
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
     m = table();
@@ -209,7 +210,7 @@ TEST(test_broken_types) {
         {"tsu:\xC3\xA9", "$.a: there is no time zone ", RS_E_IN_TYPE},
         {"tsu:+24:00", "$.a: there is no time zone +24:00", RS_E_IN_TYPE},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         arrow_made *m = arrow_make("+s", "", 0, 1);
         arrow_add(m, arrow_make(rows[i].format, "a", 0, 2));
         check_refused(m, rows[i].code, rows[i].text);
@@ -266,10 +267,10 @@ static arrow_made *nested(int levels) {
 }
 
 TEST(test_depth) {
-    rs_buffer wanted = {0};
-    for (int i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
-    make_int(&wanted, 7);
-    check_rows(nested(RS_ARROW_DEPTH - 1), &wanted);
+    rs_buffer expected = {0};
+    for (int i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&expected, 0x0D, 1);
+    make_int(&expected, 7);
+    check_rows(nested(RS_ARROW_DEPTH - 1), &expected);
     arrow_drop();
     check_refused(nested(RS_ARROW_DEPTH), RS_E_IN_TYPE, "$");
     check_refused(nested(1000), RS_E_IN_TYPE, "$");
@@ -285,14 +286,14 @@ TEST(test_metadata) {
     static const char uuid[] = "\2\0\0\0\1\0\0\0k\1\0\0\0v\24\0\0\0ARROW:extension:name\12\0\0\0arrow.uuid";
     static const char broken[] = "\1\0\0\0\377\377\377\377";
     const uint8_t bytes[16] = {1, 2, 3}, head[] = {0x11, 21, 0, 0x0C, 16};
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     arrow_made *m = arrow_set(arrow_make("w:16", "", 1, 2), 1, bytes, sizeof bytes);
     m->schema.metadata = uuid;
-    make_bytes(&wanted, head, sizeof head), make_bytes(&wanted, bytes, sizeof bytes);
-    check_rows(m, &wanted);
+    make_bytes(&expected, head, sizeof head), make_bytes(&expected, bytes, sizeof bytes);
+    check_rows(m, &expected);
     m->schema.metadata = broken;
-    make_bytes(&wanted, head + 3, 2), make_bytes(&wanted, bytes, sizeof bytes);
-    check_rows(m, &wanted);
+    make_bytes(&expected, head + 3, 2), make_bytes(&expected, bytes, sizeof bytes);
+    check_rows(m, &expected);
     arrow_drop();
 }
 
@@ -319,7 +320,7 @@ TEST(test_broken_numbers) {
         {3, 0, 0, 2, -1, "$.id: the number of children of an array does not match its type"},
         {2, 0, 0, 2, 0, "$.id: a child array is shorter than its parent needs"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         arrow_made *m = table();
         struct ArrowArray *id = m->array_children[0];
         id->length = rows[i].length, id->offset = rows[i].offset, id->null_count = rows[i].null_count;
@@ -392,7 +393,7 @@ TEST(test_text_that_is_not_utf8) {
                                         "\xF4\x90\x80\x80",
                                         "\xFF",
                                         "aaaaaaaaaaaa\xE2\x82"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    EACH (i, texts) {
         const int32_t offsets[] = {0, (int32_t)strlen(texts[i])};
         check_refused(arrow_texts("u", "", offsets, 1, texts[i]), RS_E_IN_BROKEN, "$: text that is not UTF-8");
     }
@@ -413,7 +414,7 @@ TEST(test_broken_views) {
         {21, 0, 0, "$: a view passes the end of its buffer"},
     };
     const int64_t size = 20;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         arrow_made *m = arrow_make("vu", "", 1, 4);
         const int32_t view[] = {rows[i].length, 0, rows[i].block, rows[i].offset};
         arrow_set(arrow_set(m, 1, view, sizeof view), 2, "01234567890123456789", 20);
@@ -473,12 +474,12 @@ static arrow_made *a_map(const char *text) {
 }
 
 TEST(test_maps) {
-    rs_buffer wanted = {0};
-    make_head(&wanted, 0x0D, 2);
-    make_head(&wanted, 0x0E, 2), make_int(&wanted, 7), make_str(&wanted, "a");
-    make_head(&wanted, 0x0E, 2), make_int(&wanted, -200), make_str(&wanted, "");
-    make_head(&wanted, 0x0D, 1), make_head(&wanted, 0x0E, 2), make_int(&wanted, 3), make_str(&wanted, "bcd");
-    check_rows(a_map("abcd"), &wanted);
+    rs_buffer expected = {0};
+    make_head(&expected, 0x0D, 2);
+    make_head(&expected, 0x0E, 2), make_int(&expected, 7), make_str(&expected, "a");
+    make_head(&expected, 0x0E, 2), make_int(&expected, -200), make_str(&expected, "");
+    make_head(&expected, 0x0D, 1), make_head(&expected, 0x0E, 2), make_int(&expected, 3), make_str(&expected, "bcd");
+    check_rows(a_map("abcd"), &expected);
     arrow_drop();
     check_refused(a_map("ab\x80"
                         "d"),
@@ -528,7 +529,7 @@ TEST(test_rows_before_and_after_a_bad_one) {
     arrow_made *m = arrow_set(arrow_make("tdD", "", 3, 2), 1, days, sizeof days);
     rs_arrow_in in = {0};
     rs_parcel parcel = {0};
-    rs_buffer wanted = {0};
+    rs_buffer expected = {0};
     rs_error err;
     REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
     REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
@@ -537,12 +538,13 @@ TEST(test_rows_before_and_after_a_bad_one) {
     CHECK_U64(in.next, 1);
     in.next = 2;
     CHECK_OK(rs_arrow_in_append_parcel(&in, &parcel, UINT64_MAX, SIZE_MAX, &err), &err);
-    make_bytes(&wanted, first, sizeof first), make_bytes(&wanted, third, sizeof third);
+    make_bytes(&expected, first, sizeof first), make_bytes(&expected, third, sizeof third);
     CHECK_U64(rs_parcel_n_records(&parcel), 2);
-    CHECK(parcel.raw.size_bytes == wanted.size_bytes && memcmp(parcel.raw.data, wanted.data, wanted.size_bytes) == 0);
+    CHECK(parcel.raw.size_bytes == expected.size_bytes &&
+          memcmp(parcel.raw.data, expected.data, expected.size_bytes) == 0);
     rs_arrow_in_close(&in);
     rs_parcel_clear(&parcel);
-    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&expected);
     arrow_drop();
 }
 
@@ -645,29 +647,30 @@ TEST(test_a_stream) {
 }
 
 TEST(test_streams_that_fail) {
-    stream_state with = {.arrays = 3, .fail_at = 1, .code = 5, .message = "the disk is gone"};
-    stream_state without = {.arrays = 3, .fail_at = 0, .code = 12};
-    stream_state empty = {.arrays = 3, .fail_at = 0, .code = 12, .message = ""};
-    stream_state schema = {.arrays = 3, .fail_at = -1, .code = 22, .fail_schema = true, .message = "no schema"};
-    stream_state released = {.arrays = 3, .fail_at = -1, .released_schema = true};
-    stream_state bad = {.arrays = 3, .fail_at = -1, .bad_array = true};
-    rs_error err;
-    uint64_t rows;
-    CHECK_CODE(drain(&with, &rows, &err), RS_E_IN_FAILED, &err);
-    CHECK_STR(err.message, "the disk is gone");
-    CHECK_U64(err.sys_errno, 5);
-    CHECK_U64(rows, 3);
-    CHECK_U64(with.made->arrays_released, 1); /* what the failed call wrote is not released */
-    CHECK_CODE(drain(&without, &rows, &err), RS_E_IN_FAILED, &err);
-    CHECK_STR(err.message, "no message");
-    CHECK_CODE(drain(&empty, &rows, &err), RS_E_IN_FAILED, &err);
-    CHECK_STR(err.message, "no message");
-    CHECK_CODE(drain(&schema, &rows, &err), RS_E_IN_FAILED, &err);
-    CHECK_STR(err.message, "no schema");
-    CHECK_CODE(drain(&released, &rows, &err), RS_E_IN_BROKEN, &err);
-    CHECK_STR(err.message, "$: a released schema");
-    CHECK_CODE(drain(&bad, &rows, &err), RS_E_IN_BROKEN, &err);
-    CHECK_U64(bad.made->arrays_released, 1);
+    static const struct {
+        stream_state state;
+        rs_status code;
+        const char *message;
+        unsigned rows, released; /* arrays: what a failed call wrote is not released */
+    } rows[] = {
+        {{.fail_at = 1, .code = 5, .message = "the disk is gone"}, RS_E_IN_FAILED, "the disk is gone", 3, 1},
+        {{.fail_at = 0, .code = 12}, RS_E_IN_FAILED, "no message", 0, 0},
+        {{.fail_at = 0, .code = 12, .message = ""}, RS_E_IN_FAILED, "no message", 0, 0},
+        {{.fail_at = -1, .code = 22, .fail_schema = true, .message = "no schema"}, RS_E_IN_FAILED, "no schema", 0, 0},
+        {{.fail_at = -1, .released_schema = true}, RS_E_IN_BROKEN, "$: a released schema", 0, 0},
+        {{.fail_at = -1, .bad_array = true}, RS_E_IN_BROKEN, NULL, 0, 1},
+    };
+    EACH (i, rows) {
+        stream_state state = rows[i].state;
+        rs_error err;
+        uint64_t n;
+        state.arrays = 3;
+        CHECK_CODE(drain(&state, &n, &err), rows[i].code, &err);
+        if (rows[i].message != NULL) CHECK_STR(err.message, rows[i].message);
+        if (rows[i].code == RS_E_IN_FAILED) CHECK_U64(err.sys_errno, state.code);
+        CHECK_U64(n, rows[i].rows);
+        CHECK_U64(state.made->arrays_released, rows[i].released);
+    }
     arrow_drop();
 }
 

@@ -1,14 +1,12 @@
-/* test_arrow_out.c: records as Arrow batches against the records that went in, in several orders; the types of drifting records; why a
- * run stops; and that a store whose bytes were changed gives batches or a status. */
+/* test_arrow_out.c: records as Arrow batches in several orders; types of drifting records; stops; changed bytes. */
 #include "rs_batches.h"
 #include "rs_columns.h"
 
 enum { N = 5000 };
 
 /* {"i": i, "f": i / 3, "t": text, "l": [i] * (i % 3), "o": None or "x", "s": {"a": i}, "late": i, from 3000 on} */
-static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add) {
     char text[32];
-    (void)arrays;
     make_head(raw, 0x0F, i < 3000 ? 6 : 7);
     make_str(raw, "i"), make_int(raw, (int64_t)i - 50);
     make_str(raw, "f"), make_float(raw, (double)i / 3);
@@ -24,8 +22,7 @@ static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* "k" is an int in even records and a str in odd ones, and "l" a list of such a value. */
-static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_mixed) {
     make_head(raw, 0x0F, 3);
     make_str(raw, "i"), make_int(raw, (int64_t)i);
     make_str(raw, "k");
@@ -36,9 +33,8 @@ static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     else make_str(raw, "odd");
 }
 
-static void add_surrogate(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_surrogate) {
     static const uint8_t lone[] = {0x80, 0xDC};
-    (void)arrays;
     make_head(raw, 0x0F, 1), make_str(raw, "t");
     if (i == 7) make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, lone, 2);
     else make_str(raw, "plain");
@@ -97,10 +93,8 @@ TEST(test_schema) {
     static const char *const formats[] = {"l", "g", "u", "+l", "u", "+s", "l"};
     static opened o;
     struct ArrowSchema schema = {0};
-    built b = build(add, N, true);
     bool whole;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add, N, true)));
     CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
     CHECK(whole && !o.out.has_rest);
     REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
@@ -111,7 +105,6 @@ TEST(test_schema) {
     CHECK_STR(schema.children[5]->children[0]->name, "a");
     schema.release(&schema);
     close_over(&o);
-    built_clear(&b);
 }
 
 /* Each kind of node that a writer chooses, with the Arrow type of its field. */
@@ -119,33 +112,25 @@ static void check_kinds(bool compress) {
     static const char *const names[] = {"id", "score", "word", "text", "path", "ring", "at", "odd"};
     static const char *const formats[] = {"l", "g", "u", "u", "u", "+l", "+s", "l"};
     static opened o;
-    struct ArrowArray batch = {0};
-    struct ArrowSchema schema = {0};
-    built b = build(columns_record, 3000, compress);
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
-    REQUIRE_OK(read(&o, NULL, 0, 1, 3000, &batch), &err);
-    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-    CHECK(batch.n_children == 8 && schema.n_children == 8);
+    REQUIRE(open_built(&o, build(columns_record, 3000, compress)));
+    REQUIRE_OK(read_table(&o, 3000), &err);
+    CHECK(o.batch.n_children == 8 && o.schema.n_children == 8);
     for (uint64_t k = 0; k < 8; k++) {
-        CHECK_STR(schema.children[k]->name, names[k]);
-        CHECK_STR(schema.children[k]->format, formats[k]);
-        CHECK_U64(batch.children[k]->length, 3000);
+        CHECK_STR(o.schema.children[k]->name, names[k]);
+        CHECK_STR(o.schema.children[k]->format, formats[k]);
+        CHECK_U64(o.batch.children[k]->length, 3000);
     }
     for (uint64_t i = 0; i < 3000; i++) {
         char text[64];
-        const struct ArrowArray *at = batch.children[6];
+        const struct ArrowArray *at = o.batch.children[6];
         (void)snprintf(text, sizeof text, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9),
                        (unsigned)(i * 7919 % 65536));
-        if (!CHECK(is_text(batch.children[4], i, text))) break;
-        if (!CHECK(int_at(batch.children[0], i) == (int64_t)(i * 3))) break;
+        if (!CHECK(is_text(o.batch.children[4], i, text))) break;
+        if (!CHECK(int_at(o.batch.children[0], i) == (int64_t)(i * 3))) break;
         if (!CHECK(int_at(at->children[0], i) == (int64_t)(i % 40 % 5))) break;
         if (!CHECK(is_valid(at->children[1], i) == (i % 40 % 3 != 0 && i % 40 % 4 != 0))) break;
     }
-    schema.release(&schema);
-    batch.release(&batch);
     close_over(&o);
-    built_clear(&b);
 }
 
 TEST(test_kinds) { check_kinds(true); }
@@ -166,10 +151,8 @@ static void take_some(opened *o) {
 static void check_taken(bool compress) {
     static opened o;
     struct ArrowArray batch = {0};
-    built b = build(add, N, compress);
     bool whole = false, ok = true;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add, N, compress)));
     take_some(&o);
     CHECK_OK(rs_arrow_out_resolve(&o.out, &whole, &err), &err);
     CHECK(whole);
@@ -182,7 +165,6 @@ static void check_taken(bool compress) {
         batch.release(&batch);
     }
     close_over(&o);
-    built_clear(&b);
 }
 
 TEST(test_taken) { check_taken(true); }
@@ -191,10 +173,8 @@ TEST(test_taken_of_any) { check_taken(false); }
 TEST(test_mixed_types) {
     static opened o;
     struct ArrowArray batch = {0};
-    built b = build(add_mixed, 1000, true);
     bool whole;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add_mixed, 1000, true)));
     CHECK_OK(infer(&o, 0, 1, 1000, &whole), &err);
     CHECK(!whole && o.out.root->children[1]->problem == RS_ARROW_PROBLEM_MIXED);
     CHECK(o.out.root->children[0]->problem == RS_ARROW_PROBLEM_NONE);
@@ -214,25 +194,19 @@ TEST(test_mixed_types) {
         CHECK_U64(stop.index, 1);
     }
     close_over(&o);
-    built_clear(&b);
 }
 
 TEST(test_chosen_fields) {
     static opened o;
-    struct ArrowArray batch = {0};
     rs_arrow_field *child;
-    built b = build(add_mixed, 1000, true);
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add_mixed, 1000, true)));
     CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &o.out.program.n_fields, &child, &err), &err);
     o.out.root->closed = true;
     CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &o.out.program.n_fields, &child, &err), &err);
     CHECK(child == NULL);
-    REQUIRE_OK(read(&o, NULL, 0, 1, 1000, &batch), &err);
-    CHECK(batch.n_children == 1 && int_at(batch.children[0], 999) == 999);
-    batch.release(&batch);
+    REQUIRE_OK(read_table(&o, 1000), &err);
+    CHECK(o.batch.n_children == 1 && int_at(o.batch.children[0], 999) == 999);
     close_over(&o);
-    built_clear(&b);
 }
 
 TEST(test_stops) {
@@ -269,11 +243,9 @@ TEST(test_full_batches) {
     static opened o;
     struct ArrowSchema schema = {0};
     rs_arrow_stop stop;
-    built b = build(add, N, true);
     uint64_t at = 0, batches = 0;
     bool whole, ok = true;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add, N, true)));
     CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
     o.out.batch_bytes = 40000;
     o.out.wide = true;
@@ -300,7 +272,6 @@ TEST(test_full_batches) {
     CHECK_STR(schema.children[3]->format, "+L");
     schema.release(&schema);
     close_over(&o);
-    built_clear(&b);
 }
 
 /* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */

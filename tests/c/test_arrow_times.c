@@ -1,5 +1,4 @@
-/* test_arrow_times.c: intervals, and values of time that stand at the very end of what one record may hold.
- * test_arrow_in.c has what other times become. */
+/* test_arrow_times.c: intervals, and times at the limits of a record. Other times are in test_arrow_in.c. */
 #include "rs_arrow_rows.h"
 #include "arrow/rs_arrow_times.h"
 
@@ -46,17 +45,17 @@ static void put_triple(rs_buffer *out, int64_t months, int64_t days, int64_t nan
 TEST(test_intervals) {
     static const int32_t months[] = {14, -3}, days[] = {2, 86400001, -7, -1};
     static const uint32_t all[] = {14, UINT32_MAX, 5, 1, UINT32_MAX, 2, UINT32_MAX, UINT32_MAX};
-    rs_buffer wanted = {0};
-    put_triple(&wanted, 14, 0, 0), put_triple(&wanted, -3, 0, 0);
-    check_rows(arrow_set(arrow_make("tiM", "", 2, 2), 1, months, sizeof months), &wanted);
-    put_triple(&wanted, 0, 2, INT64_C(86400001) * 1000000), put_triple(&wanted, 0, -7, -1000000);
-    check_rows(arrow_set(arrow_make("tiD", "", 2, 2), 1, days, sizeof days), &wanted);
-    put_triple(&wanted, 14, -1, (INT64_C(1) << 32) + 5), put_triple(&wanted, -1, 2, -1);
-    check_rows(arrow_set(arrow_make("tin", "", 2, 2), 1, all, sizeof all), &wanted);
+    rs_buffer expected = {0};
+    put_triple(&expected, 14, 0, 0), put_triple(&expected, -3, 0, 0);
+    check_rows(arrow_set(arrow_make("tiM", "", 2, 2), 1, months, sizeof months), &expected);
+    put_triple(&expected, 0, 2, INT64_C(86400001) * 1000000), put_triple(&expected, 0, -7, -1000000);
+    check_rows(arrow_set(arrow_make("tiD", "", 2, 2), 1, days, sizeof days), &expected);
+    put_triple(&expected, 14, -1, (INT64_C(1) << 32) + 5), put_triple(&expected, -1, 2, -1);
+    check_rows(arrow_set(arrow_make("tin", "", 2, 2), 1, all, sizeof all), &expected);
     arrow_drop();
 }
 
-/* The depth of a record is that of its deepest value, also where that is not the last one: here an interval stands
+/* A record is as deep as its deepest value, even if that is not the last one: here an interval stands
  * behind a list of intervals. */
 TEST(test_depth_of_a_record) {
     static const int32_t months[] = {14, -3}, ends[] = {0, 1, 2};

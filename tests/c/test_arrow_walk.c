@@ -1,4 +1,4 @@
-/* test_arrow_walk.c: each kind of value as an Arrow value, from plain records and from trees, and payloads that are none. */
+/* test_arrow_walk.c: each kind of value as an Arrow value, with trees and without, and malformed payloads. */
 #include "rs_hand.h"
 #include "rs_batches.h"
 
@@ -46,14 +46,13 @@ enum {
 static const char *const formats[FIELDS] = {"b",   "L",     "z",    "tdD", "ttu", "tsu:", "tsu:+01:00", "tsu:UTC",
                                             "tDu", "d:8,3", "w:16", "e",   "f",   "c",    "+l",         "n"};
 
-static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add) {
     static const int64_t day = INT64_C(86400) * 1000000;
     const uint16_t half = (uint16_t)(0x3C00 + i);
     const float single = (float)i / 4;
     const int8_t small = (int8_t)(i % 200 - 100);
     uint8_t uuid[16];
     char text[32];
-    (void)arrays;
     for (unsigned k = 0; k < 16; k++) uuid[k] = (uint8_t)(i * 7 + k);
     decimal_of(i, text);
     make_head(raw, 0x0F, FIELDS);
@@ -113,25 +112,17 @@ static bool same_row(const struct ArrowArray *batch, uint64_t i) {
 
 static void check_values(bool compress) {
     static opened o;
-    struct ArrowArray batch = {0};
-    struct ArrowSchema schema = {0};
-    built b = build(add, N, compress);
     uint64_t i;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
-    REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
-    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-    CHECK(batch.n_children == FIELDS && schema.n_children == FIELDS);
-    for (i = 0; i < FIELDS; i++) CHECK_STR(schema.children[i]->format, formats[i]);
-    CHECK_STR(schema.children[ARRAY]->children[0]->format, "s");
-    CHECK_U64(batch.children[NOTHING]->null_count, N);
-    for (i = 0; i < N && same_row(&batch, i); i++) {
+    REQUIRE(open_built(&o, build(add, N, compress)));
+    REQUIRE_OK(read_table(&o, N), &err);
+    CHECK(o.batch.n_children == FIELDS && o.schema.n_children == FIELDS);
+    for (i = 0; i < FIELDS; i++) CHECK_STR(o.schema.children[i]->format, formats[i]);
+    CHECK_STR(o.schema.children[ARRAY]->children[0]->format, "s");
+    CHECK_U64(o.batch.children[NOTHING]->null_count, N);
+    for (i = 0; i < N && same_row(&o.batch, i); i++) {
     }
     CHECK_U64(i, N);
-    schema.release(&schema);
-    batch.release(&batch);
     close_over(&o);
-    built_clear(&b);
 }
 
 TEST(test_values_of_any) { check_values(false); }
@@ -139,25 +130,21 @@ TEST(test_values_of_trees) { check_values(true); }
 
 /* ---- What trees tell ---- */
 
-static void add_naive(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_naive) {
     make_head(raw, 0x0F, 1), make_str(raw, "at"), make_moment(raw, 15, EPOCH_US + (int64_t)(i * i), 0);
 }
 
-/* A datetime whose tree has no zone is known without a look at the records. */
+/* The tree of a datetime without a zone gives its type; no record is read. */
 TEST(test_naive_is_sure) {
     static opened o;
-    built b = build(add_naive, N, true);
     bool whole;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add_naive, N, true)));
     CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
     CHECK(whole && !o.out.has_rest && o.out.root->children[0]->kind == RS_ARROW_KIND_TIMESTAMP);
     close_over(&o);
-    built_clear(&b);
 }
 
-/* Offsets have 64 bits where the largest record, in UTF-8 twice as long, may pass the reach of 32. */
+/* Offsets have 64 bits where the largest record, twice as long in UTF-8, may exceed 32 bits. */
 TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;
@@ -177,10 +164,9 @@ TEST(test_wide_by_the_header) {
 /* ---- Other byte orders, names, tuples ---- */
 
 /* {"e with an accent": a big-endian int16 array, "t": ("x", ("y", (2, 3.5)))} */
-static void add_odd(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_odd) {
     const uint8_t name[] = {0x09, 1, 0xE9}, array[] = {0x10, 0, 0x83, 1, 2, (uint8_t)i, 1, 0xFF, 0xFE};
     const uint8_t single[] = {0x10, 0, 0x8B, 1, 1, 0x3F, 0xC0, 0, 0};
-    (void)arrays;
     make_head(raw, 0x0F, 3);
     make_bytes(raw, name, sizeof name), make_bytes(raw, array, sizeof array);
     make_str(raw, "f"), make_bytes(raw, single, sizeof single);
@@ -190,14 +176,9 @@ static void add_odd(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 
 static void check_odd(bool compress) {
     static opened o;
-    struct ArrowArray batch = {0};
-    struct ArrowSchema schema = {0};
-    built b = build(add_odd, N, compress);
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
-    REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
-    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-    struct ArrowSchema **c = schema.children;
+    REQUIRE(open_built(&o, build(add_odd, N, compress)));
+    REQUIRE_OK(read_table(&o, N), &err);
+    struct ArrowSchema **c = o.schema.children;
     CHECK_STR(c[0]->name, "\xC3\xA9");
     CHECK_STR(c[0]->children[0]->format, "s");
     CHECK_STR(c[1]->children[0]->format, "f");
@@ -205,24 +186,20 @@ static void check_odd(bool compress) {
     CHECK_STR(c[2]->children[1]->format, "+s");
     CHECK_STR(c[2]->children[1]->children[1]->format, "+l"); /* within two tuples: a list */
     CHECK_STR(c[2]->children[1]->children[1]->children[0]->format, "g");
-    const struct ArrowArray *items = batch.children[0]->children[0];
+    const struct ArrowArray *items = o.batch.children[0]->children[0];
     for (uint64_t i = 0; i < N; i++) {
-        const uint32_t one = (uint32_t)bits_at(batch.children[1]->children[0], i, 4);
+        const uint32_t one = (uint32_t)bits_at(o.batch.children[1]->children[0], i, 4);
         if (!CHECK((int16_t)bits_at(items, 2 * i, 2) == (int16_t)(i % 256 << 8 | 1))) break;
         if (!CHECK((int16_t)bits_at(items, 2 * i + 1, 2) == -2) || !CHECK(one == 0x3FC00000)) break;
     }
-    schema.release(&schema);
-    batch.release(&batch);
     close_over(&o);
-    built_clear(&b);
 }
 
 TEST(test_odd_of_any) { check_odd(false); }
 TEST(test_odd_of_trees) { check_odd(true); }
 
 /* ("x", ("y", (2, "z"))): the innermost items are elements of a list, which have one type. */
-static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_deep) {
     make_head(raw, 0x0F, 1), make_str(raw, "t");
     make_head(raw, 0x0E, 2), make_str(raw, "x"), make_head(raw, 0x0E, 2), make_str(raw, "y");
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "z");
@@ -231,72 +208,57 @@ static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_deep_tuples) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
-        built b = build(add_deep, N, k == 0);
         bool whole = true;
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&o, &b), &err);
+        REQUIRE(open_built(&o, build(add_deep, N, k == 0)));
         CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
         CHECK(!whole);
         close_over(&o);
-        built_clear(&b);
     }
 }
 
 static int64_t offset_minutes;
 
-static void add_offset(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_offset) {
     make_head(raw, 0x0F, 1), make_str(raw, "at");
     make_ext(raw, 15, NULL), make_head(raw, 0x0E, 3), make_int(raw, EPOCH_US + (int64_t)i), make_int(raw, 0);
     make_ext(raw, 17, NULL), make_head(raw, 0x0E, 2), make_int(raw, offset_minutes * 60000000), make_tag(raw, 0);
 }
 
-/* An offset of a day or more is none that Arrow has: the moments are those of UTC. */
+/* Arrow has no offset of a day or more: such times are exported in UTC. */
 TEST(test_offsets_of_a_day) {
     static const struct {
         int64_t minutes;
         const char *format;
     } cases[] = {{-1439, "tsu:-23:59"}, {-1440, "tsu:UTC"}, {1439, "tsu:+23:59"}, {1440, "tsu:UTC"}};
     static opened o;
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        struct ArrowArray batch = {0};
-        struct ArrowSchema schema = {0};
+    EACH (k, cases) {
         offset_minutes = cases[k].minutes;
-        built b = build(add_offset, 10, false);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&o, &b), &err);
-        REQUIRE_OK(read(&o, NULL, 0, 1, 10, &batch), &err);
-        REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-        CHECK_STR(schema.children[0]->format, cases[k].format);
-        CHECK(int_at(batch.children[0], 9) == 9 - cases[k].minutes * 60000000);
-        schema.release(&schema);
-        batch.release(&batch);
+        REQUIRE(open_built(&o, build(add_offset, 10, false)));
+        REQUIRE_OK(read_table(&o, 10), &err);
+        CHECK_STR(o.schema.children[0]->format, cases[k].format);
+        CHECK(int_at(o.batch.children[0], 9) == 9 - cases[k].minutes * 60000000);
         close_over(&o);
-        built_clear(&b);
     }
 }
 
 static uint8_t second_unit;
 
-/* {"t": two of numpy's datetimes}, of which the first counts milliseconds. */
-static void add_datetimes(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+/* {"t": two of numpy's datetimes}; the first counts milliseconds. */
+RECORD(add_datetimes) {
     const uint8_t first[] = {0x10, 2, 18, 8, 1, (uint8_t)i, 0, 0, 0, 0, 0, 0, 0};
     const uint8_t second[] = {0x10, 2, 18, second_unit, 1, (uint8_t)i, 1, 0, 0, 0, 0, 0, 0};
-    (void)arrays;
     make_head(raw, 0x0F, 1), make_str(raw, "t"), make_head(raw, 0x0E, 2);
     make_bytes(raw, first, sizeof first), make_bytes(raw, second, sizeof second);
 }
 
-/* Items of one unit are elements of a list of that unit; where the units differ there is no type. */
+/* Items of one unit become a list of that unit; different units have no common type. */
 TEST(test_units_of_items) {
     static opened o;
     for (unsigned k = 0; k < 4; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
         second_unit = k / 2 == 0 ? 8 : 7;
-        built b = build(add_datetimes, N, k % 2 == 1);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&o, &b), &err);
+        REQUIRE(open_built(&o, build(add_datetimes, N, k % 2 == 1)));
         if (k / 2 == 1) {
             CHECK_CODE(read(&o, NULL, 0, 1, N, &batch), RS_E_ARG_RANGE, &err);
         } else if (CHECK_OK(read(&o, NULL, 0, 1, N, &batch), &err)) {
@@ -304,33 +266,29 @@ TEST(test_units_of_items) {
             CHECK_STR(schema.children[0]->format, "+l");
             CHECK_STR(schema.children[0]->children[0]->format, "tsm:");
             for (uint64_t i = 0; i < 2 * N; i++) {
-                const int64_t wanted = (int64_t)(i / 2 % 256 + i % 2 * 256);
-                if (!CHECK(int_at(batch.children[0]->children[0], i) == wanted)) break;
+                const int64_t expected = (int64_t)(i / 2 % 256 + i % 2 * 256);
+                if (!CHECK(int_at(batch.children[0]->children[0], i) == expected)) break;
             }
             schema.release(&schema);
             batch.release(&batch);
         }
         close_over(&o);
-        built_clear(&b);
     }
 }
 
 /* {"t": (i, "x", i)}, in odd records (i,) */
-static void add_short(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_short) {
     make_head(raw, 0x0F, 1), make_str(raw, "t"), make_head(raw, 0x0E, i % 2 == 0 ? 3 : 1), make_int(raw, (int64_t)i);
     if (i % 2 == 0) make_str(raw, "x"), make_int(raw, (int64_t)i);
 }
 
-/* A tuple that is shorter than all those that were looked at has None for the items that it lacks. */
+/* A tuple shorter than those seen during inference has None for its missing items. */
 TEST(test_short_tuples) {
     static opened o;
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
-    built b = build(add_short, N, false);
     bool whole = false;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE(open_built(&o, build(add_short, N, false)));
     CHECK_OK(infer(&o, 0, 2, N / 2, &whole), &err);
     CHECK(whole);
     CHECK_OK(rs_arrow_out_settle(&o.out, N, &err), &err);
@@ -343,40 +301,30 @@ TEST(test_short_tuples) {
     }
     batch.release(&batch);
     close_over(&o);
-    built_clear(&b);
 }
 
 /* {"t": (i, "x"), "p": (i, -i)} */
-static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_pairs) {
     make_head(raw, 0x0F, 2);
     make_str(raw, "t"), make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "x");
     make_str(raw, "p"), make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_int(raw, -(int64_t)i);
 }
 
-/* Tuples have the types that their tree tells also where they are looked at one by one. */
+/* Tuples get the same types from the tree and from a scan of the records. */
 TEST(test_tuples_looked_at) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
-        struct ArrowArray batch = {0};
-        struct ArrowSchema schema = {0};
-        built b = build(add_pairs, N, true);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&o, &b), &err);
+        REQUIRE(open_built(&o, build(add_pairs, N, true)));
         if (k == 1) rs_arrow_out_infer_all(&o.out);
-        REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
-        REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-        CHECK_STR(schema.children[0]->format, "+s");
-        CHECK_STR(schema.children[1]->format, "+l");
+        REQUIRE_OK(read_table(&o, N), &err);
+        CHECK_STR(o.schema.children[0]->format, "+s");
+        CHECK_STR(o.schema.children[1]->format, "+l");
         for (uint64_t i = 0; i < N; i++) {
-            const struct ArrowArray *items = batch.children[0], *elements = batch.children[1]->children[0];
+            const struct ArrowArray *items = o.batch.children[0], *elements = o.batch.children[1]->children[0];
             if (!CHECK(int_at(items->children[0], i) == (int64_t)i && is_text(items->children[1], i, "x"))) break;
             if (!CHECK(int_at(elements, 2 * i) == (int64_t)i && int_at(elements, 2 * i + 1) == -(int64_t)i)) break;
         }
-        schema.release(&schema);
-        batch.release(&batch);
         close_over(&o);
-        built_clear(&b);
     }
 }
 
@@ -408,8 +356,7 @@ TEST(test_list_among_tuples) {
 }
 
 /* {"d": an object with the field "field"}, in even records of another class, which has "other" too. */
-static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_objects) {
     make_head(raw, 0x0F, 1), make_str(raw, "d");
     if (i % 2 == 1) {
         make_ext(raw, 25, "Less"), make_head(raw, 0x0E, 1), make_int(raw, (int64_t)i);
@@ -425,27 +372,21 @@ static void add_objects(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_objects_of_two_classes) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
-        struct ArrowArray batch = {0};
-        built b = build(add_objects, N, k == 1);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&o, &b), &err);
-        REQUIRE_OK(read(&o, NULL, 0, 1, N, &batch), &err);
+        REQUIRE(open_built(&o, build(add_objects, N, k == 1)));
+        REQUIRE_OK(read_table(&o, N), &err);
         for (uint64_t i = 0; i < N; i++) {
-            struct ArrowArray **c = batch.children[0]->children;
+            struct ArrowArray **c = o.batch.children[0]->children;
             if (!CHECK(int_at(c[0], i) == (int64_t)i && is_valid(c[1], i) == (i % 2 == 0))) break;
             if (i % 2 == 0 && !CHECK(int_at(c[1], i) == (int64_t)i * 3)) break;
         }
-        batch.release(&batch);
         close_over(&o);
-        built_clear(&b);
     }
 }
 
 /* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few, which stand in a table. */
-static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_small_decimals) {
     const unsigned n = (unsigned)(i % 40) + 1;
     char text[32];
-    (void)arrays;
     if (i % 4 == 0) (void)snprintf(text, sizeof text, "%uE-7", n);
     else if (i % 4 == 1) (void)snprintf(text, sizeof text, "-%u.5E-8", n % 10);
     else if (i % 4 == 2) (void)snprintf(text, sizeof text, "0E-9");
@@ -456,38 +397,29 @@ static void add_small_decimals(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_small_decimals) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
-        struct ArrowArray batch = {0};
-        struct ArrowSchema schema = {0};
-        built b = build(add_small_decimals, 10 * N, k == 1);
-        REQUIRE(b.data != NULL);
-        REQUIRE_OK(open_over(&o, &b), &err);
-        REQUIRE_OK(read(&o, NULL, 0, 1, 10 * N, &batch), &err);
-        REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-        CHECK_STR(schema.children[0]->format, "d:11,9");
+        REQUIRE(open_built(&o, build(add_small_decimals, 10 * N, k == 1)));
+        REQUIRE_OK(read_table(&o, 10 * N), &err);
+        CHECK_STR(o.schema.children[0]->format, "d:11,9");
         for (int64_t i = 0; i < 10 * N; i++) {
             const int64_t n = i % 40 + 1;
-            const int64_t wanted = i % 4 == 0   ? n * 100
-                                   : i % 4 == 1 ? -(n % 10 * 10 + 5)
-                                   : i % 4 == 2 ? 0
-                                                : n * 1000000000;
-            if (!CHECK(int_at(batch.children[0], 2 * (uint64_t)i) == wanted)) break;
-            if (!CHECK(int_at(batch.children[0], 2 * (uint64_t)i + 1) == (wanted < 0 ? -1 : 0))) break;
+            const int64_t expected = i % 4 == 0   ? n * 100
+                                     : i % 4 == 1 ? -(n % 10 * 10 + 5)
+                                     : i % 4 == 2 ? 0
+                                                  : n * 1000000000;
+            if (!CHECK(int_at(o.batch.children[0], 2 * (uint64_t)i) == expected)) break;
+            if (!CHECK(int_at(o.batch.children[0], 2 * (uint64_t)i + 1) == (expected < 0 ? -1 : 0))) break;
         }
-        schema.release(&schema);
-        batch.release(&batch);
         close_over(&o);
-        built_clear(&b);
     }
 }
 
-/* ---- Payloads that are none ---- */
+/* ---- Malformed payloads ---- */
 
 static const char *bad;
 static size_t bad_size;
 
-/* An ext value that no writer makes, from record 5 on. The builder takes any payload. */
-static void add_bad(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+/* An ext value that no writer makes, from record 5 on. The builder accepts any payload. */
+RECORD(add_bad) {
     make_head(raw, 0x0F, 1), make_str(raw, "x");
     if (i < 5) make_tag(raw, 0);
     else make_bytes(raw, bad, bad_size);
@@ -507,7 +439,7 @@ TEST(test_bad_payloads) {
         BAD("\x11\x0F\0\x0E\3\0\x90\0"),               /* None microseconds */
         BAD("\x11\x0F\0\x0E\3\x90\x90\x91"),           /* an int for a zone */
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x0D\0\x91"), /* a date for a zone */
-        BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x91"), /* a timezone that is no tuple */
+        BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x91"), /* a timezone that is not a tuple */
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\1\x91"),
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\3\x91\0\0"),
         BAD("\x11\x13\0\x90"),      /* Decimal: an int */

@@ -1,5 +1,4 @@
-/* test_block_encoding.c: stores of many blocks: the records that are read back, the trees and tables that blocks share, the tree of
- * a short last block, and random records in blocks of random sizes. */
+/* test_block_encoding.c: stores of many blocks: round trips, and the trees and tables that blocks share. */
 #include "rs_built.h"
 #include "rs_columns.h"
 #include "rs_raw.h"
@@ -14,7 +13,6 @@ typedef bool (*is_last)(uint64_t i);
 static built build_blocks(built_record record, uint64_t n, is_last last) {
     rs_segment_writer writer;
     rs_builder builder;
-    rs_segment segment;
     rs_status status = RS_OK;
     built out = {NULL, 0};
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
@@ -25,11 +23,7 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
         if (status == RS_OK && last(i)) status = rs_builder_flush(&builder, &err);
     }
     if (status == RS_OK) status = rs_builder_finish(&builder, &err);
-    if (status == RS_OK) status = rs_segment_writer_finish(&writer, &segment, &err);
-    if (CHECK_OK(status, &err)) {
-        out.data = make_exact(segment.data, segment.size_bytes), out.size = segment.size_bytes;
-        rs_segment_close(&segment);
-    }
+    if (CHECK_OK(status, &err)) out = built_finish(&writer);
     rs_builder_close(&builder);
     rs_segment_writer_abort(&writer);
     return out;
@@ -37,22 +31,20 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
 
 /* Verifies, and reads every record back. */
 static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
-    rs_buffer wanted = {0}, arrays = {0}, got = {0};
+    rs_buffer expected = {0}, arrays = {0}, got = {0};
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
     memset(store, 0, sizeof *store);
     REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
     for (uint64_t i = 0; i < n; i++) {
-        rs_record found;
-        if (!CHECK_OK(rs_store_find(store, i, &found, &err), &err)) break;
-        rs_cursor cursor = rs_store_cursor(store, &found);
-        wanted.size_bytes = got.size_bytes = 0;
-        raw_alone(&cursor, found.tree->nodes, &got);
-        record(i, &wanted, &arrays);
-        if (CHECK(got.size_bytes == wanted.size_bytes && memcmp(got.data, wanted.data, got.size_bytes) == 0)) continue;
+        expected.size_bytes = 0;
+        if (!CHECK_OK(raw_record(store, i, &got, &err), &err)) break;
+        record(i, &expected, &arrays);
+        if (CHECK(got.size_bytes == expected.size_bytes && memcmp(got.data, expected.data, got.size_bytes) == 0))
+            continue;
         (void)fprintf(stderr, "    record %llu\n", (unsigned long long)i);
         break;
     }
-    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&expected);
     rs_buffer_clear(&arrays);
     rs_buffer_clear(&got);
 }
@@ -87,10 +79,9 @@ TEST(test_many_blocks) {
 static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
 
 /* {"id", "shard", "label", "odd"}: rising ints, runs of ints and of words that are as long as those before them, and
- * ints of which a few are texts. */
-static void placed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+ * ints with a few texts among them. */
+RECORD(placed_record) {
     char text[32];
-    (void)arrays;
     make_head(raw, 0x0F, 4);
     make_str(raw, "id"), make_int(raw, 1000 + 3 * (int64_t)i);
     make_str(raw, "shard"), make_int(raw, (int64_t)(i / 300 * 7919 % 1000) + 1000);
@@ -190,11 +181,10 @@ TEST(test_the_last_tree_again) {
 }
 
 /* Dicts of three orders of keys, each with words of its own: one path, three dictionaries in one block. */
-static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_orders) {
     static const char *const orders[] = {"abc", "cba", "bac", "acb", "cab"};
     const char *order = orders[i % 5];
     char key[2] = {0}, word[40];
-    (void)arrays;
     make_head(raw, 0x0F, 3);
     for (unsigned k = 0; k < 3; k++) {
         key[0] = order[k];
@@ -221,8 +211,7 @@ TEST(test_dictionaries_of_one_path) {
 static uint64_t seed;
 
 /* One of few, mostly, so that tables pay. */
-static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_random) {
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
     uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));
     make_state = (seed + kept * 7919) * 0x9E3779B97F4A7C15u + 1;

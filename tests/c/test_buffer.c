@@ -1,4 +1,4 @@
-/* test_buffer.c: growth keeps the bytes; a failed growth leaves the buffer unchanged; a cleared buffer can be used again. */
+/* test_buffer.c: growth keeps the bytes; a failed growth changes nothing; a cleared buffer can be used again. */
 #include "base/rs_buffer.h"
 #include "rs_test.h"
 
@@ -53,7 +53,7 @@ TEST(test_reserve) {
     append_pattern(&b);
     CHECK(b.capacity_bytes > capacity && holds_pattern(&b, capacity + 1));
     capacity = b.capacity_bytes;
-    REQUIRE_OK(rs_buffer_reserve(&b, capacity, &err), &err); /* more than a quarter: exactly what is needed */
+    REQUIRE_OK(rs_buffer_reserve(&b, capacity, &err), &err); /* more than a quarter: exactly that much */
     CHECK_U64(b.capacity_bytes, b.size_bytes + capacity);
     rs_buffer_clear(&b);
 }
@@ -90,7 +90,7 @@ TEST(test_too_much) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX};
     rs_buffer b = {0};
     for (size_t i = 0; i < 5; i++) append_pattern(&b);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    EACH (i, sizes) {
         rs_buffer before = b;
         rs_error_clear(&err);
         CHECK_CODE(rs_buffer_append_zeros(&b, sizes[i], &err), RS_E_MEM, &err);

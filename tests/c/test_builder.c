@@ -1,6 +1,5 @@
-/* test_builder.c: blocks that a pipeline's threads write: the bytes are the same for any number of threads, failures come
- * in the order of the blocks, a forked child does not have the threads, and memory may be refused in each thread. The
- * linker puts functions of this file in the place of the allocator's and of rs_os_thread_start (CMakeLists.txt). */
+/* test_builder.c: blocks written by threads: the same bytes for any number of them, ordered failures, forks, no memory.
+ * The linker replaces the allocator and rs_os_thread_start by functions of this file (CMakeLists.txt). */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "rs_built.h"
@@ -50,10 +49,9 @@ rs_status __wrap_rs_os_thread_start(rs_os_thread *self, void (*run)(void *argume
 enum { BLOCK = RS_FMT_BLOCK_RECORDS };
 
 /* Records of a different kind in every block; some have arrays outside, some are not worth a tree. */
-static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_mixed) {
     uint64_t kind = i / BLOCK % 4;
     char text[24];
-    (void)arrays;
     (void)snprintf(text, sizeof text, "name %llu", (unsigned long long)i);
     if (kind == 0) {
         make_int(raw, (int64_t)(i * 7));
@@ -68,18 +66,17 @@ static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     }
 }
 
-/* Large enough that the bytes and not their number close the block. */
-static void add_large(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+/* Large records: the bytes of a block close it, not its number of records. */
+RECORD(add_large) {
     static char text[100001];
     size_t n = i % 5 == 0 ? 100000 : 1000;
-    (void)arrays;
     memset(text, (int)('a' + i % 20), n);
     text[n] = '\0';
     make_str(raw, text);
 }
 
 /* Like add_large; record 700 has 20 MiB, so that the bytes of its block move while they are surveyed. */
-static void add_giant(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_giant) {
     enum { GIANT = 20 << 20 };
     uint8_t head[11] = {RS_FMT_TAG_BYTES};
     if (i % 1000 != 700) {
@@ -91,10 +88,9 @@ static void add_giant(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 }
 
 /* Values of every kind, drawn by a generator that depends on the number alone; kinds change from block to block. */
-static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_random) {
     uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7;
     char text[40];
-    (void)arrays;
     if (i / 9000 % 3 == 1) kind = 6;
     (void)snprintf(text, sizeof text, "dir%llu/img_%05llu.jpg", (unsigned long long)(x >> 8) % 20,
                    (unsigned long long)i);
@@ -158,12 +154,16 @@ static void stop(made *m) {
     rs_segment_close(&m->segment);
 }
 
-static void build_list(made *m, built_record record, uint64_t n, unsigned threads) {
-    start(m, threads);
-    REQUIRE_OK(add(m, record, 0, n), &err);
+static void finish(made *m) {
     REQUIRE_OK(rs_builder_finish(&m->builder, &err), &err);
     rs_builder_close(&m->builder);
     REQUIRE_OK(rs_segment_writer_finish(&m->writer, &m->segment, &err), &err);
+}
+
+static void build_list(made *m, built_record record, uint64_t n, unsigned threads) {
+    start(m, threads);
+    REQUIRE_OK(add(m, record, 0, n), &err);
+    finish(m);
 }
 
 static const unsigned numbers_of_threads[] = {1, 2, 3, 8};
@@ -218,7 +218,7 @@ TEST(test_threads_that_cannot_be_started) {
     stop(&plain);
 }
 
-/* A wait comes back now and then, for the caller to look for signals, also where the caller itself does the work. */
+/* A wait returns now and then, so that the caller can check for signals, even if the caller does the work itself. */
 TEST(test_waits_come_back) {
     enum { BLOCKS = 200 };
     made m;
@@ -255,23 +255,25 @@ static rs_status add_pairs(made *m, uint64_t n, unsigned threads) {
     return RS_OK;
 }
 
+static void build_pairs(made *m, uint64_t n, unsigned threads) {
+    REQUIRE_OK(add_pairs(m, n, threads), &err);
+    REQUIRE_OK(rs_mapping_builder_write_tables(&m->pairs, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&m->writer, &m->segment, &err), &err);
+}
+
 /* Keys and values fill up at one record: their blocks go one after another, in that order. */
 TEST(test_the_same_bytes_of_pairs) {
     made plain, other;
-    REQUIRE_OK(add_pairs(&plain, 3 * BLOCK + 5, 0), &err);
-    REQUIRE_OK(rs_mapping_builder_write_tables(&plain.pairs, &err), &err);
-    REQUIRE_OK(rs_segment_writer_finish(&plain.writer, &plain.segment, &err), &err);
+    build_pairs(&plain, 3 * BLOCK + 5, 0);
     for (size_t i = 0; i < 4; i++) {
-        REQUIRE_OK(add_pairs(&other, 3 * BLOCK + 5, numbers_of_threads[i]), &err);
-        REQUIRE_OK(rs_mapping_builder_write_tables(&other.pairs, &err), &err);
-        REQUIRE_OK(rs_segment_writer_finish(&other.writer, &other.segment, &err), &err);
+        build_pairs(&other, 3 * BLOCK + 5, numbers_of_threads[i]);
         (void)same_bytes(&plain.segment, &other.segment);
         stop(&other);
     }
     stop(&plain);
 }
 
-/* A record that is taken back right after its beginning has become a chunk: the key sets of dicts must still match. */
+/* A record is removed right after a chunk has begun with it: the key sets of dicts must still match. */
 TEST(test_records_taken_back) {
     made a, b;
     start(&a, 2);
@@ -288,10 +290,7 @@ TEST(test_records_taken_back) {
         }
     }
     CHECK(a.builder.open != NULL);
-    REQUIRE_OK(rs_builder_finish(&a.builder, &err), &err);
-    REQUIRE_OK(rs_builder_finish(&b.builder, &err), &err);
-    REQUIRE_OK(rs_segment_writer_finish(&a.writer, &a.segment, &err), &err);
-    REQUIRE_OK(rs_segment_writer_finish(&b.writer, &b.segment, &err), &err);
+    finish(&a), finish(&b);
     (void)same_bytes(&a.segment, &b.segment);
     stop(&a);
     stop(&b);

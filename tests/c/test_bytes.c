@@ -1,5 +1,4 @@
-/* test_bytes.c: the primitives of rs_bytes.h: the bounds test, varints, bit fields at every offset and width. Groups are
- * allocated to their exact size, so that the address sanitizer sees a read beyond them. */
+/* test_bytes.c: the primitives of rs_bytes.h: bounds, varints, bit fields at every offset and width. */
 #include "base/rs_bytes.h"
 #include "rs_make.h"
 
@@ -18,7 +17,7 @@ TEST(test_varint_literals) {
         {UINT64_C(1) << 63, 10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}},
         {UINT64_MAX, 10, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         uint8_t bytes[10];
         CHECK_U64(rs_put_varint(bytes, cases[i].value), cases[i].size);
         CHECK(memcmp(bytes, cases[i].bytes, cases[i].size) == 0);

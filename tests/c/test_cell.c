@@ -93,7 +93,7 @@ TEST(test_lists) {
     }
 }
 
-/* Sets a const of these bytes, and checks type and number; of the type 0 there is no number. */
+/* Sets a const of these bytes, and checks its type and, unless the type is 0, its number. */
 static void check_const(const void *aux, size_t size, unsigned type, uint64_t number) {
     uint64_t out = 0;
     rs_node node = node_of(RS_FMT_NODE_CONST, 0, 0);

@@ -192,7 +192,7 @@ TEST(test_decimals) {
 TEST(test_packed) {
     static const uint8_t ints[] = {3, 0x64, 2,
                                    6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
-    static const int64_t wanted[] = {100, 101, 100};
+    static const int64_t expected[] = {100, 101, 100};
     for (unsigned first = 0; first < 4; first++) {
         for (unsigned floats = 0; floats < 2; floats++) {
             rs_node node = node_of(RS_FMT_NODE_NUMBERS, 0, 0, 0);
@@ -213,9 +213,9 @@ TEST(test_packed) {
             CHECK_U64(column.values.size_bytes, 8 * (3 + (first != 0)));
             for (unsigned k = 0; k < 3; k++) {
                 const uint8_t *at = column.values.data + 8 * (k + (first != 0));
-                if (floats != 0) CHECK(rs_load_f64(at) == (double)wanted[k] / 10);
-                else if (first == 3) CHECK(rs_load_f64(at) == (double)wanted[k]);
-                else CHECK(rs_load_u64(at) == (uint64_t)wanted[k]);
+                if (floats != 0) CHECK(rs_load_f64(at) == (double)expected[k] / 10);
+                else if (first == 3) CHECK(rs_load_f64(at) == (double)expected[k]);
+                else CHECK(rs_load_u64(at) == (uint64_t)expected[k]);
             }
             c = cursor(2), c.in = rs_slice_of(exact, sizeof ints);
             CHECK_CODE(rs_column_take(&column, &c, &place, &kind, &n, &err), RS_E_FMT_LIMIT, &err);

@@ -1,5 +1,4 @@
-/* test_compiled_path.c: paths compiled for trees: the shared beginning, the three results of a walk, and records with bytes
- * changed or cut off, which never lead beyond the record. */
+/* test_compiled_path.c: paths compiled for trees: the shared prefix, the three results of a walk, damaged records. */
 #include "columns/rs_compiled_path.h"
 #include "rs_make.h"
 
@@ -167,13 +166,13 @@ TEST(test_units_of_keys) {
     static const rs_path_name name = {0, 0, 0};
     static const uint32_t texts[][3] = {{'a', 'b', 0xFF}, {'a', 'b', 0xFFFF}, {'a', 'b', 0x100FF}, {'a', 'b', 0x1FF}};
     rs_buffer bytes = {0}, record = {0};
-    uint8_t stored[12], wanted[12];
+    uint8_t stored[12], expected[12];
     rs_tree tree;
     unsigned k, from, to;
     make_tree(&bytes, &any, 1, NULL, 0);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     for (unsigned i = 0; i < 4 * 4 * 9; i++) {
-        const rs_path_key key = {wanted, 3, 1u << i % 3, false, 0};
+        const rs_path_key key = {expected, 3, 1u << i % 3, false, 0};
         const rs_key_path path = {&key, &name, 1, 1};
         rs_compiled_path compiled;
         rs_cursor cursor;
@@ -182,7 +181,7 @@ TEST(test_units_of_keys) {
         from = 1u << i / 3 % 3, to = 1u << i % 3;
         for (k = 0; k < 3; k++) {
             memcpy(stored + from * k, &texts[i / 9 % 4][k], from);
-            memcpy(wanted + to * k, &texts[i / 36][k], to);
+            memcpy(expected + to * k, &texts[i / 36][k], to);
         }
         record.size_bytes = 0;
         make_head(&record, 0x0F, 1);

@@ -1,5 +1,4 @@
-/* test_crc.c: CRC-32C against the vectors of RFC 3720, section B.4, and bit by bit at every size, start and cut: the steps
- * of 8 bytes and of one, and what continues a checksum, must not be told apart. */
+/* test_crc.c: CRC-32C against RFC 3720, section B.4, and bit by bit at every size, start and split. */
 #include "base/rs_crc.h"
 #include "rs_test.h"
 

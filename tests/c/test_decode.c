@@ -1,11 +1,10 @@
-/* test_decode.c: the check of encoded records: literal bytes of every kind of node, rules 20 to 23, and that no cut or changed
- * byte leads beyond the record. */
+/* test_decode.c: the check of encoded records: literal bytes of every kind of node, rules 20 to 23, damage. */
 #include "read/rs_decode.h"
 #include "rs_make.h"
 #include "verify/rs_check.h"
 
 static rs_error err;
-static rs_budget budget; /* of the next check; what is left afterwards */
+static rs_budget budget; /* set before a check, which spends from it */
 
 static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
@@ -166,18 +165,16 @@ static const struct {
 /* clang-format on */
 
 TEST(test_literals) {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH_NAMED (i, cases) {
         rs_buffer bytes = {0};
         rs_tree tree;
         uint8_t record[16];
         make_tree(&bytes, cases[i].nodes, cases[i].n_nodes, cases[i].aux, cases[i].aux_size);
-        if (!CHECK_OK(make_compiled(&bytes, &tree, &err), &err)) (void)fprintf(stderr, "    case: %s\n", cases[i].what);
+        CHECK_OK(make_compiled(&bytes, &tree, &err), &err);
         rs_buffer_clear(&bytes);
         if (tree.nodes == NULL) continue;
         set_budget(100, 100, 10);
-        if (!CHECK_CODE(check_tree(&tree, cases[i].bytes, cases[i].n), cases[i].code, &err)) {
-            (void)fprintf(stderr, "    case: %s\n", cases[i].what);
-        }
+        CHECK_CODE(check_tree(&tree, cases[i].bytes, cases[i].n), cases[i].code, &err);
         for (size_t cut = 0; cases[i].code == RS_OK && cut < cases[i].n; cut++) {
             set_budget(100, 100, 10);
             CHECK_CODE(check_tree(&tree, cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
@@ -195,10 +192,11 @@ TEST(test_literals) {
 
 /* ---- Rule 23 ---- */
 
-static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size,
-                              const void *bytes, size_t n) {
+static rs_status check_limits(uint64_t values, uint64_t max_bytes, uint32_t depth, const make_node *nodes,
+                              uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes, size_t n) {
     rs_buffer tree_bytes = {0};
     rs_tree tree;
+    set_budget(values, max_bytes, depth);
     make_tree(&tree_bytes, nodes, n_nodes, aux, aux_size);
     rs_status status = make_compiled(&tree_bytes, &tree, &err);
     if (CHECK_OK(status, &err)) {
@@ -219,39 +217,26 @@ TEST(test_limits) {
     static const uint8_t set[] = {0x11, 3, 0x00, 0x0D, 2, 0x90, 0x91};
     static const uint8_t none[] = {0x00}, three[] = {3}, huge[] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
     static const uint8_t pair[] = {0x0D, 2, 0x90, 0x91}, rows[] = {3, 0, 0, 0};
-    set_budget(3, 0, 1);
-    CHECK_OK(check_limits(nothing, 2, none, 1, three, 1), &err);
+    CHECK_OK(check_limits(3, 0, 1, nothing, 2, none, 1, three, 1), &err);
     CHECK_U64(budget.values, 0);
-    set_budget(2, 0, 1);
-    CHECK_CODE(check_limits(nothing, 2, none, 1, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(1000, 0, 1);
-    CHECK_CODE(check_limits(nothing, 2, none, 1, huge, 10), RS_E_FMT_LIMIT, &err);
-    CHECK_CODE(check_limits(fixed, 2, none, 1, NULL, 0), RS_E_FMT_LIMIT, &err);
-    set_budget(3, 0, 0);
-    CHECK_CODE(check_limits(nothing, 2, none, 1, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 12, 2); /* a container const counts its elements and its bytes each time */
-    CHECK_OK(check_limits(lists, 2, pair, 4, three, 1), &err);
+    CHECK_CODE(check_limits(2, 0, 1, nothing, 2, none, 1, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(1000, 0, 1, nothing, 2, none, 1, huge, 10), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(1000, 0, 1, fixed, 2, none, 1, NULL, 0), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(3, 0, 0, nothing, 2, none, 1, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(check_limits(9, 12, 2, lists, 2, pair, 4, three, 1),
+             &err); /* elements and bytes of a const count each time */
     CHECK(budget.values == 0 && budget.bytes == 0);
-    set_budget(9, 11, 2);
-    CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(8, 12, 2);
-    CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 12, 1);
-    CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(6, 21, 2); /* an ext const like a container: here a set of two */
-    CHECK_CODE(check_limits(sets, 2, set, 7, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 21, 2);
-    CHECK_OK(check_limits(sets, 2, set, 7, three, 1), &err);
+    CHECK_CODE(check_limits(9, 11, 2, lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(8, 12, 2, lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(9, 12, 1, lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(6, 21, 2, sets, 2, set, 7, three, 1), RS_E_FMT_LIMIT, &err); /* a set of two */
+    CHECK_OK(check_limits(9, 21, 2, sets, 2, set, 7, three, 1), &err);
     CHECK(budget.values == 0 && budget.bytes == 0);
-    set_budget(9, 20, 2);
-    CHECK_CODE(check_limits(sets, 2, set, 7, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 0, 2); /* rows in fixed bodies */
-    CHECK_OK(check_limits(nested, 4, NULL, 0, rows, 4), &err);
+    CHECK_CODE(check_limits(9, 20, 2, sets, 2, set, 7, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(check_limits(9, 0, 2, nested, 4, NULL, 0, rows, 4), &err); /* rows in fixed bodies */
     CHECK_U64(budget.values, 0);
-    set_budget(8, 0, 2);
-    CHECK_CODE(check_limits(nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 0, 1);
-    CHECK_CODE(check_limits(nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(8, 0, 2, nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(9, 0, 1, nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
 }
 
 /* What takes the rest ends where the record does: cut, it is shorter. */
@@ -265,17 +250,14 @@ TEST(test_rest) {
     static const uint8_t record[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7, 7},
                          absent[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7};
     for (size_t n = 0; n <= 8; n++) {
-        set_budget(10, 0, 1);
-        CHECK_CODE(check_limits(str, 1, NULL, 0, "abcdefgh", n), n % 2 == 0 ? RS_OK : RS_E_FMT_VALUE, &err);
-        CHECK_OK(check_limits(bytes, 1, NULL, 0, "abcdefgh", n), &err);
+        CHECK_CODE(check_limits(10, 0, 1, str, 1, NULL, 0, "abcdefgh", n), n % 2 == 0 ? RS_OK : RS_E_FMT_VALUE, &err);
+        CHECK_OK(check_limits(10, 0, 1, bytes, 1, NULL, 0, "abcdefgh", n), &err);
     }
     for (size_t n = 0; n <= sizeof record; n++) {
-        set_budget(10, 0, 1);
-        CHECK_CODE(check_limits(row, 5, NULL, 0, record, n), n >= 11 ? RS_OK : RS_E_FMT_TRUNCATED, &err);
+        CHECK_CODE(check_limits(10, 0, 1, row, 5, NULL, 0, record, n), n >= 11 ? RS_OK : RS_E_FMT_TRUNCATED, &err);
     }
-    set_budget(10, 0, 1);
-    CHECK_CODE(check_limits(row, 5, NULL, 0, absent, 12), RS_E_FMT_TRAILING, &err);
-    CHECK_OK(check_limits(row, 5, NULL, 0, absent, 11), &err);
+    CHECK_CODE(check_limits(10, 0, 1, row, 5, NULL, 0, absent, 12), RS_E_FMT_TRAILING, &err);
+    CHECK_OK(check_limits(10, 0, 1, row, 5, NULL, 0, absent, 11), &err);
 }
 
 /* Numbers count like the elements of a list, keys when they are there, texts by their units. */
@@ -296,41 +278,26 @@ TEST(test_limits_of_packed) {
     static const make_node digits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DIGITS, 0, 0, 0, 0, 0, 8, 4}},
                            hex[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}};
     static const uint8_t zeros[16] = {0}, keys[] = {0x91, 0x92}, three[] = {3, 0, 0, 0};
-    set_budget(3, 0, 1);
-    CHECK_OK(check_limits(numbers, 1, zeros, 16, three, 2), &err);
+    CHECK_OK(check_limits(3, 0, 1, numbers, 1, zeros, 16, three, 2), &err);
     CHECK_U64(budget.values, 0);
-    set_budget(2, 0, 1);
-    CHECK_CODE(check_limits(numbers, 1, zeros, 16, three, 2), RS_E_FMT_LIMIT, &err);
-    set_budget(3, 0, 0);
-    CHECK_CODE(check_limits(numbers, 1, zeros, 16, three, 2), RS_E_FMT_LIMIT, &err);
-    set_budget(1000, 0, 1);
-    CHECK_CODE(check_limits(fixed, 1, zeros, 16, zeros, 16), RS_E_FMT_LIMIT, &err);
-    set_budget(UINT32_MAX, 0, 1);
-    CHECK_CODE(check_limits(fixed, 1, zeros, 16, zeros, 16), RS_E_FMT_TRUNCATED, &err);
-    set_budget(1, 0, 1);
-    CHECK_OK(check_limits(partial, 5, keys, 2, "\4", 1), &err); /* the second key alone */
+    CHECK_CODE(check_limits(2, 0, 1, numbers, 1, zeros, 16, three, 2), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(3, 0, 0, numbers, 1, zeros, 16, three, 2), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(1000, 0, 1, fixed, 1, zeros, 16, zeros, 16), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(UINT32_MAX, 0, 1, fixed, 1, zeros, 16, zeros, 16), RS_E_FMT_TRUNCATED, &err);
+    CHECK_OK(check_limits(1, 0, 1, partial, 5, keys, 2, "\4", 1), &err); /* the second key alone */
     CHECK_U64(budget.values, 0);
-    set_budget(1, 0, 1);
-    CHECK_CODE(check_limits(partial, 5, keys, 2, "\5", 1), RS_E_FMT_LIMIT, &err);
-    set_budget(3 + 1, 0, 2); /* three dicts, one of which has the key */
-    CHECK_OK(check_limits(list, 4, keys, 1, "\3\0\1\1x\0", 6), &err);
+    CHECK_CODE(check_limits(1, 0, 1, partial, 5, keys, 2, "\5", 1), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(check_limits(3 + 1, 0, 2, list, 4, keys, 1, "\3\0\1\1x\0", 6), &err); /* only one has the key */
     CHECK_U64(budget.values, 0);
-    set_budget(3, 0, 2);
-    CHECK_CODE(check_limits(list, 4, keys, 1, "\3\0\1\1x\0", 6), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 12, 1);
-    CHECK_OK(check_limits(texts, 4, "\x09\2ab", 4, three, 1), &err);
+    CHECK_CODE(check_limits(3, 0, 2, list, 4, keys, 1, "\3\0\1\1x\0", 6), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(check_limits(9, 12, 1, texts, 4, "\x09\2ab", 4, three, 1), &err);
     CHECK_U64(budget.bytes, 0);
-    set_budget(9, 11, 1);
-    CHECK_CODE(check_limits(texts, 4, "\x09\2ab", 4, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 12, 1);
-    CHECK_OK(check_limits(digits, 2, zeros, 8, three, 1), &err);
+    CHECK_CODE(check_limits(9, 11, 1, texts, 4, "\x09\2ab", 4, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(check_limits(9, 12, 1, digits, 2, zeros, 8, three, 1), &err);
     CHECK_U64(budget.bytes, 0);
-    set_budget(9, 11, 1);
-    CHECK_CODE(check_limits(digits, 2, zeros, 8, three, 1), RS_E_FMT_LIMIT, &err);
-    set_budget(9, 6, 1);
-    CHECK_OK(check_limits(hex, 2, NULL, 0, three, 4), &err);
-    set_budget(9, 5, 1);
-    CHECK_CODE(check_limits(hex, 2, NULL, 0, three, 4), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(9, 11, 1, digits, 2, zeros, 8, three, 1), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(check_limits(9, 6, 1, hex, 2, NULL, 0, three, 4), &err);
+    CHECK_CODE(check_limits(9, 5, 1, hex, 2, NULL, 0, three, 4), RS_E_FMT_LIMIT, &err);
 }
 
 /* A count that the values allow but whose size wraps around. */
@@ -341,10 +308,8 @@ TEST(test_sizes_that_wrap) {
     uint8_t count[10];
     for (unsigned shift = 4; shift < 64; shift++) {
         size_t n = rs_put_varint(count, UINT64_C(1) << shift);
-        set_budget(UINT64_MAX, 0, 1);
-        CHECK_CODE(check_limits(bits, 2, base, 8, count, n), RS_E_FMT_TRUNCATED, &err);
-        set_budget(UINT64_MAX, 0, 1);
-        CHECK_CODE(check_limits(bodies, 2, NULL, 0, count, n), RS_E_FMT_TRUNCATED, &err);
+        CHECK_CODE(check_limits(UINT64_MAX, 0, 1, bits, 2, base, 8, count, n), RS_E_FMT_TRUNCATED, &err);
+        CHECK_CODE(check_limits(UINT64_MAX, 0, 1, bodies, 2, NULL, 0, count, n), RS_E_FMT_TRUNCATED, &err);
     }
 }
 

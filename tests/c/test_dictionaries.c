@@ -1,4 +1,4 @@
-/* test_dictionaries.c: dictionaries that grow from run to run, become full, and are freed; symbol tables that are used again. */
+/* test_dictionaries.c: dictionaries that grow, become full and are freed; symbol tables that are used again. */
 #include "plan/rs_dictionaries.h"
 #include "rs_make.h"
 

@@ -1,5 +1,4 @@
-/* test_encode.c: raw values and hand-made trees in, the literal bytes that FORMAT.md gives them out; and values that do not
- * fit. */
+/* test_encode.c: raw values and handmade trees in, literal bytes of FORMAT.md out; values that do not fit. */
 #include "write/rs_encode.h"
 #include "rs_make.h"
 

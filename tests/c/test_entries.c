@@ -1,12 +1,11 @@
-/* test_entries.c: entries of dict-coded nodes as a column takes them: each kind, over several tables, each read once, and numbers of no
- * entry. */
+/* test_entries.c: dict-coded entries in a column: each kind, several tables, each read once, invalid numbers. */
 #include "columns/rs_entries.h"
 #include "rs_make.h"
 
 static rs_error err;
 enum { GROUP = 8 + 64 * 2, HEAP = 512 };
 
-static const char long_text[] = "a text that is longer than what is copied at once";
+static const char long_text[] = "a text that is longer than one copy takes";
 
 /* A table of `any` values by hand: its heap, then one group of offsets. */
 typedef struct made {
@@ -136,7 +135,7 @@ TEST(test_nodes_in_turn) {
     close_pair(&p);
 }
 
-/* Entries whose bytes are no values are refused, and not taken for read. */
+/* Malformed entries are refused, and not counted as read. */
 TEST(test_broken) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);

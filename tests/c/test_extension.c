@@ -1,4 +1,4 @@
-/* test_extension.c: adding saved indexes to a whole segment: what stays, what changes, what is refused. */
+/* test_extension.c: adding saved indexes to a finished segment, which keeps its records, and parts that are refused. */
 #include "rs_test.h"
 #include "rs_saved.h"
 #include "read/rs_store.h"
@@ -23,7 +23,7 @@ TEST(test_label_and_order) {
         CHECK_OK(rs_extension_add(&extension, &one.parts, &err), &err) &&
         CHECK_OK(rs_extension_add(&extension, &two.parts, &err), &err) &&
         CHECK_OK(rs_extension_finish(&extension, &err), &err)) {
-        out = saved_finish(&writer);
+        out = built_finish(&writer);
     }
     rs_extension_clear(&extension);
     if (out.data != NULL && CHECK_OK(rs_verify_segment(built_slice(&out), NULL, NULL, &err), &err) &&
@@ -68,7 +68,7 @@ TEST(test_more_indexes) {
     CHECK_CODE(rs_extension_add(&extension, &bytes.parts, &err), RS_E_ARG_LIMIT, &err);
     CHECK_OK(rs_extension_finish(&extension, &err), &err);
     rs_extension_clear(&extension);
-    built out = saved_finish(&writer);
+    built out = built_finish(&writer);
     if (out.data != NULL) {
         const rs_section *old = &directory.saved_indexes[0];
         CHECK(memcmp(b.data + old->off, out.data + old->off, old->size_bytes) == 0);

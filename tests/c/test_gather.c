@@ -1,6 +1,5 @@
-/* test_gather.c: gathers of records whose fields are known, in every form; stops; damaged and truncated bytes; bytes that
- * change between the two steps; and memory that runs out at every single step. The linker puts the allocator of this file
- * in the place of the C library's (CMakeLists.txt). */
+/* test_gather.c: gathers of known fields in every form; stops; damage, also between the two steps; no memory at each
+ * step. The linker replaces the allocator by the one of this file (CMakeLists.txt). */
 #include "columns/rs_gather.h"
 
 #include "rs_columns.h"
@@ -31,6 +30,7 @@ void *__wrap_realloc(void *old, size_t size) { return may_have() ? __real_reallo
 static const char *const keys[FIELDS] = {"id", "score", "ring", "ring", "ring", "text", "word", "odd", "path", "odd"};
 static rs_gather_spec specs[FIELDS];
 static sources s;
+static rs_gather g;
 static int64_t positions[BATCH];
 static uint8_t *buffer;
 static uint64_t buffer_size;
@@ -57,99 +57,106 @@ static void set_specs(void) {
     specs[9].fill[0] = 77;
 }
 
-/* Takes the records that are left, and settles stops at blocks. */
-static rs_status measure(rs_gather *g, uint64_t n) {
+/* Opens `g` over the first n fields of a store. */
+static bool open_gather(const built *b, const char *const *fields, unsigned n) {
+    return CHECK_OK(sources_open(&s, built_slice(b), fields, n, &err), &err) &&
+           CHECK_OK(rs_gather_open(&g, specs, n, &err), &err);
+}
+
+static void close_gather(void) {
+    rs_gather_close(&g);
+    sources_close(&s);
+}
+
+/* Measures the remaining records, and loads blocks where that stops. */
+static rs_status measure(uint64_t n) {
     do {
-        RS_TRY(rs_gather_measure(g, &s.source, positions, 0, 1, n, &err));
-        if (g->stop.why == RS_GATHER_BLOCK) {
+        RS_TRY(rs_gather_measure(&g, &s.source, positions, 0, 1, n, &err));
+        if (g.stop.why == RS_GATHER_BLOCK) {
             const bool was = counting;
             counting = false; /* the blocks are the store's */
-            rs_status status = sources_know(&s, g->stop.block, &err);
+            rs_status status = sources_know(&s, g.stop.block, &err);
             counting = was;
             RS_TRY(status);
-        } else if (g->stop.why != RS_GATHER_DONE) {
+        } else if (g.stop.why != RS_GATHER_DONE) {
             return RS_OK;
         }
-    } while (g->done < n);
+    } while (g.done < n);
     return RS_OK;
 }
 
-static rs_status place(rs_gather *g) {
+static rs_status place(void) {
     const bool was = counting;
-    RS_TRY(rs_gather_layout(g, &buffer_size, &err));
+    RS_TRY(rs_gather_layout(&g, &buffer_size, &err));
     counting = false;
     free(buffer);
     buffer = (uint8_t *)aligned_alloc(64, (size_t)rs_align_up(buffer_size + 1, 64));
     if (buffer == NULL) abort();
     counting = was;
-    rs_gather_place(g, buffer);
+    rs_gather_place(&g, buffer);
     return RS_OK;
 }
 
-static rs_status read_batch(rs_gather *g, uint64_t n) {
-    RS_TRY(rs_gather_begin(g, n, &err));
-    if (g->direct) RS_TRY(place(g));
-    RS_TRY(measure(g, n));
-    if (g->stop.why != RS_GATHER_DONE || g->direct) return RS_OK;
-    RS_TRY(place(g));
-    if (g->stop.why != RS_GATHER_DONE) return RS_OK;
-    return rs_gather_fill(g, buffer, &err);
+static rs_status read_batch(uint64_t n) {
+    RS_TRY(rs_gather_begin(&g, n, &err));
+    if (g.direct) RS_TRY(place());
+    RS_TRY(measure(n));
+    if (g.stop.why != RS_GATHER_DONE || g.direct) return RS_OK;
+    RS_TRY(place());
+    if (g.stop.why != RS_GATHER_DONE) return RS_OK;
+    return rs_gather_fill(&g, buffer, &err);
 }
 
-static const uint8_t *part_of(const rs_gather *g, unsigned f, unsigned part) {
-    return buffer + g->fields[f].parts[part].off;
-}
-static int64_t i64_of(const rs_gather *g, unsigned f, unsigned part, uint64_t i) {
-    return (int64_t)rs_load_u64(part_of(g, f, part) + 8 * i);
-}
+static const uint8_t *part_of(unsigned f, unsigned part) { return buffer + g.fields[f].parts[part].off; }
+static int64_t i64_of(unsigned f, unsigned part, uint64_t i) { return (int64_t)rs_load_u64(part_of(f, part) + 8 * i); }
 
 /* ---- Against the records ---- */
 
 static double ring_at(uint64_t i, uint64_t k) { return (double)(i * 10 + k * 3) / 10; }
 
-static bool same_ring(const rs_gather *g, uint64_t k, uint64_t i) {
-    const uint64_t begin = (uint64_t)i64_of(g, 2, 1, k), n = i % 12, width = g->fields[3].parts[0].shape[1];
-    const uint64_t start = rs_load_u64(g->fields[4].starts.data + 8 * k);
-    bool ok = (uint64_t)i64_of(g, 2, 1, k + 1) - begin == n && (uint64_t)i64_of(g, 3, 1, k) == n && width % 8 == 0;
+static bool same_ring(uint64_t k, uint64_t i) {
+    const uint64_t begin = (uint64_t)i64_of(2, 1, k), n = i % 12, width = g.fields[3].parts[0].shape[1];
+    const uint64_t start = rs_load_u64(g.fields[4].starts.data + 8 * k);
+    bool ok = (uint64_t)i64_of(2, 1, k + 1) - begin == n && (uint64_t)i64_of(3, 1, k) == n && width % 8 == 0;
     for (uint64_t j = 0; ok && j < width; j++) {
         float narrow;
-        memcpy(&narrow, part_of(g, 3, 0) + 4 * (k * width + j), 4);
+        memcpy(&narrow, part_of(3, 0) + 4 * (k * width + j), 4);
         ok = narrow == (j < n ? (float)ring_at(i, j) : 0);
         if (j >= n) continue;
-        ok = ok && rs_load_f64(part_of(g, 2, 0) + 8 * (begin + j)) == ring_at(i, j);
-        ok = ok && rs_load_f64(part_of(g, 4, 0) + 8 * (start + j)) == ring_at(i, j);
-        ok = ok && i64_of(g, 4, 1, start + j) == (int64_t)j && i64_of(g, 4, 2, start + j) == (int64_t)k;
+        ok = ok && rs_load_f64(part_of(2, 0) + 8 * (begin + j)) == ring_at(i, j);
+        ok = ok && rs_load_f64(part_of(4, 0) + 8 * (start + j)) == ring_at(i, j);
+        ok = ok && i64_of(4, 1, start + j) == (int64_t)j && i64_of(4, 2, start + j) == (int64_t)k;
     }
     return ok;
 }
 
-static bool same_odd(const rs_gather *g, uint64_t k, uint64_t i) {
+static bool same_odd(uint64_t k, uint64_t i) {
     const bool there = i % 50 == 0 || i % 3 != 0;
     const uint64_t value = i % 50 == 0 ? i << 40 : i % 100;
-    if (part_of(g, 7, 1)[k] != there) return false;
-    if (i64_of(g, 9, 0, k) != (there ? (int64_t)value : 77)) return false;
-    return rs_load_f64(part_of(g, 7, 0) + 8 * k) == (there ? (double)value : 0);
+    if (part_of(7, 1)[k] != there) return false;
+    if (i64_of(9, 0, k) != (there ? (int64_t)value : 77)) return false;
+    return rs_load_f64(part_of(7, 0) + 8 * k) == (there ? (double)value : 0);
 }
 
-static bool same_path(const rs_gather *g, uint64_t k, uint64_t i) {
+static bool same_path(uint64_t k, uint64_t i) {
     char path[64];
-    const uint64_t begin = (uint64_t)i64_of(g, 8, 1, k), end = (uint64_t)i64_of(g, 8, 1, k + 1);
+    const uint64_t begin = (uint64_t)i64_of(8, 1, k), end = (uint64_t)i64_of(8, 1, k + 1);
     const int n =
         snprintf(path, sizeof path, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9), (unsigned)(i * 7919 % 65536));
-    return end - begin == (uint64_t)n && memcmp(part_of(g, 8, 0) + begin, path, (size_t)n) == 0;
+    return end - begin == (uint64_t)n && memcmp(part_of(8, 0) + begin, path, (size_t)n) == 0;
 }
 
-static void check_batch(const rs_gather *g, uint64_t n) {
+static void check_batch(uint64_t n) {
     uint64_t k;
     bool ok = true;
-    CHECK(g->stop.why == RS_GATHER_DONE);
+    CHECK(g.stop.why == RS_GATHER_DONE);
     for (k = 0; ok && k < n; k++) {
         const uint64_t i = (uint64_t)positions[k];
         float score;
-        memcpy(&score, part_of(g, 1, 0) + 4 * k, 4);
-        ok = i64_of(g, 0, 0, k) == (int64_t)(i * 3) && part_of(g, 1, 1)[k] == 1;
+        memcpy(&score, part_of(1, 0) + 4 * k, 4);
+        ok = i64_of(0, 0, k) == (int64_t)(i * 3) && part_of(1, 1)[k] == 1;
         ok = ok && score == (float)((double)(i * 37 % 1000) / 100);
-        ok = ok && same_ring(g, k, i) && same_odd(g, k, i) && same_path(g, k, i);
+        ok = ok && same_ring(k, i) && same_odd(k, i) && same_path(k, i);
     }
     if (!CHECK(ok)) (void)fprintf(stderr, "    record %lld\n", (long long)positions[k - 1]);
 }
@@ -157,18 +164,15 @@ static void check_batch(const rs_gather *g, uint64_t n) {
 static void check_store(bool compress) {
     static const uint64_t sizes[] = {0, 1, 64, BATCH};
     built b = build(columns_record, N, compress);
-    rs_gather g;
     REQUIRE(b.data != NULL);
     set_specs();
-    REQUIRE_OK(sources_open(&s, built_slice(&b), keys, FIELDS, &err), &err);
-    REQUIRE_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
+    REQUIRE(open_gather(&b, keys, FIELDS));
     for (unsigned i = 0; i < 4; i++) {
         for (unsigned k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(N);
-        CHECK_OK(read_batch(&g, sizes[i]), &err);
-        check_batch(&g, sizes[i]);
+        CHECK_OK(read_batch(sizes[i]), &err);
+        check_batch(sizes[i]);
     }
-    rs_gather_close(&g);
-    sources_close(&s);
+    close_gather();
     built_clear(&b);
 }
 
@@ -178,15 +182,12 @@ TEST(test_forms_of_any_values) { check_store(false); }
 /* ---- Stops ---- */
 
 static rs_gather_stop stop_of(const built *b, const char *key, uint64_t first) {
-    rs_gather g;
     rs_gather_stop stop = {0};
     for (unsigned k = 0; k < 10; k++) positions[k] = (int64_t)(first + k);
-    if (!CHECK_OK(sources_open(&s, built_slice(b), &key, 1, &err), &err)) return stop;
-    CHECK_OK(rs_gather_open(&g, specs, 1, &err), &err);
-    CHECK_OK(read_batch(&g, 10), &err);
+    if (!open_gather(b, &key, 1)) return stop;
+    CHECK_OK(read_batch(10), &err);
     stop = g.stop;
-    rs_gather_close(&g);
-    sources_close(&s);
+    close_gather();
     return stop;
 }
 
@@ -237,26 +238,23 @@ TEST(test_stops_of_any_values) { check_stops(false); }
 TEST(test_positions_and_sizes) {
     built b = build(columns_record, 500, true);
     const char *key = "id";
-    rs_gather g;
     REQUIRE(b.data != NULL);
     set_spec(0, RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    REQUIRE_OK(sources_open(&s, built_slice(&b), &key, 1, &err), &err);
-    REQUIRE_OK(rs_gather_open(&g, specs, 1, &err), &err);
+    REQUIRE(open_gather(&b, &key, 1));
     positions[0] = 4, positions[1] = 500;
-    CHECK_CODE(read_batch(&g, 2), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(read_batch(2), RS_E_ARG_RANGE, &err);
     CHECK(g.stop.record == 1 && g.stop.field == UINT32_MAX);
     CHECK_CODE(rs_gather_begin(&g, UINT64_MAX / 2, &err), RS_E_MEM, &err);
     positions[1] = 499;
-    CHECK_OK(read_batch(&g, 2), &err); /* after an error the state can be used again */
-    CHECK(i64_of(&g, 0, 0, 1) == 499 * 3);
-    rs_gather_close(&g);
-    sources_close(&s);
+    CHECK_OK(read_batch(2), &err); /* after an error the state can be used again */
+    CHECK(i64_of(0, 0, 1) == 499 * 3);
+    close_gather();
     built_clear(&b);
 }
 
 /* ---- Damage ---- */
 
-/* Bytes of heap, offsets, groups and tables changed at random: values, stops or errors, within bounds. Half of the rounds
+/* Random changes of heap, offsets, groups and tables give values, stops or errors, within bounds. Half of the rounds
  * change bytes between the two steps, too. */
 static void check_damage(built_record record, const char *const *fields, bool compress) {
     built sound = build(record, 300, compress), b;
@@ -268,7 +266,6 @@ static void check_damage(built_record record, const char *const *fields, bool co
         const rs_section *sections = layout.directory.sections, *heap = &sections[RS_FMT_SECTION_HEAP];
         const uint64_t blocks = sections[RS_FMT_SECTION_BLOCKS].off; /* maybe within the header, which has a checksum */
         const uint64_t end = blocks > RS_FMT_HEADER_SIZE ? blocks : heap->off + heap->size_bytes;
-        rs_gather g;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
         for (unsigned k = 0; k < 3; k++) b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
         for (unsigned k = 0; k < 200; k++) positions[k] = (int64_t)make_random(300);
@@ -278,15 +275,14 @@ static void check_damage(built_record record, const char *const *fields, bool co
         }
         CHECK_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
         CHECK_OK(rs_gather_begin(&g, 200, &err), &err);
-        bool ok = measure(&g, 200) == RS_OK && g.stop.why == RS_GATHER_DONE;
-        ok = ok && place(&g) == RS_OK && g.stop.why == RS_GATHER_DONE;
+        bool ok = measure(200) == RS_OK && g.stop.why == RS_GATHER_DONE;
+        ok = ok && place() == RS_OK && g.stop.why == RS_GATHER_DONE;
         for (unsigned k = 0; ok && round % 2 == 1 && k < 500; k++) {
             b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
         }
         ok = ok && rs_gather_fill(&g, buffer, &err) == RS_OK && g.stop.why == RS_GATHER_DONE;
         failed += !ok;
-        rs_gather_close(&g);
-        sources_close(&s);
+        close_gather();
         built_clear(&b);
     }
     CHECK(failed > 3 && failed < 400);
@@ -311,7 +307,7 @@ static void add_grid(uint64_t i, rs_buffer *raw) {
 }
 
 /* {"a": an array, sometimes in the arrays of the block, "grid", "lists": lists of pairs, "z": complex, "n"}. */
-static void add_arrays(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_arrays) {
     const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
     make_head(raw, 0x0F, 5);
     make_str(raw, "a"), make_array(raw, n, arrays->size_bytes);
@@ -354,24 +350,24 @@ static void set_array_specs(void) {
 /* Item (r, c) of the grid of record i, whose stored order depends on i. */
 static uint64_t grid_at(uint64_t i, uint64_t r, uint64_t c) { return i + (i % 2 == 0 ? r * 3 + c : c * 2 + r); }
 
-static bool same_arrays(const rs_gather *g, uint64_t k, uint64_t i) {
+static bool same_arrays(uint64_t k, uint64_t i) {
     const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
-    const uint64_t first = (uint64_t)i64_of(g, 9, 1, k);
+    const uint64_t first = (uint64_t)i64_of(9, 1, k);
     float pair[2];
-    bool ok = (uint64_t)(i64_of(g, 0, 1, k + 1) - i64_of(g, 0, 1, k)) == n;
-    ok = ok && i64_of(g, 1, 1, k) == (int64_t)(n < 30 ? n : 30) && i64_of(g, 3, 1, k) == (int64_t)(2 * k);
+    bool ok = (uint64_t)(i64_of(0, 1, k + 1) - i64_of(0, 1, k)) == n;
+    ok = ok && i64_of(1, 1, k) == (int64_t)(n < 30 ? n : 30) && i64_of(3, 1, k) == (int64_t)(2 * k);
     for (uint64_t at = 0; ok && at < 6; at++) {
-        const uint64_t wanted = grid_at(i, at / 3, at % 3);
-        ok = rs_load_u16(part_of(g, 2, 0) + 2 * (6 * k + at)) == wanted;
-        ok = ok && rs_load_f64(part_of(g, 3, 0) + 8 * (6 * k + at)) == (double)wanted;
+        const uint64_t expected = grid_at(i, at / 3, at % 3);
+        ok = rs_load_u16(part_of(2, 0) + 2 * (6 * k + at)) == expected;
+        ok = ok && rs_load_f64(part_of(3, 0) + 8 * (6 * k + at)) == (double)expected;
     }
-    ok = ok && (uint64_t)i64_of(g, 4, 2, k + 1) - (uint64_t)i64_of(g, 4, 2, k) == i % 4;
+    ok = ok && (uint64_t)i64_of(4, 2, k + 1) - (uint64_t)i64_of(4, 2, k) == i % 4;
     for (uint64_t at = 0; ok && at < i % 4; at++) {
-        memcpy(pair, part_of(g, 9, 0) + 8 * (first + at), 8);
+        memcpy(pair, part_of(9, 0) + 8 * (first + at), 8);
         ok = pair[0] == (float)(i * 10 + at) && pair[1] == (i % 7 == 0 ? 0.5f : (float)at);
-        ok = ok && i64_of(g, 5, 2, k * g->fields[5].parts[0].shape[1] + at) == 2;
+        ok = ok && i64_of(5, 2, k * g.fields[5].parts[0].shape[1] + at) == 2;
     }
-    memcpy(pair, part_of(g, 6, 0) + 8 * k, 8);
+    memcpy(pair, part_of(6, 0) + 8 * k, 8);
     return ok && pair[0] == (float)i && pair[1] == 2.0f;
 }
 
@@ -379,19 +375,16 @@ TEST(test_arrays) {
     static const bool ways[] = {true, false};
     for (unsigned way = 0; way < 2; way++) {
         built b = build(add_arrays, 1000, ways[way]);
-        rs_gather g;
         REQUIRE(b.data != NULL);
         set_array_specs();
-        REQUIRE_OK(sources_open(&s, built_slice(&b), array_keys, FIELDS, &err), &err);
-        REQUIRE_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
+        REQUIRE(open_gather(&b, array_keys, FIELDS));
         for (unsigned k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
-        CHECK_OK(read_batch(&g, BATCH), &err);
+        CHECK_OK(read_batch(BATCH), &err);
         CHECK(g.stop.why == RS_GATHER_DONE);
         for (unsigned k = 0; k < BATCH; k++) {
-            if (!CHECK(same_arrays(&g, k, (uint64_t)positions[k]))) break;
+            if (!CHECK(same_arrays(k, (uint64_t)positions[k]))) break;
         }
-        rs_gather_close(&g);
-        sources_close(&s);
+        close_gather();
         built_clear(&b);
         check_damage(add_arrays, array_keys, ways[way]);
     }
@@ -399,42 +392,38 @@ TEST(test_arrays) {
 
 /* ---- Packed documents and padded lists of lists, against a plain model ---- */
 
-/* Rings, some of which are empty, packed into rows of 13 numbers and cut where a row ends. */
+/* Rings, some of them empty, packed into rows of 13 numbers and cut where a row ends. */
 TEST(test_packed_and_split) {
-    static int64_t wanted[2 * BATCH];
+    static int64_t expected[2 * BATCH];
     built b = build(columns_record, N, true);
     const char *key = "ring";
-    rs_gather g;
     uint64_t at = 0, pieces = 0;
     bool ok = true;
     REQUIRE(b.data != NULL);
     set_spec(0, RS_GATHER_PACKED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
     specs[0].length = 13;
-    REQUIRE_OK(sources_open(&s, built_slice(&b), &key, 1, &err), &err);
-    REQUIRE_OK(rs_gather_open(&g, specs, 1, &err), &err);
+    REQUIRE(open_gather(&b, &key, 1));
     for (uint64_t k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(N);
-    CHECK_OK(read_batch(&g, BATCH), &err);
+    CHECK_OK(read_batch(BATCH), &err);
     for (uint64_t k = 0; ok && k < BATCH; k++) {
         for (uint64_t j = 0; ok && j < (uint64_t)positions[k] % 12; j++, at++) {
-            if (j == 0 || at % 13 == 0) wanted[pieces++] = (int64_t)at;
-            ok = rs_load_f64(part_of(&g, 0, 0) + 8 * at) == ring_at((uint64_t)positions[k], j);
-            ok = ok && i64_of(&g, 0, 1, at) == (int64_t)j && i64_of(&g, 0, 2, at) == (int64_t)k;
+            if (j == 0 || at % 13 == 0) expected[pieces++] = (int64_t)at;
+            ok = rs_load_f64(part_of(0, 0) + 8 * at) == ring_at((uint64_t)positions[k], j);
+            ok = ok && i64_of(0, 1, at) == (int64_t)j && i64_of(0, 2, at) == (int64_t)k;
         }
     }
     CHECK(ok && at % 13 != 0);
-    wanted[pieces++] = (int64_t)at; /* the padding */
-    for (; at % 13 != 0; at++) CHECK(rs_load_f64(part_of(&g, 0, 0) + 8 * at) == 0 && i64_of(&g, 0, 2, at) == -1);
-    wanted[pieces++] = (int64_t)at;
+    expected[pieces++] = (int64_t)at; /* the padding */
+    for (; at % 13 != 0; at++) CHECK(rs_load_f64(part_of(0, 0) + 8 * at) == 0 && i64_of(0, 2, at) == -1);
+    expected[pieces++] = (int64_t)at;
     CHECK_U64(g.fields[0].parts[0].shape[0], at / 13);
-    if (CHECK_U64(g.fields[0].parts[3].shape[0], pieces)) CHECK(memcmp(part_of(&g, 0, 3), wanted, 8 * pieces) == 0);
-    rs_gather_close(&g);
-    sources_close(&s);
+    if (CHECK_U64(g.fields[0].parts[3].shape[0], pieces)) CHECK(memcmp(part_of(0, 3), expected, 8 * pieces) == 0);
+    close_gather();
     built_clear(&b);
 }
 
-/* {"n": i % 5 lists, of which list k has (i + k) % 6 numbers} */
-static void add_nested(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+/* {"n": i % 5 lists; list k has (i + k) % 6 numbers} */
+RECORD(add_nested) {
     make_head(raw, 0x0F, 1), make_str(raw, "n"), make_head(raw, 0x0D, i % 5);
     for (uint64_t k = 0; k < i % 5; k++) {
         make_head(raw, 0x0D, (i + k) % 6);
@@ -442,13 +431,13 @@ static void add_nested(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     }
 }
 
-static bool same_nested(const rs_gather *g, uint64_t at, uint64_t i, uint64_t width, uint64_t inner) {
-    if (i64_of(g, 0, 1, at) != (int64_t)(i % 5 < width ? i % 5 : width)) return false;
+static bool same_nested(uint64_t at, uint64_t i, uint64_t width, uint64_t inner) {
+    if (i64_of(0, 1, at) != (int64_t)(i % 5 < width ? i % 5 : width)) return false;
     for (uint64_t k = 0; k < width; k++) {
         const uint64_t n = k < i % 5 ? (i + k) % 6 : 0;
-        if (i64_of(g, 0, 2, at * width + k) != (int64_t)(n < inner ? n : inner)) return false;
+        if (i64_of(0, 2, at * width + k) != (int64_t)(n < inner ? n : inner)) return false;
         for (uint64_t j = 0; j < inner; j++) {
-            const int32_t got = (int32_t)rs_load_u32(part_of(g, 0, 0) + 4 * ((at * width + k) * inner + j));
+            const int32_t got = (int32_t)rs_load_u32(part_of(0, 0) + 4 * ((at * width + k) * inner + j));
             if (got != (j < n ? (int32_t)(i * 100 + k * 10 + j) : -1)) return false;
         }
     }
@@ -471,26 +460,23 @@ TEST(test_padded_nested) {
     REQUIRE(b.data != NULL);
     for (unsigned k = 0; k < 300; k++) positions[k] = (int64_t)k;
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        rs_gather g;
         set_spec(0, RS_GATHER_PADDED_NESTED, RS_DTYPE_INT32, RS_GATHER_RAISE);
         memset(specs[0].fill, 0xFF, 4);
         specs[0].length = cases[c].length, specs[0].inner_length = cases[c].inner,
         specs[0].truncate = cases[c].truncate;
-        REQUIRE_OK(sources_open(&s, built_slice(&b), &key, 1, &err), &err);
-        REQUIRE_OK(rs_gather_open(&g, specs, 1, &err), &err);
-        CHECK_OK(read_batch(&g, 300), &err);
+        REQUIRE(open_gather(&b, &key, 1));
+        CHECK_OK(read_batch(300), &err);
         CHECK(g.stop.why == cases[c].why);
         if (cases[c].why != RS_GATHER_DONE) {
             CHECK_U64(g.stop.record, cases[c].record);
             CHECK_U64(g.stop.number, cases[c].number);
         }
         for (unsigned k = 0; cases[c].why == RS_GATHER_DONE && k < 300; k++) {
-            if (CHECK(same_nested(&g, k, k, cases[c].width, cases[c].inner_width))) continue;
+            if (CHECK(same_nested(k, k, cases[c].width, cases[c].inner_width))) continue;
             (void)fprintf(stderr, "    case %u, record %u\n", c, k);
             break;
         }
-        rs_gather_close(&g);
-        sources_close(&s);
+        close_gather();
     }
     built_clear(&b);
 }
@@ -500,9 +486,8 @@ TEST(test_padded_nested) {
 static const char *const colours[] = {"a colour like red", "a colour like green", "a colour like blue"};
 
 /* None, or {"c": one of three texts, "v": one of four large numbers}, in two orders. */
-static void add_few(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_few) {
     const int64_t value = (int64_t)(i % 4) << 50;
-    (void)arrays;
     if (i % 10 == 0) {
         make_tag(raw, 0);
         return;
@@ -516,7 +501,6 @@ static void add_few(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_entries_of_walked_records) {
     static const char *const fields[] = {"c", "c", "v"};
     static rs_names names;
-    rs_gather g;
     bool is_new;
     memset(&names, 0, sizeof names);
     for (unsigned k = 0; k < 3; k++) {
@@ -530,22 +514,20 @@ TEST(test_entries_of_walked_records) {
     for (unsigned way = 0; way < 2; way++) {
         built b = build(add_few, 1000, way == 0);
         REQUIRE(b.data != NULL);
-        REQUIRE_OK(sources_open(&s, built_slice(&b), fields, 3, &err), &err);
-        REQUIRE_OK(rs_gather_open(&g, specs, 3, &err), &err);
+        REQUIRE(open_gather(&b, fields, 3));
         for (unsigned k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
-        CHECK_OK(read_batch(&g, BATCH), &err);
+        CHECK_OK(read_batch(BATCH), &err);
         CHECK(g.stop.why == RS_GATHER_DONE);
         for (unsigned k = 0; k < BATCH; k++) {
-            const uint64_t i = (uint64_t)positions[k], begin = (uint64_t)i64_of(&g, 0, 1, k);
+            const uint64_t i = (uint64_t)positions[k], begin = (uint64_t)i64_of(0, 1, k);
             const char *colour = i % 10 == 0 ? "" : colours[i % 3];
-            const uint64_t size = (uint64_t)i64_of(&g, 0, 1, k + 1) - begin;
-            bool ok = size == strlen(colour) && memcmp(part_of(&g, 0, 0) + begin, colour, size) == 0;
-            ok = ok && i64_of(&g, 1, 0, k) == (i % 10 == 0 ? -1 : (int64_t)(i % 3));
-            ok = ok && part_of(&g, 2, 1)[k] == (i % 10 != 0);
-            if (!CHECK(ok && i64_of(&g, 2, 0, k) == (i % 10 == 0 ? 0 : (int64_t)(i % 4) << 50))) break;
+            const uint64_t size = (uint64_t)i64_of(0, 1, k + 1) - begin;
+            bool ok = size == strlen(colour) && memcmp(part_of(0, 0) + begin, colour, size) == 0;
+            ok = ok && i64_of(1, 0, k) == (i % 10 == 0 ? -1 : (int64_t)(i % 3));
+            ok = ok && part_of(2, 1)[k] == (i % 10 != 0);
+            if (!CHECK(ok && i64_of(2, 0, k) == (i % 10 == 0 ? 0 : (int64_t)(i % 4) << 50))) break;
         }
-        rs_gather_close(&g);
-        sources_close(&s);
+        close_gather();
         built_clear(&b);
     }
     rs_names_clear(&names);
@@ -560,12 +542,11 @@ TEST(test_memory) {
     set_specs();
     REQUIRE_OK(sources_open(&s, built_slice(&b), keys, FIELDS, &err), &err);
     for (fail_at = UINT64_MAX; fail_at == UINT64_MAX || fail_at < n_steps; fail_at++) {
-        rs_gather g;
         steps = 0;
         counting = true;
         rs_status status = rs_gather_open(&g, specs, FIELDS, &err);
         if (status == RS_OK) {
-            status = read_batch(&g, BATCH);
+            status = read_batch(BATCH);
             rs_gather_close(&g);
         }
         counting = false;

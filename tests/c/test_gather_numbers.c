@@ -1,5 +1,4 @@
-/* test_gather_numbers.c: values of a gather that few stores have: entries of tables in records that are walked, lists whose
- * bits and bodies stand in their parent, and arrays with one dimension too few, too many, or as many as there may be. */
+/* test_gather_numbers.c: rare values of a gather: table entries below unions, fixed lists, arrays of other shapes. */
 #include "rs_hand.h"
 #include "rs_sources.h"
 #include "columns/rs_gather.h"
@@ -11,6 +10,7 @@ static rs_gather_spec spec;
 static sources s;
 static rs_gather g;
 static uint8_t *buffer;
+static built segment;
 
 static void set_spec(unsigned form, unsigned dtype, unsigned missing) {
     memset(&spec, 0, sizeof spec);
@@ -52,6 +52,13 @@ static bool gather(rs_slice bytes, uint64_t n) {
 static void done(void) {
     rs_gather_close(&g);
     sources_close(&s);
+    built_clear(&segment);
+}
+
+/* Gathers from a segment made by the builder, which `done` clears. */
+static bool gather_built(built b, uint64_t n) {
+    segment = b;
+    return CHECK(b.data != NULL) && gather(built_slice(&b), n);
 }
 
 static bool done_here(const hand *h, uint64_t n) {
@@ -89,8 +96,8 @@ TEST(test_entries_of_unions) {
     spec.fill[0] = 7;
     if (done_here(&h, 90)) {
         for (uint64_t i = 0; i < 90; i++) {
-            const int64_t wanted = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
-            if (!CHECK(i64_at(0, i) == wanted && part(1)[i] == (wanted != 7))) break;
+            const int64_t expected = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
+            if (!CHECK(i64_at(0, i) == expected && part(1)[i] == (expected != 7))) break;
         }
     }
     done();
@@ -100,7 +107,7 @@ TEST(test_entries_of_unions) {
     hand_clear(&h);
 }
 
-/* Entries that are floats, 0.3 and -1e300, of which each byte counts. */
+/* Entries that are floats, 0.3 and -1e300: each byte counts. */
 TEST(test_entries_of_floats) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
@@ -161,13 +168,13 @@ TEST(test_fixed_tuples) {
                                       {INT, 8, 0, 0, 0, 0, 8, 0},
                                       LEAF(BOOL, 0),
                                       {INT, 8, 0, 0, 0, 0, 8, 0}};
-    static const int64_t wanted[] = {5, 1, 7, 5, 1, 7};
+    static const int64_t expected[] = {5, 1, 7, 5, 1, 7};
     hand h = {0};
     (void)hand_tree(&h, nodes, 5, "\0\0\0\0\0\0\0\0\x09\1a", 11);
     hand_record(&h, "\1\5\7", 3), hand_record(&h, "\1\5\7", 3);
     hand_finish(&h, 0);
     set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (done_here(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), wanted, sizeof wanted) == 0);
+    if (done_here(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), expected, sizeof expected) == 0);
     done();
     hand_clear(&h);
 }
@@ -216,20 +223,14 @@ static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsig
 static void put_key(rs_buffer *raw) { make_head(raw, 0x0F, 1), make_str(raw, "a"); }
 
 /* numpy's scalars: arrays without dimensions. */
-static void add_scalar(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
-    put_key(raw), put_array(raw, 0, NULL, (unsigned)(7 + i));
-}
+RECORD(add_scalar) { put_key(raw), put_array(raw, 0, NULL, (unsigned)(7 + i)); }
 
 TEST(test_scalars) {
-    built b = build(add_scalar, 5, false);
-    REQUIRE(b.data != NULL);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (gather(built_slice(&b), 5) && CHECK(g.stop.why == RS_GATHER_DONE)) {
+    if (gather_built(build(add_scalar, 5, false), 5) && CHECK(g.stop.why == RS_GATHER_DONE)) {
         CHECK(i64_at(0, 0) == 7 && i64_at(0, 4) == 11);
     }
     done();
-    built_clear(&b);
 }
 
 static void put2(rs_buffer *raw, uint64_t a, uint64_t b, unsigned first) {
@@ -238,9 +239,8 @@ static void put2(rs_buffer *raw, uint64_t a, uint64_t b, unsigned first) {
 }
 
 /* Arrays (2, 3), (1, 2), (0, 5), and a list of arrays (2) and (1): lists of lists. */
-static void add_two_levels(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_two_levels) {
     static const uint64_t sizes[] = {2, 1};
-    (void)arrays;
     put_key(raw);
     if (i == 0) put2(raw, 2, 3, 10);
     else if (i == 1) put2(raw, 1, 2, 20);
@@ -251,26 +251,22 @@ static void add_two_levels(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_arrays_as_lists_of_lists) {
     static const int64_t numbers[] = {10, 11, 12, 13, 14, 15, 20, 21, 40, 41, 50}, inner[] = {0, 3, 6, 8, 10, 11},
                          outer[] = {0, 2, 3, 3, 5};
-    built b = build(add_two_levels, 4, false);
-    REQUIRE(b.data != NULL);
     set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (gather(built_slice(&b), 4) && CHECK(g.stop.why == RS_GATHER_DONE)) {
+    if (gather_built(build(add_two_levels, 4, false), 4) && CHECK(g.stop.why == RS_GATHER_DONE)) {
         const rs_gather_part *parts = g.fields[0].parts;
         CHECK(parts[0].shape[0] == 11 && memcmp(part(0), numbers, sizeof numbers) == 0);
         CHECK(parts[1].shape[0] == 6 && memcmp(part(1), inner, sizeof inner) == 0);
         CHECK(parts[2].shape[0] == 5 && memcmp(part(2), outer, sizeof outer) == 0);
     }
     done();
-    built_clear(&b);
 }
 
 static unsigned which; /* the last record of add_misshapen */
 static bool in_list;
 
 /* A list of arrays (2, 3), or one alone, and as record 4 an array that has no place among them. */
-static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_misshapen) {
     static const uint64_t flat[] = {3}, deep[] = {2, 3, 1};
-    (void)arrays;
     put_key(raw);
     if (in_list) make_head(raw, 0x0D, 2), put2(raw, 2, 3, 1);
     if (i < 4) put2(raw, 2, 3, 7);
@@ -283,28 +279,23 @@ static void add_misshapen(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_misshapen_arrays) {
     for (unsigned k = 0; k < 8; k++) {
         which = k / 2, in_list = k % 2 == 1;
-        built b = build(add_misshapen, 5, false);
-        REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = 2, spec.row[0] = 2, spec.row[1] = 3, spec.row_numbers = 6;
-        CHECK(gather(built_slice(&b), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
+        CHECK(gather_built(build(add_misshapen, 5, false), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
         done();
-        built_clear(&b);
     }
 }
 
 /* Empty lists of lists, and then an array of one dimension: what stood in the other is forgotten. */
-static void add_flat(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_flat) {
     static const uint64_t flat[] = {3};
-    (void)arrays;
     put_key(raw);
     if (i < 4) put2(raw, 0, 0, 0);
     else put_array(raw, 1, flat, 7);
 }
 
-static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_flat_behind_empty) {
     static const uint64_t flat[] = {3};
-    (void)arrays;
     put_key(raw);
     if (i < 4) put2(raw, 3, 0, 0);
     else put_array(raw, 1, flat, 7);
@@ -313,21 +304,17 @@ static void add_flat_behind_empty(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
 TEST(test_flat_arrays) {
     static const built_record records[] = {add_flat, add_flat_behind_empty};
     for (unsigned k = 0; k < 2; k++) {
-        built b = build(records[k], 5, false);
-        REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-        CHECK(gather(built_slice(&b), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
+        CHECK(gather_built(build(records[k], 5, false), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
         done();
-        built_clear(&b);
     }
 }
 
 static uint32_t extra; /* dimensions behind those of the row */
 
 /* Arrays whose row has as many dimensions as a row may have. */
-static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_deep) {
     static const uint64_t dims[] = {1, 2, 1, 1, 2, 1, 1, 2, 1, 1};
-    (void)arrays;
     put_key(raw);
     if (in_list) make_head(raw, 0x0D, 1);
     put_array(raw, RS_GATHER_ROW_DIMS + extra, dims, (unsigned)(100 * i));
@@ -337,17 +324,14 @@ TEST(test_most_dimensions) {
     static const uint64_t row[RS_GATHER_ROW_DIMS] = {1, 2, 1, 1, 2, 1, 1, 2};
     for (unsigned k = 0; k < 4; k++) {
         extra = k / 2, in_list = k % 2 == 1;
-        built b = build(add_deep, 3, false);
-        REQUIRE(b.data != NULL);
         set_spec(in_list ? RS_GATHER_RAGGED : RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
         spec.n_row = RS_GATHER_ROW_DIMS, spec.row_numbers = 8;
         memcpy(spec.row, row, sizeof row);
-        if (gather(built_slice(&b), 3)) {
+        if (gather_built(build(add_deep, 3, false), 3)) {
             CHECK(g.stop.why == (extra == 0 ? RS_GATHER_DONE : RS_GATHER_LENGTH));
             if (extra == 0) CHECK(i64_at(0, 7) == 7 && i64_at(0, 23) == 207);
         }
         done();
-        built_clear(&b);
     }
 }
 
@@ -356,9 +340,8 @@ TEST(test_most_dimensions) {
 static bool is_bfloat16;
 
 /* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
-static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(add_tensor) {
     static const uint64_t two[] = {2};
-    (void)arrays;
     put_key(raw);
     make_tag(raw, RS_FMT_TAG_EXT), make_tag(raw, RS_FMT_EXT_TENSOR);
     if (is_bfloat16) make_str(raw, "bfloat16");
@@ -371,32 +354,29 @@ static void add_tensor(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
 TEST(test_tensors) {
     for (unsigned k = 0; k < 4; k++) {
         is_bfloat16 = k / 2 == 1;
-        built b = build(add_tensor, 60, k % 2 == 1);
-        REQUIRE(b.data != NULL);
         set_spec(RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_RAISE);
-        if (gather(built_slice(&b), 60) && CHECK(g.stop.why == RS_GATHER_DONE) && CHECK(i64_at(1, 60) == 120)) {
+        if (gather_built(build(add_tensor, 60, k % 2 == 1), 60) && CHECK(g.stop.why == RS_GATHER_DONE) &&
+            CHECK(i64_at(1, 60) == 120)) {
             for (uint64_t i = 0; i < 120; i++) {
-                const double wanted = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
-                if (!CHECK(rs_load_f64(part(0) + 8 * i) == wanted)) break;
+                const double expected = is_bfloat16 ? 1 + (double)i / 128 : (double)i;
+                if (!CHECK(rs_load_f64(part(0) + 8 * i) == expected)) break;
             }
         }
         done();
-        built_clear(&b);
     }
 }
 
 /* ---- The shapes of the parts ---- */
 
-static void add_pairs(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(add_pairs) {
     put_key(raw);
     put2(raw, 2 + i, 3, 1);
 }
 
 static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, uint64_t c) {
-    const uint64_t wanted[] = {a, b, c};
+    const uint64_t expected[] = {a, b, c};
     const rs_gather_part *p = &g.fields[0].parts[number];
-    if (!CHECK_U64(p->ndim, ndim) || !CHECK(memcmp(p->shape, wanted, ndim * sizeof *wanted) == 0)) {
+    if (!CHECK_U64(p->ndim, ndim) || !CHECK(memcmp(p->shape, expected, ndim * sizeof *expected) == 0)) {
         (void)fprintf(stderr, "    part %u of form %u\n", number, spec.form);
     }
 }

@@ -1,5 +1,4 @@
-/* test_infer.c: records in, tree out: the kinds that are chosen, written as text; and for random records that the tree
- * compiles and takes every one of them. */
+/* test_infer.c: records in, tree out: the chosen kinds as text; each tree compiles and takes its records. */
 #include "plan/rs_string_cut.h"
 #include "write/rs_infer.h"
 #include "write/rs_encode.h"
@@ -52,7 +51,7 @@ static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_dictionaries dictionaries = {.write_values = drop_values, .write_bytes = drop_bytes, .choices = &choices};
 static rs_links links;
 
-/* The tree of the block's first n records; `links` and `dictionaries` then have what encoding needs, until forget(). */
+/* The tree of the block's first n records; `links` and `dictionaries` then serve encoding, until forget(). */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_stats survey = {0};
@@ -226,18 +225,18 @@ TEST(test_structs) {
     CHECK_STR(inferred(), "const");
 }
 
-/* What the tree of [{"a": 5}, {"a": 6}] is, byte for byte. */
+/* The tree of [{"a": 5}, {"a": 6}], byte for byte. */
 TEST(test_tree_bytes) {
-    static const uint8_t wanted[] = {2, 0, 0, 0, 11, 0, 0, 0, 10, 0, 0, 0, 1,   0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
-                                     0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
-                                     0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t expected[] = {2, 0, 0, 0, 11, 0, 0, 0, 10, 0, 0, 0, 1,   0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+                                       0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
+                                       0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
     for (int64_t i = 5; i < 7; i++) {
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "a"), make_int(&block.raw, i);
         make_record_end(&block);
     }
     REQUIRE_OK(infer(2, &bytes), &err);
-    CHECK(bytes.size_bytes == sizeof wanted && memcmp(bytes.data, wanted, sizeof wanted) == 0);
+    CHECK(bytes.size_bytes == sizeof expected && memcmp(bytes.data, expected, sizeof expected) == 0);
     rs_buffer_clear(&bytes);
     forget();
     make_block_clear(&block);
@@ -269,7 +268,7 @@ TEST(test_ext) {
     CHECK_STR(inferred(), "const");
     add_ext(13, NULL, 5), add_ext(16, NULL, 6), add_ext(13, NULL, 6), add_ext(16, NULL, 7), add_int(1), add_int(2);
     CHECK_STR(inferred(), "union(ext13(int1+5), ext16(int1+6), int1+1)");
-    add_ext(25, "A", 0), add_ext(25, "B", 0), add_ext(25, "A", 1), add_ext(25, "B", 2); /* told apart by EXTRA */
+    add_ext(25, "A", 0), add_ext(25, "B", 0), add_ext(25, "A", 1), add_ext(25, "B", 2); /* EXTRA differs */
     CHECK_STR(inferred(), "union(ext25(int1+0), ext25(int2+0))");
     add_ext(25, "A", 0), add_ext(25, "A", 1), make_ext(&block.raw, 25, "A"), make_tag(&block.raw, 0),
         make_record_end(&block);
@@ -303,7 +302,7 @@ TEST(test_many_classes) {
 
 /* ---- Limits ---- */
 
-/* Texts of n letters, half of which are words of a few: enough of them for a symbol table, not each for one of its own. */
+/* A text of a few repeated words and random letters: many of them deserve one symbol table, but not one each. */
 static void add_text_of(unsigned seed) {
     static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
     char text[64] = "";
@@ -315,7 +314,7 @@ static void add_text_of(unsigned seed) {
     make_str(&block.raw, text);
 }
 
-/* 19 letters, of which none tells the next; by a generator of its own, so that they are the same in each run. */
+/* 19 random letters, from a separate generator so that they are the same in each run. */
 static void add_letters(unsigned *state) {
     char letters[20] = "";
     for (unsigned k = 0; k < 19; k++)
@@ -425,7 +424,7 @@ static void add_sparse(uint32_t step, bool text) {
     }
 }
 
-/* A value that is seldom there stands in a body; one that is mostly there, in the bit group. */
+/* A rare value is stored in a body, a frequent one in the bit group. */
 TEST(test_seldom_there) {
     add_sparse(6, true);
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
@@ -445,7 +444,7 @@ TEST(test_any_tree) {
     rs_buffer_clear(&bytes);
 }
 
-/* ---- Random blocks: every record fits the tree of its block. What they say once written: test_store ---- */
+/* ---- Random blocks: every record fits the tree of its block; test_store.c reads such records back ---- */
 
 static bool encode_one(const rs_tree *tree, rs_slice raw) {
     rs_buffer out = {0};
@@ -475,7 +474,7 @@ static void check_random_block(uint32_t n, unsigned depth) {
 }
 
 /* Strings of 2-byte units after one pattern, and bytes. A value of n bytes that begins as such a string of n units does,
- * and behind which the rest of that string stands in memory, is bytes all the same. */
+ * and is followed in memory by the rest of that string, is still bytes. */
 TEST(test_bytes_beside_parts) {
     enum { UNITS = 15, N = 400 };
     rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};

@@ -1,5 +1,4 @@
-/* test_json_bounds.c: the scan for the bounds of elements against one that reads byte by byte, over texts cut at every
- * position and over made ones of brackets, quotes and backslashes. */
+/* test_json_bounds.c: the bounds of JSON elements against a byte-by-byte scan, at every split. */
 #include "write/rs_json_bounds.h"
 #include "rs_test.h"
 
@@ -105,7 +104,7 @@ static const char *const TEXTS[] = {
 };
 
 TEST(test_cut_anywhere) {
-    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+    EACH (i, TEXTS) {
         const size_t n = strlen(TEXTS[i]);
         for (size_t cut = 0; cut <= n; cut++) {
             check_cut(TEXTS[i], n, false, cut, cut + (n - cut) / 2);
@@ -139,7 +138,7 @@ TEST(test_filled) {
     } rows[] = {{"]", false}, {" \n\t\r ]", false}, {"1]", true}, {" \"\"]", true}, {"  ", false}, {"[]]", true}};
     size_t n, used;
     rs_error err;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         rs_json_bounds bounds;
         n = strlen(rows[i].text);
         rs_json_bounds_begin(&bounds, false);
@@ -184,7 +183,7 @@ TEST(test_long_ints) {
         {"1234567890123456789 1234567890123456789", false},
     };
     char text[100];
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EACH (i, rows) {
         CHECK_U64(rs_json_has_long_int((const uint8_t *)rows[i].text, strlen(rows[i].text)), rows[i].found);
     }
     for (size_t at = 0; at + 20 <= sizeof text; at++) {
@@ -200,10 +199,10 @@ TEST(test_masks) {
     uint8_t block[RS_JSON_BLOCK];
     for (unsigned i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
     for (unsigned c = 0; c < 256; c++) {
-        uint64_t wanted = 0;
+        uint64_t expected = 0;
         block[c % RS_JSON_BLOCK] = (uint8_t)c;
-        for (unsigned i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
-        CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
-        CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
+        for (unsigned i = 0; i < RS_JSON_BLOCK; i++) expected |= (uint64_t)(block[i] == c) << i;
+        CHECK_U64(rs_json_equal(block, (uint8_t)c), expected);
+        CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), expected);
     }
 }

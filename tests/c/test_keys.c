@@ -1,5 +1,4 @@
-/* test_keys.c: key tables built and looked up in, twins found, the rules of a head broken one by one, and tables of
- * random bytes, which end in a status or an entry, never beyond the table. */
+/* test_keys.c: key tables: lookups, twins, broken heads and random bytes. */
 #include "format/rs_keys.h"
 #include "rs_make.h"
 
@@ -45,7 +44,7 @@ static void table_clear(table *t) {
     free(t->bytes);
 }
 
-/* Whether `entry` is a candidate for `hash`; *others counts those before it, all of them when it is none. */
+/* Whether `entry` is a candidate for `hash`; *others counts the other candidates before it. */
 static bool leads_to(const rs_keys *keys, uint64_t hash, uint64_t entry, uint64_t *others) {
     rs_key_probe probe = rs_key_probe_begin(keys, hash);
     *others = 0;
@@ -80,7 +79,7 @@ static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opa
 TEST(test_every_key_is_found) {
     static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 100, 255, 256, 1000};
     uint64_t (*hashes[])(uint64_t) = {mix, one_place, all_same, at_the_end};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    EACH (i, counts) {
         for (size_t h = 0; h < 4; h++) {
             check_all_found(counts[i], hashes[h], 0);
             check_all_found(counts[i], hashes[h], 1);
@@ -90,7 +89,7 @@ TEST(test_every_key_is_found) {
     check_all_found(200000, mix, 0);
 }
 
-/* The page's numbers: bytes a key, few slots a lookup, hardly a stranger among the candidates. */
+/* The numbers of FORMAT.md: bytes per key, slots per lookup, few false candidates. */
 TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
@@ -171,7 +170,7 @@ TEST(test_twins) {
         check_twins(hashes, NULL, N);
         check_twins(hashes, opaque, N);
     }
-    /* One key over and over costs a step each, not one for each before it. */
+    /* Equal keys cost one step each, not one for each pair. */
     for (uint64_t i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
     REQUIRE_OK(rs_keys_find_twins(many, NULL, 300000, &pairs, &err), &err);
     CHECK_U64(pairs.size_bytes, 16 * (300000 - 2));
@@ -192,7 +191,7 @@ TEST(test_broken_heads) {
         {24, 48, 4, 13, RS_E_FMT_VERSION, 1048},
         {25, 8, 8, 99, RS_E_FMT_KEYS, 1016}, /* fewer entries: other slots */
         {25, 8, 8, 101, RS_E_FMT_KEYS, 1016},
-        {25, 8, 8, 9, RS_E_FMT_KEYS, 1008}, /* fewer than are opaque */
+        {25, 8, 8, 9, RS_E_FMT_KEYS, 1008}, /* fewer entries than opaque ones */
         {25, 8, 8, UINT64_MAX, RS_E_FMT_KEYS, 1008},
         {25, 8, 8, (UINT64_C(1) << 48) + 1, RS_E_FMT_KEYS, 1008},
         {25, 16, 8, 0, RS_E_FMT_KEYS, 1016},
@@ -211,14 +210,12 @@ TEST(test_broken_heads) {
     table t = make_table(100, mix, 10);
     rs_keys keys;
     CHECK_U64(t.keys.n_slots, 144);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         uint8_t was[8];
         memcpy(was, t.bytes + cases[i].at, cases[i].width),
             memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
-        if (!CHECK_CODE(rs_keys_open(rs_slice_of(t.bytes, t.size), 1000, &keys, &err), cases[i].code, &err) ||
-            (cases[i].code != RS_OK && !CHECK_U64(err.offset, cases[i].offset))) {
-            (void)fprintf(stderr, "    case %zu\n", i);
-        }
+        CHECK_CODE(rs_keys_open(rs_slice_of(t.bytes, t.size), 1000, &keys, &err), cases[i].code, &err);
+        if (cases[i].code != RS_OK) CHECK_U64(err.offset, cases[i].offset);
         memcpy(t.bytes + cases[i].at, was, cases[i].width);
     }
     for (size_t i = 0; i <= t.size + 16; i++) {
@@ -350,7 +347,7 @@ TEST(test_hashes) {
                                    2147483647, 2147483648, -2147483649, INT64_MAX, INT64_MIN, 5000000000};
     static const uint8_t units[] = {'a', 0, 'b', 1, 0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0x10, 0, 1, 2, 3};
     rs_buffer form = {0};
-    for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+    EACH (i, ints) {
         form.size_bytes = 0;
         make_int(&form, ints[i]);
         CHECK_U64(rs_keys_hash_int(9, ints[i]), rs_hash64(form.data, form.size_bytes, 9));

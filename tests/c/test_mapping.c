@@ -1,6 +1,4 @@
-/* test_mapping.c: mappings built and read back: every key leads to its entry and its value, whatever blocks they
- * fell into; keys that came twice; the builder after refused pairs; keys compared where they lie; keys read back
- * before the end. */
+/* test_mapping.c: mappings: round trips, repeated keys, keys compared in place, states of the builder. */
 #include "rs_mapped.h"
 #include "rs_raw.h"
 #include "verify/rs_verify.h"
@@ -11,6 +9,9 @@
 #include <unistd.h>
 
 static rs_error err;
+static built b; /* by open_mapping */
+static rs_store values;
+static rs_mapping m;
 
 /* ---- Keys and values ---- */
 
@@ -45,45 +46,44 @@ static void row_value(uint64_t i, rs_buffer *raw) {
 
 static void none_value(uint64_t i, rs_buffer *raw) { (void)i, make_tag(raw, 0); }
 
+static bool open_mapping(const mapped_input *input, bool compress) {
+    b = map_build(input, compress);
+    return CHECK(b.data != NULL) && CHECK_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err) &&
+           CHECK_OK(rs_mapping_open(&m, &values, &err), &err);
+}
+
+static void close_mapping(void) {
+    rs_mapping_close(&m);
+    rs_store_close(&values);
+    built_clear(&b);
+}
+
 /* ---- Round trips ---- */
 
 static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_part part) {
-    rs_buffer wanted = {0}, got = {0};
-    rs_record found;
-    rs_cursor cursor;
-    bool ok = CHECK_OK(rs_store_find(store, record, &found, &err), &err);
+    rs_buffer expected = {0}, got = {0};
+    bool ok = CHECK_OK(raw_record(store, record, &got, &err), &err);
     if (ok) {
-        cursor = rs_store_cursor(store, &found);
-        ok = CHECK_OK(rs_check_record(&cursor, found.tree, NULL, &err), &err);
+        part(i, &expected);
+        ok = CHECK(got.size_bytes == expected.size_bytes && memcmp(got.data, expected.data, got.size_bytes) == 0);
     }
-    if (ok) {
-        cursor = rs_store_cursor(store, &found);
-        raw_alone(&cursor, found.tree->nodes, &got);
-        part(i, &wanted);
-        ok = CHECK(got.size_bytes == wanted.size_bytes && memcmp(got.data, wanted.data, got.size_bytes) == 0);
-    }
-    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&expected);
     rs_buffer_clear(&got);
     if (!ok) (void)fprintf(stderr, "    record %llu\n", (unsigned long long)record);
     return ok;
 }
 
 /* Looks key i up by its bytes, comparing bytes: the entry, or RS_NOWHERE. */
-static uint64_t look_up(rs_mapping *m, mapped_part part, uint64_t i) {
+static uint64_t look_up(mapped_part part, uint64_t i) {
     rs_buffer key = {0}, got = {0};
     uint64_t entry = RS_NOWHERE, record, value;
     part(i, &key);
-    rs_key_probe probe = rs_key_probe_begin(&m->index, rs_hash64(key.data, key.size_bytes, m->index.seed));
+    rs_key_probe probe = rs_key_probe_begin(&m.index, rs_hash64(key.data, key.size_bytes, m.index.seed));
     for (;;) {
-        rs_record found;
-        if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
-        if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) break;
-        if (!CHECK_OK(rs_store_find(&m->keys, record, &found, &err), &err)) break;
-        rs_cursor cursor = rs_store_cursor(&m->keys, &found);
-        got.size_bytes = 0;
-        raw_alone(&cursor, found.tree->nodes, &got);
-        bool same = got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0;
-        if (same) break;
+        if (!CHECK_OK(rs_key_probe_next(&m.index, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
+        if (!CHECK_OK(rs_mapping_records(&m, entry, &record, &value, &err), &err)) break;
+        if (!CHECK_OK(raw_record(&m.keys, record, &got, &err), &err)) break;
+        if (got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0) break;
     }
     rs_buffer_clear(&key);
     rs_buffer_clear(&got);
@@ -92,36 +92,27 @@ static uint64_t look_up(rs_mapping *m, mapped_part part, uint64_t i) {
 
 static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64_t flush_every, bool compress) {
     mapped_input input = {key, value, n, NULL, NULL, 0, flush_every};
-    built b = map_build(&input, compress);
-    rs_store values;
-    rs_mapping m;
     uint64_t i, k, v, wrong = 0;
-    REQUIRE(b.data != NULL);
+    REQUIRE(open_mapping(&input, compress));
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
-    if (CHECK_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err)) {
-        CHECK(values.header.content == 2 && (values.header.features_required & 2) == 2 && values.header.n_records == n);
-        if (CHECK_OK(rs_mapping_open(&m, &values, &err), &err)) {
-            CHECK(m.n_entries == n && m.order == NULL && m.index.seed == MAPPED_SEED);
-            for (i = 0; i < n; i++) {
-                rs_store_prefetch_offsets(&values, i), rs_store_prefetch(&m.keys, i);
-                wrong += look_up(&m, key, i) != i;
-                if (!CHECK_OK(rs_mapping_records(&m, i, &k, &v, &err), &err) || k != i || v != i) break;
-                if (!same_record(&m.keys, i, i, key) || !same_record(&values, i, i, value)) break;
-            }
-            CHECK_U64(i, n);
-            CHECK_U64(wrong, 0);
-            CHECK_U64(look_up(&m, key, n + 1), RS_NOWHERE);
-            rs_mapping_close(&m);
-        }
-        rs_store_close(&values);
+    CHECK(values.header.content == 2 && (values.header.features_required & 2) == 2 && values.header.n_records == n);
+    CHECK(m.n_entries == n && m.order == NULL && m.index.seed == MAPPED_SEED);
+    for (i = 0; i < n; i++) {
+        rs_store_prefetch_offsets(&values, i), rs_store_prefetch(&m.keys, i);
+        wrong += look_up(key, i) != i;
+        if (!CHECK_OK(rs_mapping_records(&m, i, &k, &v, &err), &err) || k != i || v != i) break;
+        if (!same_record(&m.keys, i, i, key) || !same_record(&values, i, i, value)) break;
     }
-    built_clear(&b);
+    CHECK_U64(i, n);
+    CHECK_U64(wrong, 0);
+    CHECK_U64(look_up(key, n + 1), RS_NOWHERE);
+    close_mapping();
 }
 
 TEST(test_round_trips) {
     static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 1000};
     static const mapped_part keys[] = {str_key, int_key, mixed_key};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    EACH (i, counts) {
         for (size_t k = 0; k < 6; k++) {
             check_mapping(keys[k / 2], row_value, counts[i], 0, k % 2 == 0);
             check_mapping(keys[k / 2], none_value, counts[i], 7, k % 2 == 0);
@@ -131,22 +122,15 @@ TEST(test_round_trips) {
 }
 
 /* A list does not open as a mapping, and has neither the feature bit MAPPING nor sections of store 1. */
-static void list_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
-    str_key(i, raw);
-}
+RECORD(list_record) { str_key(i, raw); }
 
 TEST(test_a_list_is_none) {
-    built b = build(list_record, 10, true);
-    rs_store values;
-    rs_mapping m;
+    b = build(list_record, 10, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
     CHECK(values.header.features_required == 0 && values.header.directory_count == 6);
     CHECK_CODE(rs_mapping_open(&m, &values, &err), RS_E_ARG_RANGE, &err);
-    rs_mapping_close(&m);
-    rs_store_close(&values);
-    built_clear(&b);
+    close_mapping();
 }
 
 /* ---- Keys that came twice ---- */
@@ -156,68 +140,55 @@ static void key_mod_70(uint64_t i, rs_buffer *raw) { str_key(i % 70, raw); }
 TEST(test_order) {
     static uint64_t order[140];
     mapped_input input = {key_mod_70, row_value, 100, NULL, order, 70, 64};
-    rs_store values;
-    rs_mapping m;
     uint64_t k, v;
     for (uint64_t i = 0; i < 70; i++)
         order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
-    built b = map_build(&input, true);
-    REQUIRE(b.data != NULL);
+    REQUIRE(open_mapping(&input, true));
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
-    REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
     CHECK(m.n_entries == 70 && values.header.n_records == 100 && m.order_width == 4);
     CHECK_U64(m.keys.directory.sections[RS_FMT_SECTION_ORDER].size_bytes, 70 * 8);
     for (uint64_t i = 0; i < 70; i++) {
-        CHECK_U64(look_up(&m, str_key, i), i);
+        CHECK_U64(look_up(str_key, i), i);
         REQUIRE_OK(rs_mapping_records(&m, i, &k, &v, &err), &err);
         CHECK(k == i && v == (i < 30 ? i + 70 : i));
         if (!same_record(&values, v, v, row_value)) break;
     }
-    rs_mapping_close(&m);
-    rs_store_close(&values);
-    built_clear(&b);
+    close_mapping();
 }
 
-/* ---- Keys compared where they lie ---- */
+/* ---- Keys compared in place ---- */
 
-static void check_equals(const char *what, rs_key_match got, rs_key_match wanted) {
-    if (!CHECK(got == wanted)) (void)fprintf(stderr, "    %s: %d, not %d\n", what, (int)got, (int)wanted);
+static void check_equals(const char *what, rs_key_match got, rs_key_match expected) {
+    if (!CHECK(got == expected)) (void)fprintf(stderr, "    %s: %d, not %d\n", what, (int)got, (int)expected);
 }
 
-/* The entry that a key of this hash is found at by comparing where keys lie, as the binding does; RS_NOWHERE where there
- * is none. `units` NULL: the int. */
-static uint64_t find_key(rs_mapping *m, uint64_t hash, unsigned unit, const uint8_t *units, uint64_t n,
-                         int64_t number) {
-    rs_key_probe probe = rs_key_probe_begin(&m->index, hash);
+/* Looks a key up by its hash, comparing keys in place as the binding does. RS_NOWHERE if it is missing. With NULL for
+ * `units` the key is the int. */
+static uint64_t find_key(uint64_t hash, unsigned unit, const uint8_t *units, uint64_t n, int64_t number) {
+    rs_key_probe probe = rs_key_probe_begin(&m.index, hash);
     uint64_t entry = RS_NOWHERE, record, value;
     for (;;) {
-        if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE)
+        if (!CHECK_OK(rs_key_probe_next(&m.index, &probe, &entry, &err), &err) || entry == RS_NOWHERE)
             return RS_NOWHERE;
-        if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) return RS_NOWHERE;
-        rs_key_match same = units == NULL ? rs_store_key_equals_int(&m->keys, record, number)
-                                          : rs_store_key_equals_str(&m->keys, record, unit, units, n);
+        if (!CHECK_OK(rs_mapping_records(&m, entry, &record, &value, &err), &err)) return RS_NOWHERE;
+        rs_key_match same = units == NULL ? rs_store_key_equals_int(&m.keys, record, number)
+                                          : rs_store_key_equals_str(&m.keys, record, unit, units, n);
         CHECK(same != RS_KEY_UNKNOWN);
         if (same == RS_KEY_EQUAL) return entry;
     }
 }
 
-static uint64_t find_str(rs_mapping *m, unsigned unit, const uint8_t *units, uint64_t n) {
-    return find_key(m, rs_keys_hash_str(m->index.seed, unit, units, n), unit, units, n, 0);
+static uint64_t find_str(unsigned unit, const uint8_t *units, uint64_t n) {
+    return find_key(rs_keys_hash_str(m.index.seed, unit, units, n), unit, units, n, 0);
 }
 
-static uint64_t find_int(rs_mapping *m, int64_t number) {
-    return find_key(m, rs_keys_hash_int(m->index.seed, number), 0, NULL, 0, number);
+static uint64_t find_int(int64_t number) {
+    return find_key(rs_keys_hash_int(m.index.seed, number), 0, NULL, 0, number);
 }
 
 static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
     mapped_input input = {key, none_value, n, NULL, NULL, 0, 100};
-    built b = map_build(&input, compress);
-    rs_store values;
-    rs_mapping m;
-    REQUIRE(b.data != NULL);
-    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
-    REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
+    REQUIRE(open_mapping(&input, compress));
     for (uint64_t i = 0; i < n; i++) {
         rs_buffer raw = {0};
         rs_slice in;
@@ -232,24 +203,22 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
             check_equals("shorter", rs_store_key_equals_str(&m.keys, i, unit, in.ptr, units - 1), RS_KEY_DIFFERS);
             check_equals("another", rs_store_key_equals_str(&m.keys, other, unit, in.ptr, units), RS_KEY_DIFFERS);
             check_equals("an int", rs_store_key_equals_int(&m.keys, i, 1), RS_KEY_DIFFERS);
-            CHECK_U64(find_str(&m, unit, in.ptr, units), i);
+            CHECK_U64(find_str(unit, in.ptr, units), i);
             raw.data[raw.size_bytes - 1] ^= 0x80;
-            CHECK_U64(find_str(&m, unit, in.ptr, units), RS_NOWHERE);
+            CHECK_U64(find_str(unit, in.ptr, units), RS_NOWHERE);
         } else {
             check_equals("no str", rs_store_key_equals_str(&m.keys, i, 1, (const uint8_t *)"x", 1), RS_KEY_DIFFERS);
             if (tag == 0x04 || tag >= 0x80) {
                 int64_t number = tag == 0x04 ? (int16_t)rs_load_u16(raw.data + 1) : tag - 0x90;
-                CHECK_U64(find_int(&m, number), i);
-                CHECK_U64(find_int(&m, number - 1), RS_NOWHERE);
+                CHECK_U64(find_int(number), i);
+                CHECK_U64(find_int(number - 1), RS_NOWHERE);
             }
             if (tag >= 0x80) check_equals("an int", rs_store_key_equals_int(&m.keys, i, tag - 0x90), RS_KEY_EQUAL);
             if (tag == 0x08) check_equals("a float", rs_store_key_equals_int(&m.keys, i, 1), RS_KEY_UNKNOWN);
         }
         rs_buffer_clear(&raw);
     }
-    rs_mapping_close(&m);
-    rs_store_close(&values);
-    built_clear(&b);
+    close_mapping();
 }
 
 /* All keys of the narrowest width, and some of each: stored as such, or under a str of any width. */
@@ -280,7 +249,7 @@ static void odd_key(uint64_t i, rs_buffer *raw) {
     }
 }
 
-/* A str is one key in units of any width: its hash is that of the narrowest. */
+/* A str is the same key in units of any width: it is hashed in the narrowest. */
 TEST(test_wide_units) {
     static const uint8_t narrow[] = {0x09, 2, 'a', 'b'};
     mapped_input input = {odd_key, none_value, 2, NULL, NULL, 0, 0};
@@ -310,15 +279,10 @@ TEST(test_wide_units) {
 TEST(test_odd_keys) {
     static const uint8_t all[6] = {1, 1, 1, 1, 1, 1};
     mapped_input input = {odd_key, none_value, 6, all, NULL, 0, 0};
-    built b = map_build(&input, false);
-    rs_store values;
-    rs_mapping m;
     rs_scalar s;
     const uint8_t *ab = (const uint8_t *)"ab";
-    REQUIRE(b.data != NULL);
+    REQUIRE(open_mapping(&input, false));
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
-    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
-    REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
     CHECK(m.index.n_slots == 0 && m.index.n_opaque == 6);
     check_equals("units of 2", rs_store_key_equals_str(&m.keys, 0, 1, ab, 2), RS_KEY_EQUAL);
     check_equals("units of 4", rs_store_key_equals_str(&m.keys, 1, 1, ab, 2), RS_KEY_EQUAL);
@@ -335,24 +299,24 @@ TEST(test_odd_keys) {
     check_equals("cut short", rs_store_key_equals_str(&m.keys, 0, 1, ab, 2), RS_KEY_UNKNOWN);
     b.data[m.keys.blocks[0].heap_off + 1] = 1;
     check_equals("bytes left", rs_store_key_equals_str(&m.keys, 0, 1, ab, 1), RS_KEY_UNKNOWN);
-    rs_mapping_close(&m);
-    rs_store_close(&values);
-    built_clear(&b);
+    close_mapping();
 }
 
 /* ---- The builder's states ---- */
 
-static void refuse(rs_mapping_builder *b, uint8_t key, uint8_t value) {
-    size_t keys = b->keys.raw.size_bytes, values = b->values.raw.size_bytes, key_sets = b->keys.scan.n_key_sets;
-    uint64_t n = b->keys.n_records;
-    make_tag(&b->keys.raw, key), make_tag(&b->values.raw, value);
-    CHECK_CODE(rs_mapping_builder_end_pair(b, &err), RS_E_FMT_VERSION, &err);
+static void refuse(rs_mapping_builder *builder, uint8_t key, uint8_t value) {
+    size_t key_bytes = builder->keys.raw.size_bytes, value_bytes = builder->values.raw.size_bytes,
+           key_sets = builder->keys.scan.n_key_sets;
+    uint64_t n = builder->keys.n_records;
+    make_tag(&builder->keys.raw, key), make_tag(&builder->values.raw, value);
+    CHECK_CODE(rs_mapping_builder_end_pair(builder, &err), RS_E_FMT_VERSION, &err);
     CHECK_U64(err.record, n);
-    CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values && b->keys.scan.n_key_sets == key_sets);
-    CHECK(b->keys.n_records == n && b->values.n_records == n);
-    make_tag(&b->keys.raw, 0), make_tag(&b->values.raw, 0);
-    rs_mapping_builder_drop_pair(b, b->keys.arrays.size_bytes, b->values.arrays.size_bytes);
-    CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values);
+    CHECK(builder->keys.raw.size_bytes == key_bytes && builder->values.raw.size_bytes == value_bytes &&
+          builder->keys.scan.n_key_sets == key_sets);
+    CHECK(builder->keys.n_records == n && builder->values.n_records == n);
+    make_tag(&builder->keys.raw, 0), make_tag(&builder->values.raw, 0);
+    rs_mapping_builder_drop_pair(builder, builder->keys.arrays.size_bytes, builder->values.arrays.size_bytes);
+    CHECK(builder->keys.raw.size_bytes == key_bytes && builder->values.raw.size_bytes == value_bytes);
 }
 
 /* A child that lives, with all mappings of its parent, until end_child closes the pipe. */
@@ -379,12 +343,12 @@ static void end_child(const child *self) {
     CHECK(waitpid(self->pid, &status, 0) == self->pid && status == 0);
 }
 
-/* Keys read back while the segment is still being written, blocks of which are full, and then the end as ever. The child
- * that is forked meanwhile keeps the mapping. */
-static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
+/* Reads keys back while the segment is still being written. The forked child keeps the mapping, which must not prevent
+ * the segment from being finished. */
+static void read_back(rs_mapping_builder *builder, uint64_t n, child *forked) {
     rs_store keys;
     rs_written_keys written;
-    REQUIRE_OK(rs_mapping_builder_map_keys(b, &written, &err), &err);
+    REQUIRE_OK(rs_mapping_builder_map_keys(builder, &written, &err), &err);
     REQUIRE_OK(rs_store_open_prepared(&keys, written.bytes, &written.header, &written.directory, &err), &err);
     CHECK_U64(keys.header.n_records, n);
     for (uint64_t i = 0; i < n && same_record(&keys, i, i, str_key); i++) {

@@ -1,5 +1,4 @@
-/* test_narrow.c: narrow arrays: each width and item size against fields taken one by one, no byte beyond the data read, and the
- * widths that a writer chooses. */
+/* test_narrow.c: narrow arrays: each width and item size, exact bounds, and the widths that a writer chooses. */
 #include "format/rs_narrow.h"
 
 #include "base/rs_permute.h"
@@ -52,7 +51,7 @@ TEST(test_widths) {
     static const uint64_t bases[] = {0, 5, UINT64_MAX - 99, UINT64_C(1) << 63};
     for (unsigned size = 1; size <= 8; size *= 2) {
         for (unsigned width = 1; width < 8 * size; width++) {
-            for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+            EACH (k, counts) {
                 for (unsigned b = 0; b < 4; b++) check_width(width, size, counts[k], bases[b]);
             }
         }
@@ -124,16 +123,16 @@ TEST(test_runs) {
     rs_buffer scratch = {0};
     for (uint64_t i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
     uint8_t *data = store_data(fields, 16, 4, MOST, 7, &size);
-    for (size_t k = 0; k < sizeof dtypes / sizeof dtypes[0]; k++) {
+    EACH (k, dtypes) {
         const rs_run run = {data, NULL, MOST, size, RS_RUN_ITEMS, 4, 16, false};
         CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, MOST);
         for (uint64_t i = 0; i < MOST; i++) {
-            const uint64_t wanted = 7 + fields[i];
-            if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)wanted);
+            const uint64_t expected = 7 + fields[i];
+            if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)expected);
             else
                 CHECK_U64(rs_load_uint_unchecked(back + rs_dtype_bytes(dtypes[k]) * i, rs_dtype_bytes(dtypes[k])),
-                          wanted);
+                          expected);
         }
         CHECK_OK(rs_run_write(&run, MOST, RS_DTYPE_UINT8, NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, 7); /* 7 + 37 * 7 is 266 */

@@ -1,5 +1,4 @@
-/* test_node_kinds.c: the table of node kinds has a row for each kind and agrees with the constants beside it; names of kinds, ext
- * codes and sections, and none for numbers that mean nothing. */
+/* test_node_kinds.c: the table of node kinds agrees with the constants; names of kinds, ext codes and sections. */
 #include "format/rs_node_kinds.h"
 #include "rs_test.h"
 

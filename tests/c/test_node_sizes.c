@@ -1,5 +1,4 @@
-/* test_node_sizes.c: the bits of the nodes against the bytes of the heaps; single nodes whose bits are known; damaged
- * records. */
+/* test_node_sizes.c: the bits of the nodes add up to the heaps; nodes of known bits; damaged records. */
 #include "read/rs_node_sizes.h"
 #include "rs_built.h"
 #include "rs_columns.h"
@@ -51,8 +50,7 @@ static void check_heaps(const built *b, bool arrays) {
 }
 
 /* {"a": i % 8, "b": None or an int, "c": [(int, bool), ...], "d": a float or a text}. */
-static void mixed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(mixed_record) {
     make_head(raw, 0x0F, 4);
     make_str(raw, "a"), make_int(raw, (int64_t)(i % 8));
     make_str(raw, "b"), (i % 3 == 0 ? make_tag(raw, 0) : make_int(raw, (int64_t)(i * 7919 % 1000)));
@@ -65,23 +63,21 @@ static void mixed_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     else make_str(raw, i % 4 == 1 ? "left" : "right side");
 }
 
-static void int_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(int_record) {
     make_head(raw, 0x0F, 2);
     make_str(raw, "a"), make_int(raw, (int64_t)(i * 7919 % 1021));
     make_str(raw, "b"), make_float(raw, 1.0 / (double)(i + 3));
 }
 
-/* A str that is no container, made of parts. */
-static void path_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+/* A str made of parts, outside any container. */
+RECORD(path_record) {
     char text[32];
-    (void)arrays;
     (void)snprintf(text, sizeof text, "img_%05u.jpg", (unsigned)(i * 7919 % 65536));
     make_str(raw, text);
 }
 
 /* [an int, an array of 1,280 bytes, which are twenty times 64, in the arrays of the block] */
-static void array_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+RECORD(array_record) {
     make_head(raw, 0x0D, 2), make_int(raw, (int64_t)i), make_array(raw, 640, arrays->size_bytes);
     if (rs_buffer_append_zeros(arrays, 1280, NULL) != RS_OK) abort();
 }
@@ -132,8 +128,7 @@ TEST(test_known_bits) {
 }
 
 /* {"a": None or an int of 10 bits, "b": None or a float}, each None in every third record. */
-static void optional_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(optional_record) {
     make_head(raw, 0x0F, 2);
     make_str(raw, "a"), (i % 3 == 0 ? make_tag(raw, 0) : make_int(raw, (int64_t)(i * 7919 % 1021)));
     make_str(raw, "b"), (i % 3 == 1 ? make_tag(raw, 0) : make_float(raw, 1.0 / (double)(i + 3)));

@@ -6,7 +6,19 @@ static rs_error err;
 
 /* ---- Groups: ends in, ends out ---- */
 
-/* `segment` is the offset groups, allocated exactly; the heap is never touched, only pointed into. */
+/* Each record is found between the end before it and its own. `segment` is the offset groups, allocated exactly; the
+ * heap is never touched, only pointed into. */
+static void check_located(const uint8_t *segment, rs_block *block, const uint64_t *ends, uint32_t n) {
+    block->n_records = n, block->heap_size_bytes = block->rows_size_bytes = ends[n - 1];
+    for (uint32_t i = 0; i < n; i++) {
+        rs_slice slice = {NULL, NULL};
+        rs_offsets_prefetch(segment, block, i);
+        if (!CHECK_OK(rs_offsets_locate(segment, block, i, &slice, &err), &err)) break;
+        CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, i == 0 ? 0 : ends[i - 1]);
+        CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
+    }
+}
+
 static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer out = {0};
     rs_block block = {0};
@@ -15,14 +27,7 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     CHECK_U64(block.index_bits, 8 * width);
     CHECK_U64(out.size_bytes, width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 64 * width));
     uint8_t *segment = make_exact(out.data, out.size_bytes);
-    block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t begin = i == 0 ? 0 : ends[i - 1];
-        rs_slice slice = {NULL, NULL};
-        if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
-        CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, begin);
-        CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
-    }
+    check_located(segment, &block, ends, n);
     for (uint32_t i = n; width != 0 && i % 64 != 0; i++) { /* the ends past the last record repeat its end */
         const uint8_t *group = segment + (size_t)(i / 64) * (8 + 64 * width);
         CHECK_U64(rs_load_u64(group) + rs_load_uint_unchecked(group + 8 + (i % 64) * width, width), ends[n - 1]);
@@ -42,7 +47,7 @@ static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32
 
 TEST(test_widths) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 65536};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    EACH (i, counts) {
         uint32_t n = counts[i];
         check_sizes(n, 7, n, 0, 0);
         check_sizes(n, 0, n, 0, 0);
@@ -57,37 +62,24 @@ TEST(test_widths) {
     check_sizes(64, 1, 0, UINT16_MAX - 62, 4);
     check_sizes(64, 1, 0, UINT32_MAX - 63, 4);
     check_sizes(64, 1, 0, UINT32_MAX - UINT64_C(62), 8);
-    check_sizes(65, 1000, 64, 1001, 2); /* the width is that of a group, not of the heap */
+    check_sizes(65, 1000, 64, 1001, 2); /* a group's size decides the width, not the heap's */
 }
 
 /* ---- Ends as distances from a line ---- */
 
-/* Sets *out_bits to the bits of a distance; 0 when the ends stay whole bytes. */
-static void read_lines(const uint64_t *ends, uint32_t n, uint32_t *out_bits) {
+/* Returns the bits of a distance; 0 when the ends stay whole bytes. */
+static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
     rs_buffer out = {0};
     rs_block block = {0};
-    REQUIRE_OK(rs_offsets_append(ends, n, true, &block, &out, &err), &err);
+    CHECK_OK(rs_offsets_append(ends, n, true, &block, &out, &err), &err);
     uint32_t bits = block.index_width == RS_FMT_INDEX_LINES ? block.index_bits : 0;
     CHECK(bits <= RS_FMT_INDEX_BITS);
     CHECK_U64(out.size_bytes,
               block.index_width == 0 ? 0 : (uint64_t)(n + 63) / 64 * (8 + 8 * (uint64_t)block.index_bits));
     uint8_t *segment = make_exact(out.data, out.size_bytes);
-    block.n_records = n, block.heap_size_bytes = block.rows_size_bytes = ends[n - 1];
-    for (uint32_t i = 0; i < n; i++) {
-        rs_slice slice = {NULL, NULL};
-        rs_offsets_prefetch(segment, &block, i);
-        if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
-        CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, i == 0 ? 0 : ends[i - 1]);
-        CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);
-    }
+    check_located(segment, &block, ends, n);
     free(segment);
     rs_buffer_clear(&out);
-    *out_bits = bits;
-}
-
-static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
-    uint32_t bits = 0;
-    read_lines(ends, n, &bits);
     return bits;
 }
 
@@ -105,8 +97,8 @@ static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
 TEST(test_lines) {
     static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
     static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
+    EACH (i, counts) {
+        EACH (k, most) {
             uint64_t *ends = drawn_ends(counts[i], most[k], i + 1);
             uint32_t bits = check_lines(ends, counts[i]);
             if (counts[i] > 100 && most[k] < 10) CHECK(bits > 0 && bits < 8);
@@ -116,7 +108,7 @@ TEST(test_lines) {
     }
 }
 
-/* Sizes for which no line serves, or for which the widest line is just possible. */
+/* Sizes that no line fits, or that just fit the widest line. */
 TEST(test_lines_at_their_limits) {
     uint64_t ends[128], end;
     uint32_t i;
@@ -134,7 +126,7 @@ TEST(test_lines_at_their_limits) {
     CHECK(check_lines(ends, 128) > 0);
 }
 
-/* Ends of each width, also of those that a writer seldom needs. */
+/* Ends of each width, the rare ones too. */
 TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -205,7 +197,7 @@ TEST(test_bad_offsets) {
         {UINT64_MAX, {1, 1, 1}, {RS_E_FMT_OFFSET, RS_E_FMT_OFFSET, RS_E_FMT_OFFSET}},
         {UINT64_MAX - 5, {10, 10, 10}, {RS_E_FMT_OFFSET, RS_E_FMT_OFFSET, RS_E_FMT_OFFSET}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         uint8_t segment[64 + 8 + 128] = {0};
         rs_block block = {0};
         rs_slice out;
@@ -295,10 +287,8 @@ TEST(test_block_of_rows) {
     };
     rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 0, 4224, 64, 0x12345678, 0x9ABCDEF0, 0, 100, NULL};
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (!CHECK_CODE(read_block(&block, cases[i].at, cases[i].value, cases[i].width), cases[i].code, &err)) {
-            (void)fprintf(stderr, "    case %zu\n", i);
-        }
+    EACH (i, cases) {
+        CHECK_CODE(read_block(&block, cases[i].at, cases[i].value, cases[i].width), cases[i].code, &err);
         if (cases[i].code != RS_OK) CHECK_U64(err.offset, 0);
     }
     block.row_size_bytes = 9;

@@ -73,7 +73,7 @@ TEST(test_anonymous_and_seal) {
 }
 
 #if defined(__linux__)
-/* The thread checks nothing itself: checks belong to one thread. It gives back its argument when it has read the page. */
+/* Returns its argument when it has read the page. It has no checks of its own: they belong to one thread. */
 static void *let_go_later(void *pipe_end) {
     static const struct timespec later = {0, 500 * 1000 * 1000};
     char page[4096];
@@ -81,7 +81,7 @@ static void *let_go_later(void *pipe_end) {
     return read(*(const int *)pipe_end, page, sizeof page) == sizeof page ? pipe_end : NULL;
 }
 
-/* A page of the memory lies in a pipe, which holds it as the kernel holds one that it moves. */
+/* A pipe holds a page of the memory, as the kernel does while it moves a page. */
 TEST(test_sealing_waits_for_held_pages) {
     static const char page[4096] = {1};
     bool sealable = false;
@@ -101,7 +101,7 @@ TEST(test_sealing_waits_for_held_pages) {
     (void)close(ends[0]), (void)close(ends[1]);
 }
 
-/* A mapping that can write never lets go by itself: an error that says so. */
+/* A writable mapping keeps the memory from being sealed: EBUSY after some time. */
 TEST(test_sealing_gives_up) {
     bool sealable = false;
     int fd = -1;
@@ -172,7 +172,7 @@ TEST(test_open_readonly) {
     CHECK_CODE(rs_os_open_readonly(at("missing"), true, &fd, &err), RS_E_SYS_NOT_FOUND, &err);
     CHECK_U64(err.sys_errno, ENOENT);
     CHECK_CODE(rs_os_open_readonly(at("to_regular"), false, &fd, &err), RS_E_SYS_NOT_OURS, &err);
-    (void)alarm(5); /* a blocking open of the FIFO would end the test here */
+    (void)alarm(5); /* ends the test if the open of the FIFO blocks */
     CHECK_CODE(rs_os_open_readonly(at("fifo"), true, &fd, &err), RS_E_SYS_NOT_OURS, &err);
     (void)alarm(0);
     CHECK_CODE(rs_os_open_readonly(base, true, &fd, &err), RS_E_SYS_NOT_OURS, &err);
@@ -219,7 +219,7 @@ TEST(test_reserve_write_truncate) {
     CHECK_U64(err.sys_errno, EBADF);
 }
 
-/* Huge pages or not, the bytes are what was written, whole units and ragged ends alike. */
+/* Whole units and ragged ends read back as written, with huge pages or without. */
 TEST(test_large_reservations) {
     enum { UNIT = RS_OS_HUGE_PAGE, SIZE = 5 * UNIT + 12345 };
     static const uint64_t steps[] = {0, 1000, UNIT + 1, 4 * UNIT, SIZE + UNIT};
@@ -250,17 +250,6 @@ TEST(test_large_reservations) {
     rs_os_unmap(data, SIZE);
     rs_os_close(&fd);
     free(bytes);
-}
-
-TEST(test_full_device) {
-#if defined(__linux__)
-    int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
-    if (fd < 0) return;
-    CHECK_CODE(rs_os_write_at(fd, "abcd", 4, 0, &err), RS_E_SPACE, &err);
-    CHECK_U64(err.needed, 4);
-    CHECK_U64(err.sys_errno, ENOSPC);
-    rs_os_close(&fd);
-#endif
 }
 
 TEST(test_rename_and_unlink) {
@@ -296,7 +285,7 @@ TEST(test_random_and_time) {
 #if defined(__linux__)
 enum { MIB = 1 << 20 };
 
-/* A machine of 1000 MiB of which 600 are available: 550 MiB of headroom. */
+/* A machine with 600 of 1000 MiB available: 550 MiB of headroom. */
 static void machine(const char *name, const char *cgroup, const char *mountinfo) {
     char path[128];
     (void)snprintf(path, sizeof path, "%s/proc/meminfo", name);
@@ -380,7 +369,7 @@ TEST(test_headroom_version_2) {
 }
 
 TEST(test_headroom_inside_containers) {
-    /* The namespace hides what is above: the mount's top is our cgroup. */
+    /* The namespace hides parent cgroups: the top of the mount is our cgroup. */
     machine("b", "0::/\n", MOUNT_2);
     version2("b/cg", 200, 100, 0);
     expect("b", 90u * MIB, "memory cgroup /");
@@ -394,7 +383,7 @@ TEST(test_headroom_inside_containers) {
     version2("d/my cg", 200, 130, 0);
     version2("d/my cg/work", 200, 100, 0);
     expect("d", 60u * MIB, "memory cgroup /docker/xyz");
-    /* A mount of somebody else's part: its top is all there is. */
+    /* A mount of another cgroup's part: only its top is visible. */
     machine("e", "0::/docker/xyzzy\n", "30 23 0:26 /docker/xyz /cg rw - cgroup2 cgroup2 rw\n");
     version2("e/cg", 200, 140, 0);
     expect("e", 50u * MIB, "memory cgroup /docker/xyz");
@@ -530,7 +519,7 @@ static void record_thread(void *argument) {
     *out = 1 + sigismember(&mask, SIGINT) + 2 * sigismember(&mask, SIGSEGV);
 }
 
-/* It runs, takes no signal that is meant for the process, and leaves the mask of the one who starts it. */
+/* The thread runs, blocks the signals of the process, and leaves the signal mask of its starter alone. */
 TEST(test_thread) {
     rs_os_thread thread;
     sigset_t mask;
@@ -541,7 +530,7 @@ TEST(test_thread) {
     CHECK(sigismember(&mask, SIGINT) == 0);
 }
 
-/* What is forgotten reads as zeros; the pages that the range covers in part keep what they have. */
+/* Forgotten pages read as zeros; pages that the range covers in part keep their bytes. */
 TEST(test_forgetting) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *data = (uint8_t *)rs_os_pages(4 * page);

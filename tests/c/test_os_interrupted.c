@@ -1,6 +1,5 @@
-/* test_os_interrupted.c: calls of the system that signals interrupt, that do part of their work, or that fail: they are
- * repeated, or the error says what failed. The linker puts the functions of this file in the place of the C library's
- * (CMakeLists.txt). */
+/* test_os_interrupted.c: system calls that are interrupted, do part of their work, or fail. The linker replaces them by
+ * functions of this file (CMakeLists.txt). */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "rs_folder.h"
@@ -80,8 +79,8 @@ static int new_file(const char *name) {
 }
 
 /* Checks an error of the system, and that the call was not repeated. */
-static void check_failed(rs_status status, rs_status wanted, int code, const plan *p) {
-    CHECK_CODE(status, wanted, &err);
+static void check_failed(rs_status status, rs_status expected, int code, const plan *p) {
+    CHECK_CODE(status, expected, &err);
     CHECK_U64(err.sys_errno, code);
     CHECK_U64(p->calls, 1);
 }
@@ -166,12 +165,12 @@ TEST(test_reserving) {
     CHECK_U64(reserving.calls, 4);
     CHECK(lseek(fd, 0, SEEK_END) == 300);
     for (unsigned i = 0; i < 3; i++) { /* without the call the file still grows, and does not shrink */
-        const off_t wanted = (off_t)(400 + 100 * i);
+        const off_t expected = (off_t)(400 + 100 * i);
         make_plan(&reserving, 9, missing[i], 0);
-        CHECK_OK(rs_os_reserve(fd, 0, (uint64_t)wanted, false, &err), &err);
-        CHECK(lseek(fd, 0, SEEK_END) == wanted);
+        CHECK_OK(rs_os_reserve(fd, 0, (uint64_t)expected, false, &err), &err);
+        CHECK(lseek(fd, 0, SEEK_END) == expected);
         CHECK_OK(rs_os_reserve(fd, 0, 10, false, &err), &err);
-        CHECK(lseek(fd, 0, SEEK_END) == wanted);
+        CHECK(lseek(fd, 0, SEEK_END) == expected);
     }
     make_plan(&reserving, 9, ENOSPC, 0);
     check_failed(rs_os_reserve(fd, 100, 1000, false, &err), RS_E_SPACE, ENOSPC, &reserving);

@@ -1,5 +1,4 @@
-/* test_os_names.c: named files from making to removal, over both ways of making them: races between processes, planted
- * files, full file systems. */
+/* test_os_names.c: named files from creation to removal, by both ways: races, planted files, full file systems. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "format/rs_segment.h"

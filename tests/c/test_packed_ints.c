@@ -1,5 +1,4 @@
-/* test_packed_ints.c: packed lists of numbers: what is packed comes back, whatever the stride and the widths; literal bytes; malformed
- * and cut ones; decimals found, and those that are none. */
+/* test_packed_ints.c: packed lists of numbers: round trips, literal bytes, malformed lists, decimals. */
 #include "format/rs_packed_ints.h"
 #include "rs_make.h"
 
@@ -180,12 +179,11 @@ static const struct {
 };
 
 TEST(test_literals) {
-    for (size_t i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+    EACH_NAMED (i, literals) {
         rs_node node = node_with(literals[i].base, literals[i].stride, literals[i].head_width, literals[i].max_width);
         rs_buffer bytes = {0}, packed = {0};
         make_bytes(&bytes, literals[i].bytes, literals[i].size);
-        if (!reads_back(&node, &bytes, literals[i].numbers, literals[i].n))
-            (void)fprintf(stderr, "    case: %s\n", literals[i].what);
+        (void)reads_back(&node, &bytes, literals[i].numbers, literals[i].n);
         CHECK_OK(rs_packed_ints_append(&node, literals[i].numbers, literals[i].n, &packed, &err), &err);
         CHECK(packed.size_bytes == bytes.size_bytes && memcmp(packed.data, bytes.data, bytes.size_bytes) == 0);
         for (size_t cut = 0; cut < literals[i].size; cut++) {
@@ -220,7 +218,7 @@ TEST(test_widths_too_wide) {
     }
 }
 
-/* Counts that no bytes can hold, in sums that must not wrap. */
+/* Counts too large for the bytes: their sums must not wrap. */
 TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     for (unsigned shift = 8; shift < 64; shift++) {
@@ -271,7 +269,7 @@ static uint64_t bits_of(double value) {
 TEST(test_scales) {
     static const struct {
         double value;
-        unsigned scale; /* 16 when the float is no decimal */
+        unsigned scale; /* 16 when the float is not a decimal */
         int64_t m;
     } cases[] = {
         {0.0, 0, 0},
@@ -307,7 +305,7 @@ TEST(test_scales) {
     int64_t m;
     unsigned scale;
     double power = 1.0; /* exact up to 10^22 */
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         scale = 0;
         bool found = rs_packed_ints_find_scale(cases[i].value, &scale);
         CHECK(found == (cases[i].scale <= 15));
@@ -330,12 +328,12 @@ TEST(test_decimals_of_15_digits) {
     char text[40];
     for (int i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
-        int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
-        if (make_random(2) == 0) wanted = -wanted;
-        (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
+        int64_t expected = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
+        if (make_random(2) == 0) expected = -expected;
+        (void)snprintf(text, sizeof text, "%llde-%u", (long long)expected, scale);
         double value = strtod(text, NULL);
-        if (wanted == 0) continue; /* "-0e-3" */
-        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted))
+        if (expected == 0) continue; /* "-0e-3" */
+        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == expected))
             (void)fprintf(stderr, "    %s\n", text);
     }
 }

@@ -1,5 +1,4 @@
-/* test_parcel.c: records that go through parcels give the same store as records appended to the builder; malformed
- * parcels are refused. */
+/* test_parcel.c: records sent through parcels give the same store; malformed parcels are refused. */
 #include "rs_built.h"
 #include "write/rs_parcel.h"
 #include "write/rs_builder.h"
@@ -91,7 +90,7 @@ TEST(test_refused_and_dropped) {
     static const uint8_t cut[] = {0x0D, 2, 0x90};
     rs_parcel parcel = {0};
     rs_parcel_reader reader;
-    rs_buffer raw = {0}, arrays = {0}, wanted = {0}, wanted_arrays = {0};
+    rs_buffer raw = {0}, arrays = {0}, expected = {0}, wanted_arrays = {0};
     size_t arrays_mark, slots_mark, n;
     fill(&parcel, 0, 3);
     arrays_mark = parcel.arrays.size_bytes, slots_mark = parcel.array_slots.size_bytes;
@@ -106,14 +105,14 @@ TEST(test_refused_and_dropped) {
     REQUIRE_OK(rs_parcel_open(rs_slice_of(packed, n), &reader, &err), &err);
     CHECK_U64(reader.n_records, 4);
     while (reader.next < 4) {
-        put_record(reader.next, &wanted, &wanted_arrays, NULL);
+        put_record(reader.next, &expected, &wanted_arrays, NULL);
         REQUIRE_OK(rs_parcel_next(&reader, &raw, &arrays, &err), &err);
     }
-    CHECK(raw.size_bytes == wanted.size_bytes && memcmp(raw.data, wanted.data, raw.size_bytes) == 0);
+    CHECK(raw.size_bytes == expected.size_bytes && memcmp(raw.data, expected.data, raw.size_bytes) == 0);
     CHECK(arrays.size_bytes == wanted_arrays.size_bytes &&
           memcmp(arrays.data, wanted_arrays.data, arrays.size_bytes) == 0);
     free(packed);
-    rs_buffer_clear(&raw), rs_buffer_clear(&arrays), rs_buffer_clear(&wanted), rs_buffer_clear(&wanted_arrays);
+    rs_buffer_clear(&raw), rs_buffer_clear(&arrays), rs_buffer_clear(&expected), rs_buffer_clear(&wanted_arrays);
     rs_parcel_clear(&parcel);
 }
 
@@ -141,7 +140,7 @@ TEST(test_pieces_that_do_not_hold_together) {
     for (size_t i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
     for (size_t i = 0; i < numbers; i += 8) {
         uint64_t was = rs_load_u64(packed + i);
-        for (size_t k = 0; k < sizeof odd / sizeof odd[0]; k++) {
+        EACH (k, odd) {
             rs_store_u64(packed + i, odd[k]);
             rs_status status = read_all(packed, n);
             CHECK(status == RS_OK || status == RS_E_FMT_TRUNCATED || status == RS_E_FMT_VALUE);

@@ -1,5 +1,4 @@
-/* test_permute.c: the permutation "feistel-1": that it is one for every n, its pinned results, and that its orders look
- * drawn at random. The seeds of the statistics are fixed, so a bound holds always or never. */
+/* test_permute.c: the permutation "feistel-1": a bijection for every n, pinned results, statistics with fixed seeds. */
 #include "base/rs_permute.h"
 #include "rs_test.h"
 
@@ -29,8 +28,8 @@ TEST(test_mul_high) {
     static const uint64_t edges[] = {
         0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1, UINT64_MAX};
     uint64_t state = 1, wrong = 0;
-    for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
-        for (size_t k = 0; k < sizeof edges / sizeof edges[0]; k++) {
+    EACH (i, edges) {
+        EACH (k, edges) {
             CHECK_U64(rs_mul_high_portable(edges[i], edges[k]), rs_mul_high(edges[i], edges[k]));
         }
     }
@@ -95,7 +94,7 @@ TEST(test_bijective) {
     for (uint64_t n = 0; n <= 40; n++) {
         for (uint64_t seed = 0; seed < 50; seed++) CHECK(is_bijective(n, seed));
     }
-    for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) CHECK(is_bijective(longer[i], UINT64_MAX - i));
+    EACH (i, longer) CHECK(is_bijective(longer[i], UINT64_MAX - i));
 }
 
 /* Lists too long to go through: positions from both ends and between are found again. */
@@ -111,7 +110,7 @@ TEST(test_bijective_when_long) {
                                       RS_PERMUTE_MAX - 1,
                                       RS_PERMUTE_MAX};
     uint64_t state = 99;
-    for (size_t k = 0; k < sizeof longer / sizeof longer[0]; k++) {
+    EACH (k, longer) {
         const uint64_t n = longer[k];
         uint64_t wrong = 0;
         rs_permutation p;
@@ -132,7 +131,7 @@ TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
     uint64_t state = 5;
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    EACH (k, lengths) {
         uint64_t bound = lengths[k] > RS_PERMUTE_MAX ? RS_PERMUTE_MAX : lengths[k], wrong = 0;
         rs_permutation p;
         rs_permutation_init(&p, lengths[k], sample(&state));
@@ -153,7 +152,7 @@ TEST(test_runs) {
         0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
     static const size_t counts[] = {0, 1, 7, 8, 9, 16, 300};
     uint64_t state = 11;
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    EACH (k, lengths) {
         const uint64_t n = lengths[k];
         rs_permutation p;
         rs_permutation_init(&p, n, sample(&state));
@@ -161,7 +160,7 @@ TEST(test_runs) {
             const uint64_t any = sample(&state) >> 15, m = n == 0 ? 1 : n;
             const uint64_t firsts[] = {0, m - 1, any % m, any, m - m / 3}, steps[] = {1, 0, 2, 8, m - 1, m, any, m + 3};
             const uint64_t first = firsts[turn % 5], step = steps[turn % 8];
-            for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            EACH (c, counts) {
                 int64_t out[302];
                 uint64_t wrong = 0;
                 out[counts[c]] = -5;
@@ -223,10 +222,8 @@ TEST(test_pinned) {
     };
     static const uint64_t orders[2][16] = {{5, 1, 6, 3, 13, 14, 2, 7, 11, 10, 4, 12, 8, 0, 9, 15},
                                            {12, 13, 6, 8, 9, 14, 5, 0, 1, 7, 2, 11, 3, 4, 15, 10}};
-    for (size_t k = 0; k < sizeof pins / sizeof pins[0]; k++) {
-        if (!CHECK_U64(at(pins[k].n, pins[k].seed, pins[k].i), pins[k].element)) {
-            (void)fprintf(stderr, "    pin %zu\n", k);
-        }
+    EACH (k, pins) {
+        CHECK_U64(at(pins[k].n, pins[k].seed, pins[k].i), pins[k].element);
     }
     for (size_t k = 0; k < 2; k++) {
         for (uint64_t i = 0; i < 16; i++) CHECK_U64(at(16, k + 1, i), orders[k][i]);
@@ -264,7 +261,7 @@ TEST(test_all_orders_of_a_few) {
         uint64_t n, orders, seeds;
     } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},   {5, 120, 200000},
                  {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    EACH (k, cases) {
         uint32_t *counts = make_counts(cases[k].orders);
         uint64_t missing = 0;
         for (uint64_t seed = 0; seed < cases[k].seeds; seed++) {
@@ -276,9 +273,7 @@ TEST(test_all_orders_of_a_few) {
         }
         for (uint64_t i = 0; i < cases[k].orders; i++) missing += counts[i] == 0;
         CHECK_U64(missing, 0);
-        if (!CHECK(is_uniform(counts, cases[k].orders))) {
-            (void)fprintf(stderr, "    n %llu\n", (unsigned long long)cases[k].n);
-        }
+        CHECK(is_uniform(counts, cases[k].orders));
         free(counts);
     }
 }
@@ -286,7 +281,7 @@ TEST(test_all_orders_of_a_few) {
 /* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
 TEST(test_parity) {
     static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    EACH (k, lengths) {
         const uint64_t n = lengths[k];
         uint32_t counts[2] = {0, 0};
         for (uint64_t seed = 0; seed < 5000; seed++) {
@@ -304,14 +299,14 @@ TEST(test_parity) {
             }
             counts[odd]++;
         }
-        if (!CHECK(is_uniform(counts, 2))) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
+        CHECK(is_uniform(counts, 2));
     }
 }
 
 /* Over the seeds every element comes equally often to a position, and every position to an element. */
 TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    EACH (k, lengths) {
         const uint64_t n = lengths[k], places[] = {0, 1, n / 2, n - 1};
         for (size_t q = 0; q < 4; q++) {
             uint32_t *elements = make_counts(n), *positions = make_counts(n);
@@ -348,7 +343,7 @@ static void check_pairs(const rs_permutation *p, uint64_t lag) {
 
 TEST(test_neighbours) {
     static const uint64_t lengths[] = {10000, 65536, 100003};
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    EACH (k, lengths) {
         for (uint64_t seed = 0; seed < 4; seed++) {
             rs_permutation p;
             rs_permutation_init(&p, lengths[k], seed);

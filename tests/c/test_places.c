@@ -1,5 +1,4 @@
-/* test_places.c: sections of placed nodes are read as they were written, in one part and in several; damaged ones are an error
- * or another value, and never read beyond the places. */
+/* test_places.c: sections of placed nodes: round trips in one part and several; damage never leads beyond them. */
 #include "format/rs_places.h"
 #include "rs_make.h"
 #include "rs_test.h"
@@ -7,22 +6,27 @@
 
 static rs_error err;
 
-/* A tuple of a rising int, runs of a 5-bit int with a body, and exceptions of a 7-bit int and `any`. */
-static rs_tree tree_of_three(void) {
-    static const uint8_t kinds[][4] = {{9, 0, 3, 1}, {RISING, 0, 1, 4}, {RUNS, 0, 1, 5}, {EXCEPTIONS, 0, 2, 6},
-                                       {3, 0, 0, 0}, {3, 5, 0, 0},      {3, 7, 0, 0},    {1, 0, 0, 0}};
-    uint8_t bytes[8 + 8 * 24 + 8] = {8, 0, 0, 0, 8};
+/* Compiles a tree of nodes of a kind, a param, a number of children and the first child each; ints have the base 0. */
+static rs_tree tree_of(const uint8_t (*kinds)[4], unsigned n) {
+    uint8_t bytes[8 + 8 * 24 + 8] = {(uint8_t)n, 0, 0, 0, 8};
     rs_tree tree;
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < n; i++) {
         uint8_t *node = bytes + 8 + 24 * i;
         node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
-        if (kinds[i][0] == 3) node[16] = 8;
+        if (kinds[i][0] == INT) node[16] = 8;
     }
-    if (rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err) != RS_OK) abort();
+    if (rs_tree_compile(rs_slice_of(bytes, 8 + 24 * n + 8), 0, &tree, &err) != RS_OK) abort();
     return tree;
 }
 
-/* What the records have, and the places made of it. */
+/* A tuple of a rising int, runs of a 5-bit int with a body, and exceptions of a 7-bit int and `any`. */
+static rs_tree tree_of_three(void) {
+    static const uint8_t kinds[][4] = {{TUPLE, 0, 3, 1}, {RISING, 0, 1, 4}, {RUNS, 0, 1, 5}, {EXCEPTIONS, 0, 2, 6},
+                                       {INT, 0, 0, 0},   {INT, 5, 0, 0},    {INT, 7, 0, 0},  {ANY, 0, 0, 0}};
+    return tree_of(kinds, 8);
+}
+
+/* The values of the records, and the places made of them. */
 static struct {
     uint32_t n;
     uint64_t numbers[RS_FMT_BLOCK_RECORDS];
@@ -66,8 +70,7 @@ static rs_block block_of(void) {
     return block;
 }
 
-/* Writes the places of one part, which it clears, and opens them from *bytes, of which none lies behind them. Both are to
- * be freed. */
+/* Writes the places of one part, which it clears, and opens them from *bytes, which end with them. Free both. */
 static bool open_part(rs_places_part *part, const rs_tree *tree, uint8_t **bytes, rs_placed **placed) {
     made.places.size_bytes = 0;
     if (!CHECK_OK(rs_places_write(part, 1, tree, made.n, &made.places, &err), &err)) return false;
@@ -125,7 +128,7 @@ static void fill(uint32_t n, unsigned kind, uint32_t rare) {
 TEST(test_round_trip) {
     static const uint32_t counts[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 1000, 65535, 65536};
     rs_tree tree = tree_of_three();
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    EACH (i, counts) {
         for (unsigned kind = 0; kind < 6; kind++) {
             if (counts[i] > 1000 && kind > 3) continue;
             fill(counts[i], kind, kind % 3 == 0 ? 1000 : kind % 3 == 1 ? 20 : 3);
@@ -201,16 +204,8 @@ TEST(test_damaged) {
 
 /* A tuple of a rising int alone. */
 static rs_tree tree_of_rising(void) {
-    static const uint8_t kinds[][3] = {{9, 1, 1}, {RISING, 1, 2}, {3, 0, 0}};
-    uint8_t bytes[8 + 3 * 24 + 8] = {3, 0, 0, 0, 8};
-    rs_tree tree;
-    for (unsigned i = 0; i < 3; i++) {
-        uint8_t *node = bytes + 8 + 24 * i;
-        node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
-        if (kinds[i][0] == 3) node[16] = 8;
-    }
-    if (rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err) != RS_OK) abort();
-    return tree;
+    static const uint8_t kinds[][4] = {{TUPLE, 0, 1, 1}, {RISING, 0, 1, 2}, {INT, 0, 0, 0}};
+    return tree_of(kinds, 3);
 }
 
 /* The last residual ends with the places, and no byte behind it is read. */
@@ -252,7 +247,7 @@ TEST(test_starts_of_residuals) {
                  {0, 66, RS_E_FMT_VALUE}, {2, 67, RS_E_FMT_VALUE}, {2, 1, RS_E_FMT_VALUE}, {67, 67, RS_E_FMT_VALUE}};
     enum { STARTS = 4 + RS_FMT_RISING_HEAD_SIZE };
     rs_tree tree = tree_of_rising();
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         uint8_t bytes[STARTS + 4 + 8 * 66] = {4};
         rs_placed *placed;
         uint64_t number = 0;
@@ -287,14 +282,12 @@ TEST(test_heads) {
     };
     rs_tree tree = tree_of_three();
     rs_placed *placed;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         fill(300, 2, 20);
         write_places(&tree, 1);
         rs_block block = block_of();
         made.places.data[rs_load_u32(made.places.data + 4 * cases[i].section) + cases[i].at] = cases[i].value;
-        if (!CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), cases[i].code, &err)) {
-            (void)fprintf(stderr, "    case %zu\n", i);
-        }
+        CHECK_CODE(rs_places_open(made.places.data, &block, &tree, &placed, &err), cases[i].code, &err);
     }
     fill(300, 2, 20);
     write_places(&tree, 1);
@@ -385,19 +378,14 @@ TEST(test_counts_of_marks) {
 /* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
  * one run of zeros as long as a value with its bits and its body. */
 TEST(test_runs_of_no_value) {
-    static const uint8_t kinds[][3] = {{9, 2, 1}, {RUNS, 1, 3}, {RUNS, 1, 4}, {4, 0, 0}, {5, 0, 0}};
-    uint8_t bytes[8 + 5 * 24] = {5};
+    static const uint8_t kinds[][4] = {
+        {TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0}, {BOOL, 0, 0, 0}};
     const uint8_t *run = NULL;
     uint64_t size = 0;
     rs_places_part part = {0};
     rs_placed *placed;
     uint8_t *exact;
-    rs_tree tree;
-    for (unsigned i = 0; i < 5; i++) {
-        uint8_t *node = bytes + 8 + 24 * i;
-        node[0] = kinds[i][0], node[4] = kinds[i][1], node[8] = kinds[i][2];
-    }
-    REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
+    rs_tree tree = tree_of(kinds, 5);
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 100;
     REQUIRE(open_part(&part, &tree, &exact, &placed));
@@ -415,21 +403,15 @@ TEST(test_runs_of_no_value) {
     rs_tree_clear(&tree);
 }
 
-/* Runs of floats, and of a union of them and of ints: a value has a body, and that of the union bits before it. */
+/* Runs of floats, and of a union of floats and ints: a value has a body, and in the union bits before it. */
 TEST(test_runs_with_bodies) {
-    static const uint8_t kinds[][4] = {{9, 0, 2, 1},  {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {4, 0, 0, 0},
-                                       {11, 0, 2, 5}, {4, 0, 0, 0},    {3, 64, 0, 0}};
-    uint8_t bytes[8 + 7 * 24 + 8] = {7, 0, 0, 0, 8}, value[9];
+    static const uint8_t kinds[][4] = {{TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3},  {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0},
+                                       {UNION, 0, 2, 5}, {FLOAT, 0, 0, 0}, {INT, 64, 0, 0}};
+    uint8_t value[9];
     rs_places_part part = {0};
     rs_placed *placed;
     uint8_t *exact;
-    rs_tree tree;
-    for (unsigned i = 0; i < 7; i++) {
-        uint8_t *node = bytes + 8 + 24 * i;
-        node[0] = kinds[i][0], node[1] = kinds[i][1], node[4] = kinds[i][2], node[8] = kinds[i][3];
-        if (kinds[i][0] == 3) node[16] = 8;
-    }
-    REQUIRE_OK(rs_tree_compile(rs_slice_of(bytes, sizeof bytes), 0, &tree, &err), &err);
+    rs_tree tree = tree_of(kinds, 7);
     REQUIRE_OK(rs_places_part_begin(&part, &tree, &err), &err);
     made.n = 300;
     for (uint32_t j = 0; j < made.n; j += 30) {
@@ -459,8 +441,8 @@ TEST(test_runs_with_bodies) {
 TEST(test_fill) {
     static const uint32_t locals[] = {2, 4, 7};
     static const uint64_t known[] = {10, 20, 50};
-    static const uint64_t wanted[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
+    static const uint64_t expected[] = {10, 10, 10, 15, 20, 30, 40, 50, 50};
     uint64_t numbers[9];
     rs_rising_fill(locals, known, 3, numbers, 9);
-    CHECK(memcmp(numbers, wanted, sizeof wanted) == 0);
+    CHECK(memcmp(numbers, expected, sizeof expected) == 0);
 }

@@ -1,5 +1,4 @@
-/* test_plan.c: which form a position gets, on both sides of what decides: exceptions, corrections, strides, counts, tables,
- * optional keys, unions, and what happens when a tree grows too large. */
+/* test_plan.c: the form that a position gets, on both sides of each decision. */
 #include "rs_counted.h"
 #include "format/rs_packed_ints.h"
 #include "rs_say.h"
@@ -83,10 +82,10 @@ static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_co
 }
 
 TEST(test_strides) {
-    char wanted[16];
+    char expected[16];
     for (unsigned stride = 1; stride <= 4; stride++) {
-        (void)snprintf(wanted, sizeof wanted, "numbers/%u", stride);
-        CHECK_STR(lists(0x0D, stride, 60, false), wanted);
+        (void)snprintf(expected, sizeof expected, "numbers/%u", stride);
+        CHECK_STR(lists(0x0D, stride, 60, false), expected);
     }
     CHECK_STR(lists(0x0D, 1, 60, true), "numbers/1*60");
     CHECK_STR(lists(0x0E, 1, 80, true), "numbers/1*80");  /* a tuple too long for columns */
@@ -110,8 +109,8 @@ TEST(test_lists_of_floats) {
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
 }
 
-/* Where the offsets of some lists are missing, because they would take too much memory, none are looked at: those that
- * there are would tell of small numbers alone. */
+/* Offsets take too much memory to be kept for all lists. Then none are used: the first ones would show small numbers
+ * alone. */
 TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */

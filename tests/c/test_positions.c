@@ -58,7 +58,7 @@ TEST(test_positions_from_either_end) {
 TEST(test_out_of_range) {
     static const int64_t wrong[] = {10, 11, -11, INT64_MAX, INT64_MIN};
     static int64_t io[MOST];
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    EACH (i, wrong) {
         for (uint64_t at = 0; at < MOST; at += 499) {
             for (uint64_t k = 0; k < MOST; k++) io[k] = k % 2 != 0 ? -3 : 7;
             io[at] = wrong[i];

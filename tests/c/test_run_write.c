@@ -1,5 +1,4 @@
-/* test_run_write.c: the items of numpy arrays of every dtype, in both byte orders and in Fortran order, and the elements of lists,
- * written as items of every dtype that holds them; and the first one that it does not hold. */
+/* test_run_write.c: arrays and lists written as items of every dtype, up to the first item that does not fit. */
 #include "columns/rs_run.h"
 
 #include "base/rs_half.h"
@@ -81,14 +80,14 @@ static bool holds(unsigned dtype, unsigned code, double value) {
 static void check_pair(unsigned code, bool big, unsigned dtype) {
     const rs_run run = run_of(code, big);
     const unsigned size = rs_dtype_bytes(dtype);
-    uint64_t written = 0, wanted = N;
+    uint64_t written = 0, expected = N;
     uint8_t item[16];
     for (uint64_t i = 0; i < N; i++) put_item(code, big, i, i);
-    for (uint64_t i = N; i-- > 0;) wanted = holds(dtype, code, number(code, i)) ? wanted : i;
+    for (uint64_t i = N; i-- > 0;) expected = holds(dtype, code, number(code, i)) ? expected : i;
     memset(out, 0xA5, sizeof out);
     CHECK_OK(rs_run_write(&run, N, dtype, NULL, &scratch, out, &written, &err), &err);
-    CHECK_U64(written, wanted);
-    for (uint64_t i = 0; i < wanted; i++) {
+    CHECK_U64(written, expected);
+    for (uint64_t i = 0; i < expected; i++) {
         store_item(code_of(dtype), number(code, i), item);
         if (CHECK(memcmp(out + i * size, item, size) == 0)) continue;
         (void)fprintf(stderr, "    item %u of code %u as %s\n", (unsigned)i, code, rs_dtype_name(dtype));
@@ -196,7 +195,7 @@ static void check_list(const listed *l) {
     uint8_t aux[16] = {0}, item[16];
     rs_buffer bytes = {0};
     rs_tree tree;
-    uint64_t written, i, wanted;
+    uint64_t written, i, expected;
     rs_store_u64(aux, (uint64_t)l->base), aux[8] = (uint8_t)l->scale;
     nodes[1].aux_size = is_decimal ? 10 : l->node.kind == INT ? 8 : 0;
     make_tree(&bytes, nodes, 2, aux, sizeof aux);
@@ -205,10 +204,10 @@ static void check_list(const listed *l) {
         const size_t size = store_elements(l, &tree.nodes[1]);
         uint8_t *exact = make_exact(items, size);
         const rs_run run = {exact, &tree.nodes[1], N, size, RS_RUN_LIST, 0, 0, false};
-        for (i = wanted = N; i-- > 0;) wanted = holds(dtype, 0, element(l, i)) ? wanted : i;
+        for (i = expected = N; i-- > 0;) expected = holds(dtype, 0, element(l, i)) ? expected : i;
         CHECK_OK(rs_run_write(&run, N, dtype, NULL, &scratch, out, &written, &err), &err);
-        CHECK_U64(written, wanted);
-        for (i = 0; i < wanted; i++) {
+        CHECK_U64(written, expected);
+        for (i = 0; i < expected; i++) {
             store_item(code_of(dtype), element(l, i), item);
             if (CHECK(memcmp(out + i * rs_dtype_bytes(dtype), item, rs_dtype_bytes(dtype)) == 0)) continue;
             (void)fprintf(stderr, "    kind %u, %u bits, element %u\n", l->node.kind, l->node.param, (unsigned)i);

@@ -30,8 +30,8 @@ static bool open_built(opened *out, built b) {
 }
 
 /* The entry whose first record has the key; RS_NOWHERE for none. */
-static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t wanted) {
-    rs_key_probe probe = rs_key_probe_begin(&index->index, rs_keys_hash_int(SAVED_SEED, wanted));
+static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t expected) {
+    rs_key_probe probe = rs_key_probe_begin(&index->index, rs_keys_hash_int(SAVED_SEED, expected));
     uint64_t entry, record, last;
     for (;;) {
         if (!CHECK_OK(rs_key_probe_next(&index->index, &probe, &entry, &err), &err)) return RS_NOWHERE;
@@ -42,7 +42,7 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t want
             CHECK_OK(rs_saved_index_group(index, entry, &record, &last, &err), &err);
             CHECK_OK(rs_saved_index_row(index, record, &record, &err), &err);
         }
-        if (key(record) == wanted) return entry;
+        if (key(record) == expected) return entry;
     }
 }
 
@@ -149,7 +149,7 @@ static const change CHANGES[] = {
 };
 
 TEST(test_broken) {
-    for (size_t i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
+    EACH (i, CHANGES) {
         const change *c = &CHANGES[i];
         opened o;
         uint8_t *parts[4];
@@ -188,7 +188,7 @@ TEST(test_sizes) {
     built_clear(&o.b);
 }
 
-/* A later kind is no error, and its bytes are not read. A changed bit is found by the checksum. */
+/* A later kind is ignored, and its bytes are not read. The checksum finds a changed bit. */
 TEST(test_later_kind_and_checksum) {
     opened o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {

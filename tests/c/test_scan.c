@@ -1,5 +1,4 @@
-/* test_scan.c: the first pass over records: key sets of dicts in their order, the largest record, features; refused records leave
- * the totals alone; and the pass that only skips stays in step. */
+/* test_scan.c: the first pass over records: key sets, the largest record, features, refused records. */
 #include "plan/rs_scan.h"
 #include "rs_make.h"
 
@@ -112,9 +111,9 @@ TEST(test_refused) {
         {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},          /* array data outside, and no arrays */
         {RS_E_FMT_TRUNCATED, 12, {0x0D, 2, 0x11, 7, 0, 0, 0x10, 2, 20, 1, 0, 0}}, /* features met before the end */
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         make_bytes(&raw, cases[i].bytes, cases[i].n);
-        if (!CHECK_CODE(scan_made(0), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        CHECK_CODE(scan_made(0), cases[i].code, &err);
         CHECK(scan.max_values == 0 && scan.max_bytes == 0 && scan.max_depth == 0 && scan.features == 0);
     }
     done();

@@ -1,4 +1,4 @@
-/* test_segment.c: the writer's life from open to finish or abort on every backing, and what mapping accepts. */
+/* test_segment.c: the writer's life from open to finish or abort on every backing, and opening of files. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "format/rs_segment.h"
@@ -16,7 +16,7 @@
 
 static rs_error err;
 
-/* Returns the number of entries of a folder; -1 when there is no folder. */
+/* Returns the number of entries of a folder; -1 when it is missing. */
 static int count_entries(const char *path) {
     DIR *dir = opendir(path);
     int n = 0;
@@ -219,16 +219,16 @@ TEST(test_growth) {
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
     CHECK_U64(segment.size_bytes, (uint64_t)BLOCK * BLOCKS + BIG);
     for (size_t i = 0; i < segment.size_bytes; i += 511) {
-        uint8_t wanted = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
-        wrong += segment.data[i] != wanted;
+        uint8_t expected = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
+        wrong += segment.data[i] != expected;
     }
     CHECK_U64(wrong, 0);
     rs_segment_close(&segment);
 }
 
 TEST(test_failed_append_can_be_repeated) {
-    /* A limit on the size of files stands in for a full disk: 1.5 MiB, so that a step of 1 MiB fits, two do not, and
-     * what is really needed does. */
+    /* A limit on file sizes simulates a full disk: 1.5 MiB fit one step of 1 MiB, not two, and the bytes of the second
+     * append. */
     static uint8_t bytes[1 << 20];
     struct rlimit old;
     rs_segment_writer writer;

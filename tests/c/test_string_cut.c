@@ -45,15 +45,15 @@ TEST(test_steps) {
 /* Digits are looked for eight at a time. */
 TEST(test_runs_of_digits) {
     rs_cut digits = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_DIGITS}, LEAF, LEAF}};
-    char text[32], wanted[40];
+    char text[32], expected[40];
     for (unsigned n = 1; n < 20; n++) {
         for (unsigned c = 1; c < 256; c++) {
             if (c >= '0' && c <= '9') continue;
             memset(text, (int)('0' + n % 10), n);
             memset(text + n, (int)c, 10);
             text[n + 10] = '\0';
-            (void)snprintf(wanted, sizeof wanted, "%.*s|%s", (int)n, text, text + n);
-            if (!CHECK_STR(cut(&digits, text), wanted)) return;
+            (void)snprintf(expected, sizeof expected, "%.*s|%s", (int)n, text, text + n);
+            if (!CHECK_STR(cut(&digits, text), expected)) return;
         }
     }
 }

@@ -60,7 +60,7 @@ TEST(test_fields) {
     CHECK_STR(found(), "const digits digits digits digits digits");
 }
 
-/* Numbers of which a few have zeros in front, or a width of their own: these strings do not fit. */
+/* A few numbers have leading zeros or another width: their strings do not fit. */
 TEST(test_strict) {
     uint32_t i;
     for (i = 0, begin(50000, 1); i < RS_SAMPLE_STRINGS; i++, took())

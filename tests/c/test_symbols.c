@@ -1,5 +1,4 @@
-/* test_symbols.c: strings coded with symbol tables: round trips, the rules of a table and of codes, hostile bytes in
- * both, and tables that change after they were opened. */
+/* test_symbols.c: strings coded with symbol tables: round trips, rules, hostile tables and codes. */
 #define RS_TEST_MAIN
 #include "rs_make.h"
 #include "symbols/rs_symbols_train.h"
@@ -9,7 +8,7 @@ static bool small_codes = false; /* of tables and encoders */
 
 enum { STRINGS_MAX = 4000 };
 
-/* Strings in one arena; each is allocated exactly, so that the sanitizer sees a read beyond it. */
+/* Each string is allocated to its exact size, so that the sanitizer sees a read beyond it. */
 static rs_symbol_string strings[STRINGS_MAX];
 static size_t n_strings;
 
@@ -29,7 +28,7 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((draw_state >> 33) % below);
 }
 
-/* Sentences of a few hundred words, which are the same for both widths; the second has high bytes. */
+/* Sentences of a few hundred words, the same for both widths; units of 2 bytes have high bytes. */
 static void add_sentences(size_t n, unsigned unit_bytes) {
     static const char syllables[] = "thereandingouhasalornotiselkam";
     uint8_t text[2 * 400];
@@ -54,10 +53,16 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
     }
 }
 
-/* A table for `strings`, or abort: for tests that are about something else. */
+/* Trains a table for `strings`, or aborts. */
 static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
     if (rs_symbols_train(strings, n_strings, unit_bytes, small_codes, table, NULL, &err) != RS_OK) abort();
     return rs_slice_of(table->data, table->size_bytes);
+}
+
+/* Opens a table for decoding and for encoding. */
+static bool open_both(rs_slice table, bool shortest, rs_symbols *symbols, rs_symbols_encoder **encoder) {
+    return CHECK_OK(rs_symbols_open(table, symbols, &err), &err) &&
+           CHECK_OK(rs_symbols_encoder_open(table, shortest, encoder, &err), &err);
 }
 
 /* Codes the string, checks that it decodes to itself, and returns the size of the codes. */
@@ -81,7 +86,7 @@ static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbo
     return coded;
 }
 
-/* Everything that strings can be, trained on or not: every unit alone, random units, long strings, none. */
+/* Strings unlike the trained ones: every unit alone, random units, long strings, the empty one. */
 static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols *symbols) {
     uint8_t units[3000];
     uint32_t unit_bytes = symbols->unit_bytes;
@@ -104,6 +109,7 @@ static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
 }
 
+/* Trains a table for `strings`, codes each of them, and drops them. */
 static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer table = {0}, again = {0};
     rs_symbols_encoder *encoder = NULL;
@@ -115,8 +121,7 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
     uint8_t *exact = make_exact(table.data, table.size_bytes);
-    REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), small_codes, &encoder, &err), &err);
+    REQUIRE(open_both(rs_slice_of(exact, table.size_bytes), small_codes, &symbols, &encoder));
     CHECK_U64(symbols.unit_bytes, unit_bytes);
     uint64_t total = 0;
     for (size_t i = 0; i < n_strings; i++)
@@ -128,6 +133,7 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer_clear(&table);
     rs_buffer_clear(&again);
     free(exact);
+    drop_strings();
 }
 
 static uint64_t all_units(void) {
@@ -140,7 +146,6 @@ TEST(test_sentences) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         add_sentences(2000, unit_bytes);
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
-        drop_strings();
     }
 }
 
@@ -154,7 +159,6 @@ TEST(test_long_string) {
         add_string(text, sizeof text / unit_bytes, unit_bytes);
         add_string(NULL, 0, unit_bytes);
         check_strings(unit_bytes, sizeof text / 4);
-        drop_strings();
     }
 }
 
@@ -167,10 +171,8 @@ TEST(test_huge_string) {
         text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
     add_string(text, size, 1);
     check_strings(1, size / 8);
-    drop_strings();
     add_string(text, size / 2, 2);
     check_strings(2, size / 6);
-    drop_strings();
     free(text);
 }
 
@@ -193,7 +195,6 @@ TEST(test_nuls) {
             add_string(text, size, unit_bytes);
         }
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
-        drop_strings();
     }
 }
 
@@ -210,23 +211,20 @@ TEST(test_nul_behind_a_symbol) {
             add_string(text, sizes[i % 3], unit_bytes);
         }
         check_strings(unit_bytes, all_units() * unit_bytes / 2);
-        drop_strings();
     }
 }
 
-/* One unit throughout: symbols of nearly the greatest length are all there is. */
+/* One unit throughout: only symbols of nearly the greatest length. */
 TEST(test_one_unit) {
     static uint8_t text[20000];
     memset(text, 'a', sizeof text);
     add_string(text, sizeof text, 1);
     check_strings(1, sizeof text / 8);
-    drop_strings();
     add_string(text, sizeof text / 2, 2);
     check_strings(2, sizeof text / 8);
-    drop_strings();
 }
 
-/* What gains nothing is told, and leaves the buffer alone. */
+/* Training fails where a table gains nothing, and leaves the buffer alone. */
 TEST(test_nothing_gained) {
     uint8_t text[2000];
     rs_buffer table = {0};
@@ -297,7 +295,7 @@ TEST(test_layout) {
     check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
 }
 
-/* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
+/* Every length of symbol, with every byte changed in turn: only equal bytes are coded as the symbol. */
 TEST(test_every_byte_counts) {
     for (uint32_t unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         for (uint32_t n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
@@ -307,8 +305,7 @@ TEST(test_every_byte_counts) {
             rs_symbols_encoder *encoder = NULL;
             rs_symbols symbols;
             for (uint32_t at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
-            REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
-            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), small_codes, &encoder, &err), &err);
+            REQUIRE(open_both(rs_slice_of(table, table_size), small_codes, &symbols, &encoder));
             memset(text, 0xEE, sizeof text);
             memcpy(text, table + 14, size);
             CHECK_U64(check_round_trip(encoder, &symbols, text, n), 1);
@@ -341,11 +338,10 @@ TEST(test_many_alike) {
             add_string(text, 8, unit_bytes);
         }
         check_strings(unit_bytes, 3000 * 5 / 2);
-        drop_strings();
     }
 }
 
-/* The room that a decode asks for, to the byte, with nothing written beyond it. */
+/* A decode needs exactly its capacity, and writes nothing beyond it. */
 TEST(test_room) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
     rs_symbols symbols;
@@ -367,7 +363,7 @@ TEST(test_room) {
 
 /* ---- Hostile tables ---- */
 
-/* `small` with one byte changed, or cut to `size`. */
+/* Opens `small` with one byte changed, or truncated to `size`. */
 static rs_status open_changed(size_t size, size_t at, unsigned value) {
     uint8_t bytes[sizeof small];
     rs_symbols symbols;
@@ -415,7 +411,7 @@ TEST(test_bad_tables) {
         {12, 0xFF, RS_OK}, /* where an escape begins means nothing */
         {11, 0x02, RS_OK}, /* no escape: reads, codes nothing */
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         CHECK_CODE(open_changed(sizeof small, cases[i].at, cases[i].value), cases[i].code, &err);
     }
     for (size_t size = 0; size < sizeof small; size++) {
@@ -436,7 +432,7 @@ TEST(test_escape_is_needed) {
     rs_symbols_encoder_close(NULL);
 }
 
-/* Decodes with whatever is there: an error or some units, never anything out of bounds. */
+/* Decodes any bytes: an error or some units, never an access out of bounds. */
 static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, size_t n) {
     uint8_t *exact = make_exact(codes, n), *out = (uint8_t *)malloc(16 * n + RS_SYMBOLS_SLACK);
     uint64_t got = 0, length = 0;
@@ -493,7 +489,7 @@ TEST(test_flipped_bits) {
         }
         free(exact);
     }
-    for (size_t i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
+    for (size_t i = 0; i < size; i++) { /* a truncated table: its pool is too short */
         rs_symbols symbols;
         exact = make_exact(table.data, i);
         CHECK(rs_symbols_open(rs_slice_of(exact, i), &symbols, &err) != RS_OK);
@@ -529,7 +525,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
     return fewest;
 }
 
-/* Of a small encoder no division into symbols has shorter codes. */
+/* No division into symbols has shorter codes than an encoder of small codes. */
 TEST(test_shortest_codes) {
     rs_buffer table = {0};
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
@@ -539,8 +535,7 @@ TEST(test_shortest_codes) {
         add_sentences(600, unit_bytes);
         table.size_bytes = 0;
         rs_slice bytes = trained(unit_bytes, &table);
-        REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
-        REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
+        REQUIRE(open_both(bytes, true, &symbols, &shortest));
         REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
         for (size_t i = 0; i < n_strings; i++) {
             const rs_symbol_string *s = &strings[i];
@@ -563,14 +558,13 @@ TEST(test_escape_behind_short_codes) {
                                     'a', 'b', 'c', 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0, 0, 0,    0};
     rs_symbols_encoder *encoder = NULL;
     rs_symbols symbols;
-    REQUIRE_OK(rs_symbols_open(rs_slice_of(table, sizeof table), &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, sizeof table), true, &encoder, &err), &err);
+    REQUIRE(open_both(rs_slice_of(table, sizeof table), true, &symbols, &encoder));
     CHECK(symbols.n_short == 2 && symbols.n_symbols == 4);
     CHECK_U64(check_round_trip(encoder, &symbols, "abc", 3), fewest_bytes(&symbols, (const uint8_t *)"abc", 3));
     rs_symbols_encoder_close(encoder);
 }
 
-/* A string of several parts is divided as well as one of a single part: nothing is lost where they meet. */
+/* A string that is coded in several parts is as short as one coded at once. */
 TEST(test_shortest_codes_of_long_strings) {
     static uint8_t text[8000];
     rs_buffer table = {0};
@@ -579,8 +573,7 @@ TEST(test_shortest_codes_of_long_strings) {
     rs_symbols symbols;
     add_sentences(600, 1);
     rs_slice bytes = trained(1, &table);
-    REQUIRE_OK(rs_symbols_open(bytes, &symbols, &err), &err);
-    REQUIRE_OK(rs_symbols_encoder_open(bytes, true, &shortest, &err), &err);
+    REQUIRE(open_both(bytes, true, &symbols, &shortest));
     for (size_t i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
         memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);
         size += (size_t)strings[i].n_units;

@@ -1,5 +1,4 @@
-/* test_tables.c: tables of values and of symbols: rules 29 to 34, each broken alone in a segment made by hand; chains of tables, tables
- * shared by several dicts; what a deep check finds. */
+/* test_tables.c: tables of values and symbols: rules 29 to 34, each broken alone; chains and shared tables. */
 #include "rs_hand.h"
 #include "verify/rs_verify.h"
 
@@ -104,15 +103,13 @@ TEST(test_fields) {
     };
     hand h = {0};
     make_words(&h);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH_NAMED (i, cases) {
         uint8_t *at = hand_table_entry(&h, cases[i].table) + cases[i].at, was[8];
         rs_store store;
         memcpy(was, at, cases[i].width), memcpy(at, &cases[i].value, cases[i].width);
         hand_seal(&h);
-        REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err); /* opening does not look */
-        if (!CHECK_CODE(rs_store_load_tree(&store, 1 + cases[i].table, &err), cases[i].code, &err)) {
-            (void)fprintf(stderr, "    case: %s\n", cases[i].what);
-        }
+        REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err); /* opening does not read tables */
+        CHECK_CODE(rs_store_load_tree(&store, 1 + cases[i].table, &err), cases[i].code, &err);
         rs_store_close(&store);
         if (cases[i].code == RS_OK) CHECK_CODE(hand_check(&h, 3, &err), RS_E_FMT_OFFSET, &err); /* rule 31 */
         CHECK(rs_verify_segment(hand_slice(&h), NULL, NULL, &err) != RS_OK);
@@ -164,7 +161,7 @@ TEST(test_names) {
     }
 }
 
-/* A table's tree may name lower tables only, however it is come by. */
+/* A table's tree may name only lower tables, in whatever order trees are loaded. */
 TEST(test_cycles) {
     static const uint32_t zero = 0, one = 1;
     hand own = {0}, higher = {0}, shared = {0};
@@ -181,7 +178,7 @@ TEST(test_cycles) {
     hand_record(&higher, "", 0), hand_finish(&higher, root);
     CHECK_CODE(hand_check(&higher, 0, &err), RS_E_FMT_TREE, &err);
 
-    /* Tree 1 is both a block's, for which table 1 is fine, and that of table 1: the order of loading makes no difference. */
+    /* Tree 1 serves a block, which may use table 1, and table 1 itself: the order of loading makes no difference. */
     hand_table_of(&shared, hand_leaf(&shared, BOOL, 0, 0), "\1", 1);
     root = dict_tree(&shared, &zero, 1, 0, 1);
     hand_table_of(&shared, root, "", 0);
@@ -222,7 +219,7 @@ TEST(test_tree_loaded_before) {
     hand_clear(&h);
 }
 
-/* It is the highest number of a tree's tables that counts, in whatever order the tree names them. */
+/* The highest number of a tree's tables counts, in whatever order the tree names them. */
 TEST(test_highest_table_of_a_tree) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
     for (size_t i = 0; i < 4; i++) {
@@ -274,16 +271,16 @@ TEST(test_chains) {
     for (uint32_t n = 398; n <= 403; n++) {
         hand h = {0};
         rs_store store;
-        rs_status wanted = n <= 400 ? RS_OK : RS_E_FMT_TREE;
+        rs_status expected = n <= 400 ? RS_OK : RS_E_FMT_TREE;
         make_chain(&h, n);
-        CHECK_CODE(hand_check(&h, 0, &err), wanted, &err);
-        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), wanted, &err);
+        CHECK_CODE(hand_check(&h, 0, &err), expected, &err);
+        CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), expected, &err);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
         for (uint32_t i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
             CHECK_CODE(rs_store_load_table(&store, i, &err), i <= 400 ? RS_OK : RS_E_FMT_TREE, &err);
         }
-        CHECK_CODE(rs_store_load_tree(&store, n, &err), wanted, &err);
-        if (wanted == RS_OK) CHECK_U64(store.trees[n].levels, n);
+        CHECK_CODE(rs_store_load_tree(&store, n, &err), expected, &err);
+        if (expected == RS_OK) CHECK_U64(store.trees[n].levels, n);
         rs_store_close(&store);
         hand_clear(&h);
     }
@@ -299,7 +296,7 @@ TEST(test_entries_that_do_not_fit) {
         rs_status code;
     } cases[] = {
         {"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    EACH (i, cases) {
         hand h = {0};
         hand_table_of(&h, hand_leaf(&h, STR, 1, 0), cases[i].bytes, cases[i].n);
         uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
@@ -369,13 +366,13 @@ TEST(test_deep_check) {
     CHECK_OK(hand_check(&h, 3, &err), &err);
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
     heap[7] ^= 1;
-    hand_table_entry(&h, 1)[64] ^= 1; /* the crc of the symbols' heap, with that of TABLES right */
+    hand_table_entry(&h, 1)[64] ^= 1; /* the crc of the symbols' heap; the crc of TABLES is right */
     h.directory.sections[RS_FMT_SECTION_TABLES].crc = 0;
     CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), RS_E_FMT_CHECKSUM, &err);
     hand_clear(&h);
 }
 
-/* An entry that no record names is looked at by the deep check alone. */
+/* Only the deep check reads an entry that no record names. */
 TEST(test_entry_of_no_record) {
     hand h = {0};
     hand_values *t = hand_table(&h, hand_leaf(&h, STR, 1, 0));

@@ -35,7 +35,7 @@ TEST(test_every_code_point) {
     for (uint32_t c = 0; c < 0x110000; c++) {
         uint8_t bytes[24], unit_bytes[4 * 24] = {0};
         uint64_t n_points = 0;
-        const unsigned size = encode(c, bytes + 9), wanted = c < 0x100 ? 1 : c < 0x10000 ? 2 : 4;
+        const unsigned size = encode(c, bytes + 9), expected = c < 0x100 ? 1 : c < 0x10000 ? 2 : 4;
         uint32_t back = 0;
         memset(bytes, 'a', 9);
         memset(bytes + 9 + size, 'b', 11);
@@ -44,8 +44,8 @@ TEST(test_every_code_point) {
             wrong += unit != 0;
             continue;
         }
-        wrong += unit != wanted || n_points != 21;
-        if (unit != wanted) continue;
+        wrong += unit != expected || n_points != 21;
+        if (unit != expected) continue;
         rs_unicode_widen_unchecked(bytes, 20 + size, unit, unit_bytes);
         memcpy(&back, unit_bytes + 9 * unit, unit);
         wrong += back != c || unit_bytes[0] != 'a' || unit_bytes[20 * unit] != 'b' || unit_bytes[10 * unit] != 'b';

@@ -1,4 +1,4 @@
-/* test_utf8.c: code units of every class to UTF-8, what is refused, and UTF-8 to rows of bytes and of code points. */
+/* test_utf8.c: code units of every class to UTF-8, refused units, and UTF-8 to rows of bytes and of code points. */
 #include "read/rs_utf8.h"
 #include "rs_make.h"
 

@@ -1,5 +1,4 @@
-/* test_verify.c: the deep check of a small segment that has a bit of everything: any covered bit that flips is found, any cut
- * too, and bytes changed under checksums that were made to match end in a status, never beyond the segment. */
+/* test_verify.c: the deep check of a small segment with every feature: flips, cuts, and sealed changes. */
 #define RS_TEST_MAIN
 #include "verify/rs_verify.h"
 #include "rs_built.h"
@@ -52,7 +51,6 @@ static void add(rs_builder *b, uint64_t i) {
 static void make_small(void) {
     rs_segment_writer writer;
     rs_builder builder;
-    rs_segment segment;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
     for (uint64_t i = 0; i < ALL; i++) {
@@ -62,9 +60,8 @@ static void make_small(void) {
     }
     REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
     rs_builder_close(&builder);
-    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
-    small.data = make_exact(segment.data, segment.size_bytes), small.size = segment.size_bytes;
-    rs_segment_close(&segment);
+    small = built_finish(&writer);
+    REQUIRE(small.data != NULL);
     built_read(&small, &layout);
     CHECK_U64(layout.n_blocks, 5);
     CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* all of them but MAPPING */
@@ -120,14 +117,14 @@ TEST(test_every_cut) {
     }
 }
 
-/* Bytes changed and all checksums made to match: nothing but the rules stands between the bytes and the reader. */
+/* Changed bytes under matching checksums: only the rules protect the reader. */
 TEST(test_sealed_changes) {
     built copy = {make_exact(small.data, small.size), small.size};
     uint64_t refused = 0;
     for (uint64_t round = 0; round < 60000; round++) {
         uint64_t n = 1 + make_random(3), at;
         for (uint64_t i = 0; i < n; i++) {
-            /* The header's second half and the arrays hold nothing to go wrong. */
+            /* Changes in the header's second half and in arrays have no effect. */
             do at = make_random(small.size);
             while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
             if (make_random(3) == 0) {
@@ -146,7 +143,7 @@ TEST(test_sealed_changes) {
     built_clear(&copy);
 }
 
-/* ---- Rules that only the deep check looks at ---- */
+/* ---- Rules that only the deep check verifies ---- */
 
 static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsigned width) {
     built copy = {make_exact(small.data, small.size), small.size};
@@ -202,8 +199,7 @@ TEST(test_limits) {
 }
 
 /* A long list, whose elements are counted one by one. */
-static void long_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
-    (void)arrays;
+RECORD(long_record) {
     make_head(raw, 0x0D, 5000);
     for (uint64_t k = 0; k < 5000; k++) make_tag(raw, (uint8_t)((i + k) % 3));
 }

@@ -1,5 +1,4 @@
-/* test_window.c: windows against records found one by one; blocks without paths, positions without records, and damaged
- * offsets; the order and the reach of the paths of a tree. */
+/* test_window.c: windows against single lookups; damaged offsets; the order and reach of the paths of a tree. */
 #include "rs_columns.h"
 #include "rs_sources.h"
 
@@ -13,7 +12,7 @@ static void open_all(const built *b) {
     if (!CHECK_OK(sources_open(&s, built_slice(b), keys, 4, &err), &err)) abort();
 }
 
-/* Locates the records at positions, and compares each with that of rs_store_find. */
+/* Locates the records at positions, and compares each with rs_store_find. */
 static void check_window(const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     static rs_window window;
     rs_window_stop stop;

@@ -1,6 +1,5 @@
-/* test_writer_failing.c: a store built while memory runs out, or the segment's room, at every single step, and parts of
- * it while one allocation fails: the error comes back, and nothing is left. The linker puts the functions of this file
- * in the place of the allocator's and of rs_segment_writer_append (CMakeLists.txt). */
+/* test_writer_failing.c: a store is built while memory or space runs out at each step: the error comes back
+ * and nothing leaks. The linker replaces the allocator and rs_segment_writer_append (CMakeLists.txt). */
 #include "rs_arrow_make.h"
 #include "rs_built.h"
 #include "rs_columns.h"
@@ -65,7 +64,7 @@ enum { RECORDS = 2 * COLUMNS_PART + 50 };
 
 static bool only_maps;
 
-/* Dicts whose keys are data: so many that they become maps, of which some hold others. */
+/* Dicts whose keys are data: so many that they become maps, and some of them hold others. */
 static rs_status add_maps(rs_builder *builder) {
     char key[16];
     for (uint64_t i = 0; i < 300; i++) {
@@ -98,7 +97,6 @@ static rs_status add_all(rs_builder *builder) {
 static rs_status build_once(built *out) {
     rs_segment_writer writer;
     rs_builder builder;
-    rs_segment segment;
     rs_status status = rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err);
     if (status != RS_OK) return status;
     steps = appends = 0;
@@ -112,10 +110,7 @@ static rs_status build_once(built *out) {
     rs_builder_close(&builder);
     counting = false;
     CHECK_U64((uint64_t)live, 0);
-    if (status == RS_OK && CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
-        out->data = make_exact(segment.data, segment.size_bytes), out->size = segment.size_bytes;
-        rs_segment_close(&segment);
-    }
+    if (status == RS_OK) *out = built_finish(&writer);
     rs_segment_writer_abort(&writer);
     return status;
 }
@@ -145,7 +140,7 @@ TEST(test_memory) {
     }
 }
 
-/* Memory that is missing once: an error that the code passes over is not hidden by that of a later step. */
+/* Only one allocation fails: an ignored error is not hidden by the error of a later step. */
 TEST(test_memory_once) {
     only_one = true;
     test_memory();
@@ -184,7 +179,6 @@ static int64_t key_third(uint64_t i) { return (int64_t)(i % 3); }
 static rs_status extend_once(const built *list, const saved_bytes *bytes, built *out) {
     rs_segment_writer writer;
     rs_extension extension;
-    rs_segment segment;
     rs_status status = rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err);
     if (status == RS_OK) status = rs_segment_writer_append(&writer, list->data, list->size, &err);
     if (status != RS_OK) return status;
@@ -197,10 +191,7 @@ static rs_status extend_once(const built *list, const saved_bytes *bytes, built 
     rs_extension_clear(&extension);
     counting = false;
     CHECK_U64((uint64_t)live, 0);
-    if (status == RS_OK && CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
-        out->data = make_exact(segment.data, segment.size_bytes), out->size = segment.size_bytes;
-        rs_segment_close(&segment);
-    }
+    if (status == RS_OK) *out = built_finish(&writer);
     rs_segment_writer_abort(&writer);
     return status;
 }
@@ -256,7 +247,7 @@ static rs_status match_once(void) {
     return status;
 }
 
-/* Each array of a matcher may be the one that there is no memory for. */
+/* The allocation of each array of a matcher may fail. */
 TEST(test_matcher) {
     uint64_t n;
     fail_at = UINT64_MAX;

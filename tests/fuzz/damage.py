@@ -129,7 +129,7 @@ def mend(data):
 
 
 def lowered(data, most_values, most_bytes):
-    """The segment with limits in its header that are no higher than these."""
+    """The segment with the limits in its header lowered to these."""
     values, size = struct.unpack_from("<QQ", data, 88)
     out = bytearray(data)
     struct.pack_into("<QQ", out, 88, min(values, most_values), min(size, most_bytes))

@@ -9,21 +9,27 @@
 
 #include "recstore.h"
 
-/* What a target defines: it reads one input, and returns 0. A finding ends the process: the sanitizers do that, and
- * FUZZ_MUST where a value is wrong. */
+/* Defined by a target: reads one input, and returns 0. A finding ends the process, by a sanitizer or by FUZZ_MUST. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Changes an input in place, up to max_size bytes, and returns its new size. Also defined by the target. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 /* Changes bytes without knowing what they mean. Defined by libFuzzer or by replay.c. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-/* Holds whatever the bytes are, or the code is wrong. */
+/* The mutator of a target whose input has no layout that it could respect. */
+#define FUZZ_PLAIN \
+    size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) { \
+        (void)seed; \
+        return LLVMFuzzerMutate(data, size, max_size); \
+    }
+
+/* An invariant: it holds for any bytes. */
 #define FUZZ_MUST(x) \
     do { \
         if (!(x)) abort(); \
     } while (0)
 
-/* Whatever a read gives is right, as long as it comes back. */
+/* Any status is right. */
 static inline void fuzz_any(rs_status status) { (void)status; }
 
 /* ---- Random numbers (splitmix64, Steele, Lea and Flood 2014) ---- */

@@ -1,6 +1,5 @@
-/* fuzz_arrow_in.c: rows of Arrow arrays as any values. The input chooses types of every kind, within one another, and
- * what their buffers hold. The interface gives no sizes of buffers, so each has the size that the specification wants;
- * numbers that the importer can check may be anything. */
+/* fuzz_arrow_in.c: rows of Arrow arrays as any values. The input chooses types and buffers. Buffers come without sizes,
+ * so each buffer is as long as the specification says; numbers that the importer can check may be anything. */
 #include "fuzz.h"
 #include "rs_arrow_make.h"
 
@@ -262,7 +261,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    (void)seed;
-    return LLVMFuzzerMutate(data, size, max_size);
-}
+FUZZ_PLAIN

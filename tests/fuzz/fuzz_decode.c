@@ -1,5 +1,4 @@
-/* fuzz_decode.c: all records of a damaged segment, read once, and once more after some of its bytes have changed under the
- * open store, as those of a file can. */
+/* fuzz_decode.c: all records of a damaged segment, read again after bytes change under the open store. */
 #include "mutator.h"
 #include "readers.h"
 

@@ -37,7 +37,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    (void)seed;
-    return LLVMFuzzerMutate(data, size, max_size);
-}
+FUZZ_PLAIN

@@ -1,6 +1,5 @@
-/* fuzz_nodes.c: segments with every kind of node. The input chooses trees that are valid, tables of values and of
- * symbols, the places of placed nodes, and the bytes of the records; all that it leaves open is right. So what is read
- * under a node of any kind, within any other, is bytes that nobody vouches for. */
+/* fuzz_nodes.c: segments with every kind of node. The input chooses trees, tables, places and the bytes of records;
+ * everything else is valid, so nodes of every kind are read from untrusted bytes. */
 #include "readers.h"
 #include "rs_hand.h"
 #include "tree_maker.h"
@@ -157,7 +156,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
-    (void)seed;
-    return LLVMFuzzerMutate(data, size, max_size);
-}
+FUZZ_PLAIN

@@ -1,8 +1,8 @@
-/* fuzz_tree.c: trees: those of a damaged segment or, where the input is none, its bytes as one. */
+/* fuzz_tree.c: the trees of a damaged segment; an input that is not a segment is one tree. */
 #include "mutator.h"
 #include "readers.h"
 
-/* A tree that takes the rests is a tree still. */
+/* A tree whose last values take the rest of a record is still valid. */
 static void compile(rs_slice bytes) {
     rs_tree tree, again;
     if (rs_tree_compile(bytes, 0, &tree, NULL) != RS_OK) return;

@@ -1,5 +1,4 @@
-/* mutator.c: the parts of a segment as runs of bytes, the fields in them, and what is done to one of them. It follows
- * the layout only as far as it stays within the bytes: its input was often changed before. */
+/* mutator.c: changes one field or part of a segment. It follows the layout only while that stays within the bytes. */
 #include "mutator.h"
 
 #include "tree_maker.h"

@@ -47,7 +47,7 @@ void fuzz_read_sizes(rs_store *store) {
     rs_node_size *sizes = (rs_node_size *)calloc((size_t)most, sizeof *sizes);
     FUZZ_MUST(sizes != NULL);
     for (uint64_t i = 0; i < store->n_blocks; i++) {
-        if (store->blocks[i].n_records > FUZZ_VALUES) continue; /* the sum of all blocks is no rule of this read */
+        if (store->blocks[i].n_records > FUZZ_VALUES) continue; /* this read has no limit on the sum of all blocks */
         if (rs_node_sizes_add_block(store, &store->blocks[i], sizes, NULL) != RS_OK) break;
     }
     for (uint64_t i = 0; i < store->n_tables; i++) {

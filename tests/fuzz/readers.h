@@ -1,6 +1,5 @@
-/* readers.h: the ways in which a store is read, each over some records and to the end. The targets share them: one way
- * is fuzzed alone with damaged segments, and all of them with segments made of every kind of node. None of them gives
- * anything: the sanitizers watch, and what must hold is FUZZ_MUST. */
+/* readers.h: the ways to read a store, shared by the targets. They return nothing: the sanitizers watch, and FUZZ_MUST
+ * checks invariants. */
 #pragma once
 
 #include "fuzz.h"
@@ -9,7 +8,7 @@
 void fuzz_read_records(rs_store *store);
 /* The bytes of the nodes of all blocks and tables, as info() tells them. */
 void fuzz_read_sizes(rs_store *store);
-/* Compiled paths, and every step from where they lead: elements, numbers, text, runs. */
+/* Compiled paths, and the values at their ends: elements, numbers, text, runs. */
 void fuzz_read_paths(rs_store *store, uint64_t seed);
 /* Fields as columns. */
 void fuzz_read_columns(rs_store *store, uint64_t seed);
@@ -17,7 +16,7 @@ void fuzz_read_columns(rs_store *store, uint64_t seed);
 void fuzz_read_gathers(rs_store *store, uint64_t seed);
 /* Records, or a field of them, to Arrow and back. */
 void fuzz_read_arrow(rs_store *store, uint64_t seed);
-/* Of a mapping: its entries, and lookups of keys that it has or has not. */
+/* The entries of a mapping, and lookups of present and missing keys. */
 void fuzz_read_keys(rs_store *values, uint64_t seed);
 /* The saved indexes of a list. */
 void fuzz_read_saved(rs_store *store);

@@ -1,5 +1,4 @@
-/* readers_arrow.c: exports records to Arrow, and imports what came out: the exporter's buffers must be as long as their
- * arrays say. */
+/* readers_arrow.c: exports records to Arrow and imports them again, which checks the length of each buffer. */
 #include "readers.h"
 
 enum { ARROW_RECORDS = 64 };

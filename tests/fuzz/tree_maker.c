@@ -1,5 +1,4 @@
-/* tree_maker.c: trees in breadth-first order, one node after another, each chosen among the kinds that may stand where
- * it stands. */
+/* tree_maker.c: trees in breadth-first order; each node is chosen among the kinds allowed at its place. */
 #include "tree_maker.h"
 
 enum {
@@ -78,7 +77,7 @@ static void add_children(maker *m, made_node *node, uint32_t n, unsigned where) 
     }
 }
 
-/* The widths of numbers, those that make a body of whole bytes as often as bits. */
+/* The widths of numbers: whole bytes, which make a body, as often as bits. */
 static uint8_t take_width(maker *m, unsigned most) {
     static const uint8_t whole[] = {8, 16, 32, 64};
     const unsigned choice = fuzz_take(m->in);
@@ -255,7 +254,7 @@ static void write_tree(const maker *m, rs_buffer *out) {
     FUZZ_MUST(rs_buffer_append(out, m->aux.data, m->aux.size_bytes, NULL) == RS_OK);
 }
 
-/* Lets values at the end of a record take what is left of it. */
+/* Lets values at the end of a record take the rest of it. */
 static void take_rests(rs_buffer *tree) {
     rs_tree compiled;
     if (rs_tree_compile(rs_slice_of(tree->data, tree->size_bytes), 0, &compiled, NULL) != RS_OK) return;

@@ -1,5 +1,4 @@
-/* tree_maker.h: makes trees of all kinds of nodes from a source of choices. They obey the rules of FORMAT.md, so that
- * what is read under them gets past the compiling of trees. */
+/* tree_maker.h: makes valid trees of all kinds of nodes from a source of choices. */
 #pragma once
 
 #include "fuzz.h"
@@ -15,6 +14,6 @@ typedef struct tree_tables {
 /* Appends the bytes of a tree. `in` decides: the same bytes give the same tree. */
 void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out);
 
-/* Writes a made tree without tables over a tree of `size` bytes, when there is room: what is left becomes part of its
- * aux. */
+/* Writes a made tree without tables over a tree of `size` bytes, when there is room: the remaining bytes become part
+ * of its aux. */
 void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random);
