@@ -25,6 +25,7 @@ INHERITED_FROM = ("recstore.",)  # other packages document the members of their 
 def setup(app):
     app.connect("config-inited", without_old_names, priority=0)
     app.connect("source-read", add_toctree)
+    app.connect("html-page-context", without_edit, priority=0)
     app.connect("build-finished", write_entrance)
     app.connect("autodoc-process-docstring", read_sections)
     app.connect("missing-reference", resolve_short_name)
@@ -51,6 +52,12 @@ def add_toctree(app, docname, source):
     """Replaces the mark by a table of contents of the listed pages."""
     pages = "\n".join(listed(source[0]))
     source[0] = MARK.sub(lambda mark: f"```{{toctree}}\n:hidden:\n\n{pages}\n```", source[0])
+
+
+def without_edit(app, docname, template, context, doctree):
+    """Leaves the button "Edit on GitHub" out of the pages of names, which are no files of the repository."""
+    if docname.startswith(NAMES):
+        context["page_source_suffix"] = ""
 
 
 def write_entrance(app, exception):
