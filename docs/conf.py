@@ -82,7 +82,7 @@ html_static_path = ["_static"]
 html_css_files = ["recstore.css"]
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"docs/index": [], "docs/tutorial": []}
+html_sidebars = {"docs/index": [], "docs/tour": [], "docs/tutorial": []}
 # For the button "Edit on GitHub".
 html_context = {
     "default_mode": "auto",
