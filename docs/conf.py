@@ -82,7 +82,7 @@ html_static_path = ["_static"]
 html_css_files = ["recstore.css"]
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"docs/index": [], "docs/tutorial": []}
+html_sidebars = {"docs/index": [], "docs/tour": [], "docs/tutorial": []}
 # For the button "Edit on GitHub".
 html_context = {
     "default_mode": "auto",
@@ -99,23 +99,24 @@ html_theme_options = {
     "use_edit_page_button": True,
     "secondary_sidebar_items": {
         "**": ["page-toc", "edit-this-page"],
-        "docs/reference/names/**": ["page-toc"],
         "docs/index": [],
     },
-    # .github/workflows/site.yml publishes each version and this list. A site built elsewhere shows the version alone.
-    "switcher": {
-        "json_url": "https://recstore.github.io/recstore/versions.json",
-        "version_match": os.environ.get("SITE_VERSION", "dev"),
-    },
-    "check_switcher": False,
     "show_toc_level": 2,
     "show_nav_level": 1,
-    "navbar_end": ["version-switcher", "theme-switcher"],
+    "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "back_to_top_button": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+# .github/workflows/site.yml publishes each version and the list of them, which a site built elsewhere has no use for.
+if "SITE_VERSION" in os.environ:
+    html_theme_options["navbar_end"].insert(0, "version-switcher")
+    html_theme_options["switcher"] = {
+        "json_url": "https://recstore.github.io/recstore/versions.json",
+        "version_match": os.environ["SITE_VERSION"],
+    }
+    html_theme_options["check_switcher"] = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

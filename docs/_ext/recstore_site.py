@@ -13,6 +13,7 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
+HOME = re.compile(r"https://(?:github\.com/recstore/recstore/blob|raw\.githubusercontent\.com/recstore/recstore)/main/")
 MARK = re.compile(r"^<!-- toctree -->$", re.MULTILINE)
 NAMES = "docs/reference/names"  # the pages that autosummary writes
 SECTIONS = Config(
@@ -25,6 +26,8 @@ INHERITED_FROM = ("recstore.",)  # other packages document the members of their 
 def setup(app):
     app.connect("config-inited", without_old_names, priority=0)
     app.connect("source-read", add_toctree)
+    app.connect("source-read", link_readme)
+    app.connect("html-page-context", without_edit, priority=0)
     app.connect("build-finished", write_entrance)
     app.connect("autodoc-process-docstring", read_sections)
     app.connect("missing-reference", resolve_short_name)
@@ -51,6 +54,18 @@ def add_toctree(app, docname, source):
     """Replaces the mark by a table of contents of the listed pages."""
     pages = "\n".join(listed(source[0]))
     source[0] = MARK.sub(lambda mark: f"```{{toctree}}\n:hidden:\n\n{pages}\n```", source[0])
+
+
+def link_readme(app, docname, source):
+    """Makes the links of README, which a package index shows alone, lead to the pages and pictures of the site."""
+    if docname == "README":
+        source[0] = HOME.sub("", source[0])
+
+
+def without_edit(app, docname, template, context, doctree):
+    """Leaves the button "Edit on GitHub" out of the pages of names, which are no files of the repository."""
+    if docname.startswith(NAMES):
+        context["page_source_suffix"] = ""
 
 
 def write_entrance(app, exception):
@@ -99,11 +114,11 @@ class LinkedNames(SphinxPostTransform):
         return make_refnode(self.app.builder, self.env.docname, entry.docname, entry.node_id, literal.deepcopy())
 
     def _documented(self, name):
-        """The entry of a full name, or of a class of recstore or recstore.torch."""
+        """The entry of a full name, or of a class of recstore, its errors or recstore.torch."""
         objects = self.env.get_domain("py").objects
         candidates = [name] if name.startswith("recstore.") else []
         if name[:1].isupper():
-            candidates = [f"recstore.{name}", f"recstore.torch.{name}"]
+            candidates = [f"recstore.{part}{name}" for part in ("", "errors.", "torch.")]
         return next((objects[candidate] for candidate in candidates if candidate in objects), None)
 
 
