@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the records; the exit status."""
+    """Writes the records and returns the exit status."""
     if options.force and options.parquet is None:
         raise Usage("--force needs --parquet OUT")
     with stores.opened(options) as store:

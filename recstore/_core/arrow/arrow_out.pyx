@@ -33,7 +33,7 @@ cdef class ArrowSource:
 
 
 cdef class ArrowExport:
-    """One export of a container's records in their order. For one thread at a time."""
+    """One export of a container's records in their order. Not thread-safe."""
 
     cdef rs_arrow_out core
     cdef Records records
