@@ -1,5 +1,5 @@
-"""What the package reads of packed nodes, tables, texts and optional values: literals of the reference tests, random segments whole and
-field by field, and damaged ones."""
+"""The package reads packed nodes, tables, texts and optional values: literals of the reference tests, random segments
+as a whole and field by field, and damaged segments."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_damage(tmp_path, case, flips):
                         try:
                             got = part()[i]
                             assert type(got) is not recstore.Record or len(dict(got)) == len(got)
-                        except (*REFUSALS, KeyError):  # KeyError: the damage took the field out of all records
+                        except (*REFUSALS, KeyError):  # KeyError: the damage removed the field from all records
                             continue
                     try:
                         assert isinstance(x.field(way, None).to_numpy([i]), np.ndarray | tuple)

@@ -1,6 +1,6 @@
 """Compares the core with the reference on packed nodes, tables and texts. The core's deep check accepts every segment
-of the reference writer. If a segment is damaged but its checksums are right, the check refuses it whenever the reference
-does. test_packed compares the other ways to read whole segments.
+of the reference writer. If a segment is damaged but its checksums are right, the check refuses it whenever the
+reference does. test_packed compares the other ways to read whole segments.
 """
 
 import re
@@ -64,7 +64,8 @@ def reference(data):
 
 
 def resealed(data, whole):
-    """The damaged data with correct checksums of heaps, trees, sections, directory and header. `whole` is the undamaged data."""
+    """The damaged data with correct checksums of heaps, trees, sections, directory and header. `whole` is the undamaged
+    data."""
     out, segment = bytearray(data), reader.Segment(whole)
     for kind in (reader.BLOCKS, reader.TABLES):
         section = segment.sections.get(kind)
