@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from prop import packed
 from prop.strategies import same
 from prop.test_fields import check_all, paths_of
-from prop.test_packed_ref import BAD, LITERALS, one
+from prop.test_packed_ref import BAD, LITERALS, single
 from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, values_or_refusal
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
@@ -25,13 +25,13 @@ def opened(folder, data, **options):
 
 @pytest.mark.parametrize(("root", "raw", "value"), LITERALS, ids=range(len(LITERALS)))
 def test_literal(tmp_path, root, raw, value):
-    with opened(tmp_path, one(root, raw), verify="full") as x:
+    with opened(tmp_path, single(root, raw), verify="full") as x:
         assert same(x[0], value)
 
 
 @pytest.mark.parametrize(("root", "raw", "code"), BAD, ids=range(len(BAD)))
 def test_bad_record(tmp_path, root, raw, code):
-    with opened(tmp_path, one(root, raw)) as x, pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
+    with opened(tmp_path, single(root, raw)) as x, pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
         x[0]
 
 
