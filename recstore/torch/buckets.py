@@ -35,7 +35,7 @@ class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
     """Batches from buckets. It subclasses torch's BatchSampler because accelerate checks for that."""
 
     _unit = "batches"
-    batch_size = None  # type: ignore[assignment]  # batches differ in size; accelerate would drop batches of another size
+    batch_size = None  # type: ignore[assignment]  # batches differ in size, and accelerate would drop some
 
     def _fill_buckets(
         self,

@@ -31,7 +31,10 @@ def test_literal(tmp_path, root, raw, value):
 
 @pytest.mark.parametrize(("root", "raw", "code"), BAD, ids=range(len(BAD)))
 def test_bad_record(tmp_path, root, raw, code):
-    with opened(tmp_path, single(root, raw)) as x, pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
+    with (
+        opened(tmp_path, single(root, raw)) as x,
+        pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"),
+    ):
         x[0]
 
 
