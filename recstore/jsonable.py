@@ -1,4 +1,4 @@
-"""json_default, the function by which the json module writes stores."""
+"""json_default, the function that lets the json module write stores."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def later(
 
 
 def foreign_names() -> ModuleType:
-    """The module with our names for those of other libraries. Only errors import it."""
+    """The module that translates names of other libraries to ours. Only errors import it."""
     return __import__("recstore.sources.foreign_names", fromlist=["of_name"])
 
 

@@ -24,11 +24,11 @@ rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
         RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)(rows + 1) * 8, err));
         RS_TRY(rs_buffer_append_zeros(&self->offsets, 8, err));
     }
-    if (self->last_bytes != 0) { /* growing by doubling would copy */
-        const size_t room = self->last_bytes + self->last_bytes / 16;
-        if (self->layout == RS_ARROW_LAYOUT_BYTES) RS_TRY(rs_buffer_reserve(&self->bytes, room, err));
+    if (self->last_bytes != 0) { /* reserve once: growing by doubling would copy */
+        const size_t expected = self->last_bytes + self->last_bytes / 16;
+        if (self->layout == RS_ARROW_LAYOUT_BYTES) RS_TRY(rs_buffer_reserve(&self->bytes, expected, err));
         if (self->layout == RS_ARROW_LAYOUT_NUMBERS && rows == 0)
-            RS_TRY(rs_column_reserve(&self->numbers, room / 8, err));
+            RS_TRY(rs_column_reserve(&self->numbers, expected / 8, err));
     }
     if (self->layout == RS_ARROW_LAYOUT_LIST) return rs_arrow_begin(self->element, 0, err);
     if (self->layout != RS_ARROW_LAYOUT_STRUCT) return RS_OK;
@@ -50,7 +50,7 @@ rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err) {
                         "the field '%s' has floats and an int beyond 2^53, which a column of floats would round", path);
 }
 
-rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err) {
+rs_status rs_arrow_surrogate(const rs_arrow_field *self, rs_error *err) {
     char path[PATH_BYTES];
     rs_arrow_field_path(self, path, sizeof path);
     return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
@@ -122,7 +122,7 @@ static uint64_t swapped(uint64_t value, uint64_t size_bytes) {
     return out;
 }
 
-/* Converts a number of a dtype to the bits of the i64, u64 or f64 of the column. */
+/* Converts an item of an array to the bits of an i64, u64 or f64, as the column stores it. */
 static uint64_t item_bits(const rs_array_type *type, const uint8_t *p) {
     const unsigned size = (unsigned)type->item_bytes;
     uint8_t bytes[8] = {0};

@@ -4,7 +4,7 @@
 
 #include "arrow/rs_arrow_field.h"
 
-/* Empties the batches of a field and its descendants, and reserves `rows` values where a record has one. RS_E_MEM. */
+/* Empties the batches of a field and its descendants, and reserves memory for `rows` records. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err);
 
 /* Sets `err` for a value that does not fit the type, and returns RS_E_FMT_VALUE. The types were inferred from the same
@@ -14,7 +14,7 @@ RS_COLD rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err);
 /* Sets `err` for an int beyond 2^53 among floats, and returns RS_E_ARG_TEXT. */
 RS_COLD rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err);
 /* Sets `err` for text with a lone surrogate, and returns RS_E_ARG_TEXT. */
-RS_COLD rs_status rs_arrow_no_utf8(const rs_arrow_field *self, rs_error *err);
+RS_COLD rs_status rs_arrow_surrogate(const rs_arrow_field *self, rs_error *err);
 
 /* Marks n values as not null. Needed only if the batch has nulls. */
 RS_NODISCARD RS_COLD rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err);
@@ -26,7 +26,7 @@ RS_NODISCARD static inline rs_status rs_arrow_grown(rs_arrow_field *self, uint64
     return RS_OK;
 }
 
-/* Appends a null; to the children of a struct too. RS_E_MEM. */
+/* Appends a null, and for a struct a null to each child. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_append_null(rs_arrow_field *self, rs_error *err);
 
 /* Appends the end of a text, bytes or list value, whose bytes or elements end at `end`. RS_E_MEM. */
@@ -40,8 +40,8 @@ RS_NODISCARD static inline rs_status rs_arrow_end_value(rs_arrow_field *self, ui
 /* Appends the ends of n lists of `count` elements each. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err);
 
-/* Appends a number of a type of rs_column.h; `seen` is its kind of value. RS_E_FMT_VALUE if the field has no such
- * values, RS_E_ARG_TEXT for an int that a field of floats cannot hold. */
+/* Appends a number. `seen` is its RS_ARROW_SEEN kind, `type` its type in rs_column.h. RS_E_FMT_VALUE if the field does
+ * not have this kind, RS_E_ARG_TEXT for an int that a field of floats cannot hold. */
 RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self, uint32_t seen, unsigned type,
                                                             uint64_t bits, rs_error *err) {
     if (RS_UNLIKELY((self->seen & seen) == 0)) return rs_arrow_misfit(self, err);
@@ -51,7 +51,7 @@ RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self
     return rs_arrow_grown(self, 1, err);
 }
 
-/* Appends n numbers of a dtype at `data`. Errors of rs_arrow_append_number. */
+/* Appends the n items of an array at `data`. Errors of rs_arrow_append_number. */
 RS_NODISCARD rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type, const uint8_t *data,
                                              uint64_t n, rs_error *err);
 

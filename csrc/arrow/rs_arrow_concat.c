@@ -18,7 +18,7 @@ struct rs_arrow_part {
 
 /* ---- Preparing ---- */
 
-/* Makes the text of a const part. *fits becomes false if it has no UTF-8. */
+/* Makes the text of a const part. Sets *fits to false if UTF-8 cannot express it. */
 static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, bool *fits, rs_error *err) {
     rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, false, 0, NULL};
     rs_buffer text = {0};
@@ -95,7 +95,7 @@ static inline rs_status put_short(target *self, const uint8_t *from, uint32_t si
     return RS_OK;
 }
 
-/* Appends entry i of a dict-coded part. *taken becomes false for an entry that is not a text. */
+/* Appends entry i of a dict-coded part. Sets *taken to false for an entry that is not a text. */
 static inline rs_status put_entry(target *self, rs_entries *entries, const rs_arrow_part *part, const rs_cursor *cursor,
                                   uint64_t i, bool *taken, rs_error *err) {
     const rs_dict_coded *coded = part->node->coded;

@@ -229,7 +229,7 @@ static rs_status move_views(rs_arrow_field *self, const void **buffers, int64_t 
     return status;
 }
 
-/* Moves the buffers of one field. *n becomes their number. */
+/* Moves the buffers of one field. Sets *n to their number. */
 static rs_status move_buffers(rs_arrow_field *self, const void **buffers, int64_t *n, rs_error *err) {
     *n = 0;
     if (self->layout == RS_ARROW_LAYOUT_NONE) return RS_OK;

@@ -34,7 +34,7 @@ typedef struct rs_arrow_decimal {
 /* Each function takes a value at a place as in rs_path.h: `node` is NULL for the any value at the cursor; else its body
  * is at `body`, or at the cursor if that is NULL. The cursor is then after the value. */
 
-/* Takes an int. RS_E_FMT_VALUE for another value. *fits becomes false for an int beyond 64 bits. */
+/* Takes an int. RS_E_FMT_VALUE for another value. Sets *fits to false for an int beyond 64 bits. */
 RS_NODISCARD rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *out, bool *fits,
                                          rs_error *err);
 /* Takes the payload of a datetime or time. */
@@ -50,6 +50,6 @@ RS_NODISCARD rs_status rs_arrow_take_uuid(rs_cursor *cursor, const rs_place *pla
  * The caller knows that the digits fit. */
 void rs_arrow_store_decimal(const rs_arrow_decimal *self, uint32_t scale, unsigned size_bytes, uint8_t *to);
 
-/* Reads the field names of an object from the EXTRA of its ext value: *names becomes a slice over n any values, each a
- * str; *n becomes 0 and names->ptr NULL for a class without such names. */
+/* Reads the field names of an object from the EXTRA of its ext value. Sets *names to a slice over n any values, each a
+ * str; sets *n to 0 and names->ptr to NULL for a class without such names. */
 RS_NODISCARD rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error *err);

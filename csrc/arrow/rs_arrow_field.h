@@ -164,8 +164,8 @@ RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *na
 /* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT also for a lone surrogate. */
 RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                             uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
-/* Takes a key of the any value of a dict. For a str, *is_name becomes true and *out is as in rs_arrow_field_child; for
- * another key they become false and NULL. Also rules 20 to 23 of FORMAT.md. */
+/* Takes a key of the any value of a dict. For a str, sets *is_name to true and *out as
+ * rs_arrow_field_child does; for another key, to false and NULL. Also rules 20 to 23 of FORMAT.md. */
 RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
                                              rs_arrow_field **out, rs_error *err);
 /* Sets *out to item `i` of tuples, a child whose name is the number. Errors as rs_arrow_field_child. */

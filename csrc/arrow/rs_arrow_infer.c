@@ -1,4 +1,4 @@
-/* rs_arrow_infer.c: adds kinds of values to fields. */
+/* rs_arrow_infer.c: collects the kinds of the values of fields. */
 #include "arrow/rs_arrow_infer.h"
 
 /* ---- Leaves of trees ---- */
@@ -118,16 +118,18 @@ rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field, uint32_t *n
     const uint8_t *p;
     uint64_t n;
     if (!rs_take(names, 1, &p) || *p < RS_FMT_TAG_STR1 || *p > RS_FMT_TAG_STR4) {
-        return rs_decode_bad_value(err, "no name");
+        return rs_decode_bad_value(err, "a field name that is not a str");
     }
     unsigned unit = 1u << (*p - RS_FMT_TAG_STR1);
-    if (!rs_take_varint(names, &n) || n > rs_slice_left(names) / unit) return rs_decode_bad_value(err, "no name");
+    if (!rs_take_varint(names, &n) || n > rs_slice_left(names) / unit) {
+        return rs_decode_bad_value(err, "a field name that is cut short");
+    }
     p = names->ptr;
     names->ptr += n * unit;
     return rs_arrow_field_named(field, p, n, unit, n_fields, out, err);
 }
 
-/* Adds the values of an object's fields: the any tuple at the cursor. */
+/* Adds the kinds of an object's fields, whose values are the any tuple at the cursor. */
 static rs_status infer_object(rs_arrow_field *field, rs_cursor *cursor, rs_slice names, uint64_t n, uint32_t *n_fields,
                               rs_error *err) {
     const uint8_t *p;
@@ -248,7 +250,7 @@ static rs_status infer_any_sequence(rs_arrow_field *field, rs_cursor *cursor, bo
     return RS_OK;
 }
 
-/* Adds an int beyond 63 bits: whether or not it fits an unsigned 64-bit number. */
+/* Adds the kind of an int that does not fit in 64 signed bits: UINT if it fits in 64 unsigned bits, else BIGINT. */
 static rs_status infer_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
     uint64_t n;

@@ -1,4 +1,4 @@
-/* rs_arrow_infer.h: adds kinds of values to fields: any values, leaves of trees, numpy arrays. */
+/* rs_arrow_infer.h: adds the kinds of values to fields. Values are any values, leaves of trees or numpy arrays. */
 #pragma once
 
 #include "arrow/rs_arrow_ext.h"
@@ -8,19 +8,19 @@
  * RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_infer_any(rs_arrow_field *field, rs_cursor *cursor, uint32_t *n_fields, rs_error *err);
 
-/* Adds the values of a leaf node: numbers, text, bytes. Returns false for another node. */
+/* Adds the kinds of the values of a leaf node: numbers, text, bytes. Returns false for another node. */
 bool rs_arrow_infer_leaf(rs_arrow_field *field, const rs_node *node);
 
-/* Adds an array of ndim dimensions, or a scalar for ndim 0. */
+/* Adds the kinds of an array of ndim dimensions, or of a scalar for ndim 0. */
 RS_NODISCARD rs_status rs_arrow_infer_array(rs_arrow_field *field, const rs_array_type *type, uint32_t ndim,
                                             uint32_t *n_fields, rs_error *err);
 
-/* Adds a datetime by its time zone. */
+/* Adds the kind of a datetime, which depends on its time zone. */
 void rs_arrow_infer_moment(rs_arrow_field *field, const rs_arrow_moment *moment);
-/* Adds a Decimal. */
+/* Adds the kind of a Decimal. */
 void rs_arrow_infer_decimal(rs_arrow_field *field, const rs_arrow_decimal *decimal);
 
-/* Takes one str off `names`, as from rs_arrow_names, and sets *out to the child of that name. */
+/* Takes the next name from `names`, which rs_arrow_names sets, and sets *out to the child with this name. */
 RS_NODISCARD rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field, uint32_t *n_fields,
                                           rs_arrow_field **out, rs_error *err);
 

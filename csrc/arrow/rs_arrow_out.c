@@ -98,8 +98,8 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }
 
-/* Takes the value at the end of a path that is the same in all records of the block. *lacks becomes true for a record
- * without the field. */
+/* Takes the value at a path that leads to the same node in all records of the block. Sets *lacks to whether the record
+ * lacks the field. */
 static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *known, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
     const rs_compiled_path *path = known->compiled;
@@ -171,8 +171,8 @@ static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *
     return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
 }
 
-/* Returns the number after the last exported child that is not fixed; n_children if all children are exported, so that
- * the end of the records is checked. */
+/* Returns the end of the children that put_late reads: the number after the last exported child that is not fixed. If
+ * all children are exported, returns n_children, so that put_late also checks the end of each record. */
 static uint32_t end_of_late(const rs_arrow_op *op) {
     uint32_t end = 0;
     bool all = true;
@@ -244,7 +244,7 @@ static rs_slice record_at(const rs_column_rows *window, const rs_block *block, u
                                    : rs_slice_of(rs_column_row_at(window, k), block->row_size_bytes);
 }
 
-/* Takes the records of a window one by one. *taken becomes their number. */
+/* Takes the records of a window one by one. Sets *taken to the number of records taken. */
 static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                            const rs_arrow_block *known, const rs_column_rows *window, uint64_t *taken, int *why,
                            rs_error *err) {
@@ -256,7 +256,7 @@ static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, co
     return RS_OK;
 }
 
-/* Takes the records of a window. On an error *taken is the record at fault. */
+/* Takes the records of a window. After an error, *taken is the number of the bad record. */
 static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                              const rs_arrow_block *known, const rs_column_rows *window, uint64_t *taken, int *why,
                              rs_error *err) {
@@ -288,8 +288,8 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
 
 /* ---- Locating records ---- */
 
-/* Sets *number to the block of record stop->index, which may come after the block in GROUPS. Sets stop->why if the
- * block is not known. */
+/* Sets *number to the block of record stop->index. GROUPS names the first block to try. Sets stop->why if a block on
+ * the way is not known. */
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
@@ -313,15 +313,15 @@ static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, 
                         "record %llu is not in the block of its group or a later one", (unsigned long long)index);
 }
 
-/* Prefetches the first cache lines of a record and its last, which arrive together. */
+/* Prefetches the first four cache lines of a record and its last one, so that they arrive together. */
 static void prefetch_record(const rs_slice *record) {
     const uint8_t *p = record->ptr;
     for (uint64_t lines = 0; lines < 4 && p < record->end; lines++, p += 64) RS_PREFETCH(p);
     if (record->end > record->ptr) RS_PREFETCH(record->end - 1);
 }
 
-/* Locates up to `most` records of the block from stop->done on. *n becomes their number. Returns the error if the first
- * cannot be located. */
+/* Locates up to `most` records of the block, beginning at position stop->done. Sets *n to their number. Returns an
+ * error only if it cannot locate the first. */
 static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                         const int64_t *positions, int64_t start, int64_t step, const rs_arrow_stop *stop, uint64_t most,
                         uint64_t *n, rs_error *err) {
@@ -347,7 +347,7 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
     return RS_OK;
 }
 
-/* Returns how many positions from stop->done on are within the block. */
+/* Returns the number of consecutive positions, beginning at stop->done, that are within the block. */
 static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const rs_arrow_stop *stop) {
     const uint64_t local = stop->index - block->first_record, left = n - stop->done;
     const uint64_t count = step == 0  ? left

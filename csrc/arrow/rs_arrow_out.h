@@ -79,7 +79,7 @@ RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_sourc
  * of a selection, which may have fewer kinds of values than the trees allow. */
 void rs_arrow_out_infer_all(rs_arrow_out *self);
 
-/* Fixes the types. *whole becomes false if a field has no type; see its `problem`. RS_E_ARG_LIMIT, RS_E_MEM. */
+/* Fixes the types. Sets *whole to false if a field has no type; see its `problem`. RS_E_ARG_LIMIT, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err);
 
 /* Prepares batches of up to `rows` records. Call it once, when all fields have types. RS_E_MEM. */

@@ -49,7 +49,7 @@ typedef struct rs_arrow_program {
 /* Frees all ops and zeroes the struct. */
 void rs_arrow_program_clear(rs_arrow_program *self);
 
-/* Compiles a linked tree for a field: *out becomes the op of its root. Adds the kinds of values of the tree to the
+/* Compiles a linked tree for a field. Sets *out to the op of its root. Adds the kinds of values of the tree to the
  * fields. A second call for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too
  * many ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field,
@@ -58,7 +58,8 @@ RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *t
 /* As rs_arrow_compile for any node of a linked tree. */
 RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                              rs_arrow_op **out, rs_error *err);
-/* As rs_arrow_compile_node. With `known` it compiles nothing: *out becomes NULL for a node that is not compiled. */
+/* As rs_arrow_compile_node. With `known`, compiles nothing and sets *out to NULL for a node that is not compiled
+ * yet. */
 RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
 

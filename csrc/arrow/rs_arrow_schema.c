@@ -479,8 +479,8 @@ typedef struct child_names {
     size_t mask;
 } child_names;
 
-/* Looks up a name. *n becomes the number of children with this name, at most 2, and *first the number of the first one,
- * n_children for none. Returns the slot for one more child of the name. */
+/* Looks up a name. Sets *n to the number of children with this name, at most 2, and *first to the number of the first
+ * one, n_children for none. Returns the slot for one more child of the name. */
 static size_t find_child(const child_names *self, const char *name, size_t size, int64_t *first, unsigned *n) {
     size_t at = (size_t)rs_hash64(name, size, 0) & self->mask;
     *first = self->schema->n_children;

@@ -4,7 +4,7 @@
 /* Microseconds from 0001-01-01 to 1970-01-01, and to the end of the year 9999. */
 #define EPOCH_US ((RS_FMT_EPOCH_ORDINAL - 1) * RS_DAY_MICROSECONDS)
 #define END_US (RS_DAYS_MAX * RS_DAY_MICROSECONDS)
-/* datetime.timedelta has at most 999,999,999 days and a day less a microsecond. */
+/* A datetime.timedelta is shorter than this number of days. */
 #define DURATION_DAYS INT64_C(1000000000)
 
 static const int64_t PER_SECOND[] = {1, 1000, 1000000, 1000000000};
@@ -24,8 +24,8 @@ static uint8_t *put_date(rs_arrow_writer *self, uint32_t node, int64_t value, ui
     return rs_put_date(p, days + RS_FMT_EPOCH_ORDINAL);
 }
 
-/* Counts the tuple of a time or datetime, of 3 values, and the tuple of a fixed zone, of 2. Returns false after an
- * error. */
+/* Counts the values of a time or datetime: a tuple of 3 values and, for a fixed zone, another tuple of 2. Returns false
+ * after an error. */
 static bool count_moment(rs_arrow_writer *self, uint32_t node, bool zone_is_tuple) {
     const uint32_t level = self->schema->nodes[node].level;
     if (self->values_left < 5) {
@@ -40,13 +40,14 @@ static bool count_moment(rs_arrow_writer *self, uint32_t node, bool zone_is_tupl
 
 static uint8_t *put_time(rs_arrow_writer *self, uint32_t node, int64_t value, uint8_t *p) {
     const int64_t per_second = PER_SECOND[self->schema->nodes[node].unit];
-    if (value < 0 || value >= 86400 * per_second) return fail(self, node, "a time of day below 0 or from 24 hours on");
+    if (value < 0 || value >= 86400 * per_second)
+        return fail(self, node, "a time of day that is negative or not below 24 hours");
     if (!count_moment(self, node, false)) return NULL;
     value = per_second > 1000000 ? value / (per_second / 1000000) : value * (1000000 / per_second);
     return rs_put_none(rs_put_moment(p, RS_FMT_EXT_TIME, value, 0));
 }
 
-/* Writes a scalar of numpy: datetime64 or timedelta64 of nanoseconds. 13 bytes. */
+/* Writes a numpy scalar of 13 bytes: a datetime64 or timedelta64 in nanoseconds. */
 static uint8_t *put_numpy(uint8_t *p, uint8_t dtype, int64_t value) {
     enum { NANOSECONDS = 10 };
     const uint8_t head[] = {RS_FMT_TAG_NDARRAY, RS_FMT_ARRAY_SCALAR, dtype, NANOSECONDS, 1};
@@ -55,7 +56,8 @@ static uint8_t *put_numpy(uint8_t *p, uint8_t dtype, int64_t value) {
     return p + sizeof head + 8;
 }
 
-/* Converts nanoseconds to microseconds. Returns false if the schema asks for exact ones and they are not whole. */
+/* Converts nanoseconds to microseconds. Returns false if the schema asks for exact values and this one is not a whole
+ * microsecond. */
 static bool to_microseconds(const rs_arrow_schema *schema, int64_t *value) {
     if (*value % 1000 != 0 && schema->nanoseconds == RS_ARROW_NANOSECONDS_EXACT) return false;
     *value = floor_div(*value, 1000);

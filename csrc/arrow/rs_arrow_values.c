@@ -1,4 +1,4 @@
-/* rs_arrow_values.c: numbers, text, and nested types as any values. */
+/* rs_arrow_values.c: writes numbers, text and nested types as any values. */
 #include "arrow/rs_arrow_values.h"
 
 #include "base/rs_half.h"
@@ -14,7 +14,8 @@ static uint8_t *broken(rs_arrow_writer *self, uint32_t node, const char *message
     return rs_arrow_fail(self, node, RS_E_IN_BROKEN, message);
 }
 
-/* Writes the head of a container of n values, within `level` others, if the record may have so many values. */
+/* Writes the head of a container of n values that is nested in `level` others. Fails if the record has too many
+ * values. */
 static uint8_t *put_container(rs_arrow_writer *self, uint32_t node, uint8_t tag, uint64_t n, uint32_t level,
                               uint8_t *p) {
     if (n > self->values_left) {
@@ -111,8 +112,8 @@ static inline uint8_t *put_string(rs_arrow_writer *self, uint32_t number, uint64
                                        : put_bytes(self, bytes, end - begin, p);
 }
 
-/* Writes the value of a view, which has 16 bytes: i32 length, then either up to 12 bytes of data or 4 bytes of data,
- * i32 number of a buffer, i32 offset. */
+/* Writes the value of a view. A view has 16 bytes: an i32 length, then up to 12 bytes of data. Longer data are in a
+ * buffer, and after the length follow the first 4 bytes of data, an i32 number of the buffer and an i32 offset. */
 static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     enum { VIEW_SIZE = 16, INLINE_SIZE = 12 };
     const rs_arrow_column *column = &self->columns[number];
@@ -143,7 +144,7 @@ static uint8_t *put_uuid(rs_arrow_writer *self, const uint8_t *bytes, uint8_t *p
 
 /* ---- Lists ---- */
 
-/* Appends values begin to end of a child. */
+/* Writes the values from `begin` up to `end` of a child. */
 static uint8_t *put_run(rs_arrow_writer *self, uint32_t node, uint64_t begin, uint64_t end, uint8_t *p) {
     const rs_arrow_node *child = &self->schema->nodes[node];
     const rs_arrow_column *column = &self->columns[node];
@@ -218,7 +219,8 @@ static bool take_index(rs_arrow_writer *self, uint32_t number, uint64_t at, uint
 static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at);
 static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *i);
 
-/* Returns whether value i is None. Returns false for a broken value, whose error is found when it is written. */
+/* Returns whether value i is None. Returns false for a broken value; writing it reports
+ * the error. */
 static bool is_none(rs_arrow_writer *self, uint32_t number, uint64_t i) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];
@@ -283,7 +285,7 @@ static bool take_index(rs_arrow_writer *self, uint32_t number, uint64_t at, uint
     const uint8_t *indices = self->columns[number].first;
     const int64_t index = rs_arrow_int(indices, at, node->width);
     *out = node->is_signed ? (uint64_t)index : rs_load_uint_unchecked(indices + at * node->width, node->width);
-    if (*out < self->columns[node->first_child].length) return true; /* a negative index wraps far above */
+    if (*out < self->columns[node->first_child].length) return true; /* a negative index wraps to a large number */
     return broken(self, number, "an index passes the end of the dictionary") != NULL;
 }
 
@@ -292,7 +294,8 @@ static int64_t run_end(const rs_arrow_writer *self, uint32_t ends, uint64_t run)
     return rs_arrow_int(column->first, run + column->offset, self->schema->nodes[ends].width);
 }
 
-/* Returns the run with element `at`, which must exist. Values are mostly read in order. */
+/* Returns the run with element `at`, which must exist. Starts at the last run found, because values are mostly read in
+ * order. */
 static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at) {
     const uint32_t ends = self->schema->nodes[number].first_child;
     rs_arrow_column *column = &self->columns[number];

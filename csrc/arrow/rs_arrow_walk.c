@@ -241,7 +241,7 @@ static rs_status put_list(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor 
 
 /* ---- Nodes that lead to others ---- */
 
-/* Appends a cached entry of a table. *taken becomes false if the entry has to be walked. */
+/* Appends a cached entry of a table. Sets *taken to false if the entry has to be walked. */
 static rs_status put_cached(const rs_arrow_op *op, const rs_cursor *cursor, uint64_t i, bool *taken, rs_error *err) {
     rs_arrow_field *field = op->field;
     const rs_entry *entry;
@@ -378,7 +378,7 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
 /* Takes a map as a struct of its keys, like a dict of an any value. */
 static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
     rs_arrow_field *field = op->field;
-    uint64_t wanted = 0;
+    uint64_t n_taken = 0;
     rs_map map;
     RS_TRY(rs_map_begin(&map, cursor, op->node, err));
     if (!appends(self)) rs_arrow_add_kind(field, RS_ARROW_SEEN_STRUCT);
@@ -393,10 +393,10 @@ static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
         cursor->budget = at.budget;
         if (!appends(self) && !is_name && !field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
         RS_TRY(put_map_value(self, field, child, &map, i, cursor, err));
-        wanted += child != NULL;
+        n_taken += child != NULL;
     }
     rs_decode_leave(cursor);
-    return appends(self) ? rs_arrow_end_struct(field, wanted == field->n_children, err) : RS_OK;
+    return appends(self) ? rs_arrow_end_struct(field, n_taken == field->n_children, err) : RS_OK;
 }
 
 /* Takes the any value of an any node. */
@@ -551,7 +551,7 @@ static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, con
     return RS_OK;
 }
 
-/* Takes rows of numbers or of lists of numbers at once. *taken becomes false for other nodes. */
+/* Takes rows of numbers or of lists of numbers at once. Sets *taken to false for other nodes. */
 static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, const rs_column_rows *rows, bool *taken,
                                 rs_error *err) {
     rs_arrow_field *field = op->field;

@@ -160,7 +160,7 @@ static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_
 }
 
 static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
-    uint64_t n, wanted = 0;
+    uint64_t n, n_taken = 0;
     RS_TRY(rs_path_any_enter(cursor, 2, &n, err));
     if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
     for (uint64_t i = 0; i < n; i++) {
@@ -168,10 +168,10 @@ static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
         bool is_name;
         RS_TRY(rs_arrow_field_of_key(field, cursor, &self->program->n_fields, &is_name, &child, err));
         RS_TRY(put_child(self, field, child, cursor, err));
-        wanted += child != NULL;
+        n_taken += child != NULL;
     }
     rs_decode_leave(cursor);
-    return rs_arrow_end_struct(field, wanted == field->n_children, err);
+    return rs_arrow_end_struct(field, n_taken == field->n_children, err);
 }
 
 static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, bool is_tuple,

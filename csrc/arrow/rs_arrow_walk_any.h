@@ -1,5 +1,5 @@
 /* rs_arrow_walk_any.h: the part of the walk through records (rs_arrow_walk.h) that does not need ops: any values, ext
- * values, arrays, text. It makes the same checks as decoding: rules 20 to 23 of FORMAT.md. */
+ * values, arrays, text. It checks rules 20 to 23 of FORMAT.md, as decoding does. */
 #pragma once
 
 #include "arrow/rs_arrow_builder.h"
@@ -25,10 +25,10 @@ RS_NODISCARD static inline rs_status rs_arrow_put_text(rs_arrow_field *field, rs
     if (RS_UNLIKELY((field->seen & RS_ARROW_SEEN_TEXT) == 0)) return rs_arrow_misfit(field, err);
     RS_TRY(rs_utf8_take(&field->bytes, cursor, place, &taken, err));
     if (RS_LIKELY(taken)) return rs_arrow_end_value(field, field->bytes.size_bytes, err);
-    return rs_arrow_no_utf8(field, err);
+    return rs_arrow_surrogate(field, err);
 }
 
-/* Counts a value of a struct, and appends nulls for its missing fields. */
+/* Ends a value of a struct: appends nulls for its missing fields, and counts the value. */
 RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, bool whole, rs_error *err) {
     for (uint32_t i = 0; !whole && i < field->n_children; i++) {
         if (field->children[i]->n == field->n) RS_TRY(rs_arrow_append_null(field->children[i], err));
@@ -39,8 +39,8 @@ RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, 
 /* Takes the any value at the cursor. RS_E_ARG_TEXT for a lone surrogate, RS_E_ARG_LIMIT (fields), RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err);
 
-/* Takes an ext value of a scalar type `code`; `payload` is the place of its payload. For another code, *taken becomes
- * false and nothing is taken. */
+/* Takes an ext value of a scalar type `code`; `payload` is the place of its payload. For another code,
+ * sets *taken to false and takes nothing. */
 RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned code, rs_cursor *cursor,
                                         const rs_place *payload, bool *taken, rs_error *err);
 
@@ -48,5 +48,5 @@ RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *fie
 RS_NODISCARD rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type,
                                           uint32_t ndim, const uint64_t *dims, const uint8_t *data, rs_error *err);
 
-/* Takes the any tuple at the cursor, with the items of the op. */
+/* Takes the any tuple at the cursor as the items of the op. */
 RS_NODISCARD rs_status rs_arrow_put_items(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);

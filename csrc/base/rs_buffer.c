@@ -56,15 +56,15 @@ rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err) {
                             self->size_bytes, extra);
     }
     /* Grow by a quarter instead of doubling: block buffers have megabytes, and unused capacity adds to peak memory. */
-    uint64_t wanted = self->capacity_bytes + self->capacity_bytes / 4;
-    if (wanted < needed) wanted = needed;
-    if (wanted < 256) wanted = 256;
-    uint8_t *data = self->pinned ? move_pinned(self, (size_t)wanted) : (uint8_t *)realloc(self->data, (size_t)wanted);
+    uint64_t grown = self->capacity_bytes + self->capacity_bytes / 4;
+    if (grown < needed) grown = needed;
+    if (grown < 256) grown = 256;
+    uint8_t *data = self->pinned ? move_pinned(self, (size_t)grown) : (uint8_t *)realloc(self->data, (size_t)grown);
     if (data == NULL) {
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a buffer of %llu bytes",
-                            (unsigned long long)wanted);
+                            (unsigned long long)grown);
     }
     self->data = data;
-    self->capacity_bytes = (size_t)wanted;
+    self->capacity_bytes = (size_t)grown;
     return RS_OK;
 }

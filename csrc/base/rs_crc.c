@@ -1,8 +1,8 @@
-/* rs_crc.c: CRC-32C, by the processor's instruction (SSE4.2) if it has one, else by a table of half bytes. */
+/* rs_crc.c: CRC-32C, with the SSE4.2 instruction if the processor has it, else with a table of half bytes. */
 #include "base/rs_crc.h"
 
-/* The remainders of the 16 half bytes by the polynomial 0x82F63B78 (reflected). A constant table of 16 needs no set-up
- * at run time. */
+/* The remainders of the 16 half bytes modulo the polynomial 0x82F63B78 (reflected). Being constant, the table needs no
+ * set-up at run time. */
 static const uint32_t RS_CRC_NIBBLE[16] = {0x00000000u, 0x105EC76Fu, 0x20BD8EDEu, 0x30E349B1u, 0x417B1DBCu, 0x5125DAD3u,
                                            0x61C69362u, 0x7198540Du, 0x82F63B78u, 0x92A8FC17u, 0xA24BB5A6u, 0xB21572C9u,
                                            0xC38D26C4u, 0xD3D3E1ABu, 0xE330A81Au, 0xF36E6F75u};

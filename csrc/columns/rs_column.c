@@ -62,7 +62,7 @@ static void put_float(rs_column *self, const uint8_t *from) {
     self->values.size_bytes += 8;
 }
 
-/* Appends the any value at the cursor. *taken becomes false, and nothing is taken, when it is not a number. */
+/* Appends the any value at the cursor. Sets *taken to false and takes nothing if it is not a number. */
 static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));

@@ -35,7 +35,7 @@ static inline double rs_column_float(rs_column *self, int64_t value) {
     return (double)value;
 }
 
-/* Appends the value at `place`. *kind becomes its kind, and *n the number of numbers. Errors: rules 21 to 23 of
+/* Appends the value at `place`. Sets *kind to its kind, and *n to the number of numbers. Errors: rules 21 to 23 of
  * FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
 RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
                                       rs_error *err);
@@ -95,8 +95,8 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
  * caller has checked that bits and body are within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
 
-/* Appends the number of each row, for a fixed node. *taken becomes false, and nothing is appended, for other kinds of
- * nodes. The caller has checked that bits and body are within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
+/* Appends the number of each row, for a fixed node. Sets *taken to false and appends nothing for other kinds of nodes.
+ * The caller has checked that bits and body are within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);
 

@@ -131,7 +131,7 @@ static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
 
 /* ---- Many records of one compiled path ---- */
 
-/* Appends a cached entry. *fits becomes false, and nothing is appended, for another kind and for RS_ENTRY_OTHER. */
+/* Appends a cached entry. Sets *fits to false and appends nothing for another kind and for RS_ENTRY_OTHER. */
 static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
     const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
     *fits = true;
@@ -157,7 +157,7 @@ static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *f
 }
 
 /* Appends the values of a node that has the same offset in all rows. Stops at the first row that needs a walk or has
- * another kind of value. *n becomes the number of rows read. */
+ * another kind of value. Sets *n to the number of rows read. */
 static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                            const rs_column_rows *rows, uint64_t *n, rs_error *err);
 
@@ -336,7 +336,7 @@ static bool load_coded(const rs_column_read *self, const rs_cell *cell, const ui
 
 /* Writes the numbers of the cells from record `begin` of the window on: numbers of `type`, in lists of `count`, or
  * single numbers if `count` is 0. Stops before the first record that is different or too short. The room is reserved.
- * `end` is the end of the segment. *n becomes the number of records read. */
+ * `end` is the end of the segment. Sets *n to the number of records read. */
 static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned type, uint32_t count,
                            const uint8_t *end, uint8_t *to, uint64_t *n) {
     const rs_window *window = &self->window;
@@ -359,7 +359,7 @@ static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned 
 }
 
 /* Reads records of any trees from number `begin` of the window on, while the field is a number or a list of numbers at
- * a fixed offset. *n becomes the number of records read: 0 if the first is different, or if the column has numbers of
+ * a fixed offset. Sets *n to the number of records read: 0 if the first is different, or if the column has numbers of
  * another type. */
 static rs_status take_cells(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t *n, rs_error *err) {
     const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;
@@ -384,7 +384,7 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
     return end_values(self, *n, err);
 }
 
-/* Reads rows of one size at equal steps, with the field at the same offset. Loads only the field. *taken becomes the
+/* Reads rows of one size at equal steps, with the field at the same offset. Loads only the field. Sets *taken to the
  * number of rows read; 0 if the block is different. */
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
                               const rs_compiled_path *compiled, int64_t step, uint64_t n, rs_column_read_stop *stop,
@@ -406,7 +406,7 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     return RS_OK;
 }
 
-/* Reads records at equal steps. *known becomes false if their block has no compiled path. */
+/* Reads records at equal steps. Sets *known to false if their block has no compiled path. */
 static rs_status run_stretch(rs_column_read *self, const rs_source *source, int64_t start, int64_t step, uint64_t n,
                              rs_column_read_stop *stop, bool *known, uint64_t *taken, rs_error *err) {
     const rs_block *block = NULL;

@@ -62,7 +62,7 @@ RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source 
                                           int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop,
                                           rs_error *err);
 
-/* Appends the value at a place that the caller has looked up. *fits becomes false, and nothing is appended, for another
- * kind of value than before. */
+/* Appends the value at a place that the caller has looked up. Sets *fits to false and appends nothing for another kind
+ * of value than before. */
 RS_NODISCARD rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place,
                                            bool *fits, rs_error *err);

@@ -91,7 +91,7 @@ static inline bool rs_compiled_path_is_fixed(const rs_compiled_path *self) {
     return self->node->fixed && self->node->kind != RS_FMT_NODE_UNION;
 }
 
-/* Walks through a record; the cursor has exactly its bytes. *found becomes an RS_WALK code. *place is set only with
+/* Walks through a record; the cursor has exactly its bytes. Sets *found to an RS_WALK code. *place is set only with
  * RS_WALK_FOUND, and may be a dict-coded node with the number of the entry as its bits. Errors: rules 21, 22 and 31 of
  * FORMAT.md. Any thread, each with a cursor of its own. */
 RS_NODISCARD rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place,

@@ -45,7 +45,7 @@ enum {
 /* The specification of a field. Borrows everything. Immutable; any number of threads may read it. */
 typedef struct rs_gather_spec {
     unsigned form, dtype, missing;
-    uint32_t n_row;                    /* the shape of a row: the fixed dimensions after those of the form */
+    uint32_t n_row;                    /* the shape of a row: the fixed dimensions after the form's own */
     uint64_t row[RS_GATHER_ROW_DIMS];  /* each 1 or more */
     uint64_t row_numbers;              /* their product */
     uint8_t fill[RS_DTYPE_MOST_BYTES]; /* an item of the dtype; of codes an i64 */
@@ -130,7 +130,7 @@ static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned ty
     return rs_dtype_put_float(self->spec->dtype, number, to);
 }
 
-/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for others. */
+/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. Sets *taken to false for others. */
 static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node *node, const uint8_t *body,
                                       uint64_t bits, uint8_t *to, bool *taken) {
     const unsigned dtype = self->spec->dtype;

@@ -16,7 +16,7 @@ static int64_t *i64_at(uint8_t *buffer, const rs_gather_part *part) { return (in
 
 /* ---- Layout ---- */
 
-/* Adds a part with the dimensions `dims`; if `with_row`, those of a row follow. */
+/* Adds a part with the dimensions `dims` and, if `with_row`, the dimensions of a row. */
 static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t *dims, uint32_t ndim, bool with_row,
                           uint64_t *size_bytes, rs_error *err) {
     rs_gather_part *part = &self->parts[self->n_parts++];

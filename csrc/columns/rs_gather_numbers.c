@@ -5,7 +5,7 @@ enum { PACKED_FEW = 16 };
 
 /* ---- One number ---- */
 
-/* Puts the any value at the cursor. If it is not a bool, int or float, *taken becomes false and nothing is written. */
+/* Puts the any value at the cursor. If it is not a bool, int or float, sets *taken to false and writes nothing. */
 static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t *to, bool *taken, bool *fits,
                          rs_error *err) {
     const uint8_t *p;
@@ -83,7 +83,7 @@ static rs_status put_rare(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     return put_complex(self, cursor, &payload, to, taken, fits, err);
 }
 
-/* Puts the number at a settled place as an item of the dtype, and passes it. *taken becomes false for another value. */
+/* Puts the number at a settled place as an item of the dtype, and passes it. Sets *taken to false for another value. */
 static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, uint8_t *to, bool *taken,
                         bool *fits, rs_error *err) {
     const rs_node *node = place->node;
@@ -181,7 +181,7 @@ static rs_status add_shape(maker *self, uint32_t level, const rs_run_shape *shap
     return RS_OK;
 }
 
-/* Takes an array at `level`. *taken becomes false for another value. */
+/* Takes an array at `level`. Sets *taken to false for another value. */
 static rs_status put_array(maker *self, rs_cursor *cursor, const rs_place *place, uint32_t level, bool *taken,
                            rs_error *err) {
     rs_run_shape shape;
@@ -319,7 +319,7 @@ static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_r
     return true;
 }
 
-/* Takes the value as one run, and writes it if its destination is known. *taken becomes false for others. */
+/* Takes the value as one run, and writes it if its destination is known. Sets *taken to false for others. */
 static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, bool *taken,
                           rs_gather_stop *stop, rs_error *err) {
     const rs_gather_spec *spec = self->spec;

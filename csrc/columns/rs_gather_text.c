@@ -7,7 +7,7 @@ static rs_status end_text(rs_gather_field *self, rs_error *err) {
     return rs_buffer_append(&self->ends, bytes, 8, err);
 }
 
-/* Takes the bytes value at a place. *taken becomes false for another value. */
+/* Takes the bytes value at a place. Sets *taken to false for another value. */
 static rs_status take_bytes(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     rs_cursor aux = *cursor;
     const uint8_t *bytes;

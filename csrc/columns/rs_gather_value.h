@@ -11,7 +11,7 @@ RS_NODISCARD rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cu
                                             rs_gather_stop *stop, rs_error *err);
 /* Takes a record without the field or, with RS_GATHER_NONE, with the value None. */
 RS_NODISCARD rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop *stop, rs_error *err);
-/* Takes a cached entry of a table. *taken becomes false for an entry that is not fully cached or does not fit the
+/* Takes a cached entry of a table. Sets *taken to false for an entry that is not fully cached or does not fit the
  * result: rs_gather_take_value then reads or reports it. */
 RS_NODISCARD rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
                                             rs_gather_stop *stop, rs_error *err);

@@ -16,8 +16,8 @@ typedef struct rs_names {
 /* Frees the memory and zeroes the struct. */
 void rs_names_clear(rs_names *self);
 
-/* Adds a name, a str of n bytes of UTF-8 or an int, with the next number. *is_new becomes false, and nothing is added,
- * if the name exists. RS_E_MEM; RS_E_ARG_LIMIT for more than 2^31 names. */
+/* Adds a name, a str of n bytes of UTF-8 or an int, with the next number. Sets *is_new to false and adds nothing if the
+ * name exists. RS_E_MEM; RS_E_ARG_LIMIT for more than 2^31 names. */
 RS_NODISCARD rs_status rs_names_add_text(rs_names *self, const uint8_t *text, uint64_t n, bool *is_new, rs_error *err);
 RS_NODISCARD rs_status rs_names_add_int(rs_names *self, int64_t value, bool *is_new, rs_error *err);
 

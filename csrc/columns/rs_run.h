@@ -49,7 +49,7 @@ RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place
 RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape,
                                          bool *taken, rs_error *err);
 
-/* Writes the first `n` numbers of a run, which has at least n, as adjacent items of a dtype. *written becomes n, or the
+/* Writes the first `n` numbers of a run, which has at least n, as adjacent items of a dtype. Sets *written to n, or the
  * index of the first number that the dtype cannot hold. `ready` is the memory of RS_RUN_READY runs, and may be NULL for
  * others; the caller keeps `scratch` between calls. RS_E_MEM; RS_E_FMT_VALUE or RS_E_FMT_TRUNCATED if the bytes have
  * changed. Any thread, each with scratch of its own. */

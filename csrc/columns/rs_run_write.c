@@ -251,7 +251,7 @@ static uint64_t write_items(const rs_run *self, uint64_t n, unsigned dtype, uint
 /* Writes the items of a narrow array: directly, or block by block if they are converted. */
 static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uint8_t *to) {
     const unsigned size = self->code == RS_RUN_BFLOAT16 ? 2 : rs_narrow_item_bytes(self->code);
-    const unsigned wanted = rs_dtype_bytes(dtype);
+    const unsigned item_bytes = rs_dtype_bytes(dtype);
     uint8_t items[BLOCK * 8];
     rs_run some = *self;
     if (is_same_item(self->code, dtype)) {
@@ -263,7 +263,7 @@ static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uin
         some.n = n - first < BLOCK ? n - first : BLOCK;
         some.at = some.n * size;
         rs_narrow_read(self->data, self->width, size, self->n, first, some.n, items);
-        uint64_t put = write_items(&some, some.n, dtype, to + first * wanted);
+        uint64_t put = write_items(&some, some.n, dtype, to + first * item_bytes);
         if (put < some.n) return first + put;
     }
     return n;

@@ -90,7 +90,7 @@ static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *
 }
 
 /* Finds the block of each record, and prefetches its offsets. Locates records of blocks without offsets at once.
- * Returns the number of records; *with_offsets becomes true if some are not located yet. */
+ * Returns the number of records. Sets *with_offsets to true if some are not located yet. */
 static uint64_t find_blocks(rs_window *self, const rs_source *source, const int64_t *positions, int64_t start,
                             int64_t step, uint64_t begin, uint64_t most, bool far, bool *with_offsets,
                             rs_window_stop *stop, rs_status *status, rs_error *err) {

@@ -32,7 +32,7 @@ static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, u
     return width == 0 ? all_bytes : item_bytes + n / 8 * width + (n % 8 * width + 7) / 8;
 }
 
-/* Takes the data of an array. *outside becomes RS_NOWHERE for data in `in`; else their offset in the arrays, checked
+/* Takes the data of an array. Sets *outside to RS_NOWHERE for data in `in`; else their offset in the arrays, checked
  * against arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);

@@ -19,7 +19,7 @@ typedef struct rs_placed {
     uint8_t form, shift, width;
 } rs_placed;
 
-/* Reads the heads of all sections of a checked block and checks rule 40. *out becomes an array with an element for each
+/* Reads the heads of all sections of a checked block and checks rule 40. Sets *out to an array with an element for each
  * placed node, which the caller frees; NULL without placed nodes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs_tree *tree,
                                       rs_placed **out, rs_error *err);

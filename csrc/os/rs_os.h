@@ -26,7 +26,7 @@ enum {
 
 /* --- Creating, opening, closing. The caller owns the descriptors. All are close-on-exec. --- */
 
-/* Creates an anonymous memory file (memfd) of size 0, readable and writable. *out_sealable becomes whether rs_os_seal
+/* Creates an anonymous memory file (memfd) of size 0, readable and writable. Sets *out_sealable to whether rs_os_seal
  * will work. RS_E_SYS on systems without memfd (macOS, a seccomp filter): callers use a directory. */
 RS_NODISCARD rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err);
 
@@ -140,7 +140,7 @@ RS_NODISCARD rs_status rs_os_publish(int fd, const char *temporary, const char *
  * may be removing it: try again. */
 RS_NODISCARD rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err);
 
-/* Removes the name of a file without leases; *out_removed becomes whether it did. If `expected` is not NULL, removes
+/* Removes the name of a file without leases. Sets *out_removed to whether it did. If `expected` is not NULL, removes
  * only that file. RS_OK, without removing anything, if the file is in use, belongs to another user or does not exist. A
  * lease of the caller counts as a use. */
 RS_NODISCARD rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed,
@@ -179,7 +179,7 @@ RS_NODISCARD rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_err
 /* Closes the file, which ends the lock. Does nothing if fd is -1. */
 void rs_os_close_lock(rs_os_lock *lock);
 
-/* Locks the file exclusively; RS_E_STATE_BUSY if it is locked through another descriptor. *out_named becomes whether
+/* Locks the file exclusively; RS_E_STATE_BUSY if it is locked through another descriptor. Sets *out_named to whether
  * `path` still leads to this file. If not, the lock protects nothing and the caller opens the file again. */
 RS_NODISCARD rs_status rs_os_try_lock(int fd, const char *path, bool *out_named, rs_error *err);
 

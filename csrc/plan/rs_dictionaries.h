@@ -71,7 +71,7 @@ static inline uint32_t rs_dictionaries_n_tables(const rs_dictionaries *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
 }
 
-/* Remembers the large values of a position. *bytes becomes the bytes of the values that earlier runs had too, 0 when a
+/* Remembers the large values of a position. Sets *bytes to the bytes of the values that earlier runs had too, 0 when a
  * dictionary lacks the room for them: they are likely to repeat, so an entry is worth it. RS_E_MEM. */
 RS_NODISCARD rs_status rs_dictionaries_remember_large(rs_dictionaries *self, uint64_t position_id,
                                                       const rs_values *values, uint64_t *bytes, rs_error *err);
@@ -94,8 +94,8 @@ static inline uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice va
 }
 
 /* Finds or makes a symbol table for strings. The position's table is reused while it codes nearly as well as when it
- * was made; else a new one is tried. *out becomes NULL when no table saves bytes; it lives as long as `self`.
- * RS_E_MEM, and the errors of write_bytes. */
+ * was made; else a new one is tried. Sets *out to NULL when no table saves bytes; it lives as long as `self`. RS_E_MEM,
+ * and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
                                                rs_symbol_table **out, rs_error *err);

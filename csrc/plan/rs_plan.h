@@ -70,7 +70,7 @@ unsigned rs_plan_group_bits(const rs_plan *d);
 RS_NODISCARD rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err);
 
 /* Each of these three plans a packed node for one alternative: lists of numbers, floats, or ints. It reads every
- * number. *out becomes NULL when no node takes fewer bits than *bits. Else *out is a node that fits some or all values,
+ * number. Sets *out to NULL when no node takes fewer bits than *bits. Else *out is a node that fits some or all values,
  * *n_fits their number, and *bits the bits of all values, misfits included. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
                                        uint64_t *n_fits, rs_error *err);

@@ -349,7 +349,7 @@ static unsigned least_scale(const uint8_t *in, uint64_t n, unsigned scale, int64
 }
 
 /* Reads all lists. Returns the least scale at which nine in ten lists of floats are exact, or NO_SCALE; 0 for ints.
- * *whole becomes the scale at which all lists with a scale are exact; it is unchanged when no list has one. */
+ * Sets *whole to the scale at which all lists with a scale are exact; it is unchanged when no list has one. */
 static unsigned read_lists(lists *self, unsigned *whole) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_offsets, count;
     const bool floats = self->a->elements == RS_ELEMENTS_FLOATS;

@@ -103,7 +103,7 @@ static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     }
 }
 
-/* Returns the kind of the n elements at in.ptr. *end becomes the end of elements that are numbers. */
+/* Returns the kind of the n elements at in.ptr. Sets *end to the end of elements that are numbers. */
 static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     *end = in.ptr;
     if (n == 0) return RS_ELEMENTS_NONE;
@@ -314,7 +314,7 @@ static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice valu
 }
 
 /* Counts a value of the alternative. `hash` is the hash of a container; NULL makes it from the bytes if it is needed.
- * *above (may be NULL) becomes the hash, for the container around the value. */
+ * Sets *above (may be NULL) to the hash, for the container around the value. */
 static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
                                     uint64_t *above, rs_error *err) {
     a->raw_bytes += rs_slice_left(&value);
@@ -615,7 +615,7 @@ static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
     in->ptr += n << shift;
 }
 
-/* Takes one value off `in` and files it under its alternative. *above (may be NULL) becomes its hash. */
+/* Takes one value off `in` and files it under its alternative. Sets *above (may be NULL) to its hash. */
 static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
     const uint8_t *begin = in->ptr;
     uint8_t tag = *begin, kind = kind_of_plain(tag);

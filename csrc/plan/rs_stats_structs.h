@@ -8,7 +8,7 @@
 rs_alternative *rs_stats_find_struct(rs_position *at, uint64_t hash);
 
 /* Adds the key set of a dict to a struct of this position that shares at least half of the keys, in the same order.
- * *out becomes that struct, or NULL. RS_E_MEM. */
+ * Sets *out to that struct, or NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_head *h,
                                             rs_alternative **out, rs_error *err);
 /* Sets keys, children and the first key set of a new alternative of the position. RS_E_MEM. */

@@ -44,14 +44,14 @@ static inline rs_slice rs_cut_load(const rs_slice *s) {
     return out;
 }
 
-/* Letters are those of ASCII and all units from 128 on. */
+/* Letters are the ASCII letters and all units from 128 on. */
 static inline rs_cut_class rs_cut_class_of(uint8_t c) {
     uint8_t lower = c | 0x20;
     if ((uint8_t)(c - '0') < 10) return RS_CUT_DIGITS;
     return (uint8_t)(lower - 'a') < 26 || c >= 128 ? RS_CUT_LETTERS : RS_CUT_SIGNS;
 }
 
-/* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. *from becomes the first leaf after the
+/* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. Sets *from to the first leaf after the
  * start; earlier leaves are not set. Returns false when a step finds nothing to divide at. */
 bool rs_cut_run(const rs_cut *self, rs_slice s, rs_slice *leaves, uint32_t *from);
 

@@ -205,7 +205,7 @@ static void begin_columns(filler *self, const rs_slice *leaves) {
     }
 }
 
-/* Cuts all strings and adds their texts. *alike becomes false when too few fit. */
+/* Cuts all strings and adds their texts. Sets *alike to false when too few fit. */
 static rs_status fill(filler *self, bool *alike) {
     uint32_t from, misfits = 0, n = self->a->n_offsets;
     rs_slice leaves[RS_CUT_LEAVES], s;
@@ -262,7 +262,7 @@ static rs_status keep_words(filler *self, column *c, rs_template_part *out) {
     return RS_OK;
 }
 
-/* Chooses the cheapest part for a column. *bits becomes the bits of all its texts. */
+/* Chooses the cheapest part for a column. Sets *bits to the bits of all its texts. */
 static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, uint64_t *bits) {
     column *c = &self->columns[k];
     uint64_t n = self->n_fits;

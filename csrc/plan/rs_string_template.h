@@ -51,7 +51,7 @@ typedef struct rs_template {
     uint8_t strict[RS_CUT_LEAVES]; /* of each leaf: as in rs_leaf_guess */
 } rs_template;
 
-/* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. *found becomes false unless about five in
+/* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. Sets *found to false unless about five in
  * six strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);

@@ -290,7 +290,7 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
     return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
 }
 
-/* Steps from a union to the child that its bits name: *node, *body and *bits become those of the child. The child's
+/* Steps from a union to the child that its bits name: sets *node, *body and *bits to the child's. The child's
  * value stands alone at *body when the union is fixed, else at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {

@@ -26,7 +26,7 @@ RS_NODISCARD rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_err
 /* As rs_path_settle, but it stops at a dict-coded node. */
 RS_NODISCARD rs_status rs_path_settle_near(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* As rs_path_settle, for an element before others. *left becomes true if the cursor has left the record's bytes; *outer
+/* As rs_path_settle, for an element before others. Sets *left to true if the cursor has left the record's bytes; *outer
  * then has its old state, which rs_path_return restores after the element has been read. */
 RS_NODISCARD rs_status rs_path_settle_element(rs_cursor *cursor, rs_place *place, rs_outer *outer, bool *left,
                                               rs_error *err);
@@ -64,7 +64,7 @@ RS_NODISCARD rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint
 /* Steps to child `i`, which is below n_children, of a tuple or struct. */
 RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);
 
-/* Steps to element `i` (negative: from the end) of a list or tuple, under a node or as an any value. *found becomes
+/* Steps to element `i` (negative: from the end) of a list or tuple, under a node or as an any value. Sets *found to
  * false for another value or a missing element; the place must then not be used any more. */
 RS_NODISCARD rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err);
 

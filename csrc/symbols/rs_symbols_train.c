@@ -263,8 +263,8 @@ static int descending(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Sorts symbols and escape by their number of uses; of equals the earlier comes first. *n_short becomes the number of
- * short codes, *coded_bytes the bytes of the coded sample. */
+/* Sorts symbols and escape by their number of uses, the most used first. Ties keep their order. Sets *n_short to the
+ * number of short codes, and *coded_bytes to the bytes of the coded sample. */
 static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded_bytes, rs_error *err) {
     uint64_t *keys = (uint64_t *)malloc((self->n_symbols + 1) * sizeof *keys);
     uint32_t n = 0;

@@ -55,18 +55,18 @@ RS_NODISCARD rs_status rs_block_encoding_encode(const rs_settled *settled, const
                                                 uint32_t n, rs_scan *scan, rs_places_part *places, rs_buffer *out,
                                                 uint64_t *ends, rs_error *err);
 /* Ends a run whose settling or encoding ended with `status`: RS_OK, or an error after which it stays raw. A tree is
- * used only when the `encoded` bytes save more than the bytes of the tree and its tables. *tree becomes the number of
- * the run's tree; *is_raw becomes true when the values stay raw. RS_E_MEM. */
+ * used only when the `encoded` bytes save more than the bytes of the tree and its tables. Sets *tree to the number of
+ * the run's tree. Sets *is_raw to true when the values stay raw. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status,
                                                 uint64_t raw, uint64_t encoded, unsigned table_depth, uint32_t *tree,
                                                 bool *is_raw, rs_error *err);
 /* Sets *number to the number of the tree with these bytes, which is added if it is new. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size,
                                                   uint32_t *number, rs_error *err);
-/* Ends a run that stays raw: *tree becomes the number of a tree of one `any` node. RS_E_MEM. */
+/* Ends a run that stays raw. Sets *tree to the number of a tree of one `any` node. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_stay_raw(rs_block_encoding *self, uint32_t *tree, rs_error *err);
 
-/* Writes the bytes of a heap or section, given as n parts, at the next multiple of 64. *off becomes their offset, *crc
- * their crc. Errors of the writer. */
+/* Writes the bytes of a heap or section, given as n parts, at the next multiple of 64. Sets *off to their offset
+ * and *crc to their crc. Errors of the writer. */
 RS_NODISCARD rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *parts, size_t n,
                                                uint64_t *off, uint32_t *crc, rs_error *err);

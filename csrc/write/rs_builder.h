@@ -17,7 +17,7 @@ typedef struct rs_builder {
     rs_segment_writer *writer;
     bool finished;
     rs_pipeline *pipeline;      /* set before the first record; NULL when the caller's thread writes the blocks */
-    uint64_t features_required; /* bits that the caller adds to those of the header */
+    uint64_t features_required; /* the bits that the caller adds to the header */
     rs_slice label;             /* the bytes of LABEL, borrowed until finish; empty when the segment has none */
     uint64_t label_pairs;
     bool may_use_front; /* only for a compressed list: sections may be placed within the header's bytes */

@@ -133,7 +133,7 @@ static rs_status close_bracket(rs_json_bounds *self, bool object, uint64_t at, r
     return RS_OK;
 }
 
-/* Scans a block of n bytes, padded with blanks. *used becomes n, or less when the container ends. */
+/* Scans a block of n bytes, padded with blanks. Sets *used to n, or less when the container ends. */
 static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned n, uint64_t base, rs_buffer *ends,
                             unsigned *used, rs_error *err) {
     json_masks masks = masks_of(bytes);

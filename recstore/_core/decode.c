@@ -176,7 +176,7 @@ HOT PyObject *new_sequence(uint64_t n, bool is_list) {
     return is_list ? PyList_New((Py_ssize_t)n) : PyTuple_New((Py_ssize_t)n);
 }
 
-/* Sets item i, and takes over the reference. Reads the list's array anew each time, because Python code that finds the
+/* Sets item i, and takes over the reference. Reads the list's array again each time, because Python code that finds the
  * list through the garbage collector may have changed it. */
 HOT void put_item(PyObject *out, bool is_list, uint64_t i, PyObject *item) {
     if (is_list) {
@@ -292,8 +292,8 @@ PyObject *decode_any(decode_state *self) {
 
 /* ---- Fixed nodes ---- */
 
-/* Makes the value of a const without a cached value. Mutable values are made anew each time, so that each record
- * belongs to its caller, and so are NaNs, which differ by identity. */
+/* Makes the value of a const without a cached value. Mutable values are made again each time, so that each record
+ * belongs to its caller. NaNs are too, because they differ by identity. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
     if (node->aux[0] != RS_FMT_TAG_NDARRAY && node->aux[0] != RS_FMT_TAG_FLOAT) {
@@ -483,7 +483,7 @@ static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t
 
 /* Makes the value of an optional without a value. */
 static PyObject *absent_value(const rs_node *node) {
-    if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key is no child of a struct");
+    if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key is not a child of a struct");
     Py_INCREF(Py_None);
     return Py_None;
 }

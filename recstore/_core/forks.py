@@ -31,8 +31,8 @@ _active: list[undisturbed] = []
 
 
 class undisturbed:
-    """A context in which no Python signal handler runs in this thread. At its end, the handlers of the signals that
-    arrived run in order. A child that is forked inside has the handlers of its parent."""
+    """A context that keeps Python signal handlers from running in this thread. At its end, the handlers of the signals
+    that arrived run in order. A child that is forked inside has the handlers of its parent."""
 
     arrived: list[tuple[int, FrameType | None]]
     handlers: dict[int, _Handler]

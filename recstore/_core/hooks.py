@@ -1,4 +1,4 @@
-"""Hooks by which the compiled core reaches modules of later rooms. The core may not import them, so each room registers
+"""Hooks that let the compiled core call modules of later rooms. The core may not import them, so each room registers
 functions that import its modules.
 """
 

@@ -1,19 +1,19 @@
 """Batches of indices for the samplers of recstore.torch, written into the caller's buffer without the interpreter lock.
 
-A buffer is contiguous, writable and of 64-bit integers, such as an int64 array of numpy.
+Buffers are contiguous and writable, and hold 64-bit integers, as an int64 array of numpy does.
 """
 
 
 cdef enum:
-    CHUNK_INDICES = 1024  # of an IndexIterator: 8 KiB, about 20 microseconds
+    CHUNK_INDICES = 1024  # the indices that an IndexIterator computes at once: 8 KiB, about 20 microseconds
 
 
 cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
-    """The memory of a buffer, which the caller has to release. Sets `count` to its number of integers."""
+    """The memory of a buffer. Sets `count` to its number of integers. The caller must release `buffer`."""
     PyObject_GetBuffer(out, buffer, PyBUF_CONTIG)
     if buffer.itemsize != 8:
         PyBuffer_Release(buffer)
-        raise TypeError("indices are written as 64-bit integers")
+        raise TypeError("the buffer for indices must hold 64-bit integers")
     count[0] = buffer.len // 8
     return <int64_t *>buffer.buf
 
@@ -26,7 +26,7 @@ cdef int require_run(first, step, Py_ssize_t count) except -1:
 
 
 def permutation_seed(seed, number):
-    """The 64-bit seed of order `number` (an epoch, a bucket) under `seed`. Number 0 keeps the seed."""
+    """The 64-bit seed of order `number` (an epoch, a bucket) under `seed`. Order 0 has the seed itself."""
     return rs_permutation_seed(<uint64_t>(int(seed) & 0xFFFFFFFFFFFFFFFF), <uint64_t>number)
 
 
@@ -36,27 +36,27 @@ def mixed(uint64_t z):
 
 
 def fill_permutation(out, n, seed, first, step):
-    """Writes the elements at positions first, first + step, ... modulo n of the permutation "feistel-1" of n elements.
-    n is above 0. `seed` is an int below 2**64; None writes the positions modulo n."""
+    """Fills `out` from the permutation "feistel-1" of n elements, n above 0: item k becomes the element at position
+    (first + step * k) % n. `seed` is an int below 2**64. If it is None, item k becomes the position itself."""
     cdef rs_permutation permutation
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
-    cdef uint64_t length, start, by
+    cdef uint64_t length, start, stride
     if not 0 < n <= RS_PERMUTE_MAX:
-        raise ValueError(f"a permutation of {n} elements")
+        raise ValueError(f"a permutation has 1 to {RS_PERMUTE_MAX} elements, not {n}")
     cdef int64_t *data = integers_of(out, &buffer, &count)
     try:
         require_run(first, step, count)
-        length, start, by = n, first % n, step % n
+        length, start, stride = n, first % n, step % n
         if seed is not None:
             rs_permutation_init(&permutation, length, seed)
             with nogil:
-                rs_permutation_run(&permutation, start, by, count, data)
+                rs_permutation_run(&permutation, start, stride, count, data)
         else:
             with nogil:
                 for i in range(count):
                     data[i] = <int64_t>start
-                    start += by
+                    start += stride
                     if start >= length:
                         start -= length
     finally:
@@ -64,15 +64,14 @@ def fill_permutation(out, n, seed, first, step):
 
 
 cdef class IndexIterator:
-    """An iterator of ints, which it computes in chunks. ``taken`` is the number of ints so far. For one thread at a
-    time.
+    """Iterates over ints that it computes in chunks. ``taken`` is the number of ints it has returned. Not thread-safe.
 
-    At the first int it calls `begin`, which returns `(fill, count)`: `fill(buffer, taken)` writes the indices from
-    number `taken` of `count` on."""
+    The first `next` calls `begin`, which returns `(fill, count)`. `count` is the number of indices. `fill(buffer, i)`
+    fills the buffer with consecutive indices, beginning with number `i`."""
 
     cdef object begin
     cdef object fill
-    cdef object chunk      # an array("q"), to whose items `data` points
+    cdef object chunk      # an array("q"); `data` points to its items
     cdef int64_t *data
     cdef Py_ssize_t at     # the next index in the chunk
     cdef Py_ssize_t end
@@ -100,14 +99,14 @@ cdef class IndexIterator:
         return value
 
     cdef int refill(self) except -1:
-        """Fills the next chunk. StopIteration after the last."""
+        """Fills the next chunk. Raises StopIteration after the last one."""
         cdef Py_buffer buffer
         if self.begin is not None:
             begin, self.begin = self.begin, None
             self.fill, self.count = begin()
         cdef Py_ssize_t n = min(self.count - self.taken, <Py_ssize_t>CHUNK_INDICES)
         if n <= 0:
-            self.count = self.taken  # an iterator that has ended stays so
+            self.count = self.taken  # later calls stop at once
             raise StopIteration
         import array
         chunk = array.array("q", bytes(n * 8))
@@ -115,7 +114,7 @@ cdef class IndexIterator:
         # The old chunk stays in use until the new one is complete, because `fill` may let another thread run.
         PyObject_GetBuffer(chunk, &buffer, PyBUF_CONTIG_RO)
         self.data = <int64_t *>buffer.buf
-        PyBuffer_Release(&buffer)  # nobody else has the array, so nobody resizes it
+        PyBuffer_Release(&buffer)  # safe, because no other code can resize the array
         self.chunk = chunk
         self.at, self.end = 0, n
         return 0
@@ -124,9 +123,8 @@ cdef class IndexIterator:
 # ---- Draws by weight ----
 
 cdef class AliasTable:
-    """Draws numbers 0 to n - 1 by weight, in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
-    doubles. Raises ValueError unless a weight is above 0 and all are finite and 0 or more. Any number of threads may
-    draw."""
+    """Draws numbers 0 to n - 1 by weight, each in constant time (csrc/base/rs_alias.h). `weights` is a buffer of
+    doubles. Raises ValueError if a weight is negative or not finite, or if all are 0. Safe to draw from any thread."""
 
     cdef rs_alias core
 
@@ -152,17 +150,17 @@ cdef class AliasTable:
         return self.core.n * (8 + rs_alias_width(self.core.n))
 
     def draw(self, out, key, first, step, period):
-        """Writes draws number first, first + step, ... of `key`, each modulo `period`."""
+        """Fills `out`: item k becomes draw number (first + step * k) % period of `key`."""
         cdef Py_buffer buffer
         cdef Py_ssize_t count
-        cdef uint64_t of_key = key, start = first, by = step, modulus = period
+        cdef uint64_t draw_key = key, start = first, stride = step, modulus = period
         cdef int64_t *data = integers_of(out, &buffer, &count)
         try:
             require_run(first, step, count)
             if self.core.n == 0 or modulus == 0:
-                raise ValueError("an empty table")
+                raise ValueError("the table is empty, or the period is 0")
             with nogil:
-                rs_alias_run(&self.core, of_key, start, by, modulus, count, data)
+                rs_alias_run(&self.core, draw_key, start, stride, modulus, count, data)
         finally:
             PyBuffer_Release(&buffer)
 
@@ -182,32 +180,33 @@ def alias_table(n, bytes thresholds, bytes others):
 
 
 def draw_below(bounds, key, first, step, period):
-    """Replaces each bound by a uniformly drawn number below it: the second number of draws first, first + step, ..."""
+    """Replaces bound k by a uniform random number below it, which belongs to draw (first + step * k) % period of
+    `key`."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count
-    cdef uint64_t of_key = key, start = first, by = step, modulus = period
+    cdef uint64_t draw_key = key, start = first, stride = step, modulus = period
     cdef int64_t *data = integers_of(bounds, &buffer, &count)
     try:
         require_run(first, step, count)
         if modulus == 0:
-            raise ValueError("draws modulo 0")
+            raise ValueError("the period is 0")
         with nogil:
-            rs_alias_below(of_key, start, by, modulus, count, data, data)
+            rs_alias_below(draw_key, start, stride, modulus, count, data, data)
     finally:
         PyBuffer_Release(&buffer)
 
 
 def draw_keys(weights, key):
-    """Replaces weights, a buffer of doubles, by sort keys under `key`. The order of the sort keys is the order of draws
-    without replacement."""
+    """Replaces each weight in a buffer of doubles by a sort key. Records in the order of their sort keys are the draws
+    of `key` without replacement."""
     cdef Py_buffer buffer
-    cdef uint64_t of_key = key
+    cdef uint64_t draw_key = key
     PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG)
     try:
         if buffer.itemsize != 8:
-            raise TypeError("weights are doubles")
+            raise TypeError("the buffer of weights must hold doubles")
         with nogil:
-            rs_alias_keys(<const double *>buffer.buf, buffer.len // 8, of_key, <double *>buffer.buf)
+            rs_alias_keys(<const double *>buffer.buf, buffer.len // 8, draw_key, <double *>buffer.buf)
     finally:
         PyBuffer_Release(&buffer)
 
@@ -215,14 +214,14 @@ def draw_keys(weights, key):
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):
-    """Replaces each number in `out` by the entry with this number in `blob`, which lists record numbers of a store in
-    `width` bytes each, 4 or 8. Raises IndexError for a number without an entry, CorruptError for an entry that is not a
+    """Replaces each number in `out` by entry number `out[k]` of `blob`. An entry is a record number of a store, in
+    `width` bytes, 4 or 8. Raises IndexError for a number without an entry, CorruptError for an entry that is not a
     record of the store, ClosedError for a closed blob."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
     cdef const uint8_t *entries
     if width not in (4, 8):
-        raise ValueError(f"entries of {width} bytes")
+        raise ValueError(f"an entry has 4 or 8 bytes, not {width}")
     cdef int64_t *data = integers_of(out, &buffer, &count)
     try:
         entries = blob.data  # with the interpreter lock: another thread may close the blob

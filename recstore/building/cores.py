@@ -8,7 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The quota by the file system's root. It is read once: that takes longer than building a small store.
+# From the root of the file system to the quota. Cached, because reading a quota takes longer than building a small
+# store.
 _quota: dict[str, int | None] = {}
 
 
@@ -43,7 +44,7 @@ def _quota_of(root: str) -> int | None:
 
 
 def _limit(folder: str) -> list[int]:
-    """`[cores]` of one control group; an empty list without a limit that can be read."""
+    """`[cores]` of one control group; empty if the group has no readable limit."""
     quota = period = ""
     try:
         fields = _read(folder, "cpu.max").split()
@@ -88,5 +89,5 @@ def _folders(root: str) -> Iterator[tuple[str, str]]:
             continue
         inner = os.path.relpath(paths[controller], fields[3])
         top = os.path.join(root, fields[4].lstrip("/"))
-        # In some containers the group is outside the mounted part; then the mounted part counts.
+        # In some containers the group is outside the mounted part. The mounted part then has the limit.
         yield (top if inner == "." or inner.startswith("..") else os.path.join(top, inner)), top

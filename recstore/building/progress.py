@@ -57,7 +57,7 @@ class Bar:
     """A progress bar with a rate and the remaining time; a context manager. With `shown` false it does nothing.
 
     `total` is the number of steps, or None if it is unknown. `unit` is "bytes" or "records". Raises ImportError without
-    rich. For one thread.
+    rich. Not thread-safe.
     """
 
     def __init__(self, shown: bool, total: int | None = None, unit: str = "records") -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the benchmark; the exit status."""
+    """Run the benchmark and return the exit status."""
     form = options.format or files.format_of(options.file) or "text"
     if options.records is not None and form != "json":
         raise files.Usage(f"--records applies to json, but {options.file} is read as {form}")

@@ -59,7 +59,7 @@ def _add_shards(build: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Builds the store; the exit status."""
+    """Builds the store and returns the exit status."""
     if options.shards is not None:
         return _shards(options)
     for option in ("shard_bytes", "append"):
@@ -105,7 +105,7 @@ def _built(source: Source[Any], options: argparse.Namespace) -> Any:
 
 
 def _shards(options: argparse.Namespace) -> int:
-    """`--shards`: writes a set of shards; the exit status."""
+    """`--shards`: writes a set of shards and returns the exit status."""
     from recstore.building import cores
     from recstore.dataset import object_sizes
     from recstore.remote import manifest, pool, writer

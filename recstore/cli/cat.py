@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the records; the exit status."""
+    """Writes the records and returns the exit status."""
     if options.force and options.parquet is None:
         raise Usage("--force needs --parquet OUT")
     with stores.opened(options) as store:
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_columns(store: Any, columns: Sequence[str]) -> None:
-    """Raises Refused for a column that no record has, if the store knows its field names."""
+    """Raises Refused for a column that is not a field. Does nothing if the store does not know its field names."""
     known = native.field_names(store)
     for column in columns:
         if known is not None and column.partition(".")[0] not in map(str, known):
@@ -98,7 +98,7 @@ def _slice(text: str) -> slice:
 
 
 def _write(lines: Iterable[bytes]) -> None:
-    """Writes encoded lines to standard output, whatever the terminal's encoding."""
+    """Writes lines of UTF-8 to standard output, whatever the terminal's encoding."""
     out = getattr(sys.stdout, "buffer", None) or io.BytesIO()
     sys.stdout.flush()
     buffer, size = [], 0
@@ -141,7 +141,7 @@ def _default(value: object) -> Any:
 
 
 def _json_error(number: int, record: object, error: Exception) -> str:
-    """A message that names the value that JSON cannot hold."""
+    """The message about a value of a record that JSON cannot hold, with its path."""
     for path, value in _leaves(record, ""):
         try:
             json.dumps(value, default=_default)
@@ -244,7 +244,7 @@ def _cell(value: object) -> str:
 
 
 def _parquet(records: Any, options: argparse.Namespace) -> None:
-    """Writes a Parquet file from the stream of Arrow batches that the core makes."""
+    """Writes the records to a Parquet file, in row groups of `_ROW_GROUP` bytes."""
     files.refuse_writing(options.parquet, options.force)
     try:
         import pyarrow
@@ -258,7 +258,7 @@ def _parquet(records: Any, options: argparse.Namespace) -> None:
                 raise Refused("--parquet needs pyarrow 15 or newer: pip install --upgrade pyarrow")
             try:
                 reader = pyarrow.RecordBatchReader.from_stream(records)
-            except pyarrow.ArrowInvalid:  # a stream of values
+            except pyarrow.ArrowInvalid:  # the records are not dicts
                 raise Refused(f"the records of {options.what} are not rows of a table; write --jsonl") from None
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
                 batches, size = [], 0

@@ -34,7 +34,7 @@ _SIDES = "<<>>>>>>>"
 
 
 def run(kind: str | None, path: str | None, records: int | None, workers: int) -> int:
-    """Run the demo; the exit status."""
+    """Run the demo and return the exit status."""
     begin = time.monotonic()
     rows, status = measured("demo", lambda trials, pool: _measure(trials, pool, kind, path, records, workers))
     if rows is None:

@@ -34,7 +34,7 @@ def examine(system: System, folder: str | None = None) -> dict[str, Finding]:
 
 
 def run(system: System, folder: str | None = None, as_json: bool = False) -> int:
-    """Run all checks and print them; the exit status is 1 if one is a problem."""
+    """Run all checks and print them. The exit status is 1 if a check finds a problem."""
     findings = examine(system, folder)
     worst = max((finding.verdict for finding in findings.values()), key=VERDICTS.index)
     checks = [{"check": name, **dataclasses.asdict(finding)} for name, finding in findings.items()]

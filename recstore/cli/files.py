@@ -209,7 +209,7 @@ def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> 
 
 
 def read(paths: Any, options: argparse.Namespace, form: str | None = None, **build_options: Any) -> Any:
-    """A store of the records of files; the other arguments are those of `source`."""
+    """A store of the records of files; the other arguments are passed to `source`."""
     made = source(paths, options, form)
     with explained():
         return (recstore.RecordDict if made.pairs else recstore.RecordList)(made, **build_options)

@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
+    """Run the command and return the exit status."""
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     if (options.pid is None) == (not arguments):
         raise Usage("give either a command after -- or a process with --pid")

@@ -60,7 +60,7 @@ def _has(records: RecordList[Any], name: Any) -> bool:
         return bool(description["kinds"] != {"missing"})
     if records.selection.sets():
         return True
-    # All records of the stores count, because those of the view may all lack the field.
+    # All records of the stores count, because all records of the view may lack the field.
     wholes = [native.Selection.whole(segment, number) for segment, number in records.selection.leaves()]
     values = records._derive(native.Selection.joined(wholes)).field(name, default=_MISSING)
     return any(_exists(values, number) for number in range(len(values)))

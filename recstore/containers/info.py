@@ -194,13 +194,13 @@ class ViewInfo:
 def describe_view(
     segments: list[native.Segment], records: int, fields: bool, sets: list[native.Shards], nbytes: int
 ) -> ViewInfo:
-    """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` are those of all
-    stores, closed ones included."""
+    """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` is the size
+    of all stores, closed ones included."""
     pages = process_memory.HugePages()
     stores = tuple(describe(segment, segment.records, fields=fields, pages=pages) for segment in segments)
-    names = [getattr(one.opener, "where", None) for one in sets]
-    told = tuple(dict.fromkeys(name for name in names if name is not None))
-    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=told)
+    urls = [getattr(shards.opener, "where", None) for shards in sets]
+    known = tuple(dict.fromkeys(url for url in urls if url is not None))
+    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,7 +279,7 @@ def describe(
     pages: process_memory.HugePages | None = None,
 ) -> StoreInfo:
     """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
-    a mapping. With `fields` it has the bytes of each field, for which every record is read."""
+    a mapping. With `fields`, it has the bytes of each field, and every record is read."""
     totals: dict[int, list[int]] = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:

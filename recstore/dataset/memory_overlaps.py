@@ -67,24 +67,24 @@ def merged(clusters: Sequence[Cluster]) -> list[Cluster]:
 
 
 def settle(arrays: dict[int, Candidate], candidates: dict[int, Candidate], patterns: Patterns) -> None:
-    """Makes overlapping arrays be replaced all together or not at all, however small they are. Otherwise the old memory
-    would stay, and a write to one array would not show in the other.
+    """Decides about overlapping arrays together: all of them are replaced or none is, however small they are. Otherwise
+    the old memory would stay, and a write to one array would not show in the other.
 
-    `arrays` has the Candidates of all arrays by id. Small arrays to be replaced are added to `candidates`.
+    `arrays` maps the id of each array to its Candidate. Small arrays that are to be replaced are added to `candidates`.
     """
     extents = [(memory_kinds.extent(member.value), member) for member in arrays.values()]
     clusters = [Cluster(*extent, member) for extent, member in extents if extent is not None]
     for cluster in merged(clusters):
         _leave_to_fill(cluster, patterns)
-        if len(cluster.members) == 1 or all(member.kind is None or member.little for member in cluster.members):
+        if len(cluster.members) == 1 or all(member.kind is None or member.is_small for member in cluster.members):
             continue
         refused = next((member for member in cluster.members if member.kind is None), None)
         for member in cluster.members:
             if refused is None:
-                member.little = False
+                member.is_small = False
                 candidates.setdefault(id(member.value), member)
                 member.records = 1
-            elif member.kind is not None and not member.little:
+            elif member.kind is not None and not member.is_small:
                 reason = f"it shares memory with {refused.path}, which stays: {refused.reason}"
                 member.skip(reason, chosen=refused.chosen)
 
@@ -93,7 +93,7 @@ def _leave_to_fill(cluster: Cluster, patterns: Patterns) -> None:
     """Skips the arrays of a cluster if all their elements are equal and the program can still write to them."""
     members = cluster.members
     arrays = [member.value for member in members if object_graph.is_array(member.value)]
-    if all(member.little for member in members) or any(member.kind is None for member in members):
+    if all(member.is_small for member in members) or any(member.kind is None for member in members):
         return
     if any(patterns.names(slot.path) for member in members for slot in member.slots):
         return
@@ -102,7 +102,7 @@ def _leave_to_fill(cluster: Cluster, patterns: Patterns) -> None:
             member.leave_to_fill("one value")
 
 
-def is_little(value: Any) -> bool:
+def is_small(value: Any) -> bool:
     """Whether an array or tensor is too small to be an array in the segment."""
     low, high = memory_kinds.extent(value) or (0, 0)
     return min(high - low, memory_kinds.nbytes_of(value)) < SMALLEST

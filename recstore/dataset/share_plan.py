@@ -41,14 +41,14 @@ class Candidate:
     """A large value that may be replaced, with the slots that hold it.
 
     `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen`: it stays on purpose,
-    which is not a failure. `little`: an array below the threshold, which is replaced only together with others in the
+    which is not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
     same memory. comparison.py sets the bytes: `before`; `objects`, the part of `before` that is Python objects and not
     the data of arrays; `packed`, its records or elements in the segment; `after`, `packed` and its share of the rest of
     the segment.
     """
 
     __slots__ = ("value", "kind", "slots", "before", "objects", "packed", "after", "reason", "records", "chosen",
-                 "little")  # fmt: skip
+                 "is_small")  # fmt: skip
 
     kind: str | None
     slots: list[object_graph.Slot]
@@ -63,7 +63,7 @@ class Candidate:
         self.packed = self.after = None  # type: ignore[assignment]
         self.reason = reason
         self.records = 0
-        self.chosen = self.little = False
+        self.chosen = self.is_small = False
 
     def skip(self, reason: str | None, chosen: bool = False) -> None:
         self.kind, self.reason, self.chosen = None, reason, chosen
@@ -122,7 +122,7 @@ class Plan:
         for candidate in (self.candidates | self._arrays).values():
             self._settle(candidate)
         memory_overlaps.settle(self._arrays, self.candidates, patterns)
-        self.small += sum(candidate.little for candidate in self._arrays.values())
+        self.small += sum(candidate.is_small for candidate in self._arrays.values())
 
     # ---- The walk ----
 
@@ -202,7 +202,7 @@ class Plan:
         candidate = self._arrays.get(id(value))
         if candidate is None:
             candidate = self._arrays[id(value)] = Candidate(value, kind)
-            candidate.little = True
+            candidate.is_small = True
             mapped, reason = self.met.reason(value), memory_overlaps.refusal(value)
             if mapped is not None:
                 candidate.skip(mapped, chosen=True)
@@ -215,9 +215,9 @@ class Plan:
                     self._visit(held, inner)
         self._hold(candidate.slots, slot)
         if size >= max(self._floor, memory_overlaps.SMALLEST) and not (
-            candidate.kind and memory_overlaps.is_little(value)
+            candidate.kind and memory_overlaps.is_small(value)
         ):
-            candidate.little = False
+            candidate.is_small = False
             self.candidates[id(value)] = candidate
 
     def _visit_opaque(self, value: Any, slot: object_graph.Slot) -> None:

@@ -262,7 +262,7 @@ def _copies_per_worker(crew: list[Process], copies: Mapping[Process, object]) ->
 
 
 def _alike(sizes: dict[_K, int]) -> dict[_K, int]:
-    """The sizes that look like copies of one thing; {} if there are fewer than two. Smaller processes may still be
+    """The sizes that look like copies of the same data; {} if there are fewer than two. Smaller processes may still be
     loading."""
     alike = {key: size for key, size in sizes.items() if size and size >= PER_RANK_ALIKE * max(sizes.values())}
     return alike if len(alike) >= 2 else {}

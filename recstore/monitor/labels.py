@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from recstore.monitor.processes import Member, Proc, Tree
 
-# The variables in which launchers store the rank; the last is the rank within the machine.
+# The variables where launchers store the rank; the last is the rank within the machine.
 _RANKS = (b"RANK", b"SLURM_PROCID", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"LOCAL_RANK")
 _LOOKS = 3
 

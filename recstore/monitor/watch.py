@@ -173,7 +173,7 @@ class Watch:
             self._say(entry["text"])
 
     def _follow(self) -> None:
-        """Open a pidfd of each new member, and close those of members that have ended."""
+        """Open a pidfd of each new member, and close the pidfds of members that have ended."""
         for fd in [fd for fd, member in self._pidfds.items() if not member.alive]:
             self._forget(fd)
         if self.sampler.proc.root != "/proc" or not hasattr(os, "pidfd_open"):

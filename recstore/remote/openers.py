@@ -35,7 +35,7 @@ _openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictiona
 
 def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
     """A new Opener. Takes the manifest from the cache if it has this number and fingerprint (or prefix). Otherwise
-    loads it from the storage, where the set may have been written anew."""
+    loads it from the storage, where the set may have been rewritten."""
     if reading.cache is None:
         number = number or manifest.existing(storage)
         return Opener(reading, manifest.load(storage, number), storage)

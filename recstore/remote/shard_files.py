@@ -43,7 +43,7 @@ _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
 
 class ShardFiles:
     """Turns the records of `append` and `read` into shard files. `close` finishes the last file and returns a list of
-    Shard. `abort` removes local files. For one thread.
+    Shard. `abort` removes local files. Not thread-safe.
 
     A file ends at about `most_bytes` bytes, or at `most_records` records if that is not None.
     """

@@ -1,1 +1,2 @@
-"""Handles, named segments, leases, identities of processes, and the registry of the segments attached here."""
+"""Handles, named segments, leases, identities of processes, and the registry of the segments that this process has
+attached."""

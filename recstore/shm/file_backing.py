@@ -97,8 +97,8 @@ def collect(folder: str) -> int:
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours, there = os.fstat(fd), os.stat(path, follow_symlinks=False)
-            if ours.st_uid == os.geteuid() and (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino):
+            opened, current = os.fstat(fd), os.stat(path, follow_symlinks=False)
+            if opened.st_uid == os.geteuid() and (opened.st_dev, opened.st_ino) == (current.st_dev, current.st_ino):
                 os.unlink(path)
                 removed += 1
         except OSError:

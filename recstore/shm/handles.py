@@ -225,7 +225,7 @@ def _location(resource: Any, popen: Any = None) -> Location:
 
 
 def _spawning_popen() -> Any:
-    """The Popen object with which multiprocessing is starting a child in this thread, or None."""
+    """The Popen object of the child that multiprocessing is starting in this thread, or None."""
     context = sys.modules.get("multiprocessing.context")
     return context.get_spawning_popen() if context is not None else None
 

@@ -40,7 +40,7 @@ class Rows:
         self.nulls = csv_types.null_array(rules.null_values)
         self.ragged: list[int] = []  # the numbers of cells of the rows that have a wrong number
         self.skipped = self.first = 0
-        self.first_skipped = ""  # the message for the first cell for which a row was skipped
+        self.first_skipped = ""  # the message about the first cell that made a row be skipped
         self.stack = ExitStack()
         with self.stack:
             self.open()

@@ -381,7 +381,7 @@ class FolderSource(reading.FileSource):
 
     def _parts(self) -> list[FolderSource]:
         if self.class_rule is None:
-            self.plan()  # checks that there is a file, which a part cannot do
+            self.plan()  # checks that a file exists; a part cannot check this
         else:
             self.class_names()
         top = self.checked(self.walk.list(()))

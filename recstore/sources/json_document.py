@@ -30,7 +30,7 @@ _ARRAY, _OBJECT, _QUOTE = b'[{"'
 
 class Document:
     """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, and `self.text` at
-    `self.base` in the file. For one thread.
+    `self.base` in the file. Not thread-safe.
 
     `skipped` lists the skipped containers: `(keys, whether it is an object, number of elements)`.
     """

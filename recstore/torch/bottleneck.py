@@ -17,7 +17,7 @@ from recstore.torch.loader import Loader
 __all__ = ["Headroom", "headroom"]
 
 PARTS = ("read", "transform", "collate", "pin", "transfer")
-# Attributes under which datasets keep the functions of a sample; those of a wrapped dataset are below "dataset".
+# Attributes that hold the functions a dataset applies to a sample. A wrapped dataset is in the attribute "dataset".
 _TRANSFORMS = ("transform", "transforms", "target_transform")
 _WRAPPED = ("dataset", "datasets")
 # Batches that are made one part at a time.

@@ -35,7 +35,7 @@ class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
     """Batches from buckets. It subclasses torch's BatchSampler because accelerate checks for that."""
 
     _unit = "batches"
-    batch_size = None  # type: ignore[assignment]  # batches differ in size; accelerate would drop those of another size
+    batch_size = None  # type: ignore[assignment]  # batches differ in size, and accelerate would drop some
 
     def _fill_buckets(
         self,
@@ -119,8 +119,8 @@ class LengthBatchSampler(_BucketSampler):
             last batches if their number is not a multiple of world_size. False: repeat the first batches, so that each
             rank has as many.
 
-    Each epoch mixes the records of a bucket anew and orders the batches anew. The number of batches is the same in each
-    epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
+    Each epoch shuffles the records of a bucket and the order of the batches again. The number of batches is the same in
+    each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
     Memory: 4 bytes a record; 20 while the constructor runs. Raises ValueError that names the first record that is
     longer than `max_tokens` or has a negative length, TypeError for lengths that are not integers. One thread at a time
@@ -209,8 +209,8 @@ class GroupSampler(_BucketSampler):
             is not a multiple of world_size. False: repeat the first batches, so that each rank has as many.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields group after group.
 
-    Each epoch mixes the records of a group anew and orders the batches anew. The number of batches is the same in each
-    epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
+    Each epoch shuffles the records of a group and the order of the batches again. The number of batches is the same in
+    each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
     Memory: 20 bytes a group and 4 bytes a record. If the index of the field was saved with the store, the 4 bytes
     a record are in the store. Raises KeyError for a record that lacks the field, TypeError for unhashable values. One

@@ -103,8 +103,8 @@ def _accelerate_frames(frame: FrameType | None) -> list[Any]:
 def at_iteration(sampler: object, place: tuple[int, int] | None) -> tuple[int, int, Any]:
     """`(rank, world_size, owner)` for a new iteration. `owner` is the loader of accelerate that iterates, or None.
 
-    accelerate divides the batches of a prepared loader among its processes, so the sampler must yield those of all
-    ranks. Dividing twice would lose records, and not dividing would repeat them."""
+    accelerate divides the batches of a prepared loader among its processes, so the sampler must yield the batches of
+    all ranks. Dividing twice would lose records, and not dividing would repeat them."""
     owners = _accelerate_frames(sys._getframe(1))
     dividing = [owner for owner in owners if getattr(owner, "num_processes", 1) > 1 and hasattr(owner, "split_batches")]
     rank, world_size = place or current()

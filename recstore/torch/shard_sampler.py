@@ -9,7 +9,7 @@ from recstore.later import named_arguments
 from recstore.torch import epochs, places
 from recstore.torch.samplers import length_of
 from recstore.torch.shard_order import ShardOrder, legs_from
-from recstore.torch.weighted import out_of
+from recstore.torch.weighted import as_int64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class ShardSampler(epochs.IndexSampler):
         return live
 
     def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
-        out = out_of(out)
+        out = as_int64(out)
         if len(out) == 0:
             return
         order, requested = self._order_of(live), self._requested_in(live)

@@ -29,17 +29,17 @@ class WeightedSampler(epochs.IndexSampler):
         weights: the weight of each record, a number that is not negative: a field (``x.field("weight")``), a sequence
             or an array. With `classes`, a mapping from each class to its share of the draws, or "balanced" for equal
             shares; the records of a class are equally likely. Weights need not sum to 1.
-        num_samples: the indices of an epoch, over all ranks. None: the number of records; without replacement, the
-            number of records with a weight above 0.
+        num_samples: the number of indices in an epoch, over all ranks. None: the number of records; without
+            replacement, the number of records with a weight above 0.
         classes: the class of each record: a field (``x.field("label")``), a sequence or an array. If `weights` names
             a class without records, that is an error unless its weight is 0.
-        replacement: True: draws are independent, so an index may come more than once, and each draw takes constant
-            time. False: an index comes at most once, and heavy records tend to come early.
+        replacement: True: draws are independent, so an index may repeat, and each draw takes constant time. False: an
+            index comes at most once, and records with large weights tend to come early.
         seed, rank, world_size, drop_last: as in :class:`ShuffleSampler`.
 
-    Memory: 12 bytes a record with replacement. With `classes`, 20 bytes a class, and 4 bytes a record for the index of
-    their records unless it was saved with the store. Without replacement, 8 bytes a record for the weights, and 4 bytes
-    a sample. Each draw then depends on all earlier ones, so the order of an epoch is made at its start.
+    Memory: 12 bytes a record with replacement. With `classes`, 20 bytes a class, and 4 bytes a record for the index by
+    class, unless the index was saved with the store. Without replacement, 8 bytes a record for the weights, and 4 bytes
+    a sample. Each draw then depends on all earlier ones, so the order of an epoch is computed at its start.
 
     The same weights, seed and epoch give the same draws on every machine. Raises TypeError for weights that are not
     numbers. Raises ValueError for a negative or infinite weight, if all weights are 0, for a class without a weight,
@@ -97,9 +97,8 @@ class WeightedSampler(epochs.IndexSampler):
     def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
         if live.length == 0:
             return
-        # The key of the random words of the epoch.
         key = native.mixed(native.permutation_seed(self.seed, live.epoch) ^ _DRAWS)
-        array = out_of(out)
+        array = as_int64(out)
         if self._table is None:
             native.fill_permutation(array, live.length, None, live.position(taken), live.world_size)
             array[:] = self._order_of(key)[array]
@@ -138,8 +137,8 @@ class WeightedSampler(epochs.IndexSampler):
         return f"WeightedSampler({self._length} of {self._records}{mode}, seed={self.seed}, epoch={self._epoch})"
 
 
-def out_of(buffer: Any) -> NDArray[np.int64]:
-    """An int64 array over the buffer that `_fill` gets, a numpy array or an array.array."""
+def as_int64(buffer: Any) -> NDArray[np.int64]:
+    """An int64 array over the memory of a numpy array or array.array."""
     import numpy
 
     return numpy.asarray(buffer, numpy.int64)
@@ -201,7 +200,7 @@ def _per_record(shares: NDArray[np.float64], groups: rows.Groups) -> NDArray[np.
 
 
 def _samples(num_samples: SupportsIndex | None, records: int, possible: int, replacement: bool) -> int:
-    """The samples of an epoch."""
+    """The number of samples in an epoch."""
     if num_samples is None:
         return records if replacement else possible
     num_samples = places.integer(num_samples, "num_samples")

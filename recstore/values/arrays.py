@@ -1,4 +1,4 @@
-"""Describes numpy arrays and scalars as csrc/FORMAT.md ("Arrays") stores them, and makes them from their bytes.
+"""Describes numpy arrays and scalars as csrc/FORMAT.md ("Arrays") stores them, and builds them from their bytes.
 
 The compiled core imports this module for the first array; ``import recstore`` does not.
 """
@@ -24,7 +24,7 @@ _CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8
 _NAMES = {code: name for name, code in _CODES.items()}
 _SIZED = {"S": 15, "U": 16, "V": 17}
 _TIMES = {"M": 18, "m": 19}
-# Indexed by numpy's numbers of the units. Number 3, once business days, is unused.
+# Indexed by numpy's numbers of the units. Number 3, formerly business days, is unused.
 _UNITS = ("Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _UNIT_NONE = 14
 _STRUCT = 20
@@ -118,7 +118,7 @@ def describe(value: Any) -> tuple[bytes, Any] | None:
         packed[...] = value
         data = packed.tobytes()
     elif value.dtype.kind in "Mm" or value.dtype.itemsize == 0 or not (fortran or value.flags.c_contiguous):
-        data = value.tobytes("F" if fortran else "C")  # dates have no buffer of their own
+        data = value.tobytes("F" if fortran else "C")  # dates do not support the buffer protocol
     else:
         data = value.ravel("K").view(np.uint8) if value.size else b""
     return bytes([_FORTRAN if fortran else 0]) + descriptor + shape, data
@@ -210,7 +210,7 @@ def make_array(
 
 
 def empty_array(dtype: Dtype, shape: tuple[int, ...], fortran: bool) -> np.ndarray[Any, Any]:
-    """A writable array, to which the core writes the items of a narrow array."""
+    """An array for the items of a narrow array, which the core writes."""
     try:
         return np.empty(shape, dtype, order="F" if fortran else "C")
     except ValueError as e:
@@ -218,7 +218,7 @@ def empty_array(dtype: Dtype, shape: tuple[int, ...], fortran: bool) -> np.ndarr
 
 
 def _check_text(dtype: Dtype, memory: Any, size: int, message: str) -> None:
-    """Raises CorruptError for code points out of range, of which numpy would make invalid strings."""
+    """Raises CorruptError for code points out of range, because numpy would make invalid strings of them."""
     for offset, order, dims, strides in _texts(dtype, 0, (), ()):
         n = size // dtype.itemsize
         units = np.ndarray((n, *dims), order + "u4", memory, offset, (dtype.itemsize, *strides))

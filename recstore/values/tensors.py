@@ -122,8 +122,8 @@ def made_of(cls: type, payload: Any) -> Any:
 
 
 def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False) -> str | None:
-    """The remedy for a tensor that cannot be stored, code in which it is `x`; None for a tensor that can be stored.
-    With `keeps_attributes`, attributes of a plain tensor are no reason; with `any_dtype`, its dtype is no reason."""
+    """The remedy for a tensor `x` that cannot be stored, as Python code; None for a tensor that can be stored.
+    With `keeps_attributes`, attributes of a plain tensor are not a reason; with `any_dtype`, its dtype is not."""
     torch = sys.modules["torch"]
     kind = type(value)
     if kind is torch.Tensor and not keeps_attributes and static_types.instance_dict(value):

@@ -24,11 +24,11 @@ sys.stdin.buffer.read()
 def read(store, cycle):
     i = cycle % len(RECORDS)
     if store[i] != RECORDS[i]:
-        raise AssertionError(f"record {i} of cycle {cycle} is another")
+        raise AssertionError(f"record {i} is wrong in cycle {cycle}")
 
 
 class Attaching:
-    """A context manager: `cycle[kind](n)` makes the n-th cycle of a kind."""
+    """A context manager: `cycle[kind](n)` runs the n-th cycle of a kind."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -1,5 +1,4 @@
-"""The warning about a pickled handle: not for libraries that send the pickle to another process, but for pickles that are
-kept in files."""
+"""Pickling a store warns that it writes a handle, unless a library pickles it to send it to another process."""
 
 import concurrent.futures
 import io
@@ -12,7 +11,7 @@ import pytest
 import recstore
 from recstore import RecordList
 
-# Plain pickles raise, also in the workers.
+# Makes plain pickles raise, also in workers.
 ERROR = {"RECSTORE_PICKLE": "error"}
 
 

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="need
 MONITOR = [sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", "monitor"]
 
 
-def monitor(*arguments, **how):
-    return waiting.run([*MONITOR, *map(str, arguments)], **how)
+def monitor(*arguments, **options):
+    return waiting.run([*MONITOR, *map(str, arguments)], **options)
 
 
-def watching(path, *arguments, **how):
+def watching(path, *arguments, **options):
     """Starts the monitor with ten samples a second and the log at `path`."""
     command = [*MONITOR, "--interval", "0.1", "--log", str(path), *map(str, arguments)]
-    return subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **how})
+    return subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **options})
 
 
 def python(code):

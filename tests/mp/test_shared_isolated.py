@@ -42,7 +42,7 @@ CALL = """x = recstore.shared(sys.argv[1], build, fingerprint="1", isolate=True)
 
 @pytest.fixture
 def script(python, tmp_path):
-    """Runs a script's text as a program; `(status, output, errors)`."""
+    """Runs a script's text as a program and returns `(status, output, errors)`."""
 
     def run(text, *arguments):
         path = tmp_path / "train.py"
@@ -55,7 +55,7 @@ def script(python, tmp_path):
 
 
 def test_the_child_holds_no_lock_of_this_process(name):
-    """A forked child would have locks of other threads that nobody releases."""
+    """A forked child would inherit a locked lock whose owner, another thread, does not exist there."""
     with sharers.LOCK:
         is_free = []
 
@@ -69,7 +69,7 @@ def test_the_child_holds_no_lock_of_this_process(name):
     assert is_free == [True]
 
 
-def test_the_child_has_the_surroundings_of_this_process(name, monkeypatch, tmp_path):
+def test_the_child_has_the_environment_of_this_process(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OF_THIS_TEST", "1")
     monkeypatch.setattr("sys.argv", ["train.py", "--lr", "1"])
@@ -179,29 +179,29 @@ def test_a_failed_build(name, build, message):
 
 @pytest.mark.parametrize("how", ["while it builds", "before it reads its job"])
 def test_a_killed_child_whose_own_child_lives_on(name, how, monkeypatch, tmp_path):
-    """The process that it leaves keeps its pipes open. The caller must not wait for them to close."""
-    note = tmp_path / "left behind"
-    build = functools.partial(sharers.killed_with_a_child, str(note), bytes(1 << 20))  # more than a pipe holds
+    """The grandchild keeps the pipes open. The caller must not wait for them to close."""
+    pid_file = tmp_path / "grandchild"
+    build = functools.partial(sharers.killed_with_a_child, str(pid_file), bytes(1 << 20))  # more than a pipe holds
     if how == "before it reads its job":
         (tmp_path / "sitecustomize.py").write_text(
-            f"from mp import sharers\nsharers.killed_with_a_child({str(note)!r}, b'')\n"
+            f"from mp import sharers\nsharers.killed_with_a_child({str(pid_file)!r}, b'')\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{launching.PYTHONPATH}")
     try:
         with pytest.raises(recstore.errors.BuildError, match="was killed by signal 9"):
             recstore.shared(name, build, fingerprint="1", isolate=True)
-        os.kill(int(note.read_text()), 0)  # the process that it left still has the pipes
+        os.kill(int(pid_file.read_text()), 0)  # the grandchild is alive and has the pipes
     finally:
-        if note.exists():
-            os.kill(int(note.read_text()), signal.SIGKILL)
+        if pid_file.exists():
+            os.kill(int(pid_file.read_text()), signal.SIGKILL)
 
 
 class ChildDied(Exception):
-    """A class of a program with the name of recstore's private class."""
+    """A user's class that is named like recstore's private one."""
 
 
-class _Notes:
-    """Replaces the lock of a build, and keeps the texts written to the lock file."""
+class _FakeLock:
+    """A build lock that keeps the texts written to its lock file in memory."""
 
     def __init__(self):
         self.texts = []
@@ -218,12 +218,12 @@ class _Notes:
     (ChildDied("of the program"), True), (errors._ChildDied("of recstore"), False), (ValueError("why"), True)
 ])  # fmt: skip
 def test_only_a_killed_child_is_not_a_failed_build(name, error, failed):
-    """The lock file records a failed build for any class of error, whatever its name."""
+    """Any other error marks the build as failed in the lock file, even if its class is named like the private one."""
 
     def build():
         raise error
 
-    lock = _Notes()
+    lock = _FakeLock()
     with pytest.raises(type(error)):
         sharing._Call(named_segments.Target(name, "1"), build, False, None).build_locked(lock)
     assert lock_state.LockState.of(lock.texts[-1]).failed == failed

@@ -26,7 +26,7 @@ OTHER_SIGN = {
     "+=": "-=", "-=": "+=", "*=": "+=", "|=": "&=", "&=": "|=", "^=": "|=", "<<=": ">>=", ">>=": "<<=",
     "++": "--", "--": "++",
 }  # fmt: skip
-# clang-format puts spaces around these exactly if they have two operands.
+# clang-format puts spaces around these only when they are binary operators.
 SPACED = {"*", "&", "+", "-", "<", ">"}
 OTHER_NAME = {"true": "false", "false": "true"}
 OPEN, CLOSE = "([{", ")]}"
@@ -48,7 +48,8 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """`before` and `after` are its lines without surrounding space, which identify it in a list of mutants."""
+    """A change of one place: `put` replaces the source from `start` to `end`. `before` and `after` are the lines around
+    it with single spaces, and identify the mutant in a list."""
 
     file: str
     line: int
@@ -73,12 +74,12 @@ def tokens_of(source):
 
 def partners_of(tokens):
     """The index of the closing bracket of each opening bracket, and vice versa."""
-    partners, open_ones = {}, []
+    partners, open_indices = {}, []
     for i, token in enumerate(tokens):
         if token.text in OPEN:
-            open_ones.append(i)
+            open_indices.append(i)
         elif token.text in CLOSE:
-            partners[i] = open_ones.pop()
+            partners[i] = open_indices.pop()
             partners[partners[i]] = i
     return partners
 
@@ -122,7 +123,7 @@ def other_numbers(text):
 
 
 def token_changes(source, tokens, i):
-    """The changes of one token."""
+    """The texts that can replace one token."""
     token, before = tokens[i], tokens[i - 1]
     if token.kind == "number":
         # T name[N]: the length of an array
@@ -154,7 +155,7 @@ def operand(tokens, partners, i, step, ends):
 
 
 def condition_changes(tokens, partners, i):
-    """Conditions without a part, or always or never true, as (first token, last token, text)."""
+    """Changes that drop a part of a condition, or make it always or never true: `(first token, last token, text)`."""
     text = tokens[i].text
     if text in ("&&", "||"):
         ends = ENDS_OPERAND | ({"&&", "||"} if text == "&&" else {"||"})
@@ -162,7 +163,7 @@ def condition_changes(tokens, partners, i):
         right = operand(tokens, partners, i, 1, ends)
         left = operand(tokens, partners, i, -1, ends)
         yield i + 1, right - 1, neutral
-        if tokens[left].text != text:  # else the operator before it drops this part
+        if tokens[left].text != text:  # otherwise the operator before drops this part
             yield left + 1, i - 1, neutral
     elif text in ("if", "while") and tokens[i + 1].text == "(":
         last = partners[i + 1] - 1

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for ext values: those of Python's own types, and classes as the reference keeps them (`Ext`)."""
+"""Hypothesis strategies for ext values: those of Python's own types, and classes as the reference keeps them
+(`Ext`)."""
 
 import collections
 import datetime
@@ -47,14 +48,14 @@ decimals = st.one_of(st.decimals(), st.sampled_from(ODD_DECIMALS).map(decimal.De
 
 @st.composite
 def ints(draw):
-    """own.ints, whose many edges hypothesis would print wherever they are part of a call."""
+    """own.ints, wrapped so that hypothesis does not print its many edge cases as arguments of other strategies."""
     return draw(own.ints)
 
 
 bounds = st.one_of(st.none(), ints())
 names = st.text("abc./\\: é\ud800", max_size=8)
 path_classes = [pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path())]
-# Python 3.11 itself turns PureWindowsPath("//a/") into another path, by str and by pickle.
+# Python 3.11 changes PureWindowsPath("//a/") when it goes through str or pickle.
 paths = st.builds(lambda cls, s: cls(s), st.sampled_from(path_classes), names).filter(
     lambda p: type(p)(str(p)).parts == p.parts
 )
@@ -88,18 +89,18 @@ atoms = st.one_of(
 
 
 def make_counter(counts):
-    """Counter(dict) of whatever counts: the values may be anything."""
+    """A Counter with these counts, which may be any values."""
     counter = collections.Counter()
     dict.update(counter, counts)
     return counter
 
 
-def make_deque(items, room):
-    return collections.deque(items, None if room is None else len(items) + room)
+def make_deque(items, spare):
+    return collections.deque(items, None if spare is None else len(items) + spare)
 
 
 def containers(items):
-    """Of items that may be ext values, or plain."""
+    """Containers of plain items and ext values."""
     dicts = st.dictionaries(st.one_of(own.texts, plain_keys), items, max_size=4)
     return st.one_of(
         st.lists(items, max_size=4),
@@ -126,7 +127,7 @@ long_doubles = st.sampled_from(["<f16", ">f16", "<c32", ">c32"]).map(np.dtype)
 
 @st.composite
 def structs(draw, children):
-    """Packed, aligned, or with gaps that nobody named; fields may be sub-arrays and structs."""
+    """Struct dtypes that are packed, aligned, or have unnamed gaps. Fields may be sub-arrays and structs."""
     chosen = draw(st.lists(field_names, max_size=4, unique=True))
     shapes = st.one_of(st.just(()), st.just(()), st.lists(st.integers(0, 3), min_size=1, max_size=2).map(tuple))
     formats = [(draw(children), draw(shapes)) for _ in chosen]
@@ -143,7 +144,7 @@ def structs(draw, children):
 
 
 def has_no_text(dtype):
-    """Random bytes are not legal text, nor a time without a unit."""
+    """Whether random bytes are legal for the dtype. They are not legal text, nor legal times without a unit."""
     if dtype.names is not None:
         return all(has_no_text(dtype[name]) for name in dtype.names)
     return dtype.base.kind != "U" and dtype.base.str[1:] not in ("M8", "m8")
@@ -163,7 +164,7 @@ def array_of(draw, some_dtypes, some_shapes):
 
 
 def string_array(strings, columns):
-    """One or two dimensions, the second of `columns`."""
+    """A string array of one dimension, or of two with `columns` columns."""
     rows = len(strings) // columns
     return np.array(strings[: rows * columns], np.dtypes.StringDType()).reshape(
         (rows, columns) if columns > 1 else rows
@@ -180,7 +181,7 @@ string_arrays = (
 )
 numpys = st.one_of(struct_arrays, struct_scalars, long_scalars, string_arrays)
 
-# ---- classes, which the reference does not make ----------------------------------------------------------------------
+# ---- classes, which the reference reads as Ext ----------------------------------------------------------------------
 
 words = st.text("abXY_", min_size=1, max_size=4)
 modules = st.builds(lambda a, b: f"{a}.{b}", words, words)
@@ -194,7 +195,7 @@ def classes(draw):
 
 
 def objects_of(items):
-    """Of one class each."""
+    """Objects of one drawn class."""
     return classes().flatmap(lambda c: st.tuples(*[items] * len(c[1][2])).map(lambda payload: Ext(*c, payload)))
 
 
@@ -205,14 +206,14 @@ members = st.builds(
 # ---- everything ------------------------------------------------------------------------------------------------------
 
 leaves = st.one_of(atoms, atoms, own.scalars, numpys, own.numpys)
-storable = st.recursive(leaves, containers, max_leaves=10)  # what recstore takes
+storable = st.recursive(leaves, containers, max_leaves=10)  # values that recstore stores
 known = st.recursive(
     st.one_of(leaves, members), lambda items: st.one_of(containers(items), objects_of(items)), max_leaves=10
 )
 
 
 def container_columns(children):
-    """Similar ext values: of one type each, with similar payloads."""
+    """Strategies that each draw ext values of one type with similar payloads."""
     rows = st.dictionaries(own.texts, children, max_size=4).map(st.fixed_dictionaries)
     return st.one_of(
         own.record_columns(children),

@@ -1,4 +1,4 @@
-"""An oracle for gathers in plain Python: from the decoded records, number by number."""
+"""An oracle for gathers: it converts the decoded records number by number in plain Python."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ SEQUENCES = (list, tuple)
 
 
 class Refused(ValueError):
-    """The batch has no such form: KeyError or ValueError of the gather."""
+    """The oracle cannot make the batch. The gather must raise KeyError or ValueError."""
 
 
 def number(value, dtype):
@@ -30,7 +30,7 @@ def number(value, dtype):
             raise Refused
         return np.array(int(value), dtype)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        value = float(value)  # the draws have no int that a double rounds
+        value = float(value)  # exact: the tests draw only ints that a double holds
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "bfloat16":
             return bfloat16(value)
@@ -76,7 +76,7 @@ class Field:
     MISSING = object()
 
     def __init__(self, values, form, dtype, row=(), fill=None, missing="raise", cut=False, **options):
-        self.cut = cut  # whether numbers that truncate=True cuts off may be out of the dtype's range
+        self.cut = cut  # whether truncated numbers may be out of the dtype's range
         self.form, self.dtype, self.row, self.missing = form, dtype, row, missing
         self.options = options
         self.there = [value is not None and value is not Field.MISSING for value in values]
@@ -100,7 +100,7 @@ class Field:
         return np.array(parts, self.stored()).reshape(shape)
 
     def lists(self):
-        """For each record its rows."""
+        """The rows of each record."""
         return [
             self.rows_of(value, self.kept("length")) if there else [] for value, there in zip(self.values, self.there)
         ]
@@ -113,7 +113,7 @@ class Field:
         ]
 
     def rows_of(self, value, kept):
-        """The rows of a list. Those that are cut off are numbers too, of whatever dtype."""
+        """The rows of a list. Truncated rows must be numbers, but of any dtype."""
         return [rows(one, self.row, self.dtype if i < kept else "complex128") for i, one in enumerate(items(value))]
 
     def kept(self, length):
@@ -122,7 +122,7 @@ class Field:
 
     # ---- Forms ----
 
-    # Named by their forms, which are what the gather calls them.
+    # Each method has the name of a form of the gather.
     def values_(self):
         n = int(np.prod(self.row, dtype=int))
         empty = [self.item()] * n
@@ -237,7 +237,7 @@ def offsets(lists):
 
 
 def expected(values, form, dtype, **options):
-    """The parts of a field with these decoded values; Refused where there are none."""
+    """The parts of a field with these decoded values; Raises Refused if the gather must refuse them."""
     field = Field(values, form, dtype, **options)
     if form == "values":
         field.form = "values_"

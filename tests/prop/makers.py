@@ -1,6 +1,6 @@
-"""Hypothesis strategies for makers of records, functions of a random.Random that return a value. Hypothesis draws how the
-records are made, not each record, so that there are enough similar records for every node that a writer knows: tables,
-parts, symbols, packed numbers, optional keys, unions."""
+"""Hypothesis strategies for makers of records. A maker is a function of a random.Random that returns a value.
+Hypothesis draws the maker, not each record, so that there are enough similar records for every node of the writer:
+tables, parts, symbols, packed numbers, optional keys, unions."""
 
 import random
 import struct
@@ -63,7 +63,7 @@ def numbered(text, width):
 
 
 def parts(separators, count, seed):
-    """Names between separators, each of a few and with signs of its own, as lists of files have them."""
+    """Makes texts of names and separators, like file paths. Each name comes from its own small pool."""
     r = random.Random(seed)
     pools = [["".join(r.choices("abz09-_.é", k=r.randrange(1, 16))) for _ in range(count)] for _ in separators]
     return lambda r: "".join(r.choice(pool) + separator for pool, separator in zip(pools, separators, strict=True))
@@ -123,7 +123,7 @@ def rows(fields, shuffled):
 
 
 def entries(keys, values, most):
-    """Dicts whose keys are data."""
+    """Makes dicts whose keys vary from record to record."""
     return lambda r: {keys(r): values(r) for _ in range(r.randrange(most + 1))}
 
 
@@ -132,7 +132,7 @@ def tuples(makers):
 
 
 def repeated(maker, seed, most):
-    """One of few values that the maker gave."""
+    """Makes values from a small pool, which the maker fills."""
     r = random.Random(seed)
     pool = [maker(r) for _ in range(most)]
     return lambda r: r.choice(pool)
@@ -170,7 +170,7 @@ keys = st.recursive(key_leaves, lambda makers: st.one_of(
 
 @st.composite
 def key_lists(draw):
-    """What a dict takes as keys, NaN apart."""
+    """Lists of values that can be dict keys, without NaN."""
     r = random.Random(draw(st.integers(0, 1 << 30)))
     maker = draw(keys)
     return [maker(r) for _ in range(draw(st.sampled_from([1, 20, 300])))]

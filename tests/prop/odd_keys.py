@@ -1,5 +1,5 @@
-"""Dict keys that are equal though their types differ, differ though their hashes agree, or look alike: what a mapping must tell apart
-exactly as a dict does."""
+"""Dict keys that are hard to tell apart: equal keys of different types, different keys with equal hashes, and keys that
+look alike. A mapping must tell them apart exactly as a dict does."""
 
 import collections
 import dataclasses
@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from prop import ext_values
 
-MODULUS = 2**61 - 1  # of Python's hash of numbers: hash(n) == hash(n + MODULUS)
+MODULUS = 2**61 - 1  # Python hashes numbers modulo this: hash(n) == hash(n + MODULUS)
 
 
 class Color(enum.Enum):
@@ -104,8 +104,8 @@ UTC = datetime.timezone.utc
 HOUR = datetime.timezone(datetime.timedelta(hours=1), "an hour")
 ODD_ZONE = datetime.timezone(datetime.timedelta(seconds=1, microseconds=500000))
 NOON = datetime.datetime(2020, 6, 1, 12, tzinfo=UTC)
-TWICE = datetime.datetime(2020, 10, 25, 2, 30, tzinfo=BERLIN)  # there were two of these
-NEVER = datetime.datetime(2020, 3, 29, 2, 30, tzinfo=BERLIN)  # and none of these
+TWICE = datetime.datetime(2020, 10, 25, 2, 30, tzinfo=BERLIN)  # this local time occurred twice
+NEVER = datetime.datetime(2020, 3, 29, 2, 30, tzinfo=BERLIN)  # this local time did not occur
 WITH_SLICES = [slice(1), slice(None, 1, None), slice(1.0)] if slice.__hash__ else []
 
 ZEROS = [0, 0.0, -0.0, False, 0j, complex(-0.0, -0.0), Decimal(0), Decimal("-0"), Decimal("0E+9999"), Decimal("0E-999"), Fraction(0), Level.ZERO,
@@ -143,7 +143,7 @@ NAMES = [pathlib.PurePosixPath("a"), pathlib.Path("a"), pathlib.PurePosixPath("a
 GROUPS = [ZEROS, ONES, REALS, WIDE, LIMITS, TEXTS, ROWS, SPANS, TIMES, NAMES]
 POOL = [key for group in GROUPS for key in group]
 
-# Mostly of one group, whose keys are similar. Hypothesis draws their numbers, because it would compare and print keys.
+# Mostly keys of one group, which are similar. Hypothesis draws their numbers, because it would compare and print keys.
 of_pool = st.integers(0, len(POOL) - 1).map(POOL.__getitem__)
 of_a_group = st.sampled_from(range(len(GROUPS))).flatmap(
     lambda number: st.lists(st.integers(0, len(GROUPS[number]) - 1).map(GROUPS[number].__getitem__), max_size=30)
@@ -157,7 +157,7 @@ key_lists = st.one_of(
 
 
 def alike(a, b):
-    """Same type and value, down to the sign of zeros and the fold of times."""
+    """Whether type and value are the same, including the sign of zeros and the fold of times."""
     if isinstance(a, frozenset):
         return type(a) is type(b) and len(a) == len(b) and all(any(alike(x, y) for y in b) for x in a)
     if type(a) is tuple:

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for trees with the nodes of kinds 14 to 22, for tables, and for whole segments of them, made by ref.writer.
+"""Hypothesis strategies for trees with nodes of kinds 14 to 22, for tables, and for whole segments, which ref.writer
+makes.
 
 As in prop.trees a tree strategy yields (node, strategy of values for it).
 """
@@ -26,7 +27,7 @@ def wrap(number):
 
 @st.composite
 def decimals(draw):
-    """Of 53 bits at most, so that the writer finds the integer again; any correction comes as Stored in the literals."""
+    """Decimal nodes and values. Integers have at most 53 bits, so that the writer finds them again."""
     scale, width = draw(st.integers(0, 22)), draw(st.integers(0, 50))
     base = draw(st.integers(-(1 << 50), 1 << 50))
     correction = draw(st.integers(0, min(width, 32)))
@@ -53,7 +54,7 @@ def hex_nodes(draw):
 
 @st.composite
 def number_nodes(draw):
-    """Any integers with the widths for the worst; small ones in narrow chunks; floats of 15 digits."""
+    """Numbers nodes: any integers at the largest widths, small integers in narrow chunks, floats of 15 digits."""
     stride, param = draw(st.integers(0, 16)), draw(st.integers(0, 1))
     count = draw(st.one_of(st.none(), st.integers(0, 40)))
     bits = draw(st.sampled_from([0, 1, 3, 8, 15, 16, 20, 40, 49, 62, 63, 64]))
@@ -66,7 +67,7 @@ def number_nodes(draw):
         lambda n: wrap(base + n)
     )
     some = st.lists(number, min_size=count or 0, max_size=40 if count is None else count)
-    widest = bits if stride == 0 else min(64, bits + 1)  # of a zigzag: one bit more
+    widest = bits if stride == 0 else min(64, bits + 1)  # a zigzag takes one more bit
     node = w.numbers(base, floats, scale, stride, bits if stride else 0, widest, param, count)
     values = some.map(lambda ms: Stored(ms, [float(m) / float(10**scale) for m in ms] if floats else ms))
     return node, values.map(lambda v: Stored(v.number, tuple(v.value) if param else v.value))
@@ -77,7 +78,7 @@ def number_nodes(draw):
 
 @dataclass(repr=False)
 class Tables:
-    """What was drawn so far: entries of TABLES, for values the plain values beside each."""
+    """The tables drawn so far, and the plain values of their entries by the number of the table."""
 
     made: list = field(default_factory=list)  # w.Table or w.SymbolTable
     values: dict = field(default_factory=dict)  # number: values of the entries
@@ -139,7 +140,7 @@ def add_symbols(tables, drawn):
 
 
 def add_values(draw, tables):
-    """A table under a tree of its own, all of whose arrays lie inside."""
+    """Adds a table with its own tree. Its entries keep all arrays inline."""
     node, value = draw(nodes)
     values = [v for v in draw(st.lists(value, min_size=1, max_size=4)) if not arrays_of(node, v)]
     if not values:
@@ -195,7 +196,8 @@ def hashable(value):
 
 
 def map_of(keys, values):
-    """A map as pairs, with distinct hashable keys: nodes may encode a key in several ways."""
+    """A map, whose values are pairs with distinct keys. Keys are compared as values, because a node may encode a key in
+    several ways."""
     pairs = st.lists(st.tuples(keys[1].filter(hashable), values[1]), max_size=4)
     return w.map_(keys[0], values[0]), pairs.map(distinct_pairs)
 
@@ -206,7 +208,7 @@ def distinct_pairs(pairs):
 
 
 def concat_of(children):
-    """A concat; after each part perhaps the same once more."""
+    """A concat. A part may be followed by a node that repeats it."""
     nodes, values, numbers = [], [], []
     for (node, value), again in children:
         numbers.append(len(nodes))
@@ -223,7 +225,8 @@ def concat_of(children):
     return w.concat(nodes), st.tuples(*values).map(join)
 
 
-current = [Tables()]  # what leaves may name: strategies made once ask it, for making them anew takes most of the time
+# The tables that leaves may name. A global, because building the strategies for each case takes too long.
+current = [Tables()]
 
 PLAIN_TEXTS = st.one_of(own.texts.map(lambda t: (w.const(t), st.just(t))), digit_nodes(), hex_nodes(), st.sampled_from([
     (w.str_(0), own.texts), (w.str_(1), trees.text_below(256)), (w.str_(2), trees.text_below(0x10000)),
@@ -232,7 +235,7 @@ PLAIN_TEXTS = st.one_of(own.texts.map(lambda t: (w.const(t), st.just(t))), digit
 
 @st.composite
 def texts(draw):
-    """Leaves that may be parts. Of dicts only those all of whose entries are str."""
+    """Leaves that may be parts of a concat. A dictionary-encoded leaf must have only str entries."""
     tables = current[0]
     strings = [number for number, values in tables.values.items() if {type(v) for v in values} == {str}]
     which = draw(st.integers(0, 3))
@@ -249,7 +252,7 @@ GROUPS = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(
 
 @st.composite
 def leaves(draw):
-    """A leaf of one group; one_of would give each old leaf the weight of a group."""
+    """A leaf of a random group. st.one_of would flatten the groups and draw most leaves from the large ones."""
     tables = current[0]
     which = draw(st.integers(-2, len(GROUPS) - 1))
     if which == -1 and tables.values:
@@ -281,7 +284,8 @@ TAIL = st.tuples(st.lists(leaves(), max_size=3), ENDS).map(lambda case: trees.tu
 
 
 def legal(node, in_ext=False):
-    """An ext has no ext and no dict for its payload, by way of unions and optionals either."""
+    """Whether no ext has an ext or a dictionary-encoded node as its payload, directly or through unions and
+    optionals."""
     if in_ext and (node.kind in (13, 16) or (node.kind == 2 and node.aux[0] == 0x11)):
         return False
     return all(legal(kid, node.kind == 13 or (in_ext and node.kind in (11, 22))) for kid in node.children)
@@ -292,7 +296,7 @@ nodes = st.one_of(WHOLE, WHOLE, TAIL, ENDS).filter(lambda case: trees.size(case[
 
 @st.composite
 def segments(draw):
-    """A segment with tables, and its values."""
+    """A segment with tables, and the values of its records."""
     tables = draw(table_sets())
     node, value = draw(nodes)
     values = draw(st.lists(value, min_size=draw(st.sampled_from([1, 1, 0])), max_size=4))

@@ -1,7 +1,7 @@
 """Hypothesis strategies for the values that recstore stores, and `same`, the equality that a round trip must keep.
-Values that are told by others (ext values) have theirs in prop.ext_values.
+prop.ext_values has the strategies for ext values.
 
-Records come in two kinds: any values at all, and lists of *similar* records, without which no schema would be inferred
+Records are either any values, or lists of *similar* records. Without similar records, the writer would infer no schema
 and only the `any` node would be tested.
 """
 
@@ -46,7 +46,7 @@ def same(a, b):
 
 
 def as_reference(value):
-    """A Record, which recstore makes in place of a class it does not know, as the reference's Ext; others as they are."""
+    """The value with each Record of an unknown class replaced by the reference's Ext."""
     if type(value).__name__ != "Record":
         return value
     code, extra = value._origin
@@ -55,12 +55,13 @@ def as_reference(value):
 
 
 def same_dtype(a, b):
-    """numpy's equality, the order of bytes, and of structs how they are laid out."""
+    """Whether dtypes are equal for numpy and agree in byte order and in the layout of structs."""
     return a == b and a.str == b.str and repr(a.fields) == repr(b.fields) and a.isalignedstruct == b.isalignedstruct
 
 
 def significant(value):
-    """The bytes of an array or numpy scalar, without what numpy does not copy: gaps in structs, padding of long doubles."""
+    """The bytes of an array or numpy scalar without bytes that numpy does not copy: gaps in structs, padding of long
+    doubles."""
     if value.dtype.names is not None:
         return [significant(value[name]) for name in value.dtype.names]
     raw, skip = value.tobytes(), 6 * (value.dtype.str[0] == ">")
@@ -72,7 +73,7 @@ def significant(value):
 
 
 def layout(array):
-    """Of arrays that are contiguous both ways either order is the same."""
+    """The memory order of an array. C and Fortran order are the same if the array is contiguous both ways."""
     return array.flags.c_contiguous, array.flags.f_contiguous
 
 
@@ -126,11 +127,11 @@ shapes = st.one_of(
 
 
 def fill(dtype, n, seed):
-    """n bytes that are legal for the dtype: any for numbers, code points for U, 0 and 1 for bool."""
+    """n bytes that are legal for the dtype: code points for U, 0 and 1 for bool, any bytes for numbers."""
     rng = np.random.default_rng(seed)
     if dtype.kind == "U":
         return rng.integers(1, 0x110000, n // 4).astype(dtype.str[0] + "u4").tobytes()
-    if dtype.str[1:] == "M8":  # without a unit numpy can neither print nor hash another value than NaT
+    if dtype.str[1:] == "M8":  # without a unit, numpy can print and hash only NaT
         return np.full(n // 8, -1 << 63, dtype.str[0] + "i8").tobytes()
     return rng.integers(0, 2 if dtype.kind == "b" else 256, n, dtype="u1").tobytes()
 
@@ -144,7 +145,7 @@ def arrays(draw, dtype=None, shape=None):
 
 
 def scalar_of(dtype, seed):
-    """Never of a big-endian dtype: numpy's scalars have none."""
+    """A scalar of a native dtype, because numpy has no big-endian scalars."""
     return np.ndarray((), dtype, buffer=fill(dtype, dtype.itemsize, seed))[()]
 
 
@@ -161,7 +162,8 @@ numpys = st.one_of(arrays(), np_scalars)
 
 
 def is_key(value):
-    """numpy hashes neither V scalars nor times without a unit, nor, from 2.5 on, times far from 1970."""
+    """Whether numpy can hash a value. It cannot hash V scalars, times without a unit and, since 2.5, times far from
+    1970."""
     try:
         hash(value)
     except (TypeError, ValueError, OverflowError):
@@ -186,7 +188,7 @@ values = st.recursive(st.one_of(scalars, scalars, numpys), containers, max_leave
 
 
 def only(value):
-    """st.just, which hypothesis hashes and so fails with numpy's times without a unit."""
+    """Like st.just, but hypothesis does not hash the value. numpy's times without a unit cannot be hashed."""
     return st.none().map(lambda _: value)
 
 
@@ -209,7 +211,7 @@ int_columns = st.tuples(
 
 @st.composite
 def array_columns(draw):
-    """Arrays of the same dtype, and mostly of the same shape."""
+    """A strategy of arrays with one dtype and mostly one shape."""
     dtype, shape = draw(dtypes), draw(shapes)
     return arrays(dtype, shape) if draw(st.booleans()) else st.one_of(arrays(dtype, shape), arrays(dtype))
 
@@ -226,7 +228,7 @@ def list_column(child, kind):
 
 
 def record_columns(children):
-    """Strategies of similar values: structs with optional fields, lists of any or of one length."""
+    """Strategies of similar values: structs with optional fields, lists of any length or of one length."""
     fields = st.dictionaries(texts, st.tuples(children, st.booleans()), max_size=6)
     return st.one_of(
         fields.map(
@@ -247,7 +249,7 @@ columns = st.recursive(leaf_columns, record_columns, max_leaves=8)
 
 @st.composite
 def similar_records(draw, of=columns, max_size=12):
-    """Records of one column; sometimes many, by repetition, and with a record that fits nothing."""
+    """Records of one column, sometimes repeated many times, and sometimes with one record that does not fit."""
     column = draw(of)
     records = draw(st.lists(column, min_size=draw(st.sampled_from([2, 5, 0])), max_size=max_size))
     records = records * draw(st.sampled_from([1, 1, 1, 1, 6, 40]))

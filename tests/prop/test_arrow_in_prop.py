@@ -1,5 +1,5 @@
-"""Arrow arrays of made-up types and values against pyarrow's `to_pylist()`: value and type, whatever is nested, sliced,
-chunked or left out."""
+"""Arrow arrays of random types and values give the values and types of pyarrow's `to_pylist()`, also if they are
+nested, sliced, chunked or have nulls."""
 
 import datetime
 import decimal

@@ -1,6 +1,8 @@
-"""Ext values and struct dtypes: what the package writes read by the reference, and what the reference writes by the package.
+"""Ext values and struct dtypes: the reference reads segments of the package, and the package reads segments of the
+reference.
 
-Classes and pickles are there twice: as the package gives them to a reader that trusts, and as the reference keeps them.
+Classes and pickles have two forms: the value that the package returns if it trusts the file, and the Ext of the
+reference.
 """
 
 import collections
@@ -40,7 +42,7 @@ class Box:
 
 
 class Plain:
-    """Registered with recstore, and equal by its fields."""
+    """A class registered with recstore, whose instances are equal if their fields are."""
 
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -50,7 +52,7 @@ class Plain:
 
 
 def features(value):
-    """The bits of features_required that a value asks for."""
+    """The bits of features_required that a value needs."""
     ext = ext_of(value)
     if ext is not None:
         return reader.FEATURE_EXT | features(ext[2])
@@ -79,7 +81,7 @@ FEATURES_OF_KINDS = {
 
 
 def features_of_trees(data):
-    """The bits of features_required that the trees and tables of a segment ask for, whatever its values are."""
+    """The bits of features_required that the trees and tables of a segment need."""
     segment, bits = reader.Segment(data), 0
     if any(section.offset < reader.HEADER_SIZE for section in segment.sections.values()):
         bits |= reader.FEATURE_FRONT
@@ -121,7 +123,7 @@ def test_saved_bytes_are_the_format(tmp_path, records, compression):
 @given(st.lists(ext_values.known, max_size=6))
 @settings(in_folder, max_examples=200)
 def test_written_by_the_reference(tmp_path, records):
-    """With classes, which the package lacks: it returns Records."""
+    """The package returns Records for classes that it does not know."""
     data = w.simple(w.any_(), records, features_required=features(records))
     assert same(opened(tmp_path, data, "full"), records)
 
@@ -129,7 +131,7 @@ def test_written_by_the_reference(tmp_path, records):
 @given(st.lists(st.one_of(ext_values.members, ext_values.objects_of(ext_values.atoms)), max_size=6))
 @in_folder
 def test_records_are_stored_again(tmp_path, records):
-    """What a reader without the classes got, stored again, is what it was."""
+    """Records of unknown classes can be stored again without a change."""
     got = opened(tmp_path, w.simple(w.any_(), records), "full")
     assert same(reader.check(saved(tmp_path, got)), records)
 
@@ -174,7 +176,8 @@ def test_instances(tmp_path, records, compression):
 
 
 def test_names_are_there_once(tmp_path):
-    """The tree holds module, qualname and field names; a record holds what differs, an enum's member in a table perhaps."""
+    """The tree holds module, qualname and field names. A record holds only its values; an enum's member may be in a
+    table."""
     data = saved(tmp_path, [Box(Point(i, -i), list(Color)[i % 2], i) for i in range(1000)])
     assert data.count(b"Box") == data.count(b"corner") == 1 and 1 <= data.count(b"Color") <= len(Color)
     assert len(data) < 4096 + 1000 * 8
@@ -230,7 +233,7 @@ def test_tensors(tmp_path):
 
 
 def test_what_the_reference_refuses(tmp_path):
-    """Bad bytes of `any` values: the package refuses each with the same code of error."""
+    """The package refuses bad bytes of `any` values with the error code of the reference."""
     from prop.test_ref import BAD_ANY, BAD_EXT
 
     for raw, code in BAD_ANY + BAD_EXT:
@@ -252,7 +255,7 @@ flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255
 @given(st.one_of(ext_values.known, ext_values.objects_of(ext_values.leaves)), flips)
 @settings(in_folder, max_examples=400)
 def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
-    """Changed bytes of an `any` value: package and reference refuse them, or read the same value."""
+    """Package and reference both refuse changed bytes of an `any` value, or read the same value."""
     arrays = bytearray()
     raw = bytearray(w.any_value(value, arrays))
     for part, mask in changes:
@@ -274,7 +277,7 @@ def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
 @given(ext_values.record_lists, flips)
 @settings(in_folder, max_examples=200)
 def test_damage_to_what_the_package_wrote(tmp_path, records, changes):
-    """Values or an error of the package, whatever was changed behind right checksums."""
+    """Reading changed bytes with valid checksums gives values or an error of the package."""
     data = saved(tmp_path, records)
     damaged = resealed(flip(data, changes, [(4096, len(data))]), data)
     for verify in ("header", "full"):

@@ -1,4 +1,4 @@
-"""lazy, field and fields against the same done on the decoded records: random records and trees, damaged segments, columns."""
+"""Compares lazy, field and fields with the decoded records: random records and trees, damaged segments, columns."""
 
 import traceback
 
@@ -30,7 +30,7 @@ def equals_itself(key):
 
 
 def paths_of(value, before=()):
-    """Every path into a plain value, with what stands there; keys that equal nothing (NaN) are left out."""
+    """Every path into a plain value and the value there, without paths over NaN keys, which equal nothing."""
     if before:
         yield before, value
     if type(value) is dict:
@@ -43,7 +43,7 @@ def paths_of(value, before=()):
 
 
 def namer(view, numbers=None):
-    """As the names of items in the errors of to_numpy."""
+    """A function that names an item as the errors of to_numpy do."""
     return lambda i: f"{view.name!r} of record {i if numbers is None else numbers[i]}"
 
 
@@ -99,7 +99,7 @@ def test_trees_made_by_hand(tmp_path, case):
 
 
 def picked(record, name):
-    """The plain rule of dotted names: the whole of it where a record has it, else its parts."""
+    """The rule of dotted names: the whole name if the record has it as a key, otherwise its parts."""
     if type(record) is dict and name in record:
         return [name], record[name]
     for key in name.split("."):
@@ -142,10 +142,10 @@ def look_at(value, key):
     except REFUSALS:
         raise
     except OverflowError as e:
-        assert "datetime64" in str(e), e  # numpy has no text for some times that damage makes
+        assert "datetime64" in str(e), e  # numpy cannot print some damaged times
     except ValueError as e:
-        # A Counter sorts its counts for this, and damage makes counts of anything. numpy has no text for a date without
-        # a unit.
+        # The repr of a Counter sorts its counts, which damage can turn into any values. numpy cannot print a date
+        # without a unit.
         frames = [frame.name for frame in traceback.extract_tb(e.__traceback__)]
         assert "most_common" in frames or "generic units" in str(e), e
     if type(value) is recstore.Record:
@@ -171,7 +171,7 @@ def test_damage_gives_values_or_refusals(tmp_path, data, flips):
                     for make in (x.lazy, lambda way=way: x.field(way, None), lambda way=way: x.fields(way)):
                         try:
                             look_at(make()[i], way[0])
-                        except (*REFUSALS, KeyError):  # of a name that the damage has changed
+                        except (*REFUSALS, KeyError):  # the damage has changed the name
                             pass
                     try:
                         x.field(way, None).to_numpy([i])
@@ -267,7 +267,7 @@ def test_any_order_and_nulls(found, indices, times, compression):
 
 
 def check_column(view):
-    """One view in every form, against the same made of its values."""
+    """Compares each form of a view's column with the same form made of its values."""
     found = list(view)
     for ragged in (None, True):
         got = column(lambda: view.to_numpy(ragged=ragged))
@@ -297,7 +297,7 @@ def check_column(view):
 @given(packed.segments())
 @settings(in_folder, max_examples=60)
 def test_columns_of_packed_nodes(tmp_path, case):
-    """Every node kind, in trees that no writer of ours would make."""
+    """Nodes of every kind, in trees that our writer would not make."""
     data, _ = case
     path = new_path(tmp_path)
     path.write_bytes(data)

@@ -1,5 +1,5 @@
-"""Gathers against the same batches made of the decoded records: random kinds of values that drift from block to block,
-random views, forms and dtypes."""
+"""Compares gathers with batches made of the decoded records. Views, forms, dtypes and kinds of values are random, and
+the kinds drift from block to block."""
 
 import random
 
@@ -124,7 +124,7 @@ KINDS = [ints, small, floats, scalars, lists, arrays, rows, nests, texts, mixed]
 
 
 def column(draw, n):
-    """n values whose kind may drift; some missing, some None."""
+    """n values whose kind may drift. Some are missing, and some are None."""
     kinds = [draw.choice(KINDS)] * 2 if draw.random() < 0.7 else [draw.choice(KINDS) for _ in range(2)]
     absent = draw.choice([0, 0, 0, 0.1])
     out = []
@@ -216,7 +216,7 @@ def test_batches_are_those_of_the_records(seed, compression):
         for i in range(n)
     ]
     stores = [recstore.RecordList(records, compression=compression)]
-    if draw.random() < 0.3:  # several blocks, of trees of their own
+    if draw.random() < 0.3:  # several blocks, each with its own tree
         stores = [recstore.RecordList(part, compression=compression) for part in (records[: n // 2], records[n // 2 :])]
     x = stores[0] if len(stores) == 1 else stores[0] + stores[1]
     view, seen = views(draw, x, records)
@@ -240,7 +240,7 @@ def check(view, seen, positions, expectations):
         chosen = [seen[i].get(name, Field.MISSING) for i in positions]
         batches[name] = batch_of(chosen, form, dtype, options, False)
         if batches[name] is None and batch_of(chosen, form, dtype, options, True) is not None:
-            del batches[name], expectations[name]  # whether a number that is cut off is checked depends on the encoding
+            del batches[name], expectations[name]  # the encoding decides whether truncated numbers are checked
     specs = {name: spec(name, form, dtype, **options) for name, (form, dtype, options) in expectations.items()}
     for name, one in specs.items():
         compare(view, positions, {name: one}, {name: batches[name]})

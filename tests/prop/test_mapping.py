@@ -16,12 +16,12 @@ import recstore
 from recstore import RecordDict
 from recstore._core import native
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's, of comparing with ints beyond its own
+pytestmark = pytest.mark.filterwarnings("ignore")  # numpy warns when it compares with ints beyond its own
 UNCOMPARABLE = (
     TypeError,
     ValueError,
     OverflowError,
-)  # what Decimals and numpy's scalars raise when compared with some others, in a dict too
+)  # comparing Decimals and numpy scalars with some values raises these, also in a dict
 
 SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -37,8 +37,8 @@ def equal(a, b):
 
 
 def require_comparable(keys):
-    """Rejects keys that cannot be compared, such as Decimal(0) and np.int8(0): whether a dict compares them is
-    chance."""
+    """Rejects keys whose comparison raises, such as Decimal(0) and np.int8(0). Whether a dict compares them depends
+    on chance."""
     for a, b in itertools.permutations(keys, 2):
         try:
             hash(a) == hash(b) and a == b
@@ -65,7 +65,7 @@ def check(d, expected):
             continue
         assert (probe in d) == (expected_value != "none"), repr(probe)
         value_found = d.get(probe, "none")
-        if value_found != expected_value:  # numpy's times may equal several keys that differ: any of them is right
+        if value_found != expected_value:  # a numpy time may equal several different keys; any of them is right
             assert [value for key, value in plain.items() if equal(key, probe)].index(value_found) >= 0 and isinstance(
                 probe, (np.datetime64, np.timedelta64)
             )
@@ -158,7 +158,7 @@ def test_what_is_common_has_a_form():
         assert native.key_form(key, strict) is not None, type(key)
 
 
-# ---- against the reference, which was written from the page alone ----
+# ---- against the reference, which was written from FORMAT.md alone ----
 
 
 def test_forms_are_those_of_the_page():
@@ -166,7 +166,7 @@ def test_forms_are_those_of_the_page():
         ours = native.key_form(key, True)
         try:
             theirs = mapping_writer.form(key)
-        except (ValueError, OverflowError):  # what the reference has no arithmetic for
+        except (ValueError, OverflowError):  # the reference cannot compute these forms
             continue
         # A lookup compares opaque keys, and a writer may mark any key as opaque.
         assert ours is None or ours == theirs, repr(key)[:80]
@@ -191,7 +191,7 @@ def test_segments_of_the_reference(keys, shift):
 
 
 def opened(data, **options):
-    """The mapping of these bytes, from a file that is gone already."""
+    """The mapping of these bytes, opened from a file that is then deleted."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "d.rec")
         with open(path, "wb") as file:
@@ -202,7 +202,7 @@ def opened(data, **options):
 @SETTINGS
 @given(odd_keys.key_lists)
 def test_the_reference_reads_ours(keys):
-    kinds = {int, float, str, bytes, bool, type(None)}  # of others the reference compares what it makes of them
+    kinds = {int, float, str, bytes, bool, type(None)}  # the reference replaces values of other types
     keys = [
         key for key in keys if type(key) in kinds or type(key) in (tuple, frozenset) and kinds >= set(map(type, key))
     ]
@@ -236,7 +236,7 @@ def test_hostile_mappings(damage):
 
 
 def read_all(d, keys):
-    """Everything that a lookup does. CorruptError and KeyError are answers."""
+    """Runs every kind of lookup. CorruptError and KeyError are valid results."""
     for read in (d.get, d.__contains__, d.keys().index):
         for key in [*keys, "none", 7, (1, 2), float("nan"), frozenset(), None]:
             try:
@@ -283,7 +283,7 @@ KEYS = [
     st.booleans(),
 )
 def test_damaged_mappings(keys, where, changes, in_index):
-    """Changed bytes with valid checksums: every lookup ends, with an answer or an error."""
+    """Every lookup in changed bytes with valid checksums ends with a result or an error."""
     values = list(range(len(keys)))
     index = bytearray(mapping_writer.key_index_of([mapping_writer.form(key) for key in keys]))
     data = bytearray(mapping_writer.mapping(keys, values))
@@ -302,7 +302,7 @@ def test_damaged_mappings(keys, where, changes, in_index):
         with d:
             read_all(d, keys)
             if verify == "full" and in_index:
-                # What passed the deep check finds every key.
+                # A segment that passes the deep check finds every key.
                 assert all(d[key] == i for i, key in enumerate(keys) if key == key and type(key) is not tuple)
 
 

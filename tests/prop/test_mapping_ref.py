@@ -1,4 +1,5 @@
-"""The oracle of mappings by itself: XXH64, canonical forms against Python's own equality, hand-made mappings whole and broken."""
+"""Tests of the reference's mappings: XXH64, canonical forms against Python's equality, and valid and broken hand-made
+mappings."""
 
 import enum
 import math
@@ -52,8 +53,8 @@ def test_xxh64(data, seed, digest):
 
 
 def equal(a, b):
-    """As a dict compares keys: numpy takes float32(0.1) for 0.1, whose hash differs. None where comparing raises, as Decimal and numpy
-    integers do."""
+    """Whether a dict treats two keys as equal; both == and the hash count, because numpy's float32(0.1) == 0.1 but the
+    hashes differ. None if the comparison raises, as for Decimal and numpy integers."""
     try:
         return hash(a) == hash(b) and bool(a == b)
     except TypeError:

@@ -1,5 +1,5 @@
-"""What the package reads of packed nodes, tables, texts and optional values: literals of the reference tests, random segments whole and
-field by field, and damaged ones."""
+"""The package reads packed nodes, tables, texts and optional values: literals of the reference tests, random segments
+as a whole and field by field, and damaged segments."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from prop import packed
 from prop.strategies import same
 from prop.test_fields import check_all, paths_of
-from prop.test_packed_ref import BAD, LITERALS, one
+from prop.test_packed_ref import BAD, LITERALS, single
 from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, values_or_refusal
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
@@ -25,13 +25,16 @@ def opened(folder, data, **options):
 
 @pytest.mark.parametrize(("root", "raw", "value"), LITERALS, ids=range(len(LITERALS)))
 def test_literal(tmp_path, root, raw, value):
-    with opened(tmp_path, one(root, raw), verify="full") as x:
+    with opened(tmp_path, single(root, raw), verify="full") as x:
         assert same(x[0], value)
 
 
 @pytest.mark.parametrize(("root", "raw", "code"), BAD, ids=range(len(BAD)))
 def test_bad_record(tmp_path, root, raw, code):
-    with opened(tmp_path, one(root, raw)) as x, pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"):
+    with (
+        opened(tmp_path, single(root, raw)) as x,
+        pytest.raises(recstore.errors.CorruptError, match=f"RS_E_FMT_{code}"),
+    ):
         x[0]
 
 
@@ -62,7 +65,7 @@ def test_damage(tmp_path, case, flips):
                         try:
                             got = part()[i]
                             assert type(got) is not recstore.Record or len(dict(got)) == len(got)
-                        except (*REFUSALS, KeyError):  # KeyError: the damage took the field out of all records
+                        except (*REFUSALS, KeyError):  # KeyError: the damage removed the field from all records
                             continue
                     try:
                         assert isinstance(x.field(way, None).to_numpy([i]), np.ndarray | tuple)

@@ -1,5 +1,6 @@
-"""The core against the reference on packed nodes, tables and texts: its deep check accepts what the reference writer makes, and refuses
-of damaged segments, their checksums right, what the reference refuses. Other readings of whole segments: test_packed.
+"""Compares the core with the reference on packed nodes, tables and texts. The core's deep check accepts every segment
+of the reference writer. If a segment is damaged but its checksums are right, the check refuses it whenever the
+reference does. test_packed compares the other ways to read whole segments.
 """
 
 import re
@@ -18,22 +19,23 @@ from ref import writer as w
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 _store = pytest.importorskip("recstore._core.native")
 
-own = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
-                                                     HealthCheck.function_scoped_fixture])  # fmt: skip
-NOT_MADE = (
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
+                                                      HealthCheck.function_scoped_fixture])  # fmt: skip
+# Errors of the reference that the deep check may miss, because it does not build the values.
+ONLY_IN_VALUES = (
     "ext code",
     "equal keys",
     "unhashable key",
     "code point",
     "not one of",
     "array",
-)  # what a deep check need not find
+)
 
 
 def verify(data, folder):
-    """The core's deep check; the code of what it refuses, None when it accepts."""
+    """Runs the core's deep check. Returns the code of its error, or None if it accepts the data."""
     path = folder / "x.rec"
-    path.unlink(missing_ok=True)  # an earlier one may still be mapped
+    path.unlink(missing_ok=True)  # the file of an earlier example may still be mapped
     path.write_bytes(data)
     try:
         segment = _store.open_path(path)
@@ -48,9 +50,9 @@ def verify(data, folder):
 
 
 def code_in(error):
-    """The code in the message; "VALUE" of parts that make no value, which the package says in words."""
-    found = re.search(r"RS_E_FMT_(\w+)", str(error))
-    return found[1] if found else "VALUE"
+    """The code in the message; "VALUE" if it has none, because the error is about building a value."""
+    match = re.search(r"RS_E_FMT_(\w+)", str(error))
+    return match[1] if match else "VALUE"
 
 
 def reference(data):
@@ -62,7 +64,8 @@ def reference(data):
 
 
 def resealed(data, whole):
-    """Damaged data with every checksum right: heaps, trees, sections, directory, header."""
+    """The damaged data with correct checksums of heaps, trees, sections, directory and header. `whole` is the undamaged
+    data."""
     out, segment = bytearray(data), reader.Segment(whole)
     for kind in (reader.BLOCKS, reader.TABLES):
         section = segment.sections.get(kind)
@@ -88,17 +91,17 @@ def resealed(data, whole):
 
 
 def spans_of(data):
-    """Bytes that mean something: heaps, offsets, tables, trees."""
+    """`(start, end)` of the bytes that readers interpret: heaps, offsets, tables, trees."""
     segment = reader.Segment(data)
-    found = [(e.offset, e.offset + e.size) for kind, e in segment.sections.items() if kind in (2, 4, 5, 9)]
+    spans = [(e.offset, e.offset + e.size) for kind, e in segment.sections.items() if kind in (2, 4, 5, 9)]
     fields = [segment.block(b) for b in range(segment.sections[reader.BLOCKS].count)]
     fields += [segment.table(t).fields for t in range(segment.n_tables)]
-    found += [(f.heap_offset, f.heap_offset + f.heap_size) for f in fields]
-    return [(start, end) for start, end in found if end > start]
+    spans += [(f.heap_offset, f.heap_offset + f.heap_size) for f in fields]
+    return [(start, end) for start, end in spans if end > start]
 
 
 @given(packed.segments())
-@settings(own, max_examples=300)
+@settings(SLOW, max_examples=300)
 def test_the_core_accepts(tmp_path, case):
     assert verify(case[0], tmp_path) is None
 
@@ -106,20 +109,20 @@ def test_the_core_accepts(tmp_path, case):
 @pytest.mark.slow
 @given(packed.segments(), places, st.data())
 @settings(
-    own, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)  # shrinking takes minutes and tells little
-def test_damage_is_refused_alike(tmp_path, case, flips, draw):
+    SLOW, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)  # shrinking takes minutes and rarely helps
+def test_the_core_refuses_damage_that_the_reference_refuses(tmp_path, case, flips, draw):
     spans = spans_of(case[0])
     if not spans:
         return
     damaged = resealed(flip(case[0], flips, [draw.draw(st.sampled_from(spans))]), case[0])
     expected, text = reference(damaged)
-    found = verify(damaged, tmp_path)
+    actual = verify(damaged, tmp_path)
     if expected is None:
-        assert found is None, found
+        assert actual is None, actual
         assert same(opened(tmp_path, damaged, "header"), reader.check(damaged))
-    elif not any(part in text for part in NOT_MADE):
-        assert found is not None, (expected, text)
+    elif not any(part in text for part in ONLY_IN_VALUES):
+        assert actual is not None, (expected, text)
 
 
 CASES = [(root, raw, None) for root, raw, _ in literals.LITERALS] + [

@@ -1,5 +1,6 @@
-"""The reference reader and writer of packed nodes, tables, symbol tables, texts of parts and optional values: literals worked out by
-hand from FORMAT.md, rules 18, 19 and 29 to 34 each broken alone, and round trips of what prop.packed draws."""
+"""The reference reader and writer of packed nodes, tables, symbol tables, texts of parts and optional values: literals
+worked out by hand from FORMAT.md, violations of rules 18, 19 and 29 to 34 one at a time, and round trips of the cases
+of prop.packed."""
 
 import pathlib
 import struct
@@ -150,7 +151,7 @@ def nested(kind, depth):
 
 
 def test_levels():
-    """63 optionals of one bit each, without containers; unions for more levels."""
+    """A tree may nest 400 unions or 64 optionals, not more."""
     root = w.const(None)
     for _ in range(400):
         root = w.union([w.const(1), root])
@@ -233,7 +234,7 @@ def test_most_symbols():
         assert code_of(single(w.symbols(0), "00", [], [over])) == "VALUE"
 
 
-TABLE_FIELDS = [  # rule 29, with 14: of values
+TABLE_FIELDS = [  # rule 29 for tables of values, with rule 14
     ({"first_record": 0}, "VERSION"), ({"first_record": 3}, "VERSION"), ({"n_records": 0}, "BLOCK"), ({"n_records": 65537}, "BLOCK"),
     ({"tree": 9}, "BLOCK"), ({"heap_offset": 4097}, "BLOCK"), ({"heap_size": 1 << 62}, "BLOCK"), ({"index_width": 1}, "BLOCK"),
     ({"index_offset": 4}, "BLOCK"), ({"row_size": 1}, "BLOCK"), ({"reserved1": 256}, "RESERVED"), ({"index_bits": 1}, "BLOCK"), ({"places_size": 1 << 40}, "BLOCK"),

@@ -1,5 +1,5 @@
-"""Records whose fields follow the number of the record: every way of reading them gives the records back, and so does
-the reference reader."""
+"""Records whose fields follow the number of the record: the reference reader and every way
+of reading return the records."""
 
 import datetime
 import random

@@ -1,5 +1,5 @@
-"""The reference and the package report the same code for broken bytes, and read the same values from bytes that look
-broken and are not: points where csrc/FORMAT.md was once ambiguous."""
+"""The reference and the package agree where csrc/FORMAT.md was once ambiguous. They report the same code for broken
+bytes, and read the same values from bytes that only look broken."""
 
 import pathlib
 import struct
@@ -114,7 +114,7 @@ def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
 
 
 def raw_bytes(records):
-    """The bytes of the records of one block as any values, and of its arrays."""
+    """The size of the records of one block as any values, including their arrays."""
     arrays = bytearray()
     return sum(len(w.any_value(record, arrays)) for record in records) + len(arrays)
 

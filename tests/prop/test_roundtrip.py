@@ -23,7 +23,7 @@ numbers = itertools.count()
 
 
 def new_path(folder):
-    """A path not used before: an earlier example's mapping may still be open."""
+    """A new path, because the mapping of an earlier example may still be open."""
     return folder / f"{next(numbers)}.rs"
 
 
@@ -109,7 +109,7 @@ places = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 25
 
 
 def flip(data, flips, spans):
-    """The data with bytes changed at parts of the way through the bytes of `spans`."""
+    """The data with changed bytes. Each flip has a position in `spans` as a fraction of their total length."""
     out = bytearray(data)
     size = sum(end - start for start, end in spans)
     for part, mask in flips if size else ():
@@ -131,7 +131,7 @@ def sections(data):
 
 
 def resealed(data, whole):
-    """Damaged data with valid crcs of header and sections, so that the code after these checks meets the damage."""
+    """Damaged data with valid crcs of header and sections, so that the damage reaches the code after these checks."""
     out, h = bytearray(data), reader.Segment(whole).header
     for at in range(h.directory_offset, h.directory_offset + 40 * h.directory_count, 40):
         entry = reader.Entry(*reader.ENTRY.unpack_from(out, at))
@@ -152,7 +152,7 @@ def values_or_refusal(folder, data, verify):
 @given(segments, places, st.booleans())
 @settings(in_folder, max_examples=300)
 def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
-    """Half of the flips are after the header, whose checksum catches nearly all others."""
+    """Half of the flips are after the header, because its checksum catches nearly all flips in it."""
     damaged = flip(data, flips, [(4096, len(data))] if reseal else [(0, len(data))])
     values_or_refusal(tmp_path, resealed(damaged, data) if reseal else damaged, "header")
 
@@ -160,7 +160,8 @@ def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
 @given(segments, places, st.data())
 @settings(in_folder, max_examples=200)
 def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, flips, draw):
-    """In one section with a valid crc: package and reference refuse the segment, or read the same."""
+    """One section is damaged and its crc is valid. Package and reference both refuse the segment, or read the same
+    values."""
     spans = [(start, end) for kind, start, end in sections(data) if kind in (2, 3, 4, 6) and end > start]
     if not spans:
         return
@@ -184,7 +185,7 @@ def test_truncation_is_refused(tmp_path, data, part):
 @given(segments, places, st.data())
 @settings(in_folder, max_examples=200)
 def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
-    """Each byte that a crc covers: all but the padding between sections."""
+    """Each byte that a crc covers, which is each byte except the padding between sections."""
     segment = reader.Segment(data)
     spans = [(0, 4096), *((start, end) for kind, start, end in sections(data) if kind != reader.HEAP)]
     for b in range(segment.sections[reader.BLOCKS].count):

@@ -32,7 +32,7 @@ PATHS = {"k": (("k",),), ("m", "k", 0): (("m",), ("k",), (0,)), "a.b": ("a.b",)}
 
 
 def compare(mapping, groups, index, kind):
-    """`mapping` is the package's, `index` the oracle's index, `groups` the truth."""
+    """Compares the package's `mapping` and the oracle's `index` with the expected `groups`."""
     assert index.n == len(mapping) == len(groups)
     for key, rows in groups.items():
         assert index.find(key) == (rows if kind == sw.GROUPS else rows[-1:])
@@ -120,7 +120,7 @@ def test_broken_heads(tmp_path, change, code):
 
 @pytest.mark.parametrize("path", [(), [("k",)], (("k", 1),), ("k",), (1,)], ids=repr)
 def test_broken_paths(tmp_path, path):
-    """The deep check finds them; `index_by("k")` ignores them and builds."""
+    """The deep check reports broken indexes. `index_by("k")` ignores them and builds a new one."""
     records = records_of([1, 2])
     section = sw.saved_index(records, 1, PATHS["k"])
     name, wrong = sw.w.any_value(PATHS["k"]), sw.w.any_value(path)
@@ -156,6 +156,6 @@ def test_what_a_reader_ignores(tmp_path):
 
 
 def test_a_mapping_has_none(tmp_path):
-    """A reader ignores the section there."""
+    """A reader ignores a section of this kind."""
     with recstore.RecordDict({"a": {"k": 1}}) as d:
         assert native.saved_indexes(d.segments[0]) == []

@@ -33,7 +33,7 @@ HOLDERS = [
 
 @st.composite
 def objects(draw):
-    """An object that holds others, some of them in several places, with arrays and slices of arrays."""
+    """An object with nested objects, arrays and slices of arrays. Some of them are in several places."""
     pool = [draw(st.sampled_from(LEAVES))(draw(st.integers(0, 9))) for _ in range(draw(st.integers(1, 6)))]
     pool += [one[len(one) // 3 :] for one in pool if isinstance(one, np.ndarray) and draw(st.booleans())]
     for _ in range(draw(st.integers(1, 6))):
@@ -95,7 +95,7 @@ def test_contents_and_aliases(root, threshold, only):
     report = share_dataset(root, threshold, only=only)
     assert contents(root) == before
     after = places(root)
-    if threshold:  # with 0 small lists become views, too, whose records the walk of this test makes anew
+    if threshold:  # with 0, small lists become views too, and the walk of this test would decode their records again
         assert set(after) == set(shape)
         assert aliases(after, large) == same
     report.undo()

@@ -1,5 +1,5 @@
 """share_dataset and audit over random object graphs: nothing raises, every process reads equal values, distinct memory
-is never larger afterwards, and audit's forecast is what the call then takes."""
+is never larger afterwards, and audit forecasts what the call takes."""
 
 import json
 import multiprocessing
@@ -12,12 +12,12 @@ import pytest
 import recstore
 from recstore import share_dataset
 
-SLACK = 16 * 1024  # bytes of a segment beside its data
+SLACK = 16 * 1024  # bytes of a segment besides its data
 BATCH = 10  # graphs that one spawned process reads
 
 
 def check(graph, threshold):
-    """Shares a graph, and checks all but what other processes read. Returns the report."""
+    """Shares a graph, and checks values, memory and forecasts in this process. Returns the report."""
     values, before = graphs.digest_of(graph), graphs.distinct_memory(graph)
     forecast = recstore.audit(graph, workers=0, threshold=threshold)
     dry = share_dataset(graph, threshold, dry_run=True)
@@ -71,7 +71,7 @@ def run(seeds, folder):
         graphs.written(graph, 1)
         values = graphs.digest_of(graph)
         assert forked(graph) == values
-        values = graphs.digest_of(graph)  # with what the child wrote
+        values = graphs.digest_of(graph)  # includes the writes of the child
         if maker.rng.random() < 0.5:
             held.append(graph)
             digests.append(values)

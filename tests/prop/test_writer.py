@@ -1,4 +1,4 @@
-"""Whatever the records, what the package writes is what the reference reader reads, and no larger than without compression."""
+"""The reference reader reads any records that the package writes, and they are no larger than without compression."""
 
 from hypothesis import HealthCheck, given, settings
 from prop.makers import key_lists, record_lists
@@ -7,7 +7,7 @@ from ref import mapping, reader
 
 import recstore
 
-PER_STORE = 2048  # a tree, and tables that did not pay
+PER_STORE = 2048  # the size of a tree and of tables that saved nothing
 
 checked = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 

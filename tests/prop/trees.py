@@ -1,7 +1,7 @@
-"""Hypothesis strategies for what ref.writer takes: trees, values that fit them, and whole segments made by hand.
+"""Hypothesis strategies for the input of ref.writer: trees, values that fit them, and whole segments.
 
-A tree strategy yields (node, strategy of values for it), so that a case is drawn in two steps. Values carry the
-writer's marks (Pick, Coded); ref.writer.plain takes them away.
+A tree strategy yields (node, strategy of values for it), so a case is drawn in two steps. Values carry the writer's
+marks (Pick, Coded), which ref.writer.plain removes.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def text_below(limit):
 
 
 def small(value):
-    """Whether an any value holds no array that would go outside."""
+    """Whether an any value has only inline arrays."""
     arrays = bytearray()
     w.any_value(value, arrays)
     return not arrays
@@ -133,7 +133,8 @@ def structs_of(names, children):
 
 
 def unions_of(children, repeat):
-    """Of many children by repeating, while the tree stays small: each number has its own bits whatever the child."""
+    """A union of many children. It repeats a few children, so that the tree stays small; each number still has its own
+    bits."""
     children = (children * min(repeat, max(1, 300 // sum(size(node) for node, _ in children))))[:256]
     picks = st.integers(0, len(children) - 1).flatmap(lambda i: children[i][1].map(lambda v: w.Pick(i, v)))
     return w.union([node for node, _ in children]), picks
@@ -145,11 +146,11 @@ def wrapped(code, child, extra=None):
 
 
 def ext_leaves():
-    """Payloads of a leaf, or of a list or tuple of leaves, as the table has them for each code."""
+    """Payloads for each code of the table: a leaf, or a list or tuple of leaves."""
     small_ints = int_node(12, -5)
     number, word = (w.float_(), own.floats), (w.str_(0), own.texts)
     spans = st.integers(-(10**18), 10**18)
-    whole = (w.union([w.any_(), w.any_()]), st.builds(w.Pick, st.integers(0, 1), spans))  # by way of a union, as `any`
+    whole = (w.union([w.any_(), w.any_()]), st.builds(w.Pick, st.integers(0, 1), spans))  # through a union, as `any`
     day = int_node(20, 1)
     return st.sampled_from(
         [

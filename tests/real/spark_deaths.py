@@ -9,30 +9,30 @@ from recstore.remote import spark_tasks
 
 
 class DoomedSource(spark_tasks.ShardSource):
-    """The option `notes` is a folder for marker files of killed tasks."""
+    """The option `markers` is a folder in which each task creates a file."""
 
     @classmethod
     def name(cls):
         return "doomed"
 
     def writer(self, schema, overwrite):
-        notes = self.options.pop("notes")
-        made = super().writer(schema, overwrite)
-        return DoomedSink(made._writer, made._append, notes)
+        markers = self.options.pop("markers")
+        sink = super().writer(schema, overwrite)
+        return DoomedSink(sink._writer, sink._append, markers)
 
 
 class DoomedSink(spark_tasks.ShardSink):
-    def __init__(self, writer, append, notes):
+    def __init__(self, writer, append, markers):
         super().__init__(writer, append)
-        self._notes = notes
+        self._markers = markers
 
     def write(self, iterator):
         written = super().write(iterator)
-        notes = pathlib.Path(self._notes)
+        markers = pathlib.Path(self._markers)
         try:
-            (notes / "killed").touch(exist_ok=False)
+            (markers / "killed").touch(exist_ok=False)
         except FileExistsError:
-            (notes / f"written by {os.getpid()}").touch()
+            (markers / f"written by {os.getpid()}").touch()
         else:
             os.kill(os.getpid(), signal.SIGKILL)
         return written

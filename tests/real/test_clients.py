@@ -101,7 +101,7 @@ def stop(lightning, at, path):
     return Stop()
 
 
-@pytest.mark.filterwarnings("ignore")  # Lightning uses what PyTorch has deprecated
+@pytest.mark.filterwarnings("ignore")  # Lightning uses deprecated parts of PyTorch
 @pytest.mark.parametrize("kind", ["sampler and callback", "Loader"])
 def test_lightning_resumes_in_the_middle_of_an_epoch(kind, tmp_path):
     torch = pytest.importorskip("torch")

@@ -1,5 +1,5 @@
-"""The rows of docs/list-and-dict/ about accelerate and transformers, which `nox -s real` installs. As in
-test_differences.py, with exact results and messages."""
+"""The rows of docs/list-and-dict/ about accelerate and transformers, which `nox -s real` installs. It checks
+exact results and messages, as test_differences.py does."""
 
 import pytest
 from differing import fails, n, row  # noqa: F401

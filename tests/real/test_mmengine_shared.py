@@ -191,7 +191,7 @@ def test_attributes_that_cannot_be_stored(path):
 
 
 def test_the_fingerprint(path):
-    """Another file, argument or class makes another store; another pipeline does not."""
+    """A different file, argument or class makes a different store; a different pipeline does not."""
     name = ranks.fresh_name()
     stores = [SharedBoxes(**arguments(path), shared=name)]
     for change in ({"large": 9}, {"test_mode": True}, {"indices": 5}, {"metainfo": {"classes": ("a",)}}):

@@ -11,7 +11,7 @@ from recstore.monitor import log
 torch = pytest.importorskip("torch")
 vision.prepare()
 lightning = pytest.importorskip("lightning")
-pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning uses what PyTorch has deprecated
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning uses deprecated parts of PyTorch
 
 
 class Model(lightning.pytorch.LightningModule):
@@ -29,7 +29,7 @@ class Model(lightning.pytorch.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.01)
 
 
-def trained(callback, folder, **options):
+def trained(callback, folder, **model_options):
     loader = torch.utils.data.DataLoader(RecordList(range(64)), batch_size=8, num_workers=2)
     options = {
         "max_epochs": 2,
@@ -41,7 +41,7 @@ def trained(callback, folder, **options):
     trainer = lightning.pytorch.Trainer(
         callbacks=[callback], default_root_dir=folder, enable_model_summary=False, **options
     )
-    trainer.fit(Model(**options), loader)
+    trainer.fit(Model(**model_options), loader)
     return trainer
 
 

@@ -1,4 +1,4 @@
-"""The COCO class of recstore.integrations.pycocotools against that of pycocotools: the same answers, and one copy for all ranks."""
+"""The COCO class of recstore.integrations.pycocotools against pycocotools' own: the same answers, and one copy for all ranks."""
 
 import copy
 import gzip
@@ -108,7 +108,7 @@ def test_files(path, tmp_path):
 
 
 def test_other_values(tmp_path):
-    """All values except arrays, including values of a repeated key, equal those of json.load."""
+    """All values except arrays, including values of a repeated key, equal the values of json.load."""
     text = """{"a": 1, "info": {"year": {"of": [1, null]}, "é": "x"}, "images": [{"id": 1}], "images": [{"id": 2}],
         "a": [[1], "s", NaN], "b": [1], "b": null, "long": 123456789012345678901234567890, "empty": {}}"""
     (tmp_path / "other.json").write_text("\ufeff" + text, encoding="utf-8")

@@ -51,7 +51,7 @@ def cluster():
 
 
 def numbers(n, blocks):
-    """A dataset of `n` numbers in so many blocks."""
+    """A dataset of `n` numbers in `blocks` blocks."""
     return ray.data.range(n, override_num_blocks=blocks)
 
 

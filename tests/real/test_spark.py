@@ -181,11 +181,11 @@ def test_a_killed_task_duplicates_nothing(spark, tmp_path):
             yield pyarrow.record_batch([batch.column(0), pid], names=["id", "pid"])
 
     spark.dataSource.register(spark_deaths.DoomedSource)
-    (tmp_path / "notes").mkdir()
+    (tmp_path / "markers").mkdir()
     frame = spark.range(0, 400, 1, 4).mapInArrow(stamped, "id long, pid long")
-    frame.write.format("doomed").mode("append").option("notes", str(tmp_path / "notes")).save(str(tmp_path / "set"))
-    notes = sorted(path.name.partition(" ")[0] for path in (tmp_path / "notes").iterdir())
-    assert notes[0] == "killed" and "written" in notes
+    frame.write.format("doomed").mode("append").option("markers", str(tmp_path / "markers")).save(str(tmp_path / "set"))
+    markers = sorted(path.name.partition(" ")[0] for path in (tmp_path / "markers").iterdir())
+    assert markers[0] == "killed" and "written" in markers
     parts = shard_tables.parts(tmp_path / "set")
     assert [part.records for part in parts] == [100] * 4
     assert sorted(row.id for row in loaded(spark, tmp_path / "set").collect()) == list(range(400))

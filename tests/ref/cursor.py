@@ -21,7 +21,7 @@ def fail(code, offset, text):
 
 @dataclass
 class Budget:
-    """The rest of the header's limits for one record (rule 23)."""
+    """What remains of the header's limits while one record is read (rule 23)."""
 
     values: int
     bytes: int
@@ -51,7 +51,7 @@ class Cursor:
     local: int = 0  # the number of the record in its block
 
     def spend(self, n):
-        """Counts n bytes that have fewer bytes in the segment."""
+        """Counts n bytes of a value that takes fewer bytes in the segment."""
         self.budget.bytes -= n
         if self.budget.bytes < 0:
             fail("LIMIT", self.pos, "more than max_bytes in consts, texts and tables")
@@ -71,7 +71,7 @@ class Cursor:
         return Cursor(self.data, begin, end, self.arrays, self.budget, self.shared, self.places, self.local)
 
     def peek(self):
-        """The next byte, None at the end."""
+        """The next byte; None at the end."""
         return self.data[self.pos] if self.pos < self.end else None
 
     def u8(self):

@@ -1,5 +1,4 @@
-"""dtypes as csrc/FORMAT.md says them: codes and parameters to numpy dtypes, structs with their fields included, and
-back."""
+"""Converts dtypes between the codes and parameters of csrc/FORMAT.md and numpy, including structs with their fields."""
 
 import numpy as np
 
@@ -12,7 +11,7 @@ DTYPES = {1: "?", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "u1", 7: "u2", 8: "u4",
 CODES = {"b1": 1, **{name: code for code, name in DTYPES.items() if name and name != "?"}}
 NO_ORDER = {1, 2, 6, 15, 17, STRUCT}
 UNITS = dict(enumerate(["Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", ""]))
-del UNITS[3]  # numpy's business day of long ago
+del UNITS[3]  # formerly numpy's business day
 UNIT_NUMBERS = {name or "generic": number for number, name in UNITS.items()}
 
 
@@ -32,7 +31,7 @@ def read_dtype(cur):
 
 
 def read_code(cur, levels, fields):
-    """Code and dtype. `levels` of structs may still be entered, and fields[0] fields be read."""
+    """Code and dtype. At most `levels` more levels of structs may be entered, and fields[0] more fields read."""
     start, code = cur.pos, cur.u8()
     big, code = code & 0x80, code & 0x7F
     if code not in DTYPES and code:
@@ -77,7 +76,7 @@ def read_struct(cur, big, levels, fields):
         return np.dtype(
             {"names": names, "formats": formats, "offsets": offsets, "itemsize": size, "aligned": bool(aligned)}
         )
-    except ValueError as error:  # two fields of a name; an offset that is not aligned
+    except ValueError as error:  # two fields of the same name, or an offset that is not aligned
         fail("VALUE", start, str(error))
 
 
@@ -98,7 +97,7 @@ def read_shape(cur):
 
 
 def data_size(dtype, shape, offset):
-    """Bytes of the data. Zeros are left out of the bound, as numpy does (open: the page speaks of the product)."""
+    """The size of the data in bytes. The bound ignores dimensions of 0, as in numpy."""
     product, nonzero = dtype.itemsize, max(dtype.itemsize, 1)
     for n in shape:
         product *= n
@@ -109,7 +108,7 @@ def data_size(dtype, shape, offset):
 
 
 def stored_size(flags, dtype, shape, offset):
-    """Bytes of the data as they are stored: of a narrow array the base and the bit group."""
+    """The size of the stored data in bytes. A narrow array stores its base and the bit group."""
     size, width = data_size(dtype, shape, offset), flags >> 2
     return dtype.itemsize - (-(size // dtype.itemsize) * width // 8) if width else size
 
@@ -118,7 +117,7 @@ def stored_size(flags, dtype, shape, offset):
 
 
 def varint(n, pad=0):
-    """LEB128, made longer by `pad` bytes of no value."""
+    """A varint (LEB128), lengthened by `pad` bytes that do not change the value."""
     out = bytearray()
     while n >= 0x80:
         out.append(n & 0x7F | 0x80)
@@ -135,7 +134,7 @@ def shape_bytes(shape):
 
 
 def code_bytes(dtype, item_size=None):
-    """Code and parameters. `item_size` of scalars, whose dtype leaves trailing zeros out."""
+    """Code and parameters. `item_size` is for scalars, whose dtype does not count trailing zeros."""
     size = dtype.itemsize if item_size is None else item_size
     big = 0x80 if dtype.str[0] == ">" else 0
     if dtype.names is not None:

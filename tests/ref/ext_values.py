@@ -1,5 +1,4 @@
-"""Ext values of csrc/FORMAT.md: `make` returns the Python value of a code, an EXTRA and a payload; `ext_of` returns these
-three of a value.
+"""Ext values of csrc/FORMAT.md. `make` builds the Python value from a code, an EXTRA and a payload; `ext_of` is its inverse.
 
 Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an
 `Ext`.
@@ -167,8 +166,8 @@ def check_extra(code, extra, payload):
 
 
 def make(code, extra, payload):
-    """The Python value. Where the three make none, raises the error of Python: ValueError, TypeError, OverflowError
-    and others."""
+    """The Python value. If Python cannot build it, raises Python's error: ValueError, TypeError, OverflowError and
+    others."""
     if ENUM <= code <= TENSOR:
         check_extra(code, extra, payload)
         return Ext(code, extra, payload)

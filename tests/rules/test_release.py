@@ -69,31 +69,31 @@ def test_the_plain_reader_recovers_a_store_of_today(tmp_path, compression):
     with RecordList(RECORDS, compression=compression) as x:
         x.save(path)
     # Isolated, so that it cannot import recstore.
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", str(ROOT / "tests/ref"), "--check", str(path)], capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "".join(f"{record!a}\n" for record in RECORDS)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == "".join(f"{record!a}\n" for record in RECORDS)
 
 
 def test_the_plain_reader_recovers_a_mapping_of_today(tmp_path):
     pairs = {f"key {i}": record for i, record in enumerate(RECORDS[:200])}
     with RecordDict(pairs) as d:
         d.save(tmp_path / "d.recs")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", str(ROOT / "tests/ref"), str(tmp_path / "d.recs")], capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "".join(f"{pair!a}\n" for pair in pairs.items())
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == "".join(f"{pair!a}\n" for pair in pairs.items())
 
 
 def test_the_plain_reader_names_a_damaged_file(tmp_path):
     (tmp_path / "x.recs").write_bytes(bytes(5000))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", str(ROOT / "tests/ref"), str(tmp_path / "x.recs")], capture_output=True, text=True
     )
-    assert done.returncode == 1 and done.stdout == "" and "x.recs: " in done.stderr
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 1 and process.stdout == "" and "x.recs: " in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_public_names_change_on_purpose():
@@ -103,7 +103,7 @@ def test_public_names_change_on_purpose():
 
 
 def test_an_argument_has_one_name():
-    """No function uses the other names in the table of arguments of CONTRIBUTING.md."""
+    """No function uses a name that the table of arguments in CONTRIBUTING.md lists as another name."""
     rows = re.findall(r"^\| `(\w+)` \| .* \| (`.*`) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     others = {other: name for name, cell in rows for other in re.findall(r"`(\w+)`", cell)}
     assert len(others) > 20

@@ -33,7 +33,7 @@ cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer 
 
 @cython.final
 cdef class ArrowReader:
-    """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. For one thread.
+    """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. Not thread-safe.
 
     `columns` are the names of the columns to read as bytes, or None for all; `zone_spans(name, seconds)` returns the
     spans of a time zone around a time (csrc/arrow/rs_zones.h). Raises InputError for a broken schema, and the

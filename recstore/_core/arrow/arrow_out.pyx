@@ -33,7 +33,7 @@ cdef class ArrowSource:
 
 
 cdef class ArrowExport:
-    """One export of a container's records in their order. For one thread at a time."""
+    """One export of a container's records in their order. Not thread-safe."""
 
     cdef rs_arrow_out core
     cdef Records records
@@ -370,7 +370,7 @@ cdef class ArrowExport:
         return <Py_ssize_t>stop.done
 
     cdef int walk(self, ArrowSource source, uint64_t index) except -1:
-        """Reads a record in which only Python code can find the field."""
+        """Reads a record whose field only Python code can find."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef rs_error err

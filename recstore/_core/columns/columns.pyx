@@ -12,7 +12,7 @@ cdef enum:
 
 
 cdef class Memory:
-    """A writable buffer over bytes that the core filled; numpy arrays are made over it. Owns the bytes."""
+    """A writable buffer that owns bytes which the core filled. numpy arrays are views of it."""
 
     cdef uint8_t *data
     cdef Py_ssize_t size
@@ -214,7 +214,7 @@ cdef class ColumnReader:
     cdef Path path
     cdef bint has_default
     cdef object default
-    cdef bytes dumped    # the default as an `any` value; None until a record lacks the field
+    cdef bytes dumped    # the default as an `any` value; None before it is needed
     cdef bint fits       # False once a value does not fit into one array with the values before it
     cdef Entered entered
 
@@ -242,7 +242,7 @@ cdef class ColumnReader:
                 elif stop.why == RS_COLUMN_READ_UNSURE:
                     self.walk(source, stop.index)
                 elif stop.why == RS_COLUMN_READ_LACKING:
-                    self.lack(stop.index)
+                    self.take_default(stop.index)
                 elif stop.why == RS_COLUMN_READ_OTHER:
                     self.fits = False
             except errors.Error as e:
@@ -253,16 +253,16 @@ cdef class ColumnReader:
         return 0
 
     cdef int walk(self, Source source, uint64_t index) except -1:
-        """Reads a record in which only Python code can find the field."""
+        """Reads a record whose field only Python code can find."""
         cdef rs_cursor cursor
         cdef rs_place place
         program = begin_at(source.segment, source.store, index, &cursor, &place)
         if self.path is not None and not self.path.walk(program, &cursor, &place, None):
-            return self.lack(index)
+            return self.take_default(index)
         return self.take(&cursor, &place)
 
-    cdef int lack(self, uint64_t index) except -1:
-        """Reads the default for a record without the field. Passes it to the core for later records."""
+    cdef int take_default(self, uint64_t index) except -1:
+        """Reads the default for a record that lacks the field, and passes it to the core for later records."""
         cdef rs_cursor cursor
         cdef rs_place place
         if not self.has_default:
@@ -306,7 +306,7 @@ cdef class ColumnReader:
         return self.run_scattered(selection, at, n)
 
     cdef int run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
-        """Reads n records of a set of shards from record `start` on."""
+        """Reads n records of a set of shards, beginning with record `start`."""
         cdef Segment segment
         cdef Py_ssize_t i = shards.shard_of(start), count
         while n > 0 and self.fits:
@@ -319,8 +319,8 @@ cdef class ColumnReader:
         return 0
 
     cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
-        """Reads the records of any view, one run of records of the same store after another. Locates all records
-        first, because another thread may close an index array during the read."""
+        """Reads the records of any view in runs of records of the same store. Locates all records first, because
+        another thread may close an index array during the read."""
         cdef Py_ssize_t begin
         cdef int64_t *indices = <int64_t *>malloc((n + 1) * sizeof(int64_t))
         if indices == NULL:
@@ -489,7 +489,7 @@ cdef class Span:
         PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
         self.held = True
         if self.view.itemsize != item_bytes:
-            raise ValueError(f"items of {item_bytes} bytes are needed, not of {self.view.itemsize}")
+            raise ValueError(f"the items of the buffer must have {item_bytes} bytes, not {self.view.itemsize}")
         self.n = self.view.len // item_bytes
         return self
 
@@ -499,7 +499,7 @@ cdef class Span:
 
 
 def pad_texts(text, offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width, out):
-    """Copies `n` texts from number `begin` on into rows of `width` bytes of `out`. No text may be longer than `width`.
+    """Copies `n` texts, beginning with text `begin`, into rows of `width` bytes in `out`. No text may be longer.
     `text` and `offsets` come from `read_column`."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 1, True)
     if begin < 0 or n < 0 or begin >= bounds.n or n >= bounds.n - begin or (n and width > rows.n // n):
@@ -522,8 +522,7 @@ def longest_text(text, offsets):
 
 
 def widen_texts(text, offsets, Py_ssize_t width, out):
-    """Copies all texts of `read_column` as code points into rows of `width` code points, the length of the longest
-    text."""
+    """Copies all texts of `read_column` into rows of `width` code points. `width` is the length of the longest text."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 4, True)
     if bounds.n < 1 or width < 0 or (bounds.n > 1 and width > rows.n // (bounds.n - 1)):
         raise ValueError("out of range")
@@ -536,9 +535,9 @@ def widen_texts(text, offsets, Py_ssize_t width, out):
 # ---- Field names ----
 
 def field_names(Records records not None):
-    """The keys of the records, in order of appearance in the trees of their stores. None unless all records are dicts
-    whose keys the trees name. The trees may have keys that no record of a view has. Takes time proportional to the
-    number of blocks, not of records."""
+    """The keys of the records, in order of appearance in the trees of their stores. None if a record is not a dict, or
+    if the trees do not name its keys. The trees may name keys that no record of a view has. Takes time proportional to
+    the number of blocks, not of records."""
     cdef Segment segment
     cdef rs_store *store
     cdef rs_error err
@@ -568,8 +567,8 @@ def field_names(Records records not None):
 
 
 cdef bint keys_below(const rs_node *node, dict keys) except -1:
-    """Adds the keys of a struct to `keys`; of a union or a dict-coded node, the keys of each alternative. False if a
-    value below the node is not a struct."""
+    """Adds the keys of a struct to `keys`, and the keys of each alternative of another node. False if an alternative is
+    not a struct."""
     cdef uint32_t i
     if node.kind == RS_FMT_NODE_STRUCT:
         keys.update(dict.fromkeys(<tuple>struct_keys(node)))

@@ -25,7 +25,7 @@ cdef class Children:
         PyMem_Free(self.spots)
 
     cdef int add(self, object key, const rs_place *place, const uint8_t *base, const uint8_t *at) except -1:
-        """Adds the next child. Ignores a key that is there already."""
+        """Adds the next child. Ignores a key that it already has."""
         if key in self.numbers:
             return 0
         cdef Spot *spot = &self.spots[len(self.numbers)]

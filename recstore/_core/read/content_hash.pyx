@@ -1,7 +1,7 @@
 """Feeds the content of stores and selections to a hash; recstore/shm/content_hash.py defines the hash.
 
-The bytes of a store do not depend on its position in the segment, so the values of a mapping have the hash of a list of
-the same values. Segment id, time, label and key indexes do not count.
+The bytes of a store do not depend on its position in the segment, so the values of a mapping have the same hash as a
+list of these values. Segment id, time, label and key indexes are not hashed.
 """
 
 
@@ -16,7 +16,8 @@ cdef int feed_numbers(update, numbers) except -1:
 
 
 cdef int feed_bytes(update, const uint8_t *data, uint64_t size) except -1:
-    """Feeds the size and the bytes. hashlib lets other threads run: the caller has entered the segment."""
+    """Feeds the size and the bytes. The caller must have entered the segment, because hashlib lets other threads
+    run."""
     feed_numbers(update, (size,))
     if size:
         update(PyMemoryView_FromMemory(<char *>data, <Py_ssize_t>size, PyBUF_READ))
@@ -25,7 +26,7 @@ cdef int feed_bytes(update, const uint8_t *data, uint64_t size) except -1:
 
 cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t number) except -1:
     cdef uint64_t offsets = store.directory.sections[RS_FMT_SECTION_OFFSETS].off
-    # The bits count only if the width does not determine them.
+    # Hash the bits only if the width does not determine them.
     width = block.index_width if block.index_width != RS_FMT_INDEX_LINES else block.index_width | block.index_bits << 8
     feed_numbers(update, (number, block.n_records, block.row_size_bytes, width,
                           block.index_off - offsets if block.index_width else 0))
@@ -98,7 +99,7 @@ cdef class RunHash:
         return 0
 
     cdef int add_slice(self, int64_t store, int64_t start, int64_t step, Py_ssize_t length) except -1:
-        """As `add` for `length` numbers, at least one. The RunHash must be empty."""
+        """Adds `length` numbers, at least one, to an empty RunHash."""
         self.store = store
         self.start = start
         self.length = length
@@ -128,8 +129,9 @@ cdef class RunHash:
 
 
 def hash_selection(Selection selection, update, hash_of):
-    """Feeds the records of a selection by store and number. `hash_of(segment, store)` returns the hash of a store; it
-    is None for a selection of groups, whose positions are fed. Takes time proportional to the number of records.
+    """Feeds the records of a selection by store and number. `hash_of(segment, store)` returns the hash of a store.
+    `hash_of` is None for a selection of groups, and then their positions are fed. Takes time proportional to the number
+    of records.
 
     Returns `(segment, store)` if these are all records of one store in their order, else None."""
     cdef RunHash runs = RunHash(update)
@@ -139,7 +141,7 @@ def hash_selection(Selection selection, update, hash_of):
     cdef int64_t number = 0
     cdef Py_ssize_t i
     cdef Segment located
-    stores, numbers, kept = {}, {}, []  # `stores` has addresses of segments, so `kept` keeps these alive
+    stores, numbers, kept = {}, {}, []  # the keys of `stores` have ids of segments, which `kept` keeps alive
     cdef Py_ssize_t start, step, todo = selection.length
     if hash_of is not None and selection.is_flat(&start, &step) and todo:
         segment, store, todo = <void *>selection.segment, selection.store, 0

@@ -231,7 +231,7 @@ cdef class KeyIndex:
 
 @cython.final
 cdef class KeyHashes:
-    """Collects the hashes of keys and makes their key index. For one thread at a time."""
+    """Collects the hashes of keys and makes their key index. Not thread-safe."""
 
     def __cinit__(self, seed=None):
         self.opaque_flags = bytearray()
@@ -743,7 +743,7 @@ cdef class Mapping:
         cdef list listed = keys if type(keys) is list else None
         self.require()
         if listed is None and hasattr(keys, "__len__"):
-            # Ints and text of numpy equal those of Python, which are faster to look up.
+            # numpy ints and text equal Python ints and strs, which are faster to look up.
             plain = hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U")
             listed = keys = keys.tolist() if plain and keys.ndim == 1 else list(keys)
         out = []

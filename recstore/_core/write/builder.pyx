@@ -2,7 +2,7 @@
 
 
 cdef class SegmentBuilder:
-    """The new segment of a builder. Unless `finish` returns, no file or memory stays behind. For one thread.
+    """The new segment of a builder. Unless `finish` returns, no file or memory stays behind. Not thread-safe.
 
     `writer`, a trust.Writer, has the options for unsupported values and for reading the segment in this process. Up to
     `threads` C threads compress in the background; with 0 the calling thread compresses. The bytes are the same.

@@ -12,7 +12,7 @@ cdef enum CsvPlace:
 
 cdef class CsvQuotes:
     """Checks the quotes of one CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. `line` is
-    the number of the first line. For one thread.
+    the number of the first line. Not thread-safe.
 
     Attributes:
         line: the current line.
@@ -21,8 +21,8 @@ cdef class CsvQuotes:
 
     cdef int delimiter, quote, escape
     cdef CsvPlace place
-    cdef bint returned  # whether the last byte was a carriage return
-    cdef int64_t row    # the offset of the current row from the end of the text, 0 or less
+    cdef bint after_return  # whether the last byte was a carriage return
+    cdef int64_t row    # where the current row begins, relative to the next piece: 0 or negative
     cdef int64_t longest
     cdef readonly uint64_t line
     cdef readonly uint64_t opened
@@ -46,7 +46,7 @@ cdef class CsvQuotes:
 
     @property
     def longest_row(self):
-        """The bytes of the longest row so far, without its line end."""
+        """The size in bytes of the longest row so far, without its line end."""
         return max(self.longest, -self.row)
 
     def follow(self, bytes text not None):
@@ -55,14 +55,14 @@ cdef class CsvQuotes:
         cdef Py_ssize_t i = 0, size = len(text)
         cdef CsvPlace place = self.place
         cdef uint8_t byte
-        cdef bint ends
+        cdef bint ends_line
         with nogil:
             while i < size:
                 byte = bytes_[i]
-                ends = byte == c"\r" or byte == c"\n"
-                if ends and not (byte == c"\n" and self.returned):
+                ends_line = byte == c"\r" or byte == c"\n"
+                if ends_line and not (byte == c"\n" and self.after_return):
                     self.line += 1
-                self.returned = byte == c"\r"
+                self.after_return = byte == c"\r"
                 if place == CSV_QUOTED:
                     if byte == self.escape:
                         place = CSV_QUOTED_ESCAPE
@@ -72,9 +72,9 @@ cdef class CsvQuotes:
                     place = CSV_QUOTED
                 elif place == CSV_PLAIN_ESCAPE:
                     place = CSV_PLAIN
-                elif byte == self.delimiter or ends:
+                elif byte == self.delimiter or ends_line:
                     place = CSV_BEGIN
-                    if ends:
+                    if ends_line:
                         self.longest = max(self.longest, i - self.row)
                         self.row = i + 1
                 elif place == CSV_CLOSED:

@@ -11,7 +11,7 @@ class JsonError(ValueError):
 
 
 cdef class JsonBounds:
-    """Scans one array or object, piece by piece. For one thread.
+    """Scans one array or object, piece by piece. Not thread-safe.
 
     Attributes:
         at: the offset in the buffer at which the last scan ended.

@@ -150,8 +150,8 @@ def test_messages_about_files_name_options(run):
     assert "give --quote none if" in run("build", "x.csv", "-o", "y")[2]
 
 
-def command(*arguments, **how):
-    return subprocess.Popen([sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", *arguments], **how)
+def command(*arguments, **options):
+    return subprocess.Popen([sys.executable, launching.SAFE_PATH, "-m", "recstore.cli.main", *arguments], **options)
 
 
 def test_ctrl_c_leaves_nothing(folder):

@@ -11,9 +11,9 @@ import recstore
 from recstore import RecordDict, RecordList
 
 
-def saved(records, path, **how):
+def saved(records, path, **options):
     with RecordList(records) as x:
-        x.save(path, **how)
+        x.save(path, **options)
     return path.read_bytes()
 
 
@@ -33,7 +33,7 @@ def in_front(data):
 @pytest.mark.parametrize(
     ("n", "is_used"), [(100, False), (3000, False), (4000, True), (120_000, True), (140_000, False)]
 )
-def test_lists_of_middling_size_have_sections_within_the_header(n, is_used, tmp_path):
+def test_lists_of_medium_size_have_sections_within_the_header(n, is_used, tmp_path):
     records = numbers(n)
     data = saved(records, tmp_path / "x.recs")
     assert bool(in_front(data)) == is_used

@@ -1,4 +1,6 @@
-"""Walks through hostile bytes: CorruptError for damaged values, the value for sound ones, never a crash."""
+"""Reads fields of hostile records: sound values are read, damaged ones raise CorruptError, and nothing crashes.
+
+Fields of objects are tested too."""
 
 import collections
 import dataclasses
@@ -28,10 +30,10 @@ GOOD = b"\x00" + b"\x01\x01a" + b"\x01b" + b"\x90" + b"\x01\x05"
     "record, sound",
     [
         (GOOD, "auxz"),
-        (b"\x00" + b"\xff\xff\xff\xff\x0f", ""),  # a count that no record has
+        (b"\x00" + b"\xff\xff\xff\xff\x0f", ""),  # a count that is too large
         (b"\x00" + b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", ""),  # a length that wraps
-        (b"\x00" + b"\x01\x7fa", ""),  # a string that is cut short
-        (b"\x00" + b"\x00" + b"\x09b", "a"),  # the same in the union
+        (b"\x00" + b"\x01\x7fa", ""),  # a truncated string
+        (b"\x00" + b"\x00" + b"\x09b", "a"),  # a truncated string in the union
         (b"\x00" + b"\x00\x00" + b"\x11\xff", "au"),  # an unknown code
         (b"\x00" + b"\x00\x00" + b"\x0d\xff\xff\xff\xff\x0f", "au"),
         (b"\x00" + b"\x00\x00" + b"\x0f\x02\x09\x01a\x90\x09", "au"),
@@ -70,8 +72,8 @@ def test_hostile_union_numbers(tmp_path):
 
 def test_hostile_dicts(tmp_path):
     twice = b"\x0f\x02" + b"\x09\x01a\x90" * 2
-    no_key = b"\x0f\x01" + b"\x0d\x00\x90"
-    with opened(tmp_path, w.segment([w.Block([twice, no_key])], [w.any_()])) as x:
+    unhashable_key = b"\x0f\x01" + b"\x0d\x00\x90"
+    with opened(tmp_path, w.segment([w.Block([twice, unhashable_key])], [w.any_()])) as x:
         with pytest.raises(recstore.errors.CorruptError, match="record 0: a dict with a key that is there twice"):
             list(x.lazy()[0])
         for use in (list, len):
@@ -101,7 +103,7 @@ def test_foreign_strings_wider_than_need_be(tmp_path):
         assert x.lazy()[0].get("ac") is None and x.lazy()[0].get("abc") is None
 
 
-# ---- objects ---------------------------------------------------------------------------------------------------------
+# ---- Objects ----
 
 
 class Camera(collections.namedtuple("Camera", "id lens")):
@@ -141,13 +143,13 @@ def test_fields_of_objects(compression):
         assert repr(r) == f"<Record of {__name__}.Shot: name, camera, tags, more>"
         again = pickle.loads(pickle.dumps(r))
         assert again == r and again.class_name == r.class_name
-        # The plain walk, over defaults and dicts of fields, finds the same.
+        # Paths into dicts of fields and into defaults find the same values.
         for path in ("camera.lens.mm", ("camera", 0), ("camera", "id"), "name", ("more", 1)):
             assert x.fields("name", "camera", "more").field(path)[9] == x.field(path)[9]
             assert x.field("q", default=records[9]).field(path)[0] == x.field(path)[9]
 
 
-def test_fields_of_classes_that_are_not_made(tmp_path):
+def test_fields_of_objects_that_are_read_as_records(tmp_path):
     with recstore.RecordList(shots(100)) as x:
         x.save(tmp_path / "x.rec")
     with recstore.open(tmp_path / "x.rec") as x:
@@ -172,7 +174,7 @@ def test_records_are_stored_as_their_values():
 
 
 def test_hostile_class_descriptions(tmp_path):
-    """EXTRA of an object that is not (module, name, fields)."""
+    """EXTRA of an object is not (module, name, fields)."""
     for extra in (
         b"\x00", b"\x0e\x01\x90", b"\x0e\x03\x90\x90\x0e\x00", b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a"
     ):  # fmt: skip

@@ -23,8 +23,8 @@ def made(tmp_path):
     return MadeProc(tmp_path / "machine")
 
 
-def sampler(made, root=10, **how):
-    return Sampler(root, proc=made.folder, root_folder=str(made.root), **how)
+def sampler(made, root=10, **options):
+    return Sampler(root, proc=made.folder, root_folder=str(made.root), **options)
 
 
 def labels(entry):

@@ -50,7 +50,7 @@ def test_files_without_values(text):
     st.lists(st.sampled_from(["\n", "\r\n", "\n\n", " \n\t\n"]), min_size=1, max_size=4),
     st.integers(1, 40),
 )
-def test_any_lines_cut_anywhere(values, ends, size):
+def test_lines_are_read_in_blocks_of_any_size(values, ends, size):
     text = "".join(json.dumps(value) + ends[i % len(ends)] for i, value in enumerate(values)).encode()
     before, line_blocks.BLOCK = line_blocks.BLOCK, size
     try:
@@ -62,7 +62,7 @@ def test_any_lines_cut_anywhere(values, ends, size):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([b"", b"1", b"22", b"x" * 9]), max_size=12), st.integers(1, 9), st.integers(1, 9))
 def test_every_line_is_in_one_range(lines, size, block):
-    """The ranges of a file have each of its lines once and in order, wherever they are cut."""
+    """Each line of a file is in exactly one range, and the lines keep their order, wherever the ranges end."""
     before, line_blocks.BLOCK = line_blocks.BLOCK, block
     try:
         for text in (b"\n".join(lines), b"\n".join(lines) + b"\n"):

@@ -80,7 +80,7 @@ def test_transform(x):
     assert f[[3, 4]]["id"].tolist() == [6, 8]
     assert f.collate(f.__getitems__([3, 4]))["id"].tolist() == [6, 8]
     assert f.collate([f[3], f[4]])["id"].tolist() == [6, 8]
-    assert f[3]["id"].item() == 3  # a batch is transformed, a sample not
+    assert f[3]["id"].item() == 3  # transform gets batches, not samples
     assert Fields(x, "id", transform=lambda batch: batch["id"].sum().item())[[3, 4]] == 7
     pytest.raises(TypeError, lambda: Fields(x, "id", transform="double")).match("transform must be a function")
 
@@ -96,21 +96,21 @@ def test_pickled_fields_are_not_resolved_again(x):
     assert (g.categories, len(g)) == (f.categories, len(f))
 
 
-def test_threads_share_it(x):
+def test_threads_share_fields(x):
     f = everything(x)
     expected = {start: f[range(start, start + 9)] for start in range(0, 81, 9)}
-    wrong = []
+    failures = []
 
     def read(start):
         for _ in range(20):
             try:
                 assert_same(f[range(start, start + 9)], expected[start])
             except BaseException as error:
-                wrong.append(error)
+                failures.append(error)
 
     threads = [threading.Thread(target=read, args=(start,)) for start in expected]
     together(threads)
-    assert wrong == []
+    assert failures == []
 
 
 def test_repr(x):
@@ -135,7 +135,7 @@ def test_a_closed_store():
 
 
 def test_a_caller_without_a_frame(x):
-    """A C function that is the main function of a thread."""
+    """A thread whose main function is written in C has no Python frame."""
     f, out = Fields(x, "id"), collections.deque()
     _thread.start_new_thread(out.extend, (map(f.__getitem__, [[0], [1]]),))
     _thread.start_new_thread(out.extend, (map(f.collate, [f.__getitems__([2])]),))
