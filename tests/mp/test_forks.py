@@ -68,7 +68,7 @@ def start():
 threads = [threading.Thread(target=start) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(wrong, forks._holding)
+print(wrong, forks._active)
 """
     assert python(code) == "[False, False, False, False] []\n"
 
