@@ -483,7 +483,7 @@ def _warn(text: str, *values: object) -> None:
 
 
 def _log_attached(segment: native.Segment, label: Label) -> None:
-    # Without logging imported there is no handler, and a message of level INFO would not be shown.
+    # Without logging imported, a handler is missing and a message of level INFO would not be shown.
     if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)
         logging.getLogger("recstore").info(

@@ -42,7 +42,7 @@ struct ArrowArray {
     int64_t offset;     /* number of values before the first */
     int64_t n_buffers;
     int64_t n_children;
-    const void **buffers; /* n_buffers pointers; the validity bitmap is NULL when there are no nulls */
+    const void **buffers; /* n_buffers pointers; the validity bitmap is NULL without nulls */
     struct ArrowArray **children;
     struct ArrowArray *dictionary; /* the entries; NULL exactly when the schema's dictionary is NULL */
     void (*release)(struct ArrowArray *);

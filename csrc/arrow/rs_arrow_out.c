@@ -294,7 +294,7 @@ static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, 
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
     if (RS_UNLIKELY(index >= store->header.n_records)) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "record %lld is not among %llu", (long long)index,
                             (unsigned long long)store->header.n_records);
     }
     *number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);

@@ -257,7 +257,7 @@ static rs_status add_zone(rs_arrow_compiler *c, uint32_t number, const char *nam
     zone->is_fixed = read_offset(name, &zone->offset_s);
     if (!zone->is_fixed &&
         (!rs_unicode_is_ascii((const uint8_t *)name, strlen(name)) || c->options->find_zone == NULL)) {
-        return REFUSE(c, number, RS_E_IN_TYPE, "there is no time zone ", name);
+        return REFUSE(c, number, RS_E_IN_TYPE, "unknown time zone ", name);
     }
     *out = self->n_zones++;
     zone->name_off = self->names.size_bytes;

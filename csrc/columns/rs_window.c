@@ -33,7 +33,7 @@ void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_fi
 }
 
 static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "record %lld is not among %llu", (long long)index,
                         (unsigned long long)store->header.n_records);
 }
 

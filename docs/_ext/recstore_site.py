@@ -63,7 +63,7 @@ def link_readme(app, docname, source):
 
 
 def without_edit(app, docname, template, context, doctree):
-    """Leaves the button "Edit on GitHub" out of the pages of names, which are no files of the repository."""
+    """Leaves the button "Edit on GitHub" out of the pages of names, which the repository does not contain."""
     if docname.startswith(NAMES):
         context["page_source_suffix"] = ""
 

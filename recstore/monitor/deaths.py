@@ -102,11 +102,11 @@ def oom(
         )
     elif near and (killed or run.end is None):
         who = killed[0]["label"] if killed else "the run"
-        doubt = "there is no counter" if rise["oom_kill"] is None else "oom_kill did not rise in this cgroup"
+        doubt = "it has no counter" if rise["oom_kill"] is None else "oom_kill did not rise in this cgroup"
         evidence = "likely"
         text = f"The OOM killer is likely: {who} ended when at most {share} was in use; but {doubt}."
     else:
-        evidence, text = "none", "There is no evidence of the OOM killer."
+        evidence, text = "none", "No evidence of the OOM killer."
         if rise["oom_kill"] == 0:
             text += " The counter oom_kill of the cgroup did not rise."
         if share:

@@ -139,7 +139,7 @@ class Proc:
         return {name[:-1]: int(size) * 1024 for name, size in zip(words[6::3], words[7::3])}
 
     def address_limit(self, pid: int) -> int | None:
-        """The limit of a process's address space in bytes (`ulimit -v`); None if there is no limit, or it cannot be
+        """The limit of a process's address space in bytes (`ulimit -v`); None if it is unlimited, or cannot be
         read."""
         try:
             match = re.search(rb"^Max address space +(\d+) ", self.read(f"{pid}/limits"), re.MULTILINE)

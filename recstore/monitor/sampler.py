@@ -62,7 +62,7 @@ class Reading:
         self.swap = get(b"Swap")
         self.anonymous = get(b"Anonymous", self.anonymous)
         self.shared_file = max(0, self.rss - self.anonymous)
-        # Before Linux 5.9 there are no parts of PSS: divide it in proportion to the RSS.
+        # Linux before 5.9 does not divide PSS: divide it in proportion to the RSS.
         whole = max(1, self.rss)
         self.pss_anon = get(b"Pss_Anon", self.pss * self.anonymous // whole)
         self.pss_shmem = get(b"Pss_Shmem", 0)

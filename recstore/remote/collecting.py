@@ -76,7 +76,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     storage = whole_set(url, options)
     objects, now = _listed(storage)
     if not objects:
-        raise SegmentNotFoundError(errno.ENOENT, "there are no files of a set of shards here", storage.url)
+        raise SegmentNotFoundError(errno.ENOENT, "no files of a set of shards here", storage.url)
     until = now - days * 86400
     manifests = {number: objects[name] for name in objects if (number := manifest.number_in(name))}
     # Keep the manifests that were the newest at some time after `until`. Each was until its successor was written.

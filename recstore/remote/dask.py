@@ -78,7 +78,7 @@ def from_shards(
             Not used for a mounted folder, whose files are mapped in place.
         options: arguments of the object store, as for ``recstore.open``.
 
-    Raises ImportError without Dask; SegmentNotFoundError if there is no set. A task raises TypeError for a field whose
+    Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field whose
     type differs from the first shard file or has no Arrow equivalent; CorruptError and RemoteError.
     """
     dask = _dask()

@@ -264,12 +264,10 @@ def newest(storage: Storage) -> int:
 
 
 def existing(storage: Storage) -> int:
-    """As newest, but raises SegmentNotFoundError if there is no manifest."""
+    """As newest, but raises SegmentNotFoundError without a manifest."""
     number = newest(storage)
     if not number:
-        raise SegmentNotFoundError(
-            errno.ENOENT, "there is no set of shards here: write one, or check the path", storage.url
-        )
+        raise SegmentNotFoundError(errno.ENOENT, "no set of shards here: write one, or check the path", storage.url)
     return number
 
 
@@ -280,7 +278,7 @@ def load(storage: Storage, number: int) -> Manifest:
         data = storage.read(name_of(number))
     except SegmentNotFoundError:
         raise SegmentNotFoundError(
-            errno.ENOENT, "there is no such manifest: it was never written, or gc removed it", where
+            errno.ENOENT, "no such manifest: it was never written, or gc removed it", where
         ) from None
     manifest = Manifest.parse(data, where)
     if manifest.number != number:

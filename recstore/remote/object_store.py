@@ -295,20 +295,20 @@ _OF_CLIENT |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes
 # ---- Errors ----
 
 # Patterns in the text of a failure, and their remedies. The first match counts.
-_CONNECTION = "there is no connection: check the network and the endpoint"
+_CONNECTION = "no connection: check the network and the endpoint"
 _REMEDIES = (
     ("ExpiredToken|TokenRefreshRequired", "the credentials have expired: renew them in the environment or in options="),
     ("RequestTimeTooSkewed", "the clock of this machine is wrong, and the store refuses its requests: set the clock"),
     ("InvalidAccessKeyId|SignatureDoesNotMatch|code: 401", "the store does not accept the credentials: check them"),
-    ("169\\.254\\.", "there are no credentials: set them in the environment or in options="),
+    ("169\\.254\\.", "no credentials were found: set them in the environment or in options="),
     (
         "AccessDenied|PermissionDenied|code: 403",
         "the credentials do not allow this, or have expired: ask for access, or renew them",
     ),
-    ("CredentialsProvider|credential", "there are no credentials: set them in the environment or in options="),
+    ("CredentialsProvider|credential", "no credentials were found: set them in the environment or in options="),
     ("Configuration key|know these options=", "correct the names in options=: they must be names of obstore"),
     ("builder error", "the address is missing, or is http instead of https: set endpoint in options= or AWS_ENDPOINT"),
-    ("NoSuchBucket|ContainerNotFound", "there is no such bucket: check the URL"),
+    ("NoSuchBucket|ContainerNotFound", "no such bucket: check the URL"),
     (
         "SlowDown|TooManyRequests|code: (429|503)",
         "the store asks to slow down: try again later, or with fewer processes",

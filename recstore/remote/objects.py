@@ -173,4 +173,4 @@ def _secrets(options: Options) -> Iterator[str]:
 
 def absent(where: str) -> SegmentNotFoundError:
     """The error for a missing object."""
-    return SegmentNotFoundError(errno.ENOENT, "there is no such object, or no such bucket", where)
+    return SegmentNotFoundError(errno.ENOENT, "no such object or bucket", where)

@@ -60,7 +60,7 @@ def read(
         options: arguments of the object store, as for ``recstore.open``.
         ray_options: arguments of ``ray.data.read_datasource``, such as `concurrency` and `override_num_blocks`.
 
-    Raises ImportError without Ray; SegmentNotFoundError if there is no set. A task raises TypeError for a field without
+    Raises ImportError without Ray; SegmentNotFoundError without a set. A task raises TypeError for a field without
     an Arrow type, ValueError for a column that a shard file lacks, CorruptError and RemoteError.
     """
     import ray.data

@@ -47,7 +47,7 @@ def parts(
     """A Part for each shard file of a set, in order. `url` may end in ``@`` and a manifest number; the default is the
     newest manifest. `columns` are the fields to read; None for all.
 
-    Raises SegmentNotFoundError if there is no set; the errors of Storage and Manifest.parse.
+    Raises SegmentNotFoundError without a set; the errors of Storage and Manifest.parse.
     """
     number = None
     if isinstance(url, (str, bytes, os.PathLike)):

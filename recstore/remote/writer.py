@@ -240,7 +240,7 @@ class ShardWriter:
             shards: an iterable of hashes of shard files, of Entry, or of an entry's `shards`. Unknown hashes are
                 ignored.
 
-        Raises TypeError for other types; ValueError for a str that is not a hash; SegmentNotFoundError if there is no
+        Raises TypeError for other types; ValueError for a str that is not a hash; SegmentNotFoundError without a
         set; RemoteError.
         """
         removed: set[str] = set()
@@ -258,7 +258,7 @@ class ShardWriter:
 
         def change(old: Manifest | None) -> Manifest:
             if old is None:
-                raise SegmentNotFoundError(errno.ENOENT, "there is no set of shards here", self.url)
+                raise SegmentNotFoundError(errno.ENOENT, "no set of shards here", self.url)
             if removed.isdisjoint(old.hashes):
                 return old
             return Manifest(old.kind, [shard for shard in old.shards() if shard.hash not in removed], old.attributes)

@@ -78,7 +78,7 @@ class Form:
 
     def first_row(self, head: bytes, at: int) -> tuple[int, list[str] | None, int]:
         """`(line, cells, end)` of the first non-empty row from a position in a text on. `end` is the end of the text if
-        the row may continue after it. `cells` is None if there is no row."""
+        the row may continue after it. `cells` is None without a row."""
         start = _LINE_ENDS.match(head, at).end()  # type: ignore[union-attr]
         blank = head[at:start]
         line = self.skip_rows + blank.count(b"\n") + blank.count(b"\r") - blank.count(b"\r\n") + 1

@@ -428,7 +428,7 @@ def _combined(tree: Description, sampled: Description) -> Description:
 
 
 def _dtype(description: Description, by_default: Dtypes) -> str | None:
-    """The name of the dtype that holds the numbers; None if there are no numbers."""
+    """The name of the dtype that holds the numbers; None without numbers."""
     dtypes = set(map(str, description["dtypes"]))
     if description["element"] is not None:
         inner = _dtype(description["element"], by_default)

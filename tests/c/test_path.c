@@ -110,7 +110,7 @@ static rs_tree compiled(const make_node *nodes, uint32_t n_nodes, const void *au
     return tree;
 }
 
-/* Returns the i8 at element i of a list; -1000 when there is no such element. */
+/* Returns the i8 at element i of a list; -1000 without such an element. */
 static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int64_t i) {
     rs_cursor c = cursor_over(bytes, n, NULL);
     rs_place place;

@@ -1,4 +1,4 @@
-/* replay.c: drives a fuzz target where there is no libFuzzer, so that every test run has the findings of earlier ones:
+/* replay.c: drives a fuzz target without libFuzzer, so that every test run has the findings of earlier ones:
  * `fuzz_<name> [-mutations=N] [-seed=N] [-ending=.rec] FILE_OR_FOLDER...` runs each file, then N changes of each, which are the same
  * in every run with one seed. Of a folder it takes the files whose names
  * have the ending. It prints the number of executions. A finding ends the process, as with libFuzzer;

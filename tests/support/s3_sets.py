@@ -75,6 +75,6 @@ def settled(server):
 
 
 def has_sent(server, n, ending=".recs"):
-    """Waits until `n` objects were sent, and checks that there are no more."""
+    """Waits until `n` objects were sent, and checks that no more are sent."""
     until(lambda: fetched(server, ending)[0] >= n)
     assert fetched(server, ending)[0] == n

@@ -255,7 +255,7 @@ cdef class PairEncoder:
 
     def take(self):
         """The arguments of MappingBuilder.append_parcel for the pairs since the last call, the last argument as in
-        new_hashes; None if there are no pairs."""
+        new_hashes; None without pairs."""
         if self.builder is not None or self.hashes.n == self.n_sent:
             return None
         return packed(&self.keys), packed(&self.values), *self.new_hashes()

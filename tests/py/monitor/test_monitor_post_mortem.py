@@ -61,7 +61,7 @@ def test_no_evidence():
     report = examined(*job(grown=0), killed(700))
     assert report["oom"]["evidence"] == "none"
     text = post_mortem.text(report, 300)
-    assert "There is no evidence of the OOM killer." in text and "scheduler" in text and "59 % of 1 GB" in text
+    assert "No evidence of the OOM killer." in text and "scheduler" in text and "59 % of 1 GB" in text
     assert "No part of the memory grew" in text
 
 

@@ -307,7 +307,7 @@ def test_missing_credentials_are_not_called_wrong():
     from recstore.remote.object_store import _explained
 
     text = "Generic S3 error: Error performing GET http://169.254.169.254/latest: status code: 403 Forbidden"
-    assert "there are no credentials" in str(_explained(OSError(text), "read", "s3://bucket/x", None))
+    assert "no credentials were found" in str(_explained(OSError(text), "read", "s3://bucket/x", None))
 
 
 def test_a_set_has_one_kind(tmp_path):

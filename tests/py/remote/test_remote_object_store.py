@@ -39,7 +39,7 @@ def test_temporary_faults_are_retried(server, bucket, use, fault):
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("fault", "message"), [
-    ("refuse", "the store asks to slow down"), ("reset", "there is no connection"),
+    ("refuse", "the store asks to slow down"), ("reset", "no connection"),
     ("expire", "the credentials .*have expired"), ("deny", "the credentials do not allow this")
 ])  # fmt: skip
 def test_the_error_of_a_permanent_fault_names_the_object(server, bucket, use, fault, message):
@@ -100,13 +100,13 @@ def test_renewed_credentials(server, bucket):
 def test_a_missing_bucket(server):
     place = storage_of("s3://nonesuch/x", server.options)
     for use in ("write", "create", "list"):
-        pytest.raises(recstore.errors.RemoteError, lambda: USES[use](place)).match("there is no such bucket")
+        pytest.raises(recstore.errors.RemoteError, lambda: USES[use](place)).match("no such bucket")
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: place.read("a")).match("no such bucket")
 
 
 def test_no_server(server):
     place = storage_of("s3://bucket/x", server.options | {"endpoint": "http://127.0.0.1:1"})
-    with pytest.raises(recstore.errors.RemoteError, match="there is no connection: check the network and the endpoint"):
+    with pytest.raises(recstore.errors.RemoteError, match="no connection: check the network and the endpoint"):
         place.read("a")
 
 
