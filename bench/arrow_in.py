@@ -89,9 +89,9 @@ def _row(name, table, compression, quick):
         if x.to_list() != table.to_pylist() or x.nbytes != y.nbytes:
             raise measures.WrongAnswer(f"{name}: the store of the table differs")
         size = x.nbytes
-    taken = [(_clock(from_rows), _clock(from_table)) for _ in range(3 if quick else 7)]
-    n, append = values_in(table), min(thread for _, (_, _, thread) in taken)
-    wall, cpu = (min(table[i] for _, table in taken) for i in (0, 1))
+    rounds = [(_clock(from_rows), _clock(from_table)) for _ in range(3 if quick else 7)]
+    n, append = values_in(table), min(thread for _, (_, _, thread) in rounds)
+    wall, cpu = (min(table[i] for _, table in rounds) for i in (0, 1))
     return {
         "data": name,
         "compression": compression,
@@ -101,8 +101,8 @@ def _row(name, table, compression, quick):
         "cpu_mvalues_s": n / cpu / 1e6,
         "wall_s": wall,
         "cpu_s": cpu,
-        "wall_gain": statistics.median(rows[0] / table[0] for rows, table in taken),
-        "cpu_gain": statistics.median(rows[1] / table[1] for rows, table in taken),
+        "wall_gain": statistics.median(rows[0] / table[0] for rows, table in rounds),
+        "cpu_gain": statistics.median(rows[1] / table[1] for rows, table in rounds),
     }
 
 
@@ -111,9 +111,9 @@ def _clock(build):
     gc.collect()
     begin = time.perf_counter(), time.process_time(), time.thread_time()
     store = build()
-    out = tuple(clock() - b for clock, b in zip((time.perf_counter, time.process_time, time.thread_time), begin))
+    seconds = tuple(clock() - b for clock, b in zip((time.perf_counter, time.process_time, time.thread_time), begin))
     store.close()
-    return out
+    return seconds
 
 
 # ---- Memory, in a process of its own ----

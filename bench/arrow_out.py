@@ -55,12 +55,12 @@ def ways(store, path):
     }
 
 
-def check(found, store):
+def check(calls, store):
     """The same answers, before anything is timed."""
-    expected = found["polars of parquet"]()
-    if not found["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
+    expected = calls["polars of parquet"]()
+    if not calls["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
         raise measures.WrongAnswer("x.to_polars() gives another table than its Parquet file")
-    if found["pyarrow.table(x)"]().to_pylist()[:100] != store[:100].to_list():
+    if calls["pyarrow.table(x)"]().to_pylist()[:100] != store[:100].to_list():
         raise measures.WrongAnswer("pyarrow.table(x) gives other records")
 
 
@@ -74,15 +74,15 @@ def measure(quick, log):
     with recstore.RecordList(records(n)) as store, tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "table.parquet")
         store.to_polars().write_parquet(path)
-        found = ways(store, path)
-        check(found, store)
-        taken = {name: [] for name in found}
+        calls = ways(store, path)
+        check(calls, store)
+        timings = {name: [] for name in calls}
         for turn in range(3 if quick else 7):
-            for name, make in found.items():
+            for name, make in calls.items():
                 if name == "polars.DataFrame(x)" and turn > 0:
                     continue  # it makes a Python object of each value, which takes seconds
-                taken[name].append(_clock(make))
-        base = [wall for wall, _ in taken["polars of parquet"]]
+                timings[name].append(_clock(make))
+        base = [wall for wall, _ in timings["polars of parquet"]]
         return [
             {
                 "way": name,
@@ -92,14 +92,14 @@ def measure(quick, log):
                 "store": store.nbytes,
                 "file": os.path.getsize(path),
             }
-            for name, times in taken.items()
+            for name, times in timings.items()
         ]
 
 
 def _clock(make):
     gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
-    made = make()
-    out = time.perf_counter() - wall, time.process_time() - cpu
-    del made
-    return out
+    table = make()
+    times = time.perf_counter() - wall, time.process_time() - cpu
+    del table
+    return times

@@ -73,8 +73,8 @@ def tensors(records):
 def served(records):
     server = multiprocessing.Manager()
     shared = server.list()
-    while some := list(itertools.islice(records, 10_000)):  # the whole list would stay in this process's memory
-        shared.extend(some)
+    while batch := list(itertools.islice(records, 10_000)):  # the whole list would stay in this process's memory
+        shared.extend(batch)
     shared.server = server  # which ends with its last reference
     return shared
 
@@ -274,13 +274,13 @@ def work(way, count, folder, seed, pipe, state):
 
 
 def workers(way, count, folder, state):
-    context, crew = multiprocessing.get_context("fork"), []
+    context, started = multiprocessing.get_context("fork"), []
     for number in range(WORKERS):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(way, count, folder, number, theirs, state), daemon=True)
+        pipe, worker_pipe = context.Pipe()
+        process = context.Process(target=work, args=(way, count, folder, number, worker_pipe, state), daemon=True)
         process.start()
-        crew.append((process, ours))
-    return crew
+        started.append((process, pipe))
+    return started
 
 
 def random_read(get, count):
@@ -304,24 +304,24 @@ def memory(files):
 def measure(name, count):
     way = WAYS[name]
     folder = tempfile.mkdtemp(prefix="recstore-beside-")
-    crew = workers(way, count, folder, None) if way[2] else None
+    started = workers(way, count, folder, None) if way[2] else None
     try:
         records = data.coco(False, count).fresh()
         began = time.monotonic()
         state = way[0](records, folder)
         built = time.monotonic() - began
-        if crew is None:
-            crew = workers(way, count, folder, state)
+        if started is None:
+            started = workers(way, count, folder, state)
         else:
-            for _, pipe in crew:
+            for _, pipe in started:
                 pipe.send(state)
-        first = max(pipe.recv() for _, pipe in crew)
+        first = max(pipe.recv() for _, pipe in started)
         opened = memory(way[2])
-        for _, pipe in crew:
+        for _, pipe in started:
             pipe.send(None)
-        done = min(pipe.recv() for _, pipe in crew)
+        done = min(pipe.recv() for _, pipe in started)
         read = memory(way[2])
-        for process, pipe in crew:
+        for process, pipe in started:
             pipe.send(None)
             process.join()
         return {
@@ -333,7 +333,7 @@ def measure(name, count):
             "read_by_worker": done,
             "memory_opened": opened,
             "memory": read,
-            "files": sum(os.path.getsize(f"{at}/{one}") for at, _, names in os.walk(folder) for one in names),
+            "files": sum(os.path.getsize(f"{at}/{file}") for at, _, names in os.walk(folder) for file in names),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -32,18 +32,22 @@ def annotations(real, count):
 
 def _polygons(record, draw):
     polygons = record["segmentation"]
-    across = _place(min(min(one[0::2]) for one in polygons), max(max(one[0::2]) for one in polygons), draw)
-    down = _place(min(min(one[1::2]) for one in polygons), max(max(one[1::2]) for one in polygons), draw)
+    across = _place(
+        min(min(polygon[0::2]) for polygon in polygons), max(max(polygon[0::2]) for polygon in polygons), draw
+    )
+    down = _place(
+        min(min(polygon[1::2]) for polygon in polygons), max(max(polygon[1::2]) for polygon in polygons), draw
+    )
     (by_x, to_x), (by_y, to_y) = across, down
     moved, area = [], 0.0
     left = top = float("inf")
     right = bottom = 0.0
-    for one in polygons:
+    for polygon in polygons:
         # Hundredths, for an int over 100 is the float that two decimals are read as; round(x, 2) takes five times as
         # long.
-        xs = [int(x * by_x + to_x) / 100 for x in one[0::2]]
-        ys = [int(y * by_y + to_y) / 100 for y in one[1::2]]
-        flat = [0.0] * len(one)
+        xs = [int(x * by_x + to_x) / 100 for x in polygon[0::2]]
+        ys = [int(y * by_y + to_y) / 100 for y in polygon[1::2]]
+        flat = [0.0] * len(polygon)
         flat[0::2], flat[1::2] = xs, ys
         moved.append(flat)
         area += _shoelace(xs, ys)
@@ -63,7 +67,7 @@ def _place(low, high, draw):
 def _shoelace(xs, ys):
     # From the first point on, so that as few digits are lost, and as many are left over, as in the real areas.
     x, y = xs[0], ys[0]
-    xs, ys = [one - x for one in xs], [one - y for one in ys]
+    xs, ys = [value - x for value in xs], [value - y for value in ys]
     return abs(sum(x * y for x, y in zip(xs, ys[1:] + ys[:1])) - sum(x * y for x, y in zip(xs[1:] + xs[:1], ys))) / 2
 
 

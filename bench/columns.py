@@ -34,8 +34,8 @@ class Columns:
             fields = {name: [record.get(name) for record in records] for name in names}
         arrays = {}
         for name, values in fields.items():
-            found, parts = _smallest(_ways(name, values, size is not None), size)
-            arrays.update(found)
+            columns, parts = _smallest(_ways(name, values, size is not None), size)
+            arrays.update(columns)
             if parts:
                 self.split[name] = parts
         self.table = _table(arrays)
@@ -53,9 +53,9 @@ class Columns:
         for name, columns in self.split.items():
             value = None
             for column, is_json in columns:
-                one = row.pop(column)
-                if one is not None:
-                    value = json.loads(one) if is_json else one
+                cell = row.pop(column)
+                if cell is not None:
+                    value = json.loads(cell) if is_json else cell
             row[name] = value
         return row["value"] if self._plain else row
 
@@ -85,7 +85,10 @@ def _json_array(values):
 
     try:
         return pyarrow.array(
-            [None if one is None else json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in values]
+            [
+                None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+                for value in values
+            ]
         )
     except (TypeError, ValueError, pyarrow.ArrowException) as error:
         raise Absent(f"no column holds these values, nor JSON text: {error}") from None
@@ -112,12 +115,12 @@ def _apart(name, values):
     """A column for each type; JSON text for a type without a column."""
     arrays, parts = {}, []
     for kind in ("list", "dict", "text", "other"):
-        some = [value if value is not None and _kind(value) == kind else None for value in values]
-        if any(value is not None for value in some):
-            found = _array(some)
+        matching = [value if value is not None and _kind(value) == kind else None for value in values]
+        if any(value is not None for value in matching):
+            array = _array(matching)
             column = f"{name} ({kind})"
-            arrays[column] = _json_array(some) if found is None else found
-            parts.append((column, found is None))
+            arrays[column] = _json_array(matching) if array is None else array
+            parts.append((column, array is None))
     return arrays, parts
 
 
@@ -135,23 +138,23 @@ def _smallest(ways, size):
     return min(ways, key=weigh)
 
 
-def alike(ours, theirs):
+def alike(expected, actual):
     """Whether two values are equal by key, types and missing keys aside, as in Arrow's rows."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return all(alike(ours.get(key), theirs.get(key)) for key in {**ours, **theirs})
-    if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
-        return len(ours) == len(theirs) and all(map(alike, ours, theirs))
-    if isinstance(ours, dict) and theirs is None or isinstance(theirs, dict) and ours is None:
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return all(alike(expected.get(key), actual.get(key)) for key in {**expected, **actual})
+    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+        return len(expected) == len(actual) and all(map(alike, expected, actual))
+    if isinstance(expected, dict) and actual is None or isinstance(actual, dict) and expected is None:
         # A struct whose fields are all missing.
-        return not any(value is not None for value in (ours or theirs or {}).values())
-    return ours == theirs or (ours != ours and theirs != theirs)
+        return not any(value is not None for value in (expected or actual or {}).values())
+    return expected == actual or (expected != expected and actual != actual)
 
 
 class _Rows(Rival):
     @staticmethod
-    def same(ours, theirs):
+    def same(expected, actual):
         """Arrow's rows have 2.0 for 2 and None for a missing key."""
-        return alike(ours, theirs)
+        return alike(expected, actual)
 
     def __init__(self, columns):
         self._columns = columns

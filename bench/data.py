@@ -109,11 +109,11 @@ def pools():
 
 def folder():
     """Where the real inputs are, or Missing."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    found = os.environ.get("RECSTORE_DATA") or os.path.join(os.path.dirname(os.path.dirname(here)), "shared", "data")
-    if not os.path.isdir(found):
+    bench = os.path.dirname(os.path.abspath(__file__))
+    path = os.environ.get("RECSTORE_DATA") or os.path.join(os.path.dirname(os.path.dirname(bench)), "shared", "data")
+    if not os.path.isdir(path):
         raise Missing("no data folder: set RECSTORE_DATA")
-    return found
+    return path
 
 
 def _open(name, encoding="utf-8", newline="\n"):
@@ -154,12 +154,12 @@ def _annotations():
         "COCO_Tiny_instances_val2017",
         "instances_val2017.first647",
     )
-    found = {}
+    by_id = {}
     for name in files:
         # An id of two files is the same annotation.
-        for one in _json(f"coco/{name}.json.xz")["annotations"]:
-            found.setdefault(one["id"], one)
-    return list(found.values())
+        for annotation in _json(f"coco/{name}.json.xz")["annotations"]:
+            by_id.setdefault(annotation["id"], annotation)
+    return list(by_id.values())
 
 
 def coco(quick, count=None):

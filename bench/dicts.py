@@ -112,17 +112,17 @@ def _rows(store, source, make, keys, absent, repeats):
         "key in d": ((_spin_in, source, keys), (_spin_in, store, keys)),
         "absent in d": ((_spin_in, source, absent), (_spin_in, store, absent)),
     }
-    taken = {kind: ([], []) for kind in kinds}
+    timings = {kind: ([], []) for kind in kinds}
     gc.collect()
     for _ in range(repeats):
         empty = clock(spin_empty, keys)
         for kind, calls in kinds.items():
-            for times, call in zip(taken[kind], calls):
+            for times, call in zip(timings[kind], calls):
                 times.append((clock(*call) - empty) / len(keys))
-    for kind, (plain, ours) in taken.items():
+    for kind, (plain, stored) in timings.items():
         yield {
             "lookup": kind,
             "dict_ns": min(plain),
-            "store_ns": min(ours),
-            "ratio": statistics.median(b / a for a, b in zip(plain, ours)),
+            "store_ns": min(stored),
+            "ratio": statistics.median(b / a for a, b in zip(plain, stored)),
         }

@@ -96,24 +96,24 @@ def write_once(n):
 
 def timed(ways, n, rounds, what):
     """Rows for ways that take turns; the first is Ray's. A way returns a number that must be the same for all."""
-    taken = {name: [] for name in ways}
+    timings = {name: [] for name in ways}
     answers = {}
     for _ in range(rounds):
         for name, way in ways.items():
             begin = time.perf_counter()
             answers[name] = way()
-            taken[name].append(time.perf_counter() - begin)
+            timings[name].append(time.perf_counter() - begin)
     if len({round(answer, 3) for answer in answers.values()}) != 1:
         raise measures.WrongAnswer(f"{what}: the ways give {answers}")
-    base = next(iter(taken.values()))
+    base = next(iter(timings.values()))
     return [
         {
             "what": what,
             "way": name,
             "records_s": n / min(times),
-            "of_ray": statistics.median(b / own for own, b in zip(times, base)),
+            "of_ray": statistics.median(b / seconds for seconds, b in zip(times, base)),
         }
-        for name, times in taken.items()
+        for name, times in timings.items()
     ]
 
 
@@ -196,16 +196,16 @@ def read(ray, n, folder, rounds):
     return timed(as_records, n, rounds, "read records") + timed(as_tensors, n, rounds, "read tensors")
 
 
-def run(wanted, options, found):
+def run(suites, options, results):
     """The suite, for run.py."""
-    if "engines" not in wanted:
+    if "engines" not in suites:
         return
     try:
         rows = measure(options.quick, log)
     except ImportError as error:
-        skip(found, "engines", str(error))
+        skip(results, "engines", str(error))
         return
-    keep(found, "engines", rows, "engines: records as shards through Ray, and back, against its Parquet files")
+    keep(results, "engines", rows, "engines: records as shards through Ray, and back, against its Parquet files")
 
 
 if __name__ == "__main__":

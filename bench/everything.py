@@ -48,10 +48,10 @@ def _build(rival, records, times):
     while seconds is not None and len(walls) < times and sum(walls) < _ENOUGH_S:
         gc.collect()
         cpu, begin = time.process_time(), time.perf_counter()
-        again = rival.build(records)
+        rebuilt = rival.build(records)
         walls.append(time.perf_counter() - begin)
         cpus.append(time.process_time() - cpu)
-        del again
+        del rebuilt
     size = getattr(container, "nbytes", None)
     return container, {
         "bytes": None if size is None else size / len(records),

@@ -14,8 +14,8 @@ def measure(dataset, most, log):
     log(f"{dataset.name}: leaving out {len(used)} kinds of nodes")
     rows = []
     for name in used:
-        size, left = _built(records, (name,))
-        if name in left:
+        size, node_names = _built(records, (name,))
+        if name in node_names:
             raise RuntimeError(f"the store of {dataset.name} has {name} nodes, which were left out")
         rows.append(
             {

@@ -24,10 +24,10 @@ from recstore.cli.bench_timing import (  # noqa: F401
 
 def decode(dataset, with_sizes, quick, log):
     """ns a record, random, hot and batches, of every rival, and their bytes: (rows, rows, {rival: why not})."""
-    wanted = [rival for rival in rivals.every() if rival.reads or with_sizes]
+    chosen = [rival for rival in rivals.every() if rival.reads or with_sizes]
     records = list(dataset.fresh())
     reads, repeats = (5_000, 3) if quick else (50_000, 9)
-    rows, sizes, absent = measure(records, wanted, reads, repeats, lambda stage: log(f"{dataset.name}: {stage}"))
+    rows, sizes, absent = measure(records, chosen, reads, repeats, lambda stage: log(f"{dataset.name}: {stage}"))
     return [{"data": dataset.name, **row} for row in rows], [{"data": dataset.name, **row} for row in sizes], absent
 
 

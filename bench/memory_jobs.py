@@ -46,10 +46,16 @@ def job_build(name, quick, most, source, way):
     before = process_memory.usage()
     store = call(records)
     peak = process_memory.peak_rss()
-    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
     size = getattr(store, "nbytes", len(store))
     # The builder writes without mapping, so the segment is in RSS only where it has been read.
-    hidden = process_memory.unmapped(mine, [os.getpid()]) if mine else size if way.startswith("recstore") else 0
+    hidden = (
+        process_memory.unmapped(own_segments, [os.getpid()])
+        if own_segments
+        else size
+        if way.startswith("recstore")
+        else 0
+    )
     return {
         "data": name,
         "from": source,
@@ -121,8 +127,8 @@ def job_workers(name, quick, method, container, workers):
     del dataset
     gc.collect()
     after = process_memory.usage()
-    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
-    result = full_pass(records, method, workers, mine)
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
+    result = full_pass(records, method, workers, own_segments)
     result.update(
         container=container,
         method=method,
@@ -143,10 +149,10 @@ def _container(container, dataset):
     if container == "numpy+pickle":
         return rivals.NumpyPickle.build(dataset.fresh())
     if container == "recstore from a list":
-        whole = list(dataset.fresh())
-        store = recstore.RecordList(whole)
+        records = list(dataset.fresh())
+        store = recstore.RecordList(records)
         # The list is dropped as user code drops it; what the interpreter keeps of it counts.
-        del whole
+        del records
         return store
     return recstore.RecordList(dataset.fresh())
 
@@ -192,11 +198,11 @@ CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "nump
 def compare_workers(rows):
     """Set each method's rows beside its stub: USS over the stub's, and total over stub plus store."""
     for row in rows:
-        stub = next(one for one in rows if one["container"] == "stub" and one["method"] == row["method"])
+        stub = next(other for other in rows if other["container"] == "stub" and other["method"] == row["method"])
         if None in row["uss"] or row["total"] is None:
             continue
-        ours, theirs = sorted(row["uss"]), sorted(stub["uss"])
-        row["uss_over_stub_max"] = max(one - other for one, other in zip(ours, theirs, strict=True))
+        measured, baseline = sorted(row["uss"]), sorted(stub["uss"])
+        row["uss_over_stub_max"] = max(size - of_stub for size, of_stub in zip(measured, baseline, strict=True))
         row["total_ratio"] = row["total"] / (stub["total"] + row["store"])
     return rows
 
@@ -210,8 +216,8 @@ def job_views(name, quick):
 
     x = recstore.RecordList(data.load(name, quick).fresh())
     # What imports and free lists cost is paid once, not by each index.
-    with recstore.RecordList([{"id": 1, "image_id": 2}]) as one:
-        len(one.index_by("id")), len(one.group_by("image_id"))
+    with recstore.RecordList([{"id": 1, "image_id": 2}]) as warmup:
+        len(warmup.index_by("id")), len(warmup.group_by("image_id"))
     gc.collect()
     mapped = set(process_memory.segments())
     before = _anonymous()

@@ -27,15 +27,15 @@ def job(processes):
         {"path": f"{i}/{i * 7919 % 10007}.jpg", "id": i * 37 % 1_000_003} for i in range(RECORDS)
     )
     naive = [{"a": i} for i in range(OBJECTS)]
-    crew = []
+    children = []
     for number in range(processes - 1):
         pid = os.fork()
         if not pid:
             work(store, naive, number)
-        crew.append(pid)
+        children.append(pid)
     print("ready", flush=True)
     sys.stdin.read()
-    for pid in crew:
+    for pid in children:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 

@@ -13,14 +13,14 @@ from measures import WrongAnswer
 
 
 def _times(call, repeats, close=True):
-    out = []
+    times = []
     for _ in range(repeats):
         begin = time.perf_counter_ns()
         store = call()
-        out.append((time.perf_counter_ns() - begin) / 1e3)
+        times.append((time.perf_counter_ns() - begin) / 1e3)
         if close:
             store.close()
-    return min(out), sorted(out)[len(out) // 2]
+    return min(times), sorted(times)[len(times) // 2]
 
 
 def _wait(name, building, results):
@@ -68,28 +68,34 @@ def attaching(quick, log):
     for count in (1_000, 20_000 if quick else 2_000_000):
         log(f"attach: {count:,} records")
         name = f"bench {os.getpid()}"
-        with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as held:
+        with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as original:
             known = recstore.names.list(name)[0].fingerprint
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that a pickle holds a handle
-                handle = pickle.dumps(held, pickle.HIGHEST_PROTOCOL)
+                handle = pickle.dumps(original, pickle.HIGHEST_PROTOCOL)
             calls = {
                 "attach(name)": lambda name=name: recstore.shared(name),
                 "shared(name, build)": lambda name=name, known=known: recstore.shared(name, _never, fingerprint=known),
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
-            for how, call in calls.items():
+            for call_name, call in calls.items():
                 by_name = (
-                    "handle" not in how
+                    "handle" not in call_name
                 )  # in one process a handle leads to the segment that is open, and closing would close it
-                one = call()
-                if one[count - 1] != held[count - 1]:
+                attached = call()
+                if attached[count - 1] != original[count - 1]:
                     raise WrongAnswer("another store was attached")
                 if by_name:
-                    one.close()
+                    attached.close()
                 least, median = _times(call, repeats, by_name)
                 rows.append(
-                    {"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median}
+                    {
+                        "call": call_name,
+                        "records": count,
+                        "bytes": original.nbytes,
+                        "least_us": least,
+                        "median_us": median,
+                    }
                 )
     return rows
 

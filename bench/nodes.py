@@ -37,8 +37,8 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
     that it shares with another node. A shard is one request. `gbit` is the network of a node, in gigabits a second."""
     nbytes = records * record_bytes
     shard_bytes, manifest_bytes = nbytes / shards, 76 * shards
-    here = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
-    seconds = here * shard_bytes * 8 / (gbit * 1e9)
+    shards_a_node = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
+    seconds = shards_a_node * shard_bytes * 8 / (gbit * 1e9)
     at_start = nodes * (ranks + 1)
     return {
         "set_tb": nbytes / 1e12,
@@ -46,13 +46,13 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
         "manifest_mb": manifest_bytes / 1e6,
         "requests_at_start": at_start,
         "manifest_gb_at_start": nodes * manifest_bytes / 1e9,
-        "shards_a_node": here,
-        "gb_a_node_and_epoch": here * shard_bytes / 1e9,
-        "tb_an_epoch": nodes * here * shard_bytes / 1e12,
+        "shards_a_node": shards_a_node,
+        "gb_a_node_and_epoch": shards_a_node * shard_bytes / 1e9,
+        "tb_an_epoch": nodes * shards_a_node * shard_bytes / 1e12,
         "fetch_s_an_epoch": seconds,
-        "gets_a_second": nodes * here / max(seconds, 1e-9),
+        "gets_a_second": nodes * shards_a_node / max(seconds, 1e-9),
         "stored_dollars_a_month": nbytes / 1e9 * STORED_GB_MONTH,
-        "get_dollars_a_month": epochs_a_month * nodes * here / 1000 * GETS_1000,
+        "get_dollars_a_month": epochs_a_month * nodes * shards_a_node / 1000 * GETS_1000,
     }
 
 
@@ -91,10 +91,10 @@ def start(server, url, folder, nodes):
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     results = []
     for process in processes:
-        out, _ = process.communicate()
+        output, _ = process.communicate()
         if process.returncode:
             raise RuntimeError(f"a rank ended with {process.returncode}")
-        results.append(json.loads(out))
+        results.append(json.loads(output))
     return results
 
 
@@ -118,14 +118,16 @@ def measure(quick, log):
         entry = writer.write({"id": i, "path": f"train/{i * 7919 % n:08}.jpg", "score": i / 7} for i in range(n))
         writer.commit([entry])
         for nodes in NODES:
-            said = model(n, shards, entry.nbytes / n, nodes)
+            predicted = model(n, shards, entry.nbytes / n, nodes)
             for state in ("cold", "warm"):
                 server.reset_counts()
                 begin = time.perf_counter()
                 results = start(server, server.url("bucket/set"), folder, nodes)
                 wall = time.perf_counter() - begin
-                if sum(one["n"] for one in results) != n:
-                    raise RuntimeError(f"{nodes} nodes have read {sum(one['n'] for one in results):,} records of {n:,}")
+                if sum(result["n"] for result in results) != n:
+                    raise RuntimeError(
+                        f"{nodes} nodes have read {sum(result['n'] for result in results):,} records of {n:,}"
+                    )
                 fetched = sum(size for path, size in server.sent.items() if path.endswith(".recs"))
                 gets = sum(count for (method, path), count in server.requests.items() if path.endswith(".recs"))
                 cold = state == "cold"
@@ -134,12 +136,12 @@ def measure(quick, log):
                         "nodes": nodes,
                         "cache": state,
                         "fetched_of_set": fetched / entry.nbytes,
-                        "said_of_set": said["tb_an_epoch"] * 1e12 / entry.nbytes if cold else 0.0,
+                        "said_of_set": predicted["tb_an_epoch"] * 1e12 / entry.nbytes if cold else 0.0,
                         "shard_gets": gets,
-                        "said_gets": nodes * said["shards_a_node"] if cold else 0,
+                        "said_gets": nodes * predicted["shards_a_node"] if cold else 0,
                         "other_requests": sum(server.requests.values()) - gets,
-                        "said_other": said["requests_at_start"] if cold else nodes * RANKS,
-                        "open_s": max(one["open"] for one in results),
+                        "said_other": predicted["requests_at_start"] if cold else nodes * RANKS,
+                        "open_s": max(result["open"] for result in results),
                         "wall_s": wall,
                     }
                 )
@@ -162,19 +164,19 @@ def manifests(quick, log):
     return rows
 
 
-def run(wanted, options, found):
+def run(suites, options, results):
     """The suite, for run.py."""
     from ledger import keep, log, skip
 
-    if "nodes" not in wanted:
+    if "nodes" not in suites:
         return
     try:
         rows = measure(options.quick, log)
     except ImportError as error:
-        skip(found, "nodes", str(error))
+        skip(results, "nodes", str(error))
         return
-    keep(found, "nodes", rows, "nodes: 1, 2 and 4 of four ranks over one set in an object store")
-    keep(found, "manifests", manifests(options.quick, log), "nodes: opening a manifest")
+    keep(results, "nodes", rows, "nodes: 1, 2 and 4 of four ranks over one set in an object store")
+    keep(results, "manifests", manifests(options.quick, log), "nodes: opening a manifest")
 
 
 def open_manifest(folder, shards):
@@ -195,14 +197,14 @@ def open_manifest(folder, shards):
     opened = time.perf_counter()
     x[len(x) // 2]
     first = time.perf_counter()
-    taken = process_memory.usage().uss - before
+    used = process_memory.usage().uss - before
     order = array.array("q", (i * 7919 % len(x) for i in range(1000)))
     assert all(x[i]["id"] == i % 1000 for i in order[:3])
     return {
         "shards": shards,
         "open_ms": (opened - begin) * 1e3,
         "first_record_us": (first - opened) * 1e6,
-        "mb": taken / 1e6,
+        "mb": used / 1e6,
     }
 
 
@@ -215,8 +217,8 @@ def main():
             program(settings)
         return
     for nodes in (1, 10, 100, 1_000):
-        said = model(10**11, 10**5, 128, nodes)
-        print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in said.items()))
+        predicted = model(10**11, 10**5, 128, nodes)
+        print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in predicted.items()))
     print(f"a set of 10^5 shards may be asked {GETS_A_SECOND:,} times a second; a node's part of 1,000 is "
           f"{math.ceil(10**5 / 1000)} shards")  # fmt: skip
 

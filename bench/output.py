@@ -67,7 +67,7 @@ def cell(key, value):
     if value is None:
         return ""
     if isinstance(value, list):
-        return " ".join(cell(key, one) for one in value)
+        return " ".join(cell(key, item) for item in value)
     if isinstance(value, str):
         return value
     if (

@@ -68,14 +68,14 @@ def main():
     os.makedirs(options.out, exist_ok=True)
     for suite, draw in DRAW.items():
         for name, figure in draw(suites[suite]) if suite in suites else ():
-            figure.text(0.995, 0.004, _said(machine), ha="right", va="bottom", fontsize=7, color="#777777")
+            figure.text(0.995, 0.004, _caption(machine), ha="right", va="bottom", fontsize=7, color="#777777")
             path = os.path.join(options.out, f"{name}.png")
             figure.savefig(path, dpi=130)
             pyplot.close(figure)
             print(path)
 
 
-def _said(machine):
+def _caption(machine):
     system = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}"
     return f"{system}, Python {machine['python']}, {machine['date']}"
 
@@ -112,15 +112,15 @@ def panels(rows, value, title, unit, line=None):
 def _bars(axis, name, values, line):
     level = values.pop(line, None)
     order = sorted(values, key=values.get, reverse=True)
-    axis.barh(order, [values[one] for one in order], color=[colour(one) for one in order], height=0.72)
+    axis.barh(order, [values[rival] for rival in order], color=[colour(rival) for rival in order], height=0.72)
     axis.set_xscale("log")
     low, high = min([*values.values(), level or float("inf")]), max(values.values())
     axis.set_xlim(low / 2.5, high * 5)
     _label_decades(axis)
-    for place, one in enumerate(order):
-        value = values[one]
+    for place, rival in enumerate(order):
+        value = values[rival]
         text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        weight = "bold" if one.startswith(OURS) else "normal"
+        weight = "bold" if rival.startswith(OURS) else "normal"
         behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
         axis.text(value * 1.12, place, text, va="center", fontsize=8, fontweight=weight, bbox=behind, zorder=4)
     if level is not None:
@@ -156,12 +156,12 @@ def draw_size(rows):
 
 def _dots(rows, names):
     """Other files: bytes as a share of MessagePack's, one line a file."""
-    kept = ("recstore", "Vortex", "Parquet zstd-9", "zstd-19 of the whole")
+    rivals = ("recstore", "Vortex", "Parquet zstd-9", "zstd-19 of the whole")
     sizes = {(row["data"], row["rival"]): row["bytes_per_record"] for row in rows}
     names = [name for name in names if (name, "msgspec") in sizes and (name, OURS) in sizes]
     names.sort(key=lambda name: sizes[name, OURS] / sizes[name, "msgspec"], reverse=True)
     figure, axis = pyplot.subplots(figsize=(9, 1.6 + 0.27 * len(names)))
-    for rival in reversed(kept):
+    for rival in reversed(rivals):
         points = [
             (sizes[name, rival] / sizes[name, "msgspec"], at) for at, name in enumerate(names) if (name, rival) in sizes
         ]
@@ -174,7 +174,7 @@ def _dots(rows, names):
     axis.set_xlabel("share of what msgspec's MessagePack takes, index included", fontsize=9)
     axis.grid(axis="x", color="#e5e5e5")
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(kept), fontsize=8, frameon=False)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(rivals), fontsize=8, frameon=False)
     figures.headline(figure, "What a record takes, on other files", below=0.02, above=1.0)
     return figure
 
@@ -186,9 +186,9 @@ def draw_decode(rows):
         "batch": "A record of 256 random ones at once",
     }
     for kind, title in titles.items():
-        some = [row for row in rows if row["reads"] == kind]
-        if some:
-            yield f"decode-{kind}", panels(some, "median_ns", title, "ns, as Python objects; log scale", "floor")
+        matching = [row for row in rows if row["reads"] == kind]
+        if matching:
+            yield f"decode-{kind}", panels(matching, "median_ns", title, "ns, as Python objects; log scale", "floor")
 
 
 def draw_build(rows):
@@ -197,12 +197,15 @@ def draw_build(rows):
         ("list", "Building from a list in memory"),
         ("stream", "Building from a stream, its own making included"),
     ):
-        some = [{**row, "rival": row["way"]} for row in rows if row.get("from") == source]
-        most = max((row["cores"] for row in some), default=0)
-        some = [row for row in some if row["cores"] == most]
-        if some:
+        matching = [{**row, "rival": row["way"]} for row in rows if row.get("from") == source]
+        most = max((row["cores"] for row in matching), default=0)
+        matching = [row for row in matching if row["cores"] == most]
+        if matching:
             line = "the stream itself" if source == "stream" else None
-            yield f"build-{source}", panels(some, "wall_median_ns", title, "wall ns a record, median; log scale", line)
+            yield (
+                f"build-{source}",
+                panels(matching, "wall_median_ns", title, "wall ns a record, median; log scale", line),
+            )
 
 
 # ---- Workers: bars in groups ----

@@ -24,7 +24,7 @@ def kinds(order):
     """{name: the same indices in another form}."""
     import numpy
 
-    found = {
+    forms = {
         "numpy int64": order,
         "numpy int32": order.astype(numpy.int32),
         "numpy big-endian": order.astype(">i4"),
@@ -38,8 +38,8 @@ def kinds(order):
     try:
         import torch
     except ImportError:
-        return found
-    return {**found, "torch int64": torch.from_numpy(order.copy())}
+        return forms
+    return {**forms, "torch int64": torch.from_numpy(order.copy())}
 
 
 def measure(quick, log):
@@ -59,17 +59,17 @@ def indices(x, order, repeats):
     """ns an index of ``x[indices]``, of a large and of a small batch, and of a shuffled view."""
     shuffled = x.shuffled(3)
     rows = []
-    for name, given in kinds(order).items():
-        few = given[:256] if name != "mask" else None
+    for name, form in kinds(order).items():
+        first = form[:256] if name != "mask" else None
         expected = order if name not in ("mask", "range", "list, in order") else None
-        if expected is not None and x[given].field("id").to_numpy().tolist() != (expected * 7).tolist():
+        if expected is not None and x[form].field("id").to_numpy().tolist() != (expected * 7).tolist():
             raise WrongAnswer(f"x[{name}] has other records")
         rows.append(
             {
                 "indices": name,
-                "ns_an_index": least(lambda given=given: x[given], repeats) / len(order),
-                "of_shuffled": least(lambda given=given: shuffled[given], repeats) / len(order),
-                "ns_of_256": None if few is None else least(lambda few=few: x[few], repeats * 50) / 256,
+                "ns_an_index": least(lambda form=form: x[form], repeats) / len(order),
+                "of_shuffled": least(lambda form=form: shuffled[form], repeats) / len(order),
+                "ns_of_256": None if first is None else least(lambda first=first: x[first], repeats * 50) / 256,
             }
         )
     return rows
@@ -84,27 +84,27 @@ def gather(x, order, repeats):
         if not (field.to_numpy(order) == field.to_numpy()[order]).all():
             raise WrongAnswer(f"to_numpy at random gives another {name}")
         ways[name] = lambda field=field: field.to_numpy(order)
-    taken = {name: [] for name in ways}
+    timings = {name: [] for name in ways}
     gc.collect()
     for _ in range(repeats):
         for name, call in ways.items():
-            taken[name].append(least(call, 1) / len(order))
+            timings[name].append(least(call, 1) / len(order))
     return [
         {
             "field": name,
             "min_ns": min(times),
             "median_ns": statistics.median(times),
-            "of_numpy": ratio(times, taken["numpy"]),
+            "of_numpy": ratio(times, timings["numpy"]),
         }
-        for name, times in taken.items()
+        for name, times in timings.items()
     ]
 
 
 def least(call, repeats):
     """The least processor time of a call, in ns: other programs on the machine do not count."""
-    found = []
+    times = []
     for _ in range(repeats):
         begin = time.process_time_ns()
         call()
-        found.append(time.process_time_ns() - begin)
-    return min(found)
+        times.append(time.process_time_ns() - begin)
+    return min(times)

@@ -78,7 +78,7 @@ def tables(quick):
     from pyarrow import csv, feather, parquet
 
     folder = data.pools()
-    paths = {f"read_{one}": os.path.join(folder, f"runways.{one}") for one in ("csv", "parquet", "arrow")}
+    paths = {f"read_{suffix}": os.path.join(folder, f"runways.{suffix}") for suffix in ("csv", "parquet", "arrow")}
     source = os.path.join(data.folder(), RUNWAYS)
     if not os.path.exists(source):
         raise data.Missing(f"{RUNWAYS} is not in the data folder")
@@ -117,8 +117,8 @@ def job(way, path):
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     peak = process_memory.peak_rss()
     store = getattr(records, "nbytes", 0)
-    made = {key: size for key, size in process_memory.segments().items() if key not in known}
-    hidden = process_memory.unmapped(made, [os.getpid()]) if made else store
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
+    hidden = process_memory.unmapped(own_segments, [os.getpid()]) if own_segments else store
     result = {"seconds": seconds, "cpu_s": cpu, "store": store, "peak": None, "peak_beyond_store": None}
     if exact and before:
         result["peak"] = peak - before.rss + hidden
@@ -217,23 +217,25 @@ def turns(path, plain, ways, n, log):
     """A row for each way to read a file, after `n` turns."""
     import memory_jobs
 
-    found = {way: [] for way in (plain, *ways)}
+    results_by_way = {way: [] for way in (plain, *ways)}
     for turn in range(n):
         log(f"readers: {os.path.basename(path)}, turn {turn + 1} of {n}")
-        for way, results in found.items():
+        for way, results in results_by_way.items():
             results.append(memory_jobs.start("readers", way=way, path=path))
-    if len({tuple(one["check"]) for results in found.values() for one in results}) != 1:
+    if len({tuple(result["check"]) for results in results_by_way.values() for result in results}) != 1:
         raise AssertionError(f"the ways of reading {path} give different records")
-    return [_row(path, way, results, found[plain]) for way, results in found.items()]
+    return [_row(path, way, results, results_by_way[plain]) for way, results in results_by_way.items()]
 
 
 def _row(path, way, results, plain):
     def middle(key):
-        values = [one[key] for one in results if one[key] is not None]
+        values = [result[key] for result in results if result[key] is not None]
         return statistics.median(values) if values else None
 
     ratios = {
-        key: statistics.median(one[key] / other[key] for one, other in zip(results, plain, strict=True))
+        key: statistics.median(
+            result[key] / plain_result[key] for result, plain_result in zip(results, plain, strict=True)
+        )
         for key in ("seconds", "cpu_s")
     }
     return {

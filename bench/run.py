@@ -82,12 +82,12 @@ def main():
         "--only", action="append", metavar="NAME", help="of experiments only these, as `fork` or `fork: recstore`"
     )
     options = parser.parse_args()
-    wanted = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
-    for suite in wanted:
+    suites = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
+    for suite in suites:
         if suite not in SUITES + ON_REQUEST:
             parser.error(f"no suite {suite}: of {', '.join(SUITES + ON_REQUEST)}")
-    found = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
-    output.show_machine(found["machine"])
+    results = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
+    output.show_machine(results["machine"])
     # Terminated as if interrupted: the made records are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     data.pools()  # here, so that the jobs find what others have made
@@ -122,173 +122,173 @@ def main():
         run_experiments,
     )
     for run in runs:
-        run(wanted, options, found)
+        run(suites, options, results)
         # After each: a run of an hour that is cut off keeps what it has.
-        path = write(found, options)
+        path = write(results, options)
     print(f"written to {path}")
 
 
-def run_decode(wanted, options, found):
+def run_decode(suites, options, results):
     """Also the sizes of what it builds, where they are wanted."""
-    if "decode" not in wanted:
+    if "decode" not in suites:
         return
-    for dataset in loaded("decode", options.data or data.MAIN, options, found):
-        reads, sizes, absent = measures.decode(dataset, "size" in wanted, options.quick, log)
-        keep_absent(found, dataset, absent)
-        keep(found, "decode", reads, f"decode: {dataset.name}, {len(dataset):,} records ({dataset.note})")
-        if "size" in wanted:
-            keep(found, "size", sizes, f"size and build from a list: {dataset.name}")
+    for dataset in loaded("decode", options.data or data.MAIN, options, results):
+        reads, sizes, absent = measures.decode(dataset, "size" in suites, options.quick, log)
+        keep_absent(results, dataset, absent)
+        keep(results, "decode", reads, f"decode: {dataset.name}, {len(dataset):,} records ({dataset.note})")
+        if "size" in suites:
+            keep(results, "size", sizes, f"size and build from a list: {dataset.name}")
 
 
-def run_size(wanted, options, found):
-    if "size" not in wanted:
+def run_size(suites, options, results):
+    if "size" not in suites:
         return
-    done = {row["data"] for row in found["suites"].get("size", ())}
-    for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, found):
+    done = {row["data"] for row in results["suites"].get("size", ())}
+    for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, results):
         rows, absent = measures.sizes(dataset, log)
-        keep_absent(found, dataset, absent)
+        keep_absent(results, dataset, absent)
         keep(
-            found,
+            results,
             "size",
             rows,
             f"size and build from a list: {dataset.name}, {len(dataset):,} records ({dataset.note})",
         )
 
 
-def loaded(suite, names, options, found):
+def loaded(suite, names, options, results):
     """Generate the data sets that are here; the others are skipped, with the reason."""
     for name in names:
         try:
             dataset = data.load(name, options.quick)
         except data.Missing as error:
-            skip(found, f"{suite} of {name}", str(error))
+            skip(results, f"{suite} of {name}", str(error))
             continue
-        found["notes"][name] = f"{len(dataset):,} records: {dataset.note}"
+        results["notes"][name] = f"{len(dataset):,} records: {dataset.note}"
         yield dataset
 
 
-def keep_absent(found, dataset, absent):
+def keep_absent(results, dataset, absent):
     for rival, reason in absent.items():
-        skip(found, f"{rival} on {dataset.name}", reason)
+        skip(results, f"{rival} on {dataset.name}", reason)
 
 
-def run_fields(wanted, options, found):
-    if "fields" not in wanted:
+def run_fields(suites, options, results):
+    if "fields" not in suites:
         return
-    for dataset in loaded("fields", ["coco"], options, found):
+    for dataset in loaded("fields", ["coco"], options, results):
         rows = fields.measure(dataset, options.quick, log)
-        keep(found, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
-    for dataset in loaded("arrays", dict.fromkeys(name for name, _ in fields.COLUMNS), options, found):
+        keep(results, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
+    for dataset in loaded("arrays", dict.fromkeys(name for name, _ in fields.COLUMNS), options, results):
         columns = [column for name, column in fields.COLUMNS if name == dataset.name]
         rows = fields.arrays(dataset, columns, options.quick, log)
-        keep(found, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
+        keep(results, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
 
 
-def run_dict(wanted, options, found):
-    if "dict" in wanted:
+def run_dict(suites, options, results):
+    if "dict" in suites:
         keep(
-            found,
+            results,
             "dict",
             dicts.lookups(options.quick, log),
             "dict: a lookup by key in random order, against dict and a fresh copy",
         )
 
 
-def run_saved_indexes(wanted, options, found):
-    if "indexes" in wanted:
+def run_saved_indexes(suites, options, results):
+    if "indexes" in suites:
         keep(
-            found,
+            results,
             "indexes",
             saved_indexes.measures(options.quick, log),
             "indexes: a file with saved indexes against indexes made in memory",
         )
 
 
-def run_views(wanted, options, found):
-    if "views" not in wanted:
+def run_views(suites, options, results):
+    if "views" not in suites:
         return
-    keep(found, "views", views.measure(options.quick, log), "views: two lengths, side by side")
-    job_rows(found, "views", [("views", {"name": "coco", "quick": options.quick})])
+    keep(results, "views", views.measure(options.quick, log), "views: two lengths, side by side")
+    job_rows(results, "views", [("views", {"name": "coco", "quick": options.quick})])
 
 
-def run_positions(wanted, options, found):
-    if "positions" not in wanted:
+def run_positions(suites, options, results):
+    if "positions" not in suites:
         return
     indices, gather = positions.measure(options.quick, log)
-    keep(found, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
-    keep(found, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
+    keep(results, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
+    keep(results, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
 
 
-def run_threads(wanted, options, found):
-    if "threads" not in wanted:
+def run_threads(suites, options, results):
+    if "threads" not in suites:
         return
-    for dataset in loaded("threads", options.data or threads.DATA, options, found):
+    for dataset in loaded("threads", options.data or threads.DATA, options, results):
         rows = threads.measure(dataset, options.quick, options.most or threads.MOST, log)
-        keep(found, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
+        keep(results, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
 
 
-def run_attach(wanted, options, found):
-    if "attach" in wanted:
+def run_attach(suites, options, results):
+    if "attach" in suites:
         keep(
-            found,
+            results,
             "attach",
             names.attaching(options.quick, log),
             "attach: microseconds to attach to a store by its name and its handle",
         )
-        keep(found, "wait", names.waiting(options.quick, log), "attach: what waiting for a builder takes")
+        keep(results, "wait", names.waiting(options.quick, log), "attach: what waiting for a builder takes")
 
 
-def run_build(wanted, options, found):
-    if "build" not in wanted:
+def run_build(suites, options, results):
+    if "build" not in suites:
         return
     names = options.data or list(data.SETS)
     most = options.most or builds.MOST
-    for dataset in loaded("build", names, options, found):
+    for dataset in loaded("build", names, options, results):
         rows = builds.measure(dataset, options.quick, most, log)
-        keep(found, "build", rows, f"build: {dataset.name}, ns a record, nothing subtracted")
+        keep(results, "build", rows, f"build: {dataset.name}, ns a record, nothing subtracted")
         by_workers = builds.measure_workers(dataset, options.quick, most, log)
         if by_workers:
-            keep(found, "build workers", by_workers, f"build by workers: {dataset.name}")
+            keep(results, "build workers", by_workers, f"build by workers: {dataset.name}")
     jobs = [
         ("build", {"name": name, "quick": options.quick, "most": most, "source": source, "way": way})
         for name in names
         for source in builds.SOURCES
         for way in ("recstore", builds.LEANEST, builds.USUAL)
     ]
-    job_rows(found, "build memory", jobs)
+    job_rows(results, "build memory", jobs)
 
 
-def run_everything(wanted, options, found):
-    if "everything" not in wanted:
+def run_everything(suites, options, results):
+    if "everything" not in suites:
         return
-    for dataset in loaded("everything", options.data or list(data.SETS), options, found):
+    for dataset in loaded("everything", options.data or list(data.SETS), options, results):
         rows, absent = everything.measure(dataset, options.quick, options.most or builds.MOST, log)
-        keep_absent(found, dataset, absent)
-        keep(found, "everything", rows, f"everything: {dataset.name} ({dataset.note})")
+        keep_absent(results, dataset, absent)
+        keep(results, "everything", rows, f"everything: {dataset.name} ({dataset.note})")
 
 
-def run_forms(wanted, options, found):
-    if "forms" not in wanted:
+def run_forms(suites, options, results):
+    if "forms" not in suites:
         return
-    for dataset in loaded("forms", options.data or list(data.SETS), options, found):
+    for dataset in loaded("forms", options.data or list(data.SETS), options, results):
         rows = forms.measure(dataset, options.most or builds.MOST, log)
-        keep(found, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
+        keep(results, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
 
 
-def run_samplers(wanted, options, found):
-    if "samplers" not in wanted:
+def run_samplers(suites, options, results):
+    if "samplers" not in suites:
         return
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        skip(found, "samplers", str(error))
+        skip(results, "samplers", str(error))
         return
     rows = samplers.measure(options.quick, log)
-    keep(found, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
+    keep(results, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
 
 
-def run_scale(wanted, options, found):
-    if "scale" not in wanted:
+def run_scale(suites, options, results):
+    if "scale" not in suites:
         return
     jobs = [
         ("scale", {"kind": kind, "count": count, "container": container, "starts": 3 if options.quick else 7})
@@ -296,37 +296,37 @@ def run_scale(wanted, options, found):
         for count in scale.counts(kind, options.quick)
         for container in scale.CONTAINERS
     ]
-    job_rows(found, "scale", jobs)
+    job_rows(results, "scale", jobs)
 
 
-def run_billion(wanted, options, found):
-    if "billion" in wanted:
+def run_billion(suites, options, results):
+    if "billion" in suites:
         import billion
 
         count = options.most or (100_000 if options.quick else billion.COUNT)
-        job_rows(found, "billion", [("billion", {"count": count})])
+        job_rows(results, "billion", [("billion", {"count": count})])
 
 
-def run_handle(wanted, options, found):
-    if "handle" in wanted:
+def run_handle(suites, options, results):
+    if "handle" in suites:
         starts = 3 if options.quick else 11
         counts = (1_000, 20_000 if options.quick else 1_000_000)
-        job_rows(found, "handle", [("handle", {"count": count, "starts": starts}) for count in counts])
+        job_rows(results, "handle", [("handle", {"count": count, "starts": starts}) for count in counts])
 
 
-def run_import(wanted, options, found):
-    if "import" in wanted:
-        job_rows(found, "import", [("import", {"starts": 3 if options.quick else 15})])
+def run_import(suites, options, results):
+    if "import" in suites:
+        job_rows(results, "import", [("import", {"starts": 3 if options.quick else 15})])
 
 
-def run_workers(wanted, options, found):
-    if "workers" not in wanted:
+def run_workers(suites, options, results):
+    if "workers" not in suites:
         return
     rows = []
     try:
         data.coco(options.quick).ready()
     except data.Missing as error:
-        skip(found, "workers", str(error))
+        skip(results, "workers", str(error))
         return
     for method in ("fork", "spawn", "forkserver"):
         for container in memory_jobs.CONTAINERS:
@@ -335,29 +335,29 @@ def run_workers(wanted, options, found):
             rows.append(memory_jobs.start("workers", workers=options.workers, **arguments))
     memory_jobs.compare_workers(rows)
     title = f"workers: {rows[0]['records']:,} COCO-like annotations, {options.workers} workers, a full pass each"
-    keep(found, "workers", rows, title)
+    keep(results, "workers", rows, title)
 
 
-def run_readers(wanted, options, found):
-    if "readers" not in wanted:
+def run_readers(suites, options, results):
+    if "readers" not in suites:
         return
     try:
         rows = readers.measure(options.quick, log)
     except data.Missing as error:
-        skip(found, "readers", str(error))
+        skip(results, "readers", str(error))
         return
-    keep(found, "readers", rows, "readers: files to stores, against the plain way to Python objects")
+    keep(results, "readers", rows, "readers: files to stores, against the plain way to Python objects")
 
 
-def run_speech(wanted, options, found):
-    if "speech" not in wanted:
+def run_speech(suites, options, results):
+    if "speech" not in suites:
         return
     try:
         next(speech.pairs(True))
     except data.Missing as error:
-        skip(found, "speech", str(error))
+        skip(results, "speech", str(error))
         return
-    found["notes"]["speech"] = speech.note(options.quick)
+    results["notes"]["speech"] = speech.note(options.quick)
     rows = []
     for method in ("fork", "spawn", "forkserver"):
         for container in speech.CONTAINERS:
@@ -366,11 +366,11 @@ def run_speech(wanted, options, found):
             rows.append(memory_jobs.start("speech", workers=options.workers, **arguments))
     memory_jobs.compare_workers(rows)
     title = f"speech: a Dataset of {rows[0]['records']:,} utterances, {options.workers} workers, a full pass each"
-    keep(found, "speech", rows, f"{title} ({found['notes']['speech']})")
+    keep(results, "speech", rows, f"{title} ({results['notes']['speech']})")
 
 
-def run_ranks(wanted, options, found):
-    if "ranks" not in wanted:
+def run_ranks(suites, options, results):
+    if "ranks" not in suites:
         return
     rows, count = [], 3 if options.quick else ranks.RANKS
     try:
@@ -382,27 +382,27 @@ def run_ranks(wanted, options, found):
                 arguments = {"source": source, "container": container, "path": path, "count": records}
                 rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
     except data.Missing as error:
-        skip(found, "ranks", str(error))
+        skip(results, "ranks", str(error))
         return
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
-    keep(found, "ranks", ranks.compare(rows), title)
+    keep(results, "ranks", ranks.compare(rows), title)
 
 
-def run_experiments(wanted, options, found):
-    if "experiments" not in wanted:
+def run_experiments(suites, options, results):
+    if "experiments" not in suites:
         return
-    for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, found)):
-        keep(found, suite, rows, title)
-        write(found, options)  # large jobs: a run that is cut off keeps what it has
+    for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, results)):
+        keep(results, suite, rows, title)
+        write(results, options)  # large jobs: a run that is cut off keeps what it has
 
 
-def run_first_batch(wanted, options, found):
-    if "first_batch" not in wanted:
+def run_first_batch(suites, options, results):
+    if "first_batch" not in suites:
         return
     try:
         data.coco(options.quick).ready()
     except data.Missing as error:
-        skip(found, "first_batch", str(error))
+        skip(results, "first_batch", str(error))
         return
     rows = []
     for container in torch_first_batch.CONTAINERS:
@@ -410,11 +410,11 @@ def run_first_batch(wanted, options, found):
         arguments = {"container": container, "quick": options.quick, "workers": 2}
         rows.append(memory_jobs.start("first_batch", **arguments))
     title = f"first_batch: {rows[0]['records']:,} COCO-like annotations, 2 workers by spawn, to the first batch"
-    keep(found, "first_batch", torch_first_batch.compare(rows), title)
+    keep(results, "first_batch", torch_first_batch.compare(rows), title)
 
 
-def run_arrow_in(wanted, options, found):
-    if "arrow_in" not in wanted:
+def run_arrow_in(suites, options, results):
+    if "arrow_in" not in suites:
         return
     rows = []
     try:
@@ -422,53 +422,53 @@ def run_arrow_in(wanted, options, found):
             try:
                 rows += arrow_in.measure(name, options.quick, log) or ()
             except data.Missing as error:
-                skip(found, f"arrow_in of {name}", str(error))
+                skip(results, f"arrow_in of {name}", str(error))
         path, batch_bytes = arrow_in.ready(options.quick)
     except ImportError as error:
-        skip(found, "arrow_in", str(error))
+        skip(results, "arrow_in", str(error))
         return
     title = "arrow_in: RecordList(table); gains are over RecordList(table.to_pylist())"
-    keep(found, "arrow_in", rows, title)
+    keep(results, "arrow_in", rows, title)
     log("arrow_in: memory")
     row = memory_jobs.start("arrow_in", path=path, batch_bytes=batch_bytes)
-    keep(found, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
+    keep(results, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
 
 
-def run_arrow_out(wanted, options, found):
-    if "arrow_out" not in wanted:
+def run_arrow_out(suites, options, results):
+    if "arrow_out" not in suites:
         return
     try:
         rows = arrow_out.measure(options.quick, log)
     except ImportError as error:
-        skip(found, "arrow_out", str(error))
+        skip(results, "arrow_out", str(error))
         return
-    keep(found, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
+    keep(results, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
 
 
-def run_torch_batches(wanted, options, found):
-    if "torch_batches" not in wanted:
+def run_torch_batches(suites, options, results):
+    if "torch_batches" not in suites:
         return
     try:
         rows = torch_batches.measure(options.quick, log)
     except (ImportError, data.Missing) as error:
-        skip(found, "torch_batches", str(error))
+        skip(results, "torch_batches", str(error))
         return
     title = f"torch_batches: batches through a DataLoader with {torch_batches.WORKERS} workers, a sample"
-    keep(found, "torch_batches", rows, title)
+    keep(results, "torch_batches", rows, title)
 
 
-def job_rows(found, suite, jobs):
+def job_rows(results, suite, jobs):
     rows = []
     for job, arguments in jobs:
         log(f"{suite}: {arguments}")
         try:
             make_ready(arguments)
         except data.Missing as error:
-            skip(found, suite, str(error))
+            skip(results, suite, str(error))
             continue
         rows.append(memory_jobs.start(job, **arguments))
     if rows:
-        keep(found, suite, rows, suite)
+        keep(results, suite, rows, suite)
 
 
 def make_ready(arguments):

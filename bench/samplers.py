@@ -27,20 +27,20 @@ def measure(quick, log):
     rounds = 2 if quick else 5
     ways = {f"batches of {size}": (batches, size) for size in BATCHES}
     ways["one by one"] = singles, None
-    taken = {name: [] for name in [*ways, "torch.randperm", "torch.randperm().tolist()"]}
+    timings = {name: [] for name in [*ways, "torch.randperm", "torch.randperm().tolist()"]}
     log(f"an epoch of {n:,} indices, {count:,} of them in each round")
     for _ in range(rounds):
         for name, (way, size) in ways.items():
-            taken[name].append(way(ShuffleSampler(n, seed=1), size, count))
+            timings[name].append(way(ShuffleSampler(n, seed=1), size, count))
         start = time.process_time()
         order = torch.randperm(count)
         middle = time.process_time()
         order.tolist()
         end = time.process_time()
-        taken["torch.randperm"].append((middle - start) / count)
-        taken["torch.randperm().tolist()"].append((end - start) / count)
+        timings["torch.randperm"].append((middle - start) / count)
+        timings["torch.randperm().tolist()"].append((end - start) / count)
     held, resume = memory(n), resumed(n, rounds * 20)
-    for name, times in taken.items():
+    for name, times in timings.items():
         ours = name in ways
         rows.append(
             {
@@ -49,7 +49,7 @@ def measure(quick, log):
                 "ns": statistics.median(times) * 1e9,
                 "million_a_second": 1e-6 / statistics.median(times),
                 "of_randperm_list": statistics.median(
-                    a / b for a, b in zip(times, taken["torch.randperm().tolist()"], strict=True)
+                    a / b for a, b in zip(times, timings["torch.randperm().tolist()"], strict=True)
                 ),
                 "bytes_held": held if ours else 8 * count if name == "torch.randperm" else 40 * count,
                 "resume_us": resume if ours else None,
@@ -75,11 +75,11 @@ def batches(sampler, size, count):
     """Seconds of CPU an index in batches."""
     from recstore.torch import BatchSampler
 
-    made = iter(BatchSampler(sampler, size))
-    next(made)
+    iterator = iter(BatchSampler(sampler, size))
+    next(iterator)
     start = time.process_time()
     for _ in range(count // size):
-        next(made)
+        next(iterator)
     return (time.process_time() - start) / (count // size * size)
 
 
@@ -87,10 +87,10 @@ def singles(sampler, _, count):
     from collections import deque
     from itertools import islice
 
-    made = iter(sampler)
-    next(made)
+    iterator = iter(sampler)
+    next(iterator)
     start = time.process_time()
-    deque(islice(made, count), maxlen=0)
+    deque(islice(iterator, count), maxlen=0)
     return (time.process_time() - start) / count
 
 
@@ -104,8 +104,8 @@ def memory(n):
     next(iter(BatchSampler(ShuffleSampler(n), 256)))  # what is imported at the first use
     tracemalloc.start()
     try:
-        deque_of = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
-        for _ in islice(deque_of, 1000):
+        batches = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
+        for _ in islice(batches, 1000):
             pass
         return tracemalloc.get_traced_memory()[1]
     finally:

@@ -26,9 +26,9 @@ def annotations(count):
         }
 
 
-def _spin(found, keys):
+def _spin(index, keys):
     for key in keys:
-        found[key]
+        index[key]
 
 
 def _best(call, repeats):
@@ -37,9 +37,9 @@ def _best(call, repeats):
     for _ in range(repeats):
         gc.collect()
         begin = time.perf_counter()
-        out = call()
+        result = call()
         times.append(time.perf_counter() - begin)
-    return min(times), out
+    return min(times), result
 
 
 def measures(quick, log):
@@ -87,19 +87,19 @@ def _row(recstore, bare, path, method, field, repeats):
             if saved[key] != built[key]:
                 raise WrongAnswer(f"{method}({field}) gives another value for {key!r}")
         _spin(saved, keys)  # groups of a file are compared when they are first found
-        taken = {"memory": [], "saved": []}
+        timings = {"memory": [], "saved": []}
         for _ in range(repeats):
             empty = clock(spin_empty, keys)
-            for name, found in (("memory", built), ("saved", saved)):
-                taken[name].append((clock(_spin, found, keys) - empty) / len(keys))
-        info = next(one for one in indexed.info().indexes if (one.kind, one.field) == (method, field))
+            for name, index in (("memory", built), ("saved", saved)):
+                timings[name].append((clock(_spin, index, keys) - empty) / len(keys))
+        info = next(entry for entry in indexed.info().indexes if (entry.kind, entry.field) == (method, field))
         return {
             "index": f"{method}({field})",
             "keys": info.keys,
             "bytes_per_key": info.nbytes / info.keys,
             "build_s": built_s,
             "find_us": 1e6 * saved_s,
-            "memory_ns": min(taken["memory"]),
-            "saved_ns": min(taken["saved"]),
-            "ratio": statistics.median(b / a for a, b in zip(taken["memory"], taken["saved"])),
+            "memory_ns": min(timings["memory"]),
+            "saved_ns": min(timings["saved"]),
+            "ratio": statistics.median(b / a for a, b in zip(timings["memory"], timings["saved"])),
         }

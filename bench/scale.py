@@ -26,9 +26,9 @@ def paths(count):
     synsets = sorted(draw.sample(range(1_440_764, 15_075_141), 1000))
     chance = draw.random
     at = number = 0
-    for made in range(count):
-        if made * 1000 // count != at:
-            at, number = made * 1000 // count, 0
+    for position in range(count):
+        if position * 1000 // count != at:
+            at, number = position * 1000 // count, 0
         number += 1 + int(chance() * 20)
         yield f"/data/imagenet/train/n{synsets[at]:08d}/n{synsets[at]:08d}_{number}.JPEG"
 
@@ -51,9 +51,9 @@ def job(kind, count, container, starts):
     """One row."""
     fresh = source(kind, count)
     sample = set(random.Random(data.SEED).sample(range(count), min(_CHECKS, count)))
-    kept = {number: record for number, record in enumerate(fresh()) if number in sample}
-    rival = next(one for one in rivals.every() if one.name == container)
-    rival.build(list(kept.values())[:2])  # imports are not the build's
+    sample_records = {number: record for number, record in enumerate(fresh()) if number in sample}
+    rival = next(rival_class for rival_class in rivals.every() if rival_class.name == container)
+    rival.build(list(sample_records.values())[:2])  # imports are not the build's
     # A small build is over in no time: the least of several.
     rounds = 5 if count <= 100_000 else 1
     generating = min(measures.clock(_drain, fresh()) for _ in range(rounds))
@@ -64,7 +64,7 @@ def job(kind, count, container, starts):
         begin = time.perf_counter_ns()
         records = rival.build(fresh())
         spent = min(spent, time.perf_counter_ns() - begin)
-    for number, record in kept.items():
+    for number, record in sample_records.items():
         if repr(records[number]) != repr(record):
             raise measures.WrongAnswer(f"{container} gives another record at {number}")
     row = {
@@ -88,8 +88,8 @@ def _drain(records):
 
 
 def _read_ns(records, count):
-    found = {}
+    row = {}
     for kind, order in measures.orders(count, _READS).items():
         reading = min(measures.clock(measures.spin, records, order) for _ in range(5))
-        found[f"{kind}_ns"] = (reading - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
-    return found
+        row[f"{kind}_ns"] = (reading - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
+    return row

@@ -94,8 +94,8 @@ def job(quick, method, container, workers):
     dataset = dict(zip(CONTAINERS, (Stub, Utterances, StoredUtterances), strict=True))[container](pairs(quick))
     gc.collect()
     after = process_memory.usage()
-    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
-    result = full_pass(dataset, method, workers, mine)
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
+    result = full_pass(dataset, method, workers, own_segments)
     result.update(
         container=container,
         method=method,

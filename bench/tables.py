@@ -23,17 +23,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("result", nargs="+", help="what run.py wrote")
     options = parser.parse_args()
-    found = {"suites": {}}
+    results = {"suites": {}}
     for path in options.result:
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
         name = os.path.basename(path)
-        found["suites"].update({suite: (rows, result["machine"], name) for suite, rows in result["suites"].items()})
+        results["suites"].update({suite: (rows, result["machine"], name) for suite, rows in result["suites"].items()})
     for page in PAGES:
         path = os.path.join(ROOT, page)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        new = filled(text, found["suites"])
+        new = filled(text, results["suites"])
         if new != text:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(new)
@@ -42,7 +42,7 @@ def main():
 
 def filled(text, suites):
     """The text of a page with its tables made of `suites`: {suite: (rows, machine, name of the file)}."""
-    out = []
+    tables = []
     for name, (suite, make) in TABLES.items():
         mark = f"<!-- table {name} -->\n"
         begin = text.find(mark)
@@ -51,13 +51,13 @@ def filled(text, suites):
         begin += len(mark)
         end = text.index("<!-- end -->", begin)
         rows, machine, source = suites[suite]
-        out.append((begin, end, f"\n{make(rows)}\n\n{said(machine, source)}\n\n"))
-    for begin, end, table in sorted(out, reverse=True):  # the last first: the others keep their places
+        tables.append((begin, end, f"\n{make(rows)}\n\n{source_note(machine, source)}\n\n"))
+    for begin, end, table in sorted(tables, reverse=True):  # the last first: the others keep their places
         text = text[:begin] + table + text[end:]
     return text
 
 
-def said(machine, source):
+def source_note(machine, source):
     system = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}"
     return f"({system}, {machine['date']}; [results](../bench/results/{source}))"
 
@@ -71,12 +71,12 @@ def number(value, digits=1):
 
 def ordered(rows):
     """The names of the data sets, as the table of data.py has them."""
-    there = {row["data"] for row in rows}
-    return [name for name in data.SETS if name in there] + sorted(there - set(data.SETS))
+    names = {row["data"] for row in rows}
+    return [name for name in data.SETS if name in names] + sorted(names - set(data.SETS))
 
 
-def share(value, of):
-    return "-" if value is None or not of else f"{value / of:.2f}"
+def share(value, total):
+    return "-" if value is None or not total else f"{value / total:.2f}"
 
 
 # ---- The tables ----
@@ -86,8 +86,8 @@ def everything(rows):
     """Every data set with every rival."""
     lines = []
     for name in ordered(rows):
-        own = {row["rival"]: row for row in rows if row["data"] == name}
-        for rival, row in own.items():
+        by_rival = {row["rival"]: row for row in rows if row["data"] == name}
+        for rival, row in by_rival.items():
             if row.get("bytes") is None and row.get("build_min_ns") is None:
                 continue  # the floor and the bare decoder hold nothing
             bold = f"**{rival}**" if rival == OURS else rival
@@ -100,9 +100,9 @@ def sizes(rows):
     """Bytes a record beside the columnar rivals, and the shares of them."""
     lines = []
     for name in ordered(rows):
-        own = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
+        by_rival = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
         count = next(row["records"] for row in rows if row["data"] == name)
-        beside = [own.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
+        beside = [by_rival.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
         lines.append(
             [name, f"{count:,}", *map(number, beside), share(beside[0], beside[1]), share(beside[0], beside[2])]
         )
@@ -114,10 +114,10 @@ def levels(rows):
     """Each level: bytes, build, random read, and the build's processor time."""
     lines = []
     for name in ordered(rows):
-        own = {row["rival"]: row for row in rows if row["data"] == name}
-        found = [own.get(rival, {}) for rival in LEVELS.values()]
+        by_rival = {row["rival"]: row for row in rows if row["data"] == name}
+        by_level = [by_rival.get(rival, {}) for rival in LEVELS.values()]
         cells = [
-            " / ".join(number(row.get(key)) for row in found)
+            " / ".join(number(row.get(key)) for row in by_level)
             for key in ("bytes", "build_min_ns", "build_cpu_min_ns", "random_median_ns")
         ]
         lines.append([name, *cells])
@@ -128,12 +128,12 @@ def build(rows):
     """Builds as shares of the leanest pickling, from a list, from a stream, with one core."""
     lines = []
     for name in ordered(rows):
-        own = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
-        alone = own.get(("list", True, OURS)) or (own.get(("list", False, OURS)) if _one_core(rows) else None)
-        first = own.get(("list", False, OURS)) or own["list", True, OURS]
+        by_way = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
+        one_core = by_way.get(("list", True, OURS)) or (by_way.get(("list", False, OURS)) if _one_core(rows) else None)
+        first = by_way.get(("list", False, OURS)) or by_way["list", True, OURS]
         cores = first["cores"] == 1
-        leanest = own["list", cores, builds.LEANEST]
-        stream = own.get(("stream", cores, OURS), {})
+        leanest = by_way["list", cores, builds.LEANEST]
+        stream = by_way.get(("stream", cores, OURS), {})
         lines.append(
             [
                 name,
@@ -141,7 +141,7 @@ def build(rows):
                 number(first["wall_median_ns"]),
                 f"{first['wall_of_leanest']:.2f}",
                 f"{first['cpu_of_leanest']:.2f}",
-                "-" if alone is None else f"{alone['wall_of_leanest']:.2f}",
+                "-" if one_core is None else f"{one_core['wall_of_leanest']:.2f}",
                 number(stream.get("wall_of_leanest"), 2),
                 number(first.get("wall_of_numpy_pickle"), 2),
                 number(stream.get("wall_of_numpy_pickle"), 2),
@@ -160,9 +160,9 @@ def forms(rows):
     kinds = list(dict.fromkeys(row["node"] for row in rows))
     lines = []
     for name in ordered(rows):
-        own = {row["node"]: row for row in rows if row["data"] == name}
-        first = next(iter(own.values()))
-        cells = [f"{100 * own[kind]['growth']:+.1f}" if kind in own else "" for kind in kinds]
+        by_node = {row["node"]: row for row in rows if row["data"] == name}
+        first = next(iter(by_node.values()))
+        cells = [f"{100 * by_node[kind]['growth']:+.1f}" if kind in by_node else "" for kind in kinds]
         lines.append([name, number(first["bytes_per_record"]), *cells])
     return markdown(["data", "bytes a record", *kinds], lines)
 

@@ -53,12 +53,12 @@ def spin(x, order):
 WAYS = {"spin": spin, "x[i]": by_index, "get_many": by_many}
 
 
-def elapsed(way, x, given):
+def elapsed(way, x, orders):
     """`(seconds, processor)`: from the moment at which all threads are there until the last one is done, and the
     processor time that one of them took on average."""
     starts, processor, failed = [], [], []
     # The last to come takes the time: the main thread may be the last to go on.
-    begin = threading.Barrier(len(given), lambda: starts.append(time.perf_counter()))
+    begin = threading.Barrier(len(orders), lambda: starts.append(time.perf_counter()))
 
     def run(order):
         order = array.array("q", order)  # made by the thread that reads it
@@ -70,15 +70,15 @@ def elapsed(way, x, given):
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=run, args=(order,)) for order in given]
+    threads = [threading.Thread(target=run, args=(order,)) for order in orders]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    taken = time.perf_counter() - starts[0]
+    seconds = time.perf_counter() - starts[0]
     if failed:
         raise failed[0]
-    return taken, statistics.mean(processor)
+    return seconds, statistics.mean(processor)
 
 
 def measure(dataset, quick, most, log):
@@ -94,22 +94,22 @@ def measure(dataset, quick, most, log):
         if x.get_many(chosen) != [records[i] for i in chosen] or [x[i] for i in chosen] != x.get_many(chosen):
             raise WrongAnswer(f"{dataset.name} is read wrong")
         del records
-        given = orders(len(x), reads, max(THREADS))
-        taken = {(way, count): [] for way in WAYS for count in THREADS}
+        thread_orders = orders(len(x), reads, max(THREADS))
+        timings = {(way, count): [] for way in WAYS for count in THREADS}
         for _ in range(rounds):
-            for way, count in taken:
-                taken[way, count].append(elapsed(WAYS[way], x, given[:count]))
-    return table(dataset.name, lock, reads, taken)
+            for way, count in timings:
+                timings[way, count].append(elapsed(WAYS[way], x, thread_orders[:count]))
+    return table(dataset.name, lock, reads, timings)
 
 
-def table(name, lock, reads, taken):
+def table(name, lock, reads, timings):
     rows = []
 
     def ratios(way, count, kind):
-        return [count * one[kind] / many[kind] for one, many in zip(taken[way, 1], taken[way, count])]
+        return [count * single[kind] / several[kind] for single, several in zip(timings[way, 1], timings[way, count])]
 
-    for way, count in taken:
-        walls = [wall / count for wall, _ in taken[way, count]]
+    for way, count in timings:
+        walls = [wall / count for wall, _ in timings[way, count]]
         of_spin = map(operator.truediv, ratios(way, count, 0), ratios("spin", count, 0))
         rows.append(
             {

@@ -71,13 +71,13 @@ def job(container, workers, quick):
     first = next(iterator)
     seconds = time.perf_counter() - begin
     assert len(first) == BATCH
-    own = _processor_seconds(resource.RUSAGE_SELF) - before
+    parent_seconds = _processor_seconds(resource.RUSAGE_SELF) - before
     del iterator
     return {
         "container": container,
         "records": len(built),
         "first_batch_s": seconds,
-        "parent_cpu_s": own,
+        "parent_cpu_s": parent_seconds,
         "workers_cpu_s": _processor_seconds(resource.RUSAGE_CHILDREN),
     }
 

@@ -131,9 +131,9 @@ class Detection:
         import torch
 
         annotations = self.records[index]["annotations"]
-        boxes = torch.tensor([one["bbox"] for one in annotations])
+        boxes = torch.tensor([annotation["bbox"] for annotation in annotations])
         boxes[:, 2:] += boxes[:, :2]
-        return boxes * 0.8, torch.tensor([one["category_id"] for one in annotations])
+        return boxes * 0.8, torch.tensor([annotation["category_id"] for annotation in annotations])
 
     def __getitem__(self, index):
         import numpy
@@ -343,7 +343,7 @@ def run(job, form, workers, start, seconds, count):
 def _cpu():
     """Processor seconds of this process and of its children that ended."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in usage)
+    return sum(use.ru_utime + use.ru_stime for use in usage)
 
 
 # ---- All of them ----
@@ -374,13 +374,13 @@ def main():
                 "count": int(RECORDS[job] * options.share),
             }
             command = [sys.executable, os.path.abspath(__file__), "--run", json.dumps(how)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
+            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            rows.append(json.loads(process.stdout.splitlines()[-1]))
             print(_line(rows[-1]), flush=True)
     if options.json:
-        found = {"machine": {**output.machine(), "gpu": _gpu()}, "rows": rows}
+        results = {"machine": {**output.machine(), "gpu": _gpu()}, "rows": rows}
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)
+            json.dump(results, file, indent=1)
 
 
 def _gpu():

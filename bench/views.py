@@ -38,14 +38,14 @@ def operations(x):
 def check(x, source):
     """The same answers as the list's, before anything is timed."""
     n = len(source)
-    for got, expected in (
+    for view, expected in (
         (x[1 : n - 1], source[1 : n - 1]),
         (x[n - 2 : 1 : -3], source[n - 2 : 1 : -3]),
         (x + x, source + source),
         (x * 3, source * 3),
     ):
         ends = slice(0, None, max(1, len(expected) // 500))
-        if len(got) != len(expected) or got[ends].to_list() != expected[ends]:
+        if len(view) != len(expected) or view[ends].to_list() != expected[ends]:
             raise WrongAnswer("a view has other records than the list's")
     if sorted(x.shuffled(7)) != sorted(source) or pickle.loads(pickle.dumps(x.shuffled(7)))[5] != x.shuffled(7)[5]:
         raise WrongAnswer("shuffled is no permutation, or another one after pickling")
@@ -56,7 +56,7 @@ def measure(quick, log):
     import recstore
 
     counts = (1_000, 20_000 if quick else 1_000_000)
-    found = {}
+    costs_by_name = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a pickle holds a handle
         for count in counts:
@@ -66,20 +66,20 @@ def measure(quick, log):
                 check(x, source)
                 del source
                 for name, call in operations(x).items():
-                    found.setdefault(name, []).append(_cost(call, 3 if quick else 9))
-    return [_row(name, counts, costs) for name, costs in found.items()]
+                    costs_by_name.setdefault(name, []).append(_cost(call, 3 if quick else 9))
+    return [_row(name, counts, costs) for name, costs in costs_by_name.items()]
 
 
 def _cost(call, repeats):
     """`(least ns, peak bytes of Python's allocators, bytes of what it gave if it gave bytes)`."""
-    made = call()  # not the first: caches, and the descriptor that travels
+    result = call()  # not the first: caches, and the descriptor that travels
     gc.collect()
-    taken = []
+    times = []
     for _ in range(repeats):
         begin = time.perf_counter_ns()
         for _ in range(_LOOPS):
             call()
-        taken.append((time.perf_counter_ns() - begin) / _LOOPS)
+        times.append((time.perf_counter_ns() - begin) / _LOOPS)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -89,7 +89,7 @@ def _cost(call, repeats):
         del kept
     finally:
         tracemalloc.stop()
-    return min(taken), peak, len(made) if isinstance(made, bytes) else None
+    return min(times), peak, len(result) if isinstance(result, bytes) else None
 
 
 def _row(name, counts, costs):

@@ -64,12 +64,25 @@ class Why:
             around = self.field or "the whole record"
             lines.append(f"{self.asked} is stored as a part of {around}: nothing was weighed for it alone")
         rows = [("part", "values", "form", "bits", "a value", "fit", "blocks", "chosen")]
-        for one in self.forms:
-            per = one.bits / one.count if one.count else 0.0
-            fit = f"{one.fits / one.count:.1%}" if one.count else ""
-            chosen = "" if not one.chosen else "chosen" if one.chosen == one.blocks else f"in {one.chosen:,}"
-            form = one.form + (" (estimate)" if one.form == "symbols" else "")
-            rows.append((one.part, one.values, form, f"{one.bits:,}", f"{per:.2f}", fit, f"{one.blocks:,}", chosen))
+        for weighed in self.forms:
+            per = weighed.bits / weighed.count if weighed.count else 0.0
+            fit = f"{weighed.fits / weighed.count:.1%}" if weighed.count else ""
+            chosen = (
+                "" if not weighed.chosen else "chosen" if weighed.chosen == weighed.blocks else f"in {weighed.chosen:,}"
+            )
+            form = weighed.form + (" (estimate)" if weighed.form == "symbols" else "")
+            rows.append(
+                (
+                    weighed.part,
+                    weighed.values,
+                    form,
+                    f"{weighed.bits:,}",
+                    f"{per:.2f}",
+                    fit,
+                    f"{weighed.blocks:,}",
+                    chosen,
+                )
+            )
         lines.append(table(rows, "<<<>>>><"))
         return "\n".join(lines)
 
@@ -102,18 +115,18 @@ def why(records, field, compression="auto"):
 def _joined(entries):
     """The Weighed of entries, those of all blocks together."""
     groups = {}
-    for run, _, depth, _, of, form, chosen, values, fits, bits in entries:
-        places = groups.setdefault((min(depth, 1), of), {})
-        one = places.setdefault((form, fits < values), [0, 0, 0, set(), set()])
-        for at, more in enumerate((bits, values, fits)):
-            one[at] += more
-        one[3].add(run)
+    for run, _, depth, _, kind, form, chosen, values, fits, bits in entries:
+        places = groups.setdefault((min(depth, 1), kind), {})
+        sums = places.setdefault((form, fits < values), [0, 0, 0, set(), set()])
+        for position, amount in enumerate((bits, values, fits)):
+            sums[position] += amount
+        sums[3].add(run)
         if chosen:
-            one[4].add(run)
+            sums[4].add(run)
     return tuple(
-        Weighed("element" if depth else "value", of, form, *figures, len(runs), len(chosen))
-        for (depth, of), forms in sorted(groups.items(), key=lambda group: group[0][0])
-        for (form, _), (*figures, runs, chosen) in sorted(forms.items(), key=lambda one: one[1][0])
+        Weighed("element" if depth else "value", kind, form, *figures, len(runs), len(chosen))
+        for (depth, kind), forms in sorted(groups.items(), key=lambda group: group[0][0])
+        for (form, _), (*figures, runs, chosen) in sorted(forms.items(), key=lambda sums: sums[1][0])
     )
 
 
@@ -138,7 +151,7 @@ def _has(value, keys):
         return True
     if isinstance(value, dict):
         return keys[0] in value and _has(value[keys[0]], keys[1:])
-    return isinstance(value, (list, tuple)) and any(_has(one, keys) for one in value)
+    return isinstance(value, (list, tuple)) and any(_has(item, keys) for item in value)
 
 
 def _keys(field):

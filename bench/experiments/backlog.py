@@ -65,17 +65,17 @@ def by_queue(arguments):
     context = torch.multiprocessing.get_context("fork")
     queue, over = context.Queue(arguments["depth"]), context.Event()
     each = arguments["batches"] // arguments["workers"]
-    crew = [
+    processes = [
         context.Process(target=fill, args=(arguments, queue, each, over), daemon=True)
         for _ in range(arguments["workers"])
     ]
-    for one in crew:
-        one.start()
-    for _ in range(each * len(crew)):
+    for process in processes:
+        process.start()
+    for _ in range(each * len(processes)):
         yield queue.get()
     over.set()
-    for one in crew:
-        one.join()
+    for process in processes:
+        process.join()
 
 
 def main():

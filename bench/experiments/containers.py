@@ -17,7 +17,7 @@ def make(arguments, number, beside):
     return WAYS[arguments["container"]](arguments, number, beside)
 
 
-def whole(arguments):
+def record_list(arguments):
     """All records in a list: json.load of the annotations in the published programs, a file of marshalled ones here."""
     from recstore.cli import records
 
@@ -26,14 +26,14 @@ def whole(arguments):
 
 def naive(arguments, number, beside):
     """The list."""
-    return whole(arguments)
+    return record_list(arguments)
 
 
 def numpy(arguments, number, beside):
     """mmengine's way, once also detectron2's: pickles in one numpy array."""
     from recstore.cli.bench_rivals import NumpyPickle
 
-    return NumpyPickle(whole(arguments))
+    return NumpyPickle(record_list(arguments))
 
 
 def torch(arguments, number, beside):
@@ -56,7 +56,7 @@ def torch_alone(arguments, number, beside):
 
     from recstore.cli.bench_rivals import TorchPickle
 
-    return TorchPickle(whole(arguments))
+    return TorchPickle(record_list(arguments))
 
 
 def recstore_from_list(arguments, number, beside):
@@ -64,7 +64,7 @@ def recstore_from_list(arguments, number, beside):
     counts."""
     import recstore
 
-    return recstore.RecordList(whole(arguments))
+    return recstore.RecordList(record_list(arguments))
 
 
 def recstore_opened(arguments, number, beside):

@@ -16,17 +16,17 @@ ALONE = ("recstore", "recstore with torch")
 
 def published(rows):
     """Each published figure beside the same program here, and recstore in its place."""
-    found = {(row["experiment"], row["container"]): row for row in rows}
+    by_case = {(row["experiment"], row["container"]): row for row in rows}
     lines = []
-    for (experiment, container), row in found.items():
+    for (experiment, container), row in by_case.items():
         if row["published_gib"] is None:
             continue
-        ours = [found.get((experiment, name), {}).get("total") for name in BESIDE.get(experiment, ALONE)]
+        totals = [by_case.get((experiment, name), {}).get("total") for name in BESIDE.get(experiment, ALONE)]
         lines.append(
             [
                 f"{container}, {NAMES[experiment]}",
                 f"{row['published_gib']:.1f}",
-                *(gib(size) for size in (row["total"], ours[1], ours[0])),
+                *(gib(size) for size in (row["total"], totals[1], totals[0])),
             ]
         )
     lines.sort(key=lambda line: -float(line[1]))
@@ -38,8 +38,10 @@ def memory(rows):
     """Every program: its memory at the end, in MB, and the seconds that it took."""
     lines = []
     for experiment, name in NAMES.items():
-        own = sorted((row for row in rows if row["experiment"] == experiment), key=lambda row: row["total"] or 0)
-        for row in own:
+        experiment_rows = sorted(
+            (row for row in rows if row["experiment"] == experiment), key=lambda row: row["total"] or 0
+        )
+        for row in experiment_rows:
             bold = row["container"] in ("recstore", "recstore by name")
             container = f"**{row['container']}**" if bold else row["container"]
             figures = (row["total"], max(row["ranks_uss"], default=None), row["worker_uss_max"], row["helpers_pss"])
@@ -67,7 +69,7 @@ def paths(rows):
     lines = []
     for row in rows:
         bold = row["container"] == "recstore"
-        whole = row.get("all_ranks")
+        all_ranks = row.get("all_ranks")
         lines.append(
             [
                 row["method"],
@@ -77,7 +79,7 @@ def paths(rows):
                 mb(row["rank_uss_max"]),
                 mb(row["worker_uss_max"]),
                 mb(row.get("over_stub")),
-                "" if whole is None else f"{whole / 1e9:,.0f} GB",
+                "" if all_ranks is None else f"{all_ranks / 1e9:,.0f} GB",
             ]
         )
     head = ["method", "container", "ranks x workers", "all processes", "USS of a rank", "of a worker", "over the stub"]

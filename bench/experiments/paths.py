@@ -16,26 +16,26 @@ METHODS = ("spawn", "fork")
 
 def measure(method, quick):
     """The rows of a start method: the stub and recstore in full, the list small and extrapolated."""
-    many, workers = (2, 2) if quick else (RANKS, WORKERS)
+    rank_count, worker_count = (2, 2) if quick else (RANKS, WORKERS)
     path, count = ranks.ready("listing", quick)
     arguments = {"source": "listing", "path": path, "count": count, "method": method}
     rows = []
-    jobs = [("stub", many, workers), ("recstore", many, workers)]
+    jobs = [("stub", rank_count, worker_count), ("recstore", rank_count, worker_count)]
     if method == "spawn":  # under fork the pages of a list are copied one by one, as an epoch comes to them
         jobs.append(("list", 1, 2))
-    for container, of_ranks, of_workers in jobs:
-        row = memory_jobs.start("ranks", container=container, ranks=of_ranks, workers=of_workers, **arguments)
+    for container, ranks_run, workers_run in jobs:
+        row = memory_jobs.start("ranks", container=container, ranks=ranks_run, workers=workers_run, **arguments)
         rows.append({"experiment": "paths", "method": method, **row})
     for row in rows:
         if row["container"] == "list":
-            row["all_ranks"] = extrapolated(row, many, workers)
+            row["all_ranks"] = extrapolated(row, rank_count, worker_count)
         elif row["total"] is not None:
             row["over_stub"] = row["total"] - rows[0]["total"]
     return rows
 
 
-def extrapolated(row, many, workers):
+def extrapolated(row, rank_count, worker_count):
     """The bytes of a list in all ranks and workers, of those in one rank and in each of its workers."""
     if row["rank_uss_max"] is None or row["worker_uss_max"] is None:
         return None
-    return many * (row["rank_uss_max"] + workers * row["worker_uss_max"])
+    return rank_count * (row["rank_uss_max"] + worker_count * row["worker_uss_max"])

@@ -52,23 +52,25 @@ def be_rank(arguments, number, pipe, beside):
     if arguments["method"] == "forkserver":
         context.set_forkserver_preload(arguments["preload"])
     parent = None if arguments["method"] == "forkserver" else os.getpid()
-    crew = []
+    started = []
     try:
         for worker in range(arguments["workers"]):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(records, arguments["imports"], theirs, parent), daemon=True)
+            worker_pipe, child_pipe = context.Pipe()
+            process = context.Process(
+                target=work, args=(records, arguments["imports"], child_pipe, parent), daemon=True
+            )
             process.start()
-            theirs.close()
-            crew.append((process, ours))
+            child_pipe.close()
+            started.append((process, worker_pipe))
             pipe.send({"worker": worker, "rank": number, "pid": process.pid})
-        pipe.send({"read": sum(ours.recv() for _, ours in crew), "rank": number})
+        pipe.send({"read": sum(worker_pipe.recv() for _, worker_pipe in started), "rank": number})
         pipe.recv()
-        for _, ours in crew:
-            ours.send("end")
-        for process, _ in crew:
+        for _, worker_pipe in started:
+            worker_pipe.send("end")
+        for process, _ in started:
             process.join()
     finally:
-        for process, _ in crew:
+        for process, _ in started:
             if process.is_alive():
                 process.terminate()
 
@@ -94,11 +96,11 @@ def be_launcher(arguments, runner):
     ranks = {}
     try:
         for number in range(arguments["ranks"]):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=be_rank, args=(arguments, number, theirs, beside[number]))
+            rank_pipe, child_pipe = context.Pipe()
+            process = context.Process(target=be_rank, args=(arguments, number, child_pipe, beside[number]))
             process.start()
-            theirs.close()
-            ranks[ours] = process
+            child_pipe.close()
+            ranks[rank_pipe] = process
         reading = set(ranks)
         while reading:
             for pipe in wait(list(reading)):

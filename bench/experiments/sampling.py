@@ -52,7 +52,7 @@ def watch(script, arguments, done, interval=1.0):
     command = [sys.executable, os.path.join(HERE, script)]
     env = {**os.environ, "RECSTORE_PICKLE": "allow"}
     path = os.path.join(data.pools(), f"experiments-{os.getpid()}-{next(_numbers)}.log")
-    found, begin, born = Watched(), time.monotonic(), time.time()
+    watched, begin, born = Watched(), time.monotonic(), time.time()
     # A session of its own: orphans of the job are known by their process group. In a folder of its own, because a fork
     # server looks for modules in the working folder first, and that of a checkout has the source of recstore.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -62,17 +62,17 @@ def watch(script, arguments, done, interval=1.0):
     sampler.start()
     try:
         _tell(child, arguments)
-        while not done(found.messages):
+        while not done(watched.messages):
             try:
                 message = pickle.load(child.stdout)
             except EOFError:
                 raise RuntimeError(f"{script} {arguments} ended with exit code {child.wait()}") from None
-            found.messages.append({**message, "t": time.monotonic() - begin})
+            watched.messages.append({**message, "t": time.monotonic() - begin})
         # A few samples more: the plots show where the memory stays.
         time.sleep(min(2.0, 2 * interval))
         stop.set()
         sampler.join()
-        _last(child.pid, found)
+        _last(child.pid, watched)
         _tell(child, "end")
         child.wait()
     finally:
@@ -82,9 +82,9 @@ def watch(script, arguments, done, interval=1.0):
             child.wait()
         child.stdin.close()
         child.stdout.close()
-    found.samples = [{**one, "since": one["t"] - born} for one in log.read(path).samples]
+    watched.samples = [{**sample, "since": sample["t"] - born} for sample in log.read(path).samples]
     os.unlink(path)
-    return found
+    return watched
 
 
 def _tell(child, message):
@@ -95,33 +95,33 @@ def _tell(child, message):
 def _sample_until(stop, root, path, interval):
     # Every figure is to be exact, unlike those of a monitor that must not be felt.
     sampler = Sampler(root, share=1.0)
-    with log.Log(path) as out:
-        out.write(sampler.start(None, interval))
+    with log.Log(path) as file:
+        file.write(sampler.start(None, interval))
         while not stop.is_set():
             entry, _ = sampler.sample()
             if entry is None:
                 return
-            out.write(entry)
+            file.write(entry)
             stop.wait(interval)
 
 
-def _last(root, found):
-    found.pids = process_memory.family(root)
-    found.last = figures(found.pids)
+def _last(root, watched):
+    watched.pids = process_memory.family(root)
+    watched.last = figures(watched.pids)
     keys = {}
-    for pid in found.pids:
+    for pid in watched.pids:
         keys.update(process_memory.segments(pid))
-    found.total = process_memory.total(found.pids, keys)
+    watched.total = process_memory.total(watched.pids, keys)
 
 
 def figures(pids):
     """{pid: {figure: bytes}} of the processes that the system gives figures of."""
-    taken = {}
+    usages = {}
     for pid in pids:
         usage = process_memory.usage(pid)
         if usage is not None:
-            taken[pid] = {"uss": usage.uss, "shared": usage.rss - usage.uss, "pss": usage.pss}
-    return taken
+            usages[pid] = {"uss": usage.uss, "shared": usage.rss - usage.uss, "pss": usage.pss}
+    return usages
 
 
 def series(samples, labels):
@@ -131,14 +131,14 @@ def series(samples, labels):
         samples: as in Watched.
         labels: {pid: label}; processes without a label are left out.
     """
-    out = {"t": " ".join(f"{one['since']:.1f}" for one in samples)}
-    by_pid = [{one["pid"]: one for one in sample["processes"]} for sample in samples]
+    texts = {"t": " ".join(f"{sample['since']:.1f}" for sample in samples)}
+    by_pid = [{sample["pid"]: sample for sample in sample["processes"]} for sample in samples]
     for pid, label in labels.items():
         for figure in FIGURES:
-            out[f"{label}: {figure}"] = _text(own.get(pid, {}).get(figure) for own in by_pid)
-    out["sum: pss"] = _text(_sum(sample["sum"]["pss"], sample["sum"]["unmapped"]) for sample in samples)
-    out["batches"] = _text(sample["named"]["batches"] for sample in samples)
-    return out
+            texts[f"{label}: {figure}"] = _text(processes.get(pid, {}).get(figure) for processes in by_pid)
+    texts["sum: pss"] = _text(_sum(sample["sum"]["pss"], sample["sum"]["unmapped"]) for sample in samples)
+    texts["batches"] = _text(sample["named"]["batches"] for sample in samples)
+    return texts
 
 
 def _sum(pss, unmapped):
@@ -149,6 +149,6 @@ def _text(sizes):
     return " ".join("-" if size is None else f"{size / 1e6:.1f}" for size in sizes)
 
 
-def read_series(found):
+def read_series(texts):
     """The inverse: {key: [float or None]}."""
-    return {key: [None if one == "-" else float(one) for one in text.split()] for key, text in found.items()}
+    return {key: [None if text == "-" else float(text) for text in text.split()] for key, text in texts.items()}

@@ -104,12 +104,12 @@ class Detector(nn.Module):
     def loss(self, pictures, cells, labels, sizes):
         image, row, column = cells
         out = self.layers(pictures)
-        there = torch.zeros_like(out[:, 0])
-        there[image, row, column] = 1
-        found = out[image, :, row, column]
-        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], there)
-        label = nn.functional.cross_entropy(found[:, 1 : 1 + CLASSES], labels)
-        return centre + label + nn.functional.l1_loss(found[:, -2:], sizes)
+        target = torch.zeros_like(out[:, 0])
+        target[image, row, column] = 1
+        predicted = out[image, :, row, column]
+        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], target)
+        label = nn.functional.cross_entropy(predicted[:, 1 : 1 + CLASSES], labels)
+        return centre + label + nn.functional.l1_loss(predicted[:, -2:], sizes)
 
 
 def make_loader(images, workers=0, start_method=None):

@@ -23,13 +23,13 @@ def watched(kind, folder, arguments):
     return log.read(path)
 
 
-def sizes(one, times):
+def sizes(process, times):
     """The PSS of a process in MB at each time. The monitor reads it in turns, as it costs the kernel time; between two
     readings the line is straight."""
     import numpy
 
-    there = [one.times[0] <= t <= one.times[-1] for t in times]
-    return numpy.interp(times, *one.series("pss")) / 1e6 * there
+    alive = [process.times[0] <= t <= process.times[-1] for t in times]
+    return numpy.interp(times, *process.series("pss")) / 1e6 * alive
 
 
 def draw(runs, path):
@@ -42,11 +42,11 @@ def draw(runs, path):
 
     figure, panels = plt.subplots(1, len(runs), figsize=(10, 4), sharey=True, layout="constrained")
     for panel, (kind, run) in zip(panels, runs.items()):
-        crew = [one for one in series.processes(run.samples) if one.series("pss")[0]]
+        processes = [process for process in series.processes(run.samples) if process.series("pss")[0]]
         times = [sample["t"] for sample in run.samples]
-        layers = [sizes(one, times) for one in crew]
-        colours = ["#9a9a9a", *plt.colormaps["YlOrBr"](numpy.linspace(0.35, 0.75, max(1, len(crew) - 1)))]
-        labels = [one.label for one in crew]
+        layers = [sizes(process, times) for process in processes]
+        colours = ["#9a9a9a", *plt.colormaps["YlOrBr"](numpy.linspace(0.35, 0.75, max(1, len(processes) - 1)))]
+        labels = [process.label for process in processes]
         panel.stackplot([t - times[0] for t in times], *layers, labels=labels, colors=colours)
         panel.set_title(KINDS[kind], family="monospace", fontsize=11)
         panel.set_xlabel("seconds")
