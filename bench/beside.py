@@ -1,11 +1,11 @@
-"""What people use in place of recstore, over the same records in one run: memory of a node, a random read, the start.
+"""Alternatives to recstore over the same records in one run: memory of a node, random reads, time to the first read.
 
 `python bench/beside.py [--records N] [--only NAME ...] [--json FILE]` prints the measured columns of
-docs/x-or-recstore.md. Each way runs in a process of its own: it makes its store, starts 4 forked workers that read
-records in random order, and reads the memory of all processes (PSS, servers included) while they are alive. A library
-that is not installed is left out; `pip install --group beside` installs all.
+docs/x-or-recstore.md. Each library runs in a separate process: it makes its store, starts 4 forked workers that read
+records in random order, and measures the memory (PSS) of all processes, servers included, while they run. Libraries
+that are not installed are skipped; `pip install --group beside` installs all.
 
-The records are COCO-like annotations. WebDataset has no random access and reads in its own order.
+The records are COCO-like annotations. WebDataset has no random access, so it reads in its own order.
 """
 
 import argparse
@@ -32,18 +32,19 @@ WAYS = {}
 
 
 def way(name, files=False):
-    """Two functions: `make(records, folder)` gives a state, `opened(folder, state)` reads by index. With `files`,
-    the workers start before the library is imported, because some do not survive a fork, and receive the state."""
+    """Register a library. The decorated function returns `make(records, folder)`, which returns a state, and
+    `opened(folder, state)`, which returns a function from index to record. With `files`, the workers start before the
+    library is imported, because some libraries do not survive a fork, and receive the state."""
 
-    def note(pair):
-        WAYS[name] = (*pair(), files)
-        return pair
+    def register(functions):
+        WAYS[name] = (*functions(), files)
+        return functions
 
-    return note
+    return register
 
 
 class Rows:
-    """What makes a record of a row of columns again, without the table."""
+    """Turns a row of columns into a record, and pickles without the table."""
 
     def __init__(self, columns):
         self.split, self._plain = columns.split, columns._plain
@@ -73,9 +74,9 @@ def tensors(records):
 def served(records):
     server = multiprocessing.Manager()
     shared = server.list()
-    while batch := list(itertools.islice(records, 10_000)):  # the whole list would stay in this process's memory
+    while batch := list(itertools.islice(records, 10_000)):  # a full list would stay in this process's memory
         shared.extend(batch)
-    shared.server = server  # which ends with its last reference
+    shared.server = server  # the server ends with its last reference
     return shared
 
 
@@ -252,7 +253,7 @@ def grain():
 
 
 def work(way, count, folder, seed, pipe, state):
-    """A worker: reads records in random order, all or for SECONDS; sends the seconds to the first, then how many."""
+    """A worker: reads records in random order for at most SECONDS; sends the time to the first, then their number."""
     if state is None:
         state = pipe.recv()
     began = time.monotonic()
@@ -284,7 +285,7 @@ def workers(way, count, folder, state):
 
 
 def random_read(get, count):
-    """Seconds of a random read: the least of ten rounds, as other programs may use the machine."""
+    """Seconds of a random read: the minimum of ten rounds, since other programs may use the machine."""
     draw, times = random.Random(0), []
     for _ in range(10):
         indices = [draw.randrange(count) for _ in range(400)]
@@ -296,7 +297,7 @@ def random_read(get, count):
 
 
 def memory(files):
-    """The PSS of all processes, with shared memory that none maps, without the process that only wrote files."""
+    """The PSS of all processes and unmapped shared memory, without the process that only wrote the files."""
     family = process_memory.family(os.getpid())
     return process_memory.total(family[1:] if files else family, process_memory.segments())
 

@@ -1,7 +1,7 @@
-"""The suite `billion`, which runs only when it is asked for: 10^9 paths on one machine, made as they are needed.
+"""The suite `billion`, which runs only by name: 10^9 paths on one machine, generated during the build.
 
-It takes ten minutes and 4 GB of memory; `--most N` takes another number of paths. No rival is beside it: none holds as
-many paths in the memory of such a machine.
+It takes ten minutes and 4 GB of memory; `--most N` changes the number of paths. It has no rivals, because none can hold
+this many paths in the memory of such a machine.
 """
 
 import array
@@ -23,8 +23,8 @@ _STEPS = bytes(1 + byte % 20 for byte in range(256))
 
 
 def paths(count):
-    """An iterator of paths as those of ImageNet, as `scale.paths`, that runs in C: a generator in Python takes twice
-    the time that a build has."""
+    """An iterator of paths like `scale.paths` that runs in C, because a generator in Python takes twice as long as the
+    build."""
     synsets = sorted(random.Random(data.SEED).sample(range(1_440_764, 15_075_141), _FOLDERS))
     return itertools.chain.from_iterable(
         _folder(synset, count * (place + 1) // _FOLDERS - count * place // _FOLDERS)
@@ -52,7 +52,7 @@ def job(count):
     seconds, processor = time.perf_counter() - begin, time.process_time() - spent
     peak = process_memory.peak_rss() - before.rss if exact and before else None
     if len(records) != count or records[:first].to_list() != expected:
-        raise measures.WrongAnswer("the store gives other paths")
+        raise measures.WrongAnswer("the store returns different paths")
     del expected
     cold, later, batches = _reads(records, count)
     return {
@@ -70,7 +70,7 @@ def job(count):
 
 
 def _reads(records, count):
-    """ns a read at random in the first round, in the median of the later rounds, and in batches."""
+    """ns a read: at random in the first round, at random in later rounds (median), and in batches."""
     draw = random.Random(data.SEED)
     single_ns, batch_ns = [], []
     for _ in range(_ROUNDS):

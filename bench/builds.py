@@ -1,8 +1,8 @@
-"""The suite `build`: how long a build takes from a list and from a stream, beside pickling the same records.
+"""The suite `build`: the time to build from a list and from a stream, beside pickling the same records.
 
-Nothing is subtracted that runs beside the measured work: from a stream, each way includes making the records, and the
-row `the stream itself` says how long that takes alone. `wall` is time that passes, `cpu` processor time of all threads.
-A process of its own measures memory (`job_build` in memory_jobs.py).
+Nothing is subtracted. From a stream, each time includes making the records; the row `the stream itself` is the time of
+that alone. `wall` is elapsed time, `cpu` the processor time of all threads. `job_build` in memory_jobs.py measures
+memory in a separate process.
 """
 
 import gc
@@ -21,17 +21,17 @@ from recstore.cli.bench_timing import WrongAnswer, ratio
 MOST = 200_000  # records of a set; --most changes it
 LEANEST, USUAL, STREAM = "pickles joined", "numpy+pickle", "the stream itself"
 SOURCES = ("list", "stream")
-_LEAST_NS = 50_000_000  # a shorter measured call is repeated within its round
+_LEAST_NS = 50_000_000  # shorter calls are repeated within a round
 
 
 def pickles_joined(records):
-    """The leanest way to pickle records into one buffer: no array for each record, no index."""
+    """The fastest way to pickle records into one buffer: without arrays and without an index."""
     dumps = pickle.dumps
     return b"".join([dumps(record, -1) for record in records])
 
 
 def msgspec_joined(records):
-    """The same with MessagePack of msgspec."""
+    """The same with msgspec's MessagePack."""
     need("msgspec")
     import msgspec
 
@@ -56,7 +56,7 @@ def takes_threads():
 
 
 def ways(cores):
-    """{name: build}. With one core only the ways that a core more could change, and what they are compared with."""
+    """{name: build}. With one core, only recstore and the way it is compared with."""
     calls = {LEANEST: pickles_joined, "msgspec joined": msgspec_joined, USUAL: rivals.NumpyPickle.build}
     levels = ("none", "fast", "auto", "small")
     if cores == 1:
@@ -70,12 +70,12 @@ def ways(cores):
 
 
 def measure(dataset, quick, most, log):
-    """Rows of all ways from a list and from a stream, and with one core. The ways take turns in each round."""
+    """Rows of all ways from a list, from a stream, and from a list on one core. The ways alternate in each round."""
     rows = []
     records = list(itertools.islice(dataset.fresh(), most))
     count = len(records)
     gc.collect()
-    gc.freeze()  # the collector must not walk the list of records in the middle of a measured call
+    gc.freeze()  # so that the collector does not walk the list of records during a measured call
     try:
         for source, cores in (("list", None), ("stream", None), ("list", 1)):
             if cores == 1 and not hasattr(os, "sched_setaffinity"):
@@ -93,10 +93,10 @@ def measure(dataset, quick, most, log):
 
 
 def measure_workers(dataset, quick, most, log):
-    """Rows of `workers=0`, 1 and 2 over eight shards, whose records are made by the process that compresses them. The
-    processor time of workers is not that of this process, so wall times stand alone."""
+    """Rows of `workers=0`, 1 and 2 over eight shards. The process that compresses a shard also makes its records. Only
+    wall time is measured, because this process's processor time does not include its workers."""
     shards, count = dataset.shards(8, most), min(most, len(dataset))
-    if shards is None or count < (1_000 if quick else 50_000):  # fewer take less than a process takes to start
+    if shards is None or count < (1_000 if quick else 50_000):  # a smaller build is shorter than the start of a process
         return []
     log(f"{dataset.name}: building by workers")
     calls = {number: recstore_with(workers=number) for number in (0, 1, 2)}
@@ -123,7 +123,7 @@ def _cores():
 
 
 def _rounds(calls, make_records, count, rounds, cores):
-    """{name: [(wall ns, cpu ns) of each round]}. A way that cannot hold the records is left out."""
+    """{name: [(wall ns, cpu ns) of each round]}, without the ways that cannot hold the records."""
     calls, repeats = dict(calls), {}
     if make_records() is not make_records():
         calls[STREAM] = _drain
@@ -158,8 +158,7 @@ def _drain(records):
 
 
 def _clock(call, make_records, repeats, count):
-    """(wall, cpu) nanoseconds of one call, the mean of `times` calls. What a call builds is dropped in its time, as in
-    every way."""
+    """(wall, cpu) nanoseconds of a call, the mean of `repeats` calls. The time includes dropping the result."""
     gc.collect()
     sources = [make_records() for _ in range(repeats)]
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()

@@ -1,7 +1,6 @@
-"""One field of a record: what reading it lazily takes, against rivals that decode the whole record for it.
+"""The suite `fields`: reading one field lazily, against rivals that decode the whole record.
 
-`measure` gives rows for a table, as the suites of measures.py do; the protocol is theirs. Views are made once, outside
-the loop.
+Views are made once, outside the loop.
 """
 
 import gc
@@ -24,7 +23,7 @@ def _spin_view(container, order):
 
 
 def ways(resident):
-    """{name: (spin, container)}: each gives the same field; Missing rivals are left out."""
+    """{name: (loop, container)}, without absent rivals."""
     import recstore
 
     store = recstore.RecordList(resident)
@@ -43,16 +42,16 @@ def ways(resident):
 
 
 def check(containers, resident):
-    """The same answers, before anything is timed."""
+    """Raise WrongAnswer unless all containers return the same field."""
     for index in range(0, len(resident), max(1, len(resident) // 2000)):
         for name, (spin, container) in containers.items():
             value = container[index][FIELD] if spin is _spin_item else container[index]
             if value != resident[index][FIELD] or repr(value) != repr(resident[index][FIELD]):
-                raise measures.WrongAnswer(f"{name} gives another {FIELD} at {index}")
+                raise measures.WrongAnswer(f"{name} returns a different {FIELD} at {index}")
 
 
 def measure(dataset, quick, log):
-    """ns a field, and the share of it in what msgspec takes for the whole record, in the same run."""
+    """Rows of ns a field, and the ratio to msgspec's time for the whole record in the same run."""
     resident = list(dataset.fresh())
     log(f"{dataset.name}: building for fields")
     containers = ways(resident)
@@ -90,7 +89,7 @@ COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("common
 
 
 def arrays(dataset, names, quick, log):
-    """A field to numpy, against a list comprehension over the store, one over the list, and memcpy of its heap."""
+    """Rows of `to_numpy` of a field, against comprehensions over the store and the list, and memcpy of the heap."""
     import numpy
 
     import recstore
@@ -106,7 +105,7 @@ def arrays(dataset, names, quick, log):
         field = store.field(name)
         column, dtype = field.to_numpy(), field.to_numpy([0]).dtype
         if column.tolist() != [record[name] for record in resident]:
-            raise measures.WrongAnswer(f"to_numpy gives another {name}")
+            raise measures.WrongAnswer(f"to_numpy returns a different {name}")
         calls = {
             "to_numpy": field.to_numpy,
             "comprehension": lambda name=name, dtype=dtype: numpy.array([record[name] for record in store], dtype),

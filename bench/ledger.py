@@ -1,4 +1,4 @@
-"""What a run of the suites has found: rows by suite and what was skipped, printed as it comes and written as JSON."""
+"""The results of a run: rows by suite, and skipped parts. They are printed as they arrive and written as JSON."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Attaching to a store that is there, by its name and by its handle, and what waiting for a builder costs."""
+"""The suites `attach` and `handle`: attaching to a store by name and by handle, and waiting for a builder."""
 
 import multiprocessing
 import os
@@ -33,15 +33,15 @@ def _wait(name, building, results):
 
 
 def _never():
-    raise WrongAnswer("the one that waits has built")
+    raise WrongAnswer("the waiting process built the store")
 
 
 def by_handle(store, starts):
-    """Bytes of a handle, and microseconds to make a store of it here and in fresh processes."""
+    """Bytes of a handle, and microseconds to unpickle it in this process and in fresh ones."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a pickle holds a handle
         handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
-    near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # in one process it is the same segment
+    near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # all share one segment, so they are not closed
     code = (
         "import sys, time, pickle, recstore\n"
         "handle = sys.stdin.buffer.read()\n"
@@ -49,7 +49,7 @@ def by_handle(store, starts):
         f"assert len(x) == {len(store)} and x[-1] is not None\n"
         "print(spent)\n"
     )
-    # From this folder, not the checkout's: `-c` looks there first, and the sources would hide the built package.
+    # `-c` imports from the working folder first, where the sources of a checkout would hide the built package.
     quiet = {"cwd": os.path.dirname(os.path.abspath(__file__)), "stdout": subprocess.PIPE, "check": True}
     far = [int(subprocess.run([sys.executable, "-c", code], input=handle, **quiet).stdout) / 1e3 for _ in range(starts)]
     return {
@@ -61,7 +61,7 @@ def by_handle(store, starts):
 
 
 def attaching(quick, log):
-    """Rows of microseconds to attach to a small and a large store, by each call, while another object has it open."""
+    """Rows of microseconds to attach to a small and a large store by each call, while the store is open."""
     import recstore
 
     rows, repeats = [], 100 if quick else 2000
@@ -84,7 +84,7 @@ def attaching(quick, log):
                 )  # in one process a handle leads to the segment that is open, and closing would close it
                 attached = call()
                 if attached[count - 1] != original[count - 1]:
-                    raise WrongAnswer("another store was attached")
+                    raise WrongAnswer("attached to a different store")
                 if by_name:
                     attached.close()
                 least, median = _times(call, repeats, by_name)
@@ -101,7 +101,7 @@ def attaching(quick, log):
 
 
 def waiting(quick, log):
-    """A row with the share of a core that a process takes while it waits for a build of some seconds."""
+    """A row with the share of a core that a process uses while it waits for a builder."""
     import recstore
 
     seconds, fork, name = 2 if quick else 15, multiprocessing.get_context("fork"), f"bench wait {os.getpid()}"

@@ -1,11 +1,11 @@
-"""The suite `nodes`: sets of shards past one machine.
+"""The suite `nodes`: sets of shards on several machines.
 
-`measure` starts 1, 2 and 4 nodes with four ranks each over one set in an S3 server on this machine. A node is a cache
-folder of its own; its ranks are fresh interpreters. Each rank opens the set with ``lazy=True`` and reads its share of
-an epoch in the order of a ShardSampler, then all are started again over the full cache. Requests and bytes are those
-that the server has counted, beside what `model` says of them. `manifests` opens manifests of up to 10^5 shards.
+`measure` starts 1, 2 and 4 nodes with four ranks each over one set in an S3 server on this machine. Each node has its
+own cache folder, and its ranks are fresh interpreters. Each rank opens the set with ``lazy=True`` and reads its share
+of an epoch in the order of a ShardSampler; then all ranks start again with a full cache. The server counts requests and
+bytes, and the rows show them beside the prediction of `model`. `manifests` opens manifests of up to 10^5 shards.
 
-`model` also tells of runs that do not fit this machine: `python bench/nodes.py` prints 10^11 records on 1,000 nodes.
+`model` also covers runs that do not fit this machine: `python bench/nodes.py` prints 10^11 records on 1,000 nodes.
 """
 
 import array
@@ -23,18 +23,18 @@ SHARDS = 64
 RECORDS = 400_000
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Prices and limits that the object store's users pay and meet, as published for a region of a large provider.
+# Prices and limits of an object store, as a large provider publishes them for a region.
 STORED_GB_MONTH = 0.023  # dollars
 GETS_1000 = 0.0004
-GETS_A_SECOND = 5_500  # for each prefix, before the store has divided it
+GETS_A_SECOND = 5_500  # for each prefix, before the store splits it
 
 
 def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a_month=100):
-    """What a run over a set asks of the network and the store, as a dict.
+    """The load of a run on the network and the object store, as a dict.
 
-    Every rank asks for the newest manifest when it opens the set without a number (a listing). One process of each
-    node fetches the manifest, and each shard that the node reads: its part of the epoch, and at most one shard more
-    that it shares with another node. A shard is one request. `gbit` is the network of a node, in gigabits a second."""
+    Every rank lists the manifests when it opens the set without a version. One process of each node fetches the
+    manifest and each shard that the node reads: its part of the epoch, and at most one more shard that it shares with
+    another node. A shard is one request. `gbit` is the network bandwidth of a node in gigabits a second."""
     nbytes = records * record_bytes
     shard_bytes, manifest_bytes = nbytes / shards, 76 * shards
     shards_a_node = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
@@ -57,7 +57,7 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
 
 
 def program(settings):
-    """One rank: opens, reads its share, and prints the seconds to the open set and the records that it has read."""
+    """A rank: opens the set, reads its share, and prints the seconds of each step and the number of records."""
     begin = time.perf_counter()
     import recstore
     from recstore.torch import BatchSampler, ShardSampler
@@ -73,7 +73,7 @@ def program(settings):
 
 
 def start(server, url, folder, nodes):
-    """Starts all ranks of all nodes at once. Returns what they print."""
+    """Start all ranks of all nodes at once; returns their results."""
     options = {name: value for name, value in server.options.items() if name != "retry_config"}
     processes = []
     for rank in range(nodes * RANKS):
@@ -99,7 +99,7 @@ def start(server, url, folder, nodes):
 
 
 def measure(quick, log):
-    """Rows of 1, 2 and 4 nodes, with a cold and with a warm cache. ImportError without obstore, moto and PyTorch."""
+    """Rows of 1, 2 and 4 nodes with a cold and a warm cache. ImportError without obstore, moto or PyTorch."""
     import obstore  # noqa: F401
     import torch  # noqa: F401
 
@@ -149,7 +149,7 @@ def measure(quick, log):
 
 
 def manifests(quick, log):
-    """Rows of opening manifests: milliseconds, and megabytes of the process, for 10^3 to 10^5 shards in a folder."""
+    """Rows of milliseconds and megabytes to open a manifest of 10^3 to 10^5 shards in a folder."""
     rows = []
     for shards in (1_000,) if quick else (1_000, 10_000, 100_000):
         log(f"nodes: a manifest of {shards:,} shards")
@@ -180,7 +180,7 @@ def run(suites, options, results):
 
 
 def open_manifest(folder, shards):
-    """In a process of its own: writes a manifest, opens it and reads a record."""
+    """Write a manifest, open it and read a record; for a fresh process."""
     import recstore
     import recstore.remote
     from recstore.remote import manifest
@@ -190,7 +190,7 @@ def open_manifest(folder, shards):
     writer = recstore.remote.ShardWriter(folder)
     shard = writer.write({"id": i} for i in range(1000)).shards[0]
     manifest.commit(storage_of(folder), lambda old: manifest.Manifest("list", [shard] * shards, {}))
-    recstore.open(folder).close()  # the modules are loaded
+    recstore.open(folder).close()  # loads the modules
     before = process_memory.usage().uss
     begin = time.perf_counter()
     x = recstore.open(folder)
@@ -219,8 +219,8 @@ def main():
     for nodes in (1, 10, 100, 1_000):
         predicted = model(10**11, 10**5, 128, nodes)
         print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in predicted.items()))
-    print(f"a set of 10^5 shards may be asked {GETS_A_SECOND:,} times a second; a node's part of 1,000 is "
-          f"{math.ceil(10**5 / 1000)} shards")  # fmt: skip
+    print(f"the object store serves {GETS_A_SECOND:,} requests a second; with 1,000 nodes, a node reads "
+          f"{math.ceil(10**5 / 1000)} of 10^5 shards")  # fmt: skip
 
 
 if __name__ == "__main__":

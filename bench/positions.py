@@ -1,8 +1,7 @@
-"""Indices of every kind, and one field of records in a random order.
+"""The suite `positions`: all kinds of indices, and a field of records in random order.
 
-`indices` gives the cost of an index on top of reading: the time to make ``x[indices]``, which reads nothing. `gather`
-gives the cost of a value of ``x.field(name).to_numpy(indices)`` beside numpy's own gather from a ready array.
-The rows are for a table, as those of measures.py are.
+`indices` measures making ``x[indices]``, which does not read records. `gather` measures
+``x.field(name).to_numpy(indices)`` beside numpy's own gather from an array.
 """
 
 import array
@@ -14,14 +13,14 @@ from measures import WrongAnswer, ratio
 
 
 def records(n):
-    """Records of one size in a block; ints, floats, text, and a list of four floats."""
+    """Records of ints, floats, text, and a list of four floats."""
     for i in range(n):
         box = [i / 7, i / 3, i % 640, i / 11]
         yield {"id": i * 7, "score": i / 3, "label": i % 80, "flag": i % 3 == 0, "name": "n" * (i % 23), "box": box}
 
 
 def kinds(order):
-    """{name: the same indices in another form}."""
+    """{name: indices in this form}."""
     import numpy
 
     forms = {
@@ -43,7 +42,7 @@ def kinds(order):
 
 
 def measure(quick, log):
-    """`(indices, gather)`: the rows of both tables."""
+    """The rows of both tables: `(indices, gather)`."""
     import numpy
 
     import recstore
@@ -56,14 +55,14 @@ def measure(quick, log):
 
 
 def indices(x, order, repeats):
-    """ns an index of ``x[indices]``, of a large and of a small batch, and of a shuffled view."""
+    """ns an index of ``x[indices]``, of a large and a small batch and of a shuffled view."""
     shuffled = x.shuffled(3)
     rows = []
     for name, form in kinds(order).items():
         first = form[:256] if name != "mask" else None
         expected = order if name not in ("mask", "range", "list, in order") else None
         if expected is not None and x[form].field("id").to_numpy().tolist() != (expected * 7).tolist():
-            raise WrongAnswer(f"x[{name}] has other records")
+            raise WrongAnswer(f"x[{name}] has different records")
         rows.append(
             {
                 "indices": name,
@@ -76,13 +75,13 @@ def indices(x, order, repeats):
 
 
 def gather(x, order, repeats):
-    """ns a value of each field at random, and its ratio to numpy's gather of 8-byte numbers in the same rounds."""
+    """ns a value of each field in random order, and the ratio to numpy's gather of 8-byte numbers."""
     ready = x.field("score").to_numpy()
     ways = {"numpy": lambda: ready[order]}
     for name in ("id", "score", "label", "flag", "box"):
         field = x.field(name)
         if not (field.to_numpy(order) == field.to_numpy()[order]).all():
-            raise WrongAnswer(f"to_numpy at random gives another {name}")
+            raise WrongAnswer(f"to_numpy in random order returns a different {name}")
         ways[name] = lambda field=field: field.to_numpy(order)
     timings = {name: [] for name in ways}
     gc.collect()
@@ -101,7 +100,7 @@ def gather(x, order, repeats):
 
 
 def least(call, repeats):
-    """The least processor time of a call, in ns: other programs on the machine do not count."""
+    """The minimum processor time of a call in ns."""
     times = []
     for _ in range(repeats):
         begin = time.process_time_ns()

@@ -1,11 +1,12 @@
-"""The suite `ranks`: a training job's ranks, each with its workers, over one list of paths that all of them name.
+"""The suite `ranks`: the ranks of a training job and their workers, over one list of paths with a shared name.
 
 The list is a text file of 7.65 million paths in nested folders (`recstore.read_lines`), or a real folder of files
-(`recstore.sources.folder`). Each rank is a fresh interpreter, as torchrun starts it. It makes the list by a name that
-all ranks share, and forks its workers. All workers of all ranks share out the records of an epoch and read them in
-random order, as with a DistributedSampler: each touches every page of the store. The memory is taken while all of them
-are alive: the PSS of all ranks and workers, and the pages of the segment that nobody has mapped. The stub is the same
-job over a container that holds nothing (rivals.Stub)."""
+(`recstore.sources.folder`). Each rank is a fresh interpreter, as under torchrun. It opens or builds the list by its
+shared name and forks its workers. The workers of all ranks divide the records of an epoch and read them in random
+order, as with a DistributedSampler, so each one touches every page of the store. Memory is measured while all processes
+are alive: the PSS of all ranks and workers, and unmapped pages of the segment. The stub is the same job over a
+container that holds nothing (rivals.Stub).
+"""
 
 import json
 import multiprocessing
@@ -23,13 +24,13 @@ PATHS = 7_650_000
 FILES = 100_000
 SOURCES = ("listing", "tree")
 CONTAINERS = ("stub", "recstore")
-_PARTS = 6  # folders above those of the classes
+_PARTS = 6  # folders above the class folders
 _NAME = "bench-ranks"
 
 
 class Paths:
-    """The paths of a made archive, `/archive/<part>/<synset>/<synset>_<number>.JPEG`, in the order of a walk. The
-    synsets are ImageNet's; the numbers of a folder are a random choice of a seed."""
+    """The paths of a synthetic archive, `/archive/<part>/<synset>/<synset>_<number>.JPEG`, in the order of a walk. The
+    synsets are ImageNet's; the numbers are random with a fixed seed."""
 
     def __init__(self, count):
         self.count = count
@@ -38,7 +39,7 @@ class Paths:
         return self.count
 
     def folders(self):
-        """Yields each folder with its files."""
+        """Yield each folder with its files."""
         names = data._lines("imagenet/simclr_10percent.txt.xz")
         synsets = sorted({name.partition("_")[0] for name in names})
         chooser, left = random.Random(data.SEED), self.count
@@ -50,14 +51,14 @@ class Paths:
             yield f"archive/{part:02}/{synset}", sorted(f"{synset}_{number}.JPEG" for number in numbers)
 
     def write(self, path):
-        """Writes the listing."""
+        """Write the text file."""
         with open(path + ".part", "w") as file:
             for folder, files in self.folders():
                 file.writelines(f"/{folder}/{name}\n" for name in files)
         os.rename(path + ".part", path)
 
     def plant(self, root):
-        """Makes the files, which are empty."""
+        """Create empty files."""
         for folder, files in self.folders():
             os.makedirs(os.path.join(root, folder))
             for name in files:
@@ -65,7 +66,7 @@ class Paths:
 
 
 def ready(source, quick):
-    """The file or folder of a source, made unless it is there; and the number of paths."""
+    """The file or folder of a source, made if it is missing, and the number of paths."""
     count = {"listing": 60_000 if quick else PATHS, "tree": 12_000 if quick else FILES}[source]
     path = os.path.join(data.pools(), f"ranks-{source}-{count}")
     if not os.path.exists(path):
@@ -91,7 +92,7 @@ def loaded(source, container, path, count):
 
 
 class _Like:
-    """What the stub asks for: the number of the records and a few of them."""
+    """A data set for the stub: a number of records, and a few of them."""
 
     def __init__(self, source, path, count):
         self.source, self.path, self.count = source, path, count
@@ -106,7 +107,7 @@ class _Like:
 
 
 def rank(source, container, path, count, workers, number, ranks, method="fork"):
-    """The program of a rank. It says "loaded" and "read", each of which the launcher answers with a line."""
+    """The program of a rank. It reports after loading and after reading, and waits for a line of the launcher."""
     begin = time.monotonic()
     records = loaded(source, container, path, count)
     loaded_message = {
@@ -139,12 +140,11 @@ def rank(source, container, path, count, workers, number, ranks, method="fork"):
 def _report(answer):
     print(json.dumps(answer), flush=True)
     if not sys.stdin.readline():
-        os._exit(1)  # the launcher has gone
+        os._exit(1)  # the launcher has exited
 
 
 def _read(records, number, workers, pipe):
-    """The program of a worker: it reads each record whose index leaves `number` when divided by the number of workers,
-    in random order."""
+    """The program of a worker: it reads the records `number`, `number + workers` and so on, in random order."""
     from recstore.cli.workers import shuffled, touch
 
     share, read, rank = range(number, len(records), workers), 0, os.getppid()
@@ -152,7 +152,7 @@ def _read(records, number, workers, pipe):
         touch(records[share[place]])
         read += 1
         if read % 10_000 == 0 and os.getppid() != rank:
-            return  # the rank has gone
+            return  # the rank has exited
     pipe.send(read)
     while not pipe.poll(1):
         if os.getppid() != rank:
@@ -163,7 +163,7 @@ def _read(records, number, workers, pipe):
 
 
 def job(source, container, path, count, ranks, workers, method="fork"):
-    """One row. Runs in a process of its own."""
+    """A row. Runs in a fresh process."""
     from recstore.shm import process_memory
 
     folder = os.path.dirname(os.path.abspath(__file__))
@@ -178,7 +178,7 @@ def job(source, container, path, count, ranks, workers, method="fork"):
         first = [_receive(process, True) for process in processes]
         read = [_receive(process, False)["read"] for process in processes]
         if {answer["records"] for answer in first} != {count} or sum(read) != count:
-            raise AssertionError("a rank has read other records")
+            raise AssertionError("the ranks read the wrong number of records")
         pids = [pid for pid in process_memory.family(os.getpid()) if pid != os.getpid()]
         keys = process_memory.segments(processes[0].pid) if container == "recstore" else {}
         row = {"total": process_memory.total(pids, keys), "processes": len(pids), "store": first[0]["store"]}
@@ -206,7 +206,7 @@ def job(source, container, path, count, ranks, workers, method="fork"):
 
 
 def _receive(process, answer):
-    """The answer of a rank. With `answer` the rank goes on."""
+    """Receive the report of a rank. With `answer` the rank continues."""
     line = process.stdout.readline()
     if not line:
         raise RuntimeError(f"a rank ended with exit code {process.wait()}")
@@ -217,7 +217,7 @@ def _receive(process, answer):
 
 
 def compare(rows):
-    """Sets `over_stub`, the bytes beyond those of the same job over the stub."""
+    """Add `over_stub`, the bytes above the same job over the stub."""
     for row in rows:
         stub = next(other for other in rows if other["source"] == row["source"] and other["container"] == "stub")
         if row["total"] is not None:

@@ -1,7 +1,7 @@
-"""The one runner: `python bench/run.py [SUITE ...] [--quick] [--json OUT]`.
+"""Runs the suites: `python bench/run.py [SUITE ...] [--quick] [--json OUT]`.
 
-Prints a table for each suite and writes all rows, with the machine they were taken on, as JSON. Nothing here
-asserts a time: what a number should be is for the reader, who sees the ratios of one run.
+It prints a table for each suite and writes all rows and the machine as JSON. It never checks a time; compare the ratios
+of one run.
 """
 
 import argparse
@@ -70,27 +70,27 @@ ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all unless told; or {', '.join(ON_REQUEST)}")
-    parser.add_argument("--quick", action="store_true", help="small data and few repeats: does it run, not how fast")
-    parser.add_argument("--json", metavar="OUT", help="where to write (bench/results/<date>.json)")
-    parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these sets")
+    parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all by default; or {', '.join(ON_REQUEST)}")
+    parser.add_argument("--quick", action="store_true", help="small data and few repeats, to check that the suites run")
+    parser.add_argument("--json", metavar="OUT", help="output file (default: bench/results/<date>.json)")
+    parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these data sets")
     parser.add_argument(
-        "--most", type=int, metavar="N", help="records of a set in build, everything and forms; paths in billion"
+        "--most", type=int, metavar="N", help="records in build, everything and forms; paths in billion"
     )
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="of experiments only these, as `fork` or `fork: recstore`"
+        "--only", action="append", metavar="NAME", help="only these experiments, as `fork` or `fork: recstore`"
     )
     options = parser.parse_args()
     suites = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
     for suite in suites:
         if suite not in SUITES + ON_REQUEST:
-            parser.error(f"no suite {suite}: of {', '.join(SUITES + ON_REQUEST)}")
+            parser.error(f"unknown suite {suite}; the suites are {', '.join(SUITES + ON_REQUEST)}")
     results = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     output.show_machine(results["machine"])
-    # Terminated as if interrupted: the made records are removed.
+    # Treat termination as an interrupt, so that the synthetic records are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    data.pools()  # here, so that the jobs find what others have made
+    data.pools()  # here, so that all jobs share the folder
     runs = (
         run_decode,
         run_size,
@@ -123,13 +123,13 @@ def main():
     )
     for run in runs:
         run(suites, options, results)
-        # After each: a run of an hour that is cut off keeps what it has.
+        # After each suite, so that an interrupted run keeps its results.
         path = write(results, options)
     print(f"written to {path}")
 
 
 def run_decode(suites, options, results):
-    """Also the sizes of what it builds, where they are wanted."""
+    """Also the sizes of the containers, if the suite `size` is chosen."""
     if "decode" not in suites:
         return
     for dataset in loaded("decode", options.data or data.MAIN, options, results):
@@ -156,7 +156,7 @@ def run_size(suites, options, results):
 
 
 def loaded(suite, names, options, results):
-    """Generate the data sets that are here; the others are skipped, with the reason."""
+    """Generate the available data sets; missing ones are skipped with the reason."""
     for name in names:
         try:
             dataset = data.load(name, options.quick)
@@ -235,7 +235,7 @@ def run_attach(suites, options, results):
             names.attaching(options.quick, log),
             "attach: microseconds to attach to a store by its name and its handle",
         )
-        keep(results, "wait", names.waiting(options.quick, log), "attach: what waiting for a builder takes")
+        keep(results, "wait", names.waiting(options.quick, log), "attach: the cost of waiting for a builder")
 
 
 def run_build(suites, options, results):
@@ -393,7 +393,7 @@ def run_experiments(suites, options, results):
         return
     for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, results)):
         keep(results, suite, rows, title)
-        write(results, options)  # large jobs: a run that is cut off keeps what it has
+        write(results, options)  # an interrupted run keeps its results
 
 
 def run_first_batch(suites, options, results):
@@ -472,7 +472,7 @@ def job_rows(results, suite, jobs):
 
 
 def make_ready(arguments):
-    """The records that a job will read, made here and not in the process that measures."""
+    """Make the records of a job here, outside the process that measures."""
     if arguments.get("kind") == "coco":
         data.coco(False, arguments["count"]).ready()
     elif arguments.get("name") == "coco":

@@ -1,7 +1,7 @@
-"""The suite `samplers`: the order of an epoch of 10^9 indices in batches, beside the permutation that torch would hold.
+"""The suite `samplers`: the order of an epoch of 10^9 indices, beside torch's permutation.
 
-Times are CPU time: other work on the machine counts for little in it. torch's permutation is made of fewer indices, and
-its figures are for each index; its memory is 8 bytes an index as a tensor, and more as the list that samplers hold.
+Times are CPU times, since other work on the machine hardly changes them. torch's permutation has fewer indices; it
+takes 8 bytes an index as a tensor, and more as the list that samplers hold.
 """
 
 import statistics
@@ -12,11 +12,11 @@ BATCHES = (64, 256, 4096)
 
 
 class Wrong(Exception):
-    """A batch has other indices than the order says."""
+    """Batches and single indices differ."""
 
 
 def measure(quick, log):
-    """Rows: ns and millions of indices a second of CPU, bytes held, microseconds to resume."""
+    """Rows of CPU ns an index, millions of indices a CPU second, bytes held, and microseconds to resume."""
     import torch
 
     from recstore.torch import ShuffleSampler
@@ -59,7 +59,7 @@ def measure(quick, log):
 
 
 def check(n):
-    """The batches have the indices of the iterator, before anything is timed."""
+    """Raise Wrong unless batches and single indices agree."""
     from itertools import islice
 
     from recstore.torch import BatchSampler, ShuffleSampler
@@ -72,7 +72,7 @@ def check(n):
 
 
 def batches(sampler, size, count):
-    """Seconds of CPU an index in batches."""
+    """CPU seconds an index, in batches."""
     from recstore.torch import BatchSampler
 
     iterator = iter(BatchSampler(sampler, size))
@@ -95,13 +95,12 @@ def singles(sampler, _, count):
 
 
 def memory(n):
-    """The bytes that a sampler, an iteration of it and its batches take at their peak, as Python's allocators and numpy
-    count them."""
+    """The peak bytes of a sampler, its iteration and its batches, as tracemalloc counts them."""
     from itertools import islice
 
     from recstore.torch import BatchSampler, ShuffleSampler
 
-    next(iter(BatchSampler(ShuffleSampler(n), 256)))  # what is imported at the first use
+    next(iter(BatchSampler(ShuffleSampler(n), 256)))  # imports modules
     tracemalloc.start()
     try:
         batches = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
@@ -113,7 +112,7 @@ def memory(n):
 
 
 def resumed(n, rounds):
-    """Microseconds from a state to the first batch of the rest, in the middle of the epoch; the median."""
+    """Median microseconds from loading a state in the middle of the epoch to the next batch."""
     from recstore.torch import BatchSampler, ShuffleSampler
 
     sampler = BatchSampler(ShuffleSampler(n, seed=1), 256)

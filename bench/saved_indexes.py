@@ -1,4 +1,4 @@
-"""Indexes that are saved with a store, against those made in memory: opening, lookups, bytes, saving."""
+"""The suite `indexes`: indexes saved in a file against indexes built in memory."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ RECORDS = 1_000_000
 
 
 def annotations(count):
-    """Records with a str id, an int id, and an image of some seven records, which do and do not stand in order."""
+    """Records with a str id, an int id, and two image ids of about seven records each: one in order, one random."""
     draw = random.Random(SEED)
     for i in range(count):
         yield {
@@ -32,7 +32,7 @@ def _spin(index, keys):
 
 
 def _best(call, repeats):
-    """The least seconds of a call, and its last result."""
+    """The shortest time of a call in seconds, and its last result."""
     times = []
     for _ in range(repeats):
         gc.collect()
@@ -43,7 +43,7 @@ def _best(call, repeats):
 
 
 def measures(quick, log):
-    """One row for each index: saved and in memory in turns."""
+    """One row for opening the file and one for each index; saved and in-memory lookups alternate."""
     import recstore
 
     count, repeats = (20_000 if quick else RECORDS), (3 if quick else 5)
@@ -86,7 +86,7 @@ def _row(recstore, bare, path, method, field, repeats):
         for key in keys[:2000]:
             if saved[key] != built[key]:
                 raise WrongAnswer(f"{method}({field}) gives another value for {key!r}")
-        _spin(saved, keys)  # groups of a file are compared when they are first found
+        _spin(saved, keys)  # the first lookup of a saved group also compares its keys
         timings = {"memory": [], "saved": []}
         for _ in range(repeats):
             empty = clock(spin_empty, keys)

@@ -1,7 +1,7 @@
 """Writes tables of results into the pages: `python bench/tables.py RESULT.json [RESULT.json ...]`.
 
-A page has a place for each table, between `<!-- table NAME -->` and `<!-- end -->`. Of several results the later one's
-suites count. A place whose suite no result holds stays as it is.
+A page has each table between `<!-- table NAME -->` and `<!-- end -->`. If several results have a suite, the last one
+counts. A table whose suite is missing from the results is left unchanged.
 """
 
 import argparse
@@ -21,7 +21,7 @@ OURS = "recstore"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("result", nargs="+", help="what run.py wrote")
+    parser.add_argument("result", nargs="+", help="a file that run.py wrote")
     options = parser.parse_args()
     results = {"suites": {}}
     for path in options.result:
@@ -41,7 +41,7 @@ def main():
 
 
 def filled(text, suites):
-    """The text of a page with its tables made of `suites`: {suite: (rows, machine, name of the file)}."""
+    """The text of a page with new tables from `suites`: {suite: (rows, machine, file name)}."""
     tables = []
     for name, (suite, make) in TABLES.items():
         mark = f"<!-- table {name} -->\n"
@@ -52,7 +52,7 @@ def filled(text, suites):
         end = text.index("<!-- end -->", begin)
         rows, machine, source = suites[suite]
         tables.append((begin, end, f"\n{make(rows)}\n\n{source_note(machine, source)}\n\n"))
-    for begin, end, table in sorted(tables, reverse=True):  # the last first: the others keep their places
+    for begin, end, table in sorted(tables, reverse=True):  # from the end, so that earlier offsets stay valid
         text = text[:begin] + table + text[end:]
     return text
 
@@ -63,14 +63,14 @@ def source_note(machine, source):
 
 
 def number(value, digits=1):
-    """A figure as it is read: whole from 100 on, else with few decimals; a dash where there is none."""
+    """A figure as text: an integer from 100 on, else with decimals; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}f}"
 
 
 def ordered(rows):
-    """The names of the data sets, as the table of data.py has them."""
+    """The names of the data sets, in the order of data.SETS."""
     names = {row["data"] for row in rows}
     return [name for name in data.SETS if name in names] + sorted(names - set(data.SETS))
 
@@ -89,7 +89,7 @@ def everything(rows):
         by_rival = {row["rival"]: row for row in rows if row["data"] == name}
         for rival, row in by_rival.items():
             if row.get("bytes") is None and row.get("build_min_ns") is None:
-                continue  # the floor and the bare decoder hold nothing
+                continue  # the floor and the bare decoder have no container
             bold = f"**{rival}**" if rival == OURS else rival
             figures = (row.get("bytes"), row.get("build_min_ns"), row.get("random_median_ns"))
             lines.append([name, bold, *map(number, figures)])
@@ -97,7 +97,7 @@ def everything(rows):
 
 
 def sizes(rows):
-    """Bytes a record beside the columnar rivals, and the shares of them."""
+    """Bytes a record beside the columnar rivals, and the ratios to them."""
     lines = []
     for name in ordered(rows):
         by_rival = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
@@ -111,7 +111,7 @@ def sizes(rows):
 
 
 def levels(rows):
-    """Each level: bytes, build, random read, and the build's processor time."""
+    """Each level: bytes, build time, processor time of the build, random read."""
     lines = []
     for name in ordered(rows):
         by_rival = {row["rival"]: row for row in rows if row["data"] == name}
@@ -125,7 +125,7 @@ def levels(rows):
 
 
 def build(rows):
-    """Builds as shares of the leanest pickling, from a list, from a stream, with one core."""
+    """Build times relative to the fastest pickling: from a list, from a stream, on one core."""
     lines = []
     for name in ordered(rows):
         by_way = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
@@ -156,7 +156,7 @@ def _one_core(rows):
 
 
 def forms(rows):
-    """What each kind of node brings: the growth of the store without it, in percent."""
+    """The growth of a store, in percent, without each kind of node."""
     kinds = list(dict.fromkeys(row["node"] for row in rows))
     lines = []
     for name in ordered(rows):
@@ -167,7 +167,7 @@ def forms(rows):
     return markdown(["data", "bytes a record", *kinds], lines)
 
 
-# {name of the place: (suite, function)}
+# {name of the table: (suite, function)}
 TABLES = {
     "sizes": ("everything", sizes),
     "levels": ("everything", levels),

@@ -1,13 +1,11 @@
-"""The suite `threads`: what two threads decode of one store in a time, against one.
+"""The suite `threads`: throughput of two threads that read one store, against one thread.
 
-It is about free-threaded interpreters (`nox -s interpreter` builds one) with as many cores as threads; with the
-interpreter's lock the ratio is 1 at most, and `lock` says which it was. Each thread reads as many records as the single
-one does, at random, through the same store, in an order of its own. The store is a local name of each thread, as in
-the worker of a loader. Times are wall times of rounds that take turns, and `times_one` is the median of the rounds'
-ratios: other work on the machine makes it less. `times_one_of_processor` is the same of the threads' processor time,
-which other work hardly changes and in which a thread that waits for a lock seems free. `spin` is a loop that shares
-nothing, which tells what the machine and the interpreter give to two threads at that time, and `of_spin` the ratio as
-a share of that.
+It needs a free-threaded interpreter (`nox -s interpreter` builds one) and as many cores as threads. With the GIL the
+ratio is at most 1; `lock` says whether the GIL was on. Each thread reads the same number of records at random through
+the same store, in its own order. One-thread and two-thread rounds alternate. `times_one` is the median ratio of their
+wall times, and other work on the machine lowers it. `times_one_of_processor` uses the threads' processor time: other
+work hardly changes it, but it does not count the time a thread waits for a lock. `spin` is a loop that shares nothing,
+so it shows the speed-up that the machine allows at that moment; `of_spin` is `times_one` as a share of it.
 """
 
 import array
@@ -28,7 +26,7 @@ BATCH = 256
 
 
 def orders(n, reads, threads):
-    """For each thread its own indices, over the whole store."""
+    """Random indices for each thread."""
     return [array.array("q", random.Random(seed).choices(range(n), k=reads)) for seed in range(threads)]
 
 
@@ -54,14 +52,14 @@ WAYS = {"spin": spin, "x[i]": by_index, "get_many": by_many}
 
 
 def elapsed(way, x, orders):
-    """`(seconds, processor)`: from the moment at which all threads are there until the last one is done, and the
-    processor time that one of them took on average."""
+    """`(wall, processor)` in seconds: from the start of all threads to the end of the last one, and the mean processor
+    time of a thread."""
     starts, processor, failed = [], [], []
-    # The last to come takes the time: the main thread may be the last to go on.
+    # The barrier takes the start time, because the main thread may resume late.
     begin = threading.Barrier(len(orders), lambda: starts.append(time.perf_counter()))
 
     def run(order):
-        order = array.array("q", order)  # made by the thread that reads it
+        order = array.array("q", order)  # a copy that only this thread references
         begin.wait()
         start = time.thread_time()
         try:
@@ -82,7 +80,7 @@ def elapsed(way, x, orders):
 
 
 def measure(dataset, quick, most, log):
-    """Rows: ns a record of all threads together, and the throughput as times that of one thread."""
+    """Rows of ns a record, all threads together, and of the throughput relative to one thread."""
     import recstore
 
     reads, rounds = (1_000, 3) if quick else (20_000, 15)
@@ -92,7 +90,7 @@ def measure(dataset, quick, most, log):
     with recstore.RecordList(records) as x:
         chosen = list(orders(len(records), 500, 1)[0])
         if x.get_many(chosen) != [records[i] for i in chosen] or [x[i] for i in chosen] != x.get_many(chosen):
-            raise WrongAnswer(f"{dataset.name} is read wrong")
+            raise WrongAnswer(f"the store returns different records of {dataset.name}")
         del records
         thread_orders = orders(len(x), reads, max(THREADS))
         timings = {(way, count): [] for way in WAYS for count in THREADS}

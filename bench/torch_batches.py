@@ -1,10 +1,9 @@
-"""Batches of tensors through a DataLoader: processor time a sample of all processes, against torch+pickle with a
-collate function as a careful user writes it.
+"""The suite `torch_batches`: batches of tensors through a DataLoader, against torch+pickle with a careful collate
+function.
 
-`measure` gives rows for a table, as the suites of measures.py do. The tasks are four fields of COCO-like annotations,
-their polygons as jagged tensors, rows of tokens padded, and whole records as dicts. The loaders take turns; the ratios
-are medians of the rounds. Workers persist, and the epoch that is timed is not the first, so neither starting them nor
-first reads count.
+The tasks are four fields of COCO-like annotations, their polygons as jagged tensors, padded rows of tokens, and whole
+records as dicts. Times are of all processes, for each sample. The loaders alternate; ratios are medians of the rounds.
+Workers persist and the first epoch is not timed, so their start and first reads do not count.
 """
 
 import random
@@ -20,7 +19,7 @@ WORKERS = 2
 FOUR = ("image_id", "category_id", "bbox", "area")
 
 
-# ---- What careful users write ----
+# ---- Collate functions of a careful user ----
 
 
 def collate_four(records):
@@ -90,7 +89,7 @@ class Items:
 
 
 def loaders(records, forms, names, collate, size):
-    """{name: loader}, and the stores to close. Every loader draws its batches from a sampler of the same kind."""
+    """`({name: loader}, store)`. All loaders draw random batches."""
     import torch
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
@@ -129,7 +128,7 @@ def loaders(records, forms, names, collate, size):
 
 
 def dicts_loaders(records, size):
-    """The same for records as dicts, without tensors."""
+    """The same for records as dicts."""
     import torch
     from torch.utils.data import DataLoader, RandomSampler
 
@@ -163,21 +162,21 @@ def _same(records):
 
 
 def check(loaders, n):
-    """The same batches, before anything is timed."""
-    # The samplers of recstore draw another order.
+    """Raise WrongAnswer unless the loaders return the same batches."""
+    # The samplers of recstore draw a different order, so only their number of samples is compared.
     iterators = [(name, iter(loader)) for name, loader in loaders.items() if "of recstore" not in name]
     for number in range(3):
         first_name, first = iterators[0]
         expected = next(first)
         for name, other in iterators[1:]:
             if not _equal(expected, next(other)):
-                raise measures.WrongAnswer(f"batch {number} of {name!r} differs from that of {first_name!r}")
+                raise measures.WrongAnswer(f"batch {number} of {name!r} differs from batch {number} of {first_name!r}")
     for _, iterator in iterators:
         for _ in iterator:
             pass
     for name, loader in loaders.items():
         if "of recstore" in name and sum(map(_size, loader)) != n:
-            raise measures.WrongAnswer(f"the batches of {name!r} have not {n} samples")
+            raise measures.WrongAnswer(f"the batches of {name!r} do not have {n} samples")
 
 
 def _size(batch):
@@ -199,12 +198,12 @@ def _equal(batch, other):
 
 
 def processor_ns(process):
-    """The processor time of another process, of all its threads: the clock of clock_getcpuclockid(3) on Linux."""
+    """The processor time of another process, by the clock of clock_getcpuclockid(3) on Linux."""
     return time.clock_gettime_ns((~process << 3) | 2)
 
 
 def epoch(loader):
-    """`(processor ns, wall ns)` of an epoch, of this process and the workers."""
+    """`(processor ns, wall ns)` of an epoch; processor time includes the workers."""
     iterator = iter(loader)
     workers = [worker.pid for worker in getattr(iterator, "_workers", ())]
     begin = time.process_time_ns() + sum(map(processor_ns, workers)), time.perf_counter_ns()
@@ -215,7 +214,7 @@ def epoch(loader):
 
 
 def measure(quick, log):
-    """Rows of processor and wall ns a sample. ImportError without torch; data.Missing without the annotations."""
+    """Rows of processor and wall ns a sample. ImportError without torch, data.Missing without the annotations."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,7 +1,6 @@
-"""Views: the cost of slicing, adding, repeating, shuffling and pickling at two lengths, and of indexes over a list.
+"""The suite `views`: the cost of slicing, adding, repeating, shuffling and pickling, at two lengths.
 
-`measure` gives rows for a table, as the suites of measures.py do. The memory of indexes is a job of memory_jobs.py,
-because it looks at the whole process.
+The memory of indexes is a job of memory_jobs.py, because it measures the whole process.
 """
 
 import gc
@@ -16,7 +15,7 @@ _LOOPS = 500
 
 
 def operations(x):
-    """{what: a call that does it}, over a list of any length."""
+    """{name: function} of operations on a list of any length."""
     n = len(x)
     part, shuffled, several = x[1 : n - 1], x.shuffled(7), x[: n // 2] + x[n // 3 :]
     sent = pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL)
@@ -36,7 +35,7 @@ def operations(x):
 
 
 def check(x, source):
-    """The same answers as the list's, before anything is timed."""
+    """Raise WrongAnswer unless views agree with slices of the list."""
     n = len(source)
     for view, expected in (
         (x[1 : n - 1], source[1 : n - 1]),
@@ -46,13 +45,13 @@ def check(x, source):
     ):
         ends = slice(0, None, max(1, len(expected) // 500))
         if len(view) != len(expected) or view[ends].to_list() != expected[ends]:
-            raise WrongAnswer("a view has other records than the list's")
+            raise WrongAnswer("a view and the list differ")
     if sorted(x.shuffled(7)) != sorted(source) or pickle.loads(pickle.dumps(x.shuffled(7)))[5] != x.shuffled(7)[5]:
-        raise WrongAnswer("shuffled is no permutation, or another one after pickling")
+        raise WrongAnswer("shuffled is not a permutation, or pickling changes it")
 
 
 def measure(quick, log):
-    """ns and bytes of each operation at a thousand and a million records; `times` is the second over the first."""
+    """Rows of ns and bytes of each operation at 1,000 and 1,000,000 records; `times` is the ratio of the two times."""
     import recstore
 
     counts = (1_000, 20_000 if quick else 1_000_000)
@@ -71,8 +70,8 @@ def measure(quick, log):
 
 
 def _cost(call, repeats):
-    """`(least ns, peak bytes of Python's allocators, bytes of what it gave if it gave bytes)`."""
-    result = call()  # not the first: caches, and the descriptor that travels
+    """`(minimum ns, peak bytes of Python's allocators, length of the result if it is bytes)`."""
+    result = call()  # fills caches, and opens the descriptor for pickles
     gc.collect()
     times = []
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""The plots of the suite `experiments`: `draw` gives (name, figure), for ../plots.py."""
+"""The plots of the suite `experiments`: `draw` yields (name, figure) for ../plots.py."""
 
 from matplotlib import pyplot, ticker
 
@@ -15,7 +15,7 @@ COLOURS = {
     "recstore by name with torch": "#f4a300",
     "recstore from a list": "#f29ca3",
 }
-# The lines of a plot: the program or first rank black, the second rank grey, workers in colours, helpers thin.
+# The first rank is black, the second rank grey, workers have these colours, helpers are thin lines.
 WORKERS = ("#1b4f8f", "#2a9d8f", "#f4a300", "#d7263d", "#7b5ea7", "#6a994e", "#8d6e63", "#00838f")
 TITLES = {
     "fork": "fork",
@@ -23,11 +23,11 @@ TITLES = {
     "forkserver": "forkserver with preload",
     "ranks": "two ranks, forkserver with preload",
 }
-FIGURES = {"uss": "USS: its own pages", "shared": "shared with others", "pss": "PSS: its share of all"}
+FIGURES = {"uss": "USS: private pages", "shared": "shared with others", "pss": "PSS: proportional share"}
 
 
 def draw(rows):
-    """The sums of all experiments in one plot, and one with every process for each experiment."""
+    """A plot of the sums of all experiments, and one of all processes for each experiment."""
     experiments = [name for name in TITLES if any(row["experiment"] == name for row in rows)]
     yield "experiments", sums(rows, experiments)
     for name in experiments:
@@ -45,7 +45,7 @@ def sums(rows, experiments):
         experiment_rows = [row for row in rows if row["experiment"] == name]
         for row in experiment_rows:
             series = sampling.read_series(row["series"])
-            # The last point is the row's total, which holds pages that no process maps too.
+            # The last point is the total of the row, which includes unmapped pages.
             times = [*series["t"], series["t"][-1] + 1]
             sizes = [*(size / 1e3 for size in series["sum: pss"]), (row["total"] or 0) / 1e9]
             axis.plot(times, sizes, color=COLOURS.get(row["container"], "#999999"), linewidth=2)
@@ -68,7 +68,7 @@ def sums(rows, experiments):
 
 
 def _name_ends(axis, rows):
-    """Names each line at the right, with its last value; the names keep their distance."""
+    """Label each line at its right end with its last value; the labels must not overlap."""
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * 1.6)
     figure_height = axis.get_window_extent().height
@@ -121,7 +121,7 @@ def processes(rows, experiment):
 
 
 def _legend(figure, axes, ranks):
-    """One legend below: every label that a panel has, once; a program of one rank is not called a rank."""
+    """A legend below all panels, with each label once. A single rank is called the program."""
     handle_of = {}
     for axis in axes[:, 0]:
         for handle, label in zip(*axis.get_legend_handles_labels()):
@@ -147,7 +147,7 @@ def _style(label):
 
 
 def headline(figure, text, *, below, above):
-    """Puts a title over all panels of a figure. The panels lie between `below` and `above`, shares of its height."""
+    """Put a title over the panels of a figure. `below` and `above` bound the panels, as shares of its height."""
     figure.suptitle(text, fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, below, 1, above))
 
@@ -184,6 +184,6 @@ def draw_backlog(rows):
 
 
 def loader_text(row):
-    """A loader and its consumer in words."""
+    """The label of a loader and its consumer."""
     name = f"DataLoader, prefetch_factor={row['depth']}" if row["loader"] == "DataLoader" else row["loader"]
-    return name if row["consumer_s"] else f"{name}, consumer takes no time"
+    return name if row["consumer_s"] else f"{name}, consumer without delay"

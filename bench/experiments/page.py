@@ -9,13 +9,13 @@ NAMES = {
     "forkserver": "forkserver with preload",
     "ranks": "two ranks, forkserver with preload",
 }
-# The container of recstore that stands beside a published one, and the one whose program imports torch as well.
+# The containers of recstore beside a published one: without and with torch imported.
 BESIDE = {"ranks": ("recstore by name", "recstore by name with torch")}
 ALONE = ("recstore", "recstore with torch")
 
 
 def published(rows):
-    """Each published figure beside the same program here, and recstore in its place."""
+    """Each published figure beside the same program here, and beside recstore."""
     by_case = {(row["experiment"], row["container"]): row for row in rows}
     lines = []
     for (experiment, container), row in by_case.items():
@@ -35,7 +35,7 @@ def published(rows):
 
 
 def memory(rows):
-    """Every program: its memory at the end, in MB, and the seconds that it took."""
+    """Every program: its memory at the end in MB, and its times in seconds."""
     lines = []
     for experiment, name in NAMES.items():
         experiment_rows = sorted(
@@ -52,7 +52,7 @@ def memory(rows):
 
 
 def backlog(rows):
-    """The loaders: batches in flight at most, and the bound."""
+    """The loaders: maximum of batches in flight, and the bound."""
     lines = []
     for row in rows:
         loader = (
@@ -94,7 +94,7 @@ def mb(size):
     return "" if size is None else f"{size / 1e6:,.1f}" if size < 100e6 else f"{size / 1e6:,.0f}"
 
 
-# {name of the place: (suite, function)}
+# {name of the table: (suite, function)}
 TABLES = {
     "experiments": ("experiments", published),
     "experiments-memory": ("experiments", memory),

@@ -1,4 +1,4 @@
-"""The rows of the suite: each experiment with each container, one program after another."""
+"""The rows of the suite: each experiment with each container, one after another."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ from recstore.shm import process_memory
 from . import backlog, paths, sampling
 
 RANKS = 2
-# PSS of all processes at the end of the published runs, in GiB: the post's logs, summed.
+# PSS of all processes at the end of the published runs, in GiB, summed from the logs of the post.
 PUBLISHED = {
     ("fork", "list"): 9.8,
     ("fork", "numpy"): 1.6,
@@ -24,25 +24,25 @@ OF_RANKS = ("recstore by name", "recstore by name with torch", "torch", "torch, 
 # Modules that the program imports, and preloads in the fork server.
 IMPORTS = {"numpy": ["numpy"], "torch": ["torch"], "torch, one per rank": ["torch"], "list": []}
 WITH_TORCH = " with torch"
-# Bytes a record that a process holds, roughly: in the parent, and in each worker under fork and otherwise.
+# Estimated bytes a record: in the parent, in a forked worker, in another worker.
 HELD = {
     "list": (3300, 3300, 3400),
     "numpy": (1400, 0, 640),
     "torch": (1400, 0, 0),
     "recstore from a list": (3300, 0, 0),
 }
-SPARE = 2 << 30  # of memory that must stay free beside an experiment
+SPARE = 2 << 30  # bytes of memory that must stay free
 
 
 def cases():
-    """All (experiment, container), those that take most memory last."""
+    """All (experiment, container), the largest last."""
     every = [(method, container) for method in METHODS for container in CONTAINERS]
     every += [("ranks", container) for container in OF_RANKS]
     return sorted(every, key=lambda case: case[1] == "list")
 
 
 def jobs(quick, workers):
-    """All parts of the suite: `(experiment, container, function that gives the rows)`."""
+    """All parts of the suite: `(experiment, container, function that returns the rows)`."""
     few = min(workers, 2) if quick else workers
     for experiment, container in cases():
         yield experiment, container, functools.partial(_memory, experiment, container, quick, few)
@@ -53,11 +53,12 @@ def jobs(quick, workers):
 
 
 def run(options, log, skip):
-    """Yields `(suite, rows, title)` of each part; the suite is that of the results.
+    """Yield `(suite, rows, title)` of each part; `suite` is the key in the results.
 
     Args:
-        options: of run.py: `quick`, `workers`, `only`.
-        log, skip: called with a text, and with the name of a part and the reason why it cannot run.
+        options: the options of run.py; uses `quick`, `workers` and `only`.
+        log: called with a text.
+        skip: called with the name of a part that cannot run, and the reason.
     """
     for experiment, container, measure_part in jobs(options.quick, options.workers):
         name = f"{experiment}: {container}"
@@ -78,7 +79,7 @@ class Skipped(Exception):
 
 
 def prepared(quick):
-    """The records of the experiments: `(count, file of them, saved store)`, made in other processes."""
+    """The records of the experiments: `(count, pool file, saved store)`. Another process builds the store."""
     records = data.coco(quick, 3_000 if quick else None)
     records.ready()
     store = os.path.join(data.pools(), f"experiments-{len(records)}.recs")
@@ -100,7 +101,7 @@ def _in_a_child(pool, store):
 
 
 def measure(experiment, container, count, pool, store, workers, interval=None):
-    """The row of one program. Raises Skipped where it cannot run."""
+    """The row of one program. Raises Skipped if it cannot run."""
     base, with_torch = container.removesuffix(WITH_TORCH), container.endswith(WITH_TORCH)
     imports = list(IMPORTS.get(base, ["recstore"])) + ["torch"] * with_torch
     _check(imports)
@@ -117,7 +118,7 @@ def measure(experiment, container, count, pool, store, workers, interval=None):
         "pool": pool,
         "store": store,
     }
-    # To walk the pages of large processes takes a good part of a second.
+    # Walking the pages of large processes takes a large part of a second.
     interval = interval or (2.0 if base == "list" else 1.0)
     watched = sampling.watch(
         "program.py", arguments, lambda messages: sum("read" in message for message in messages) == ranks, interval
@@ -126,7 +127,7 @@ def measure(experiment, container, count, pool, store, workers, interval=None):
         message.get("made", count) != count or message.get("read", workers * count) != workers * count
         for message in watched.messages
     ):
-        raise AssertionError(f"{experiment}, {container}: other records were read")
+        raise AssertionError(f"{experiment}, {container}: wrong number of records")
     return row(experiment, container, watched, count, workers, ranks)
 
 
@@ -136,7 +137,7 @@ def _memory(experiment, container, quick, workers):
 
 
 def _backlog(loader, depth, consumer_s, quick, workers):
-    """The row of a loader: the batches that were in flight at most, in bytes and as a number."""
+    """The row of a loader: the maximum of batches in flight, in bytes and as a number."""
     _check(["torch"])
     arguments = {"loader": loader, "depth": depth, "consumer_s": consumer_s, "workers": workers}
     arguments |= (
@@ -147,7 +148,7 @@ def _backlog(loader, depth, consumer_s, quick, workers):
     )
     batch = watched.messages[-1]["batch"]
     most = max((sample["named"]["batches"] or 0 for sample in watched.samples), default=None)
-    # The loop has one batch, and the next one before it lets go of that.
+    # The loop holds one batch while it gets the next.
     bound = {"Queue()": None, "Queue(8)": depth + 2}.get(loader, depth * workers + 2)
     series = sampling.series(watched.samples, {})
     return [
@@ -181,7 +182,7 @@ def _check_memory(container, method, count, workers, ranks):
 
 
 def labels(watched):
-    """{pid: label} of a program: its ranks and workers as it has named them, and its helpers."""
+    """{pid: label} of a program's ranks, workers and helpers."""
     named = {}
     for message in watched.messages:
         if "worker" in message:

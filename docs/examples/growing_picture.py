@@ -1,5 +1,5 @@
-"""Draws the memory of growing.py with a list and with a RecordList, as `recstore monitor` sees it. It takes about
-three minutes, 2 GB of memory, torch and matplotlib:
+"""Draws the memory of growing.py with a list and with a RecordList, from the log of `recstore monitor`. It takes about
+three minutes and 2 GB of memory, and needs torch and matplotlib:
 
     python growing_picture.py growing.png
 """
@@ -16,7 +16,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "growing.py")
 
 
 def watched(kind, folder, arguments):
-    """The run of the program under the monitor."""
+    """Run the program under the monitor; returns its log."""
     path = os.path.join(folder, f"{kind}.jsonl")
     monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--interval", "0.5", "--log", path, "--"]
     subprocess.run([*monitor, sys.executable, PROGRAM, kind, *arguments], check=True, stderr=subprocess.DEVNULL)
@@ -24,8 +24,8 @@ def watched(kind, folder, arguments):
 
 
 def sizes(process, times):
-    """The PSS of a process in MB at each time. The monitor reads it in turns, as it costs the kernel time; between two
-    readings the line is straight."""
+    """The PSS of a process in MB at each time. The monitor does not measure every process at every sample, so values
+    between two measurements are interpolated."""
     import numpy
 
     alive = [process.times[0] <= t <= process.times[-1] for t in times]
@@ -33,7 +33,7 @@ def sizes(process, times):
 
 
 def draw(runs, path):
-    """One panel for each run: the PSS of the processes on top of one another, so that the height is the whole job."""
+    """A panel for each run, with the PSS of its processes stacked, so that the height is the memory of the job."""
     import matplotlib
 
     matplotlib.use("agg")
