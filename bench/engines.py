@@ -195,10 +195,8 @@ def read(ray, n, folder, rounds):
     return timed(as_records, n, rounds, "read records") + timed(as_tensors, n, rounds, "read tensors")
 
 
-def run(suites, options, results):
+def run(options, results):
     """The suite, for run.py."""
-    if "engines" not in suites:
-        return
     try:
         rows = measure(options.quick, log)
     except ImportError as error:

@@ -36,41 +36,14 @@ import torch_first_batch
 import views
 from ledger import keep, log, skip, write
 
-SUITES = (
-    "decode",
-    "size",
-    "fields",
-    "dict",
-    "indexes",
-    "views",
-    "positions",
-    "threads",
-    "attach",
-    "build",
-    "everything",
-    "forms",
-    "handle",
-    "import",
-    "workers",
-    "readers",
-    "speech",
-    "arrow_in",
-    "arrow_out",
-    "torch_batches",
-    "samplers",
-    "scale",
-    "first_batch",
-    "ranks",
-    "engines",
-    "experiments",
-)
 ON_REQUEST = ("billion", "nodes")
 ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
 
 
 def main():
+    usual = [suite for suite in RUNS if suite not in ON_REQUEST]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all by default; or {', '.join(ON_REQUEST)}")
+    parser.add_argument("suite", nargs="*", help=f"of {', '.join(usual)}; all by default; or {', '.join(ON_REQUEST)}")
     parser.add_argument("--quick", action="store_true", help="small data and few repeats, to check that the suites run")
     parser.add_argument("--json", metavar="OUT", help="output file (default: bench/results/<date>.json)")
     parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these data sets")
@@ -82,67 +55,33 @@ def main():
         "--only", action="append", metavar="NAME", help="only these experiments, as `fork` or `fork: recstore`"
     )
     options = parser.parse_args()
-    suites = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
-    for suite in suites:
-        if suite not in SUITES + ON_REQUEST:
-            parser.error(f"unknown suite {suite}; the suites are {', '.join(SUITES + ON_REQUEST)}")
+    options.suite = [ALIASES.get(suite, suite) for suite in options.suite] or usual
+    for suite in options.suite:
+        if suite not in RUNS:
+            parser.error(f"unknown suite {suite}; the suites are {', '.join(RUNS)}")
     results = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     output.show_machine(results["machine"])
     # Treat termination as an interrupt, so that the synthetic records are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     data.pools()  # here, so that all jobs share the folder
-    runs = (
-        run_decode,
-        run_size,
-        run_fields,
-        run_dict,
-        run_saved_indexes,
-        run_views,
-        run_positions,
-        run_threads,
-        run_attach,
-        run_build,
-        run_everything,
-        run_forms,
-        run_handle,
-        run_import,
-        run_workers,
-        run_readers,
-        run_speech,
-        run_arrow_in,
-        run_arrow_out,
-        run_torch_batches,
-        run_samplers,
-        run_scale,
-        run_billion,
-        nodes.run,
-        run_first_batch,
-        run_ranks,
-        engines.run,
-        run_experiments,
-    )
-    for run in runs:
-        run(suites, options, results)
-        # After each suite, so that an interrupted run keeps its results.
-        path = write(results, options)
+    for suite, run in RUNS.items():
+        if suite in options.suite:
+            run(options, results)
+            path = write(results, options)  # an interrupted run keeps its results
     print(f"written to {path}")
 
 
-def run_decode(suites, options, results):
+def run_decode(options, results):
     """Also the sizes of the containers, if the suite `size` is chosen."""
-    if "decode" not in suites:
-        return
     for dataset in loaded("decode", options.data or data.MAIN, options, results):
-        reads, sizes, absent = measures.decode(dataset, "size" in suites, options.quick, log)
+        reads, sizes, absent = measures.decode(dataset, "size" in options.suite, options.quick, log)
         keep_absent(results, dataset, absent)
         keep(results, "decode", reads, f"decode: {dataset.name}, {len(dataset):,} records ({dataset.note})")
-        if "size" in suites:
+        if "size" in options.suite:
             keep(results, "size", sizes, f"size and build from a list: {dataset.name}")
 
 
-def run_size(suites, options, results):
-    if "size" not in suites:
-        return
+def run_size(options, results):
     done = {row["data"] for row in results["suites"].get("size", ())}
     for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, results):
         rows, absent = measures.sizes(dataset, log)
@@ -172,9 +111,7 @@ def keep_absent(results, dataset, absent):
         skip(results, f"{rival} on {dataset.name}", reason)
 
 
-def run_fields(suites, options, results):
-    if "fields" not in suites:
-        return
+def run_fields(options, results):
     for dataset in loaded("fields", ["coco"], options, results):
         rows = fields.measure(dataset, options.quick, log)
         keep(results, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
@@ -184,63 +121,52 @@ def run_fields(suites, options, results):
         keep(results, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
 
 
-def run_dict(suites, options, results):
-    if "dict" in suites:
-        keep(
-            results,
-            "dict",
-            dicts.lookups(options.quick, log),
-            "dict: a lookup by key in random order, against dict and a fresh copy",
-        )
+def run_dict(options, results):
+    keep(
+        results,
+        "dict",
+        dicts.lookups(options.quick, log),
+        "dict: a lookup by key in random order, against dict and a fresh copy",
+    )
 
 
-def run_saved_indexes(suites, options, results):
-    if "indexes" in suites:
-        keep(
-            results,
-            "indexes",
-            saved_indexes.measures(options.quick, log),
-            "indexes: a file with saved indexes against indexes made in memory",
-        )
+def run_saved_indexes(options, results):
+    keep(
+        results,
+        "indexes",
+        saved_indexes.measures(options.quick, log),
+        "indexes: a file with saved indexes against indexes made in memory",
+    )
 
 
-def run_views(suites, options, results):
-    if "views" not in suites:
-        return
+def run_views(options, results):
     keep(results, "views", views.measure(options.quick, log), "views: two lengths, side by side")
     job_rows(results, "views", [("views", {"name": "coco", "quick": options.quick})])
 
 
-def run_positions(suites, options, results):
-    if "positions" not in suites:
-        return
+def run_positions(options, results):
     indices, gather = positions.measure(options.quick, log)
     keep(results, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
     keep(results, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
 
 
-def run_threads(suites, options, results):
-    if "threads" not in suites:
-        return
+def run_threads(options, results):
     for dataset in loaded("threads", options.data or threads.DATA, options, results):
         rows = threads.measure(dataset, options.quick, options.most or threads.MOST, log)
         keep(results, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
 
 
-def run_attach(suites, options, results):
-    if "attach" in suites:
-        keep(
-            results,
-            "attach",
-            names.attaching(options.quick, log),
-            "attach: microseconds to attach to a store by its name and its handle",
-        )
-        keep(results, "wait", names.waiting(options.quick, log), "attach: the cost of waiting for a builder")
+def run_attach(options, results):
+    keep(
+        results,
+        "attach",
+        names.attaching(options.quick, log),
+        "attach: microseconds to attach to a store by its name and its handle",
+    )
+    keep(results, "wait", names.waiting(options.quick, log), "attach: the cost of waiting for a builder")
 
 
-def run_build(suites, options, results):
-    if "build" not in suites:
-        return
+def run_build(options, results):
     names = options.data or list(data.SETS)
     most = options.most or builds.MOST
     for dataset in loaded("build", names, options, results):
@@ -258,26 +184,20 @@ def run_build(suites, options, results):
     job_rows(results, "build memory", jobs)
 
 
-def run_everything(suites, options, results):
-    if "everything" not in suites:
-        return
+def run_everything(options, results):
     for dataset in loaded("everything", options.data or list(data.SETS), options, results):
         rows, absent = everything.measure(dataset, options.quick, options.most or builds.MOST, log)
         keep_absent(results, dataset, absent)
         keep(results, "everything", rows, f"everything: {dataset.name} ({dataset.note})")
 
 
-def run_forms(suites, options, results):
-    if "forms" not in suites:
-        return
+def run_forms(options, results):
     for dataset in loaded("forms", options.data or list(data.SETS), options, results):
         rows = forms.measure(dataset, options.most or builds.MOST, log)
         keep(results, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
 
 
-def run_samplers(suites, options, results):
-    if "samplers" not in suites:
-        return
+def run_samplers(options, results):
     try:
         import torch  # noqa: F401
     except ImportError as error:
@@ -287,9 +207,7 @@ def run_samplers(suites, options, results):
     keep(results, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
 
 
-def run_scale(suites, options, results):
-    if "scale" not in suites:
-        return
+def run_scale(options, results):
     jobs = [
         ("scale", {"kind": kind, "count": count, "container": container, "starts": 3 if options.quick else 7})
         for kind in scale.KINDS
@@ -299,29 +217,24 @@ def run_scale(suites, options, results):
     job_rows(results, "scale", jobs)
 
 
-def run_billion(suites, options, results):
-    if "billion" in suites:
-        import billion
+def run_billion(options, results):
+    import billion
 
-        count = options.most or (100_000 if options.quick else billion.COUNT)
-        job_rows(results, "billion", [("billion", {"count": count})])
-
-
-def run_handle(suites, options, results):
-    if "handle" in suites:
-        starts = 3 if options.quick else 11
-        counts = (1_000, 20_000 if options.quick else 1_000_000)
-        job_rows(results, "handle", [("handle", {"count": count, "starts": starts}) for count in counts])
+    count = options.most or (100_000 if options.quick else billion.COUNT)
+    job_rows(results, "billion", [("billion", {"count": count})])
 
 
-def run_import(suites, options, results):
-    if "import" in suites:
-        job_rows(results, "import", [("import", {"starts": 3 if options.quick else 15})])
+def run_handle(options, results):
+    starts = 3 if options.quick else 11
+    counts = (1_000, 20_000 if options.quick else 1_000_000)
+    job_rows(results, "handle", [("handle", {"count": count, "starts": starts}) for count in counts])
 
 
-def run_workers(suites, options, results):
-    if "workers" not in suites:
-        return
+def run_import(options, results):
+    job_rows(results, "import", [("import", {"starts": 3 if options.quick else 15})])
+
+
+def run_workers(options, results):
     rows = []
     try:
         data.coco(options.quick).ready()
@@ -338,9 +251,7 @@ def run_workers(suites, options, results):
     keep(results, "workers", rows, title)
 
 
-def run_readers(suites, options, results):
-    if "readers" not in suites:
-        return
+def run_readers(options, results):
     try:
         rows = readers.measure(options.quick, log)
     except data.Missing as error:
@@ -349,9 +260,7 @@ def run_readers(suites, options, results):
     keep(results, "readers", rows, "readers: files to stores, against the plain way to Python objects")
 
 
-def run_speech(suites, options, results):
-    if "speech" not in suites:
-        return
+def run_speech(options, results):
     try:
         next(speech.pairs(True))
     except data.Missing as error:
@@ -369,9 +278,7 @@ def run_speech(suites, options, results):
     keep(results, "speech", rows, f"{title} ({results['notes']['speech']})")
 
 
-def run_ranks(suites, options, results):
-    if "ranks" not in suites:
-        return
+def run_ranks(options, results):
     rows, count = [], 3 if options.quick else ranks.RANKS
     try:
         for source in ranks.SOURCES:
@@ -388,17 +295,13 @@ def run_ranks(suites, options, results):
     keep(results, "ranks", ranks.compare(rows), title)
 
 
-def run_experiments(suites, options, results):
-    if "experiments" not in suites:
-        return
+def run_experiments(options, results):
     for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, results)):
         keep(results, suite, rows, title)
         write(results, options)  # an interrupted run keeps its results
 
 
-def run_first_batch(suites, options, results):
-    if "first_batch" not in suites:
-        return
+def run_first_batch(options, results):
     try:
         data.coco(options.quick).ready()
     except data.Missing as error:
@@ -413,9 +316,7 @@ def run_first_batch(suites, options, results):
     keep(results, "first_batch", torch_first_batch.compare(rows), title)
 
 
-def run_arrow_in(suites, options, results):
-    if "arrow_in" not in suites:
-        return
+def run_arrow_in(options, results):
     rows = []
     try:
         for name in options.data or ["made", *data.SETS]:
@@ -434,9 +335,7 @@ def run_arrow_in(suites, options, results):
     keep(results, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
 
 
-def run_arrow_out(suites, options, results):
-    if "arrow_out" not in suites:
-        return
+def run_arrow_out(options, results):
     try:
         rows = arrow_out.measure(options.quick, log)
     except ImportError as error:
@@ -445,9 +344,7 @@ def run_arrow_out(suites, options, results):
     keep(results, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
 
 
-def run_torch_batches(suites, options, results):
-    if "torch_batches" not in suites:
-        return
+def run_torch_batches(options, results):
     try:
         rows = torch_batches.measure(options.quick, log)
     except (ImportError, data.Missing) as error:
@@ -480,6 +377,38 @@ def make_ready(arguments):
     elif "name" in arguments:
         data.load(arguments["name"], True)
 
+
+# {suite: its function}, in the order in which they run
+RUNS = {
+    "decode": run_decode,
+    "size": run_size,
+    "fields": run_fields,
+    "dict": run_dict,
+    "indexes": run_saved_indexes,
+    "views": run_views,
+    "positions": run_positions,
+    "threads": run_threads,
+    "attach": run_attach,
+    "build": run_build,
+    "everything": run_everything,
+    "forms": run_forms,
+    "handle": run_handle,
+    "import": run_import,
+    "workers": run_workers,
+    "readers": run_readers,
+    "speech": run_speech,
+    "arrow_in": run_arrow_in,
+    "arrow_out": run_arrow_out,
+    "torch_batches": run_torch_batches,
+    "samplers": run_samplers,
+    "scale": run_scale,
+    "billion": run_billion,
+    "nodes": nodes.run,
+    "first_batch": run_first_batch,
+    "ranks": run_ranks,
+    "engines": engines.run,
+    "experiments": run_experiments,
+}
 
 if __name__ == "__main__":
     main()
