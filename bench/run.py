@@ -66,7 +66,10 @@ def main():
     data.pools()  # here, so that all jobs share the folder
     for suite, run in RUNS.items():
         if suite in options.suite:
-            run(options, results)
+            try:
+                run(options, results)
+            except (ImportError, data.Missing) as error:
+                skip(results, suite, str(error))
             path = write(results, options)  # an interrupted run keeps its results
     print(f"written to {path}")
 
@@ -198,11 +201,6 @@ def run_forms(options, results):
 
 
 def run_samplers(options, results):
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        skip(results, "samplers", str(error))
-        return
     rows = samplers.measure(options.quick, log)
     keep(results, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
 
@@ -234,63 +232,45 @@ def run_import(options, results):
     job_rows(results, "import", [("import", {"starts": 3 if options.quick else 15})])
 
 
-def run_workers(options, results):
+def by_start_method(job, containers, options, **arguments):
+    """Rows of a job with every start method and container."""
     rows = []
-    try:
-        data.coco(options.quick).ready()
-    except data.Missing as error:
-        skip(results, "workers", str(error))
-        return
     for method in ("fork", "spawn", "forkserver"):
-        for container in memory_jobs.CONTAINERS:
-            log(f"workers: {container}, {method}")
-            arguments = {"name": "coco", "quick": options.quick, "method": method, "container": container}
-            rows.append(memory_jobs.start("workers", workers=options.workers, **arguments))
-    memory_jobs.compare_workers(rows)
+        for container in containers:
+            log(f"{job}: {container}, {method}")
+            arguments |= {"quick": options.quick, "method": method, "container": container}
+            rows.append(memory_jobs.start(job, workers=options.workers, **arguments))
+    return memory_jobs.compare_workers(rows)
+
+
+def run_workers(options, results):
+    data.coco(options.quick).ready()
+    rows = by_start_method("workers", memory_jobs.CONTAINERS, options, name="coco")
     title = f"workers: {rows[0]['records']:,} COCO-like annotations, {options.workers} workers, a full pass each"
     keep(results, "workers", rows, title)
 
 
 def run_readers(options, results):
-    try:
-        rows = readers.measure(options.quick, log)
-    except data.Missing as error:
-        skip(results, "readers", str(error))
-        return
+    rows = readers.measure(options.quick, log)
     keep(results, "readers", rows, "readers: files to stores, against the plain way to Python objects")
 
 
 def run_speech(options, results):
-    try:
-        next(speech.pairs(True))
-    except data.Missing as error:
-        skip(results, "speech", str(error))
-        return
     results["notes"]["speech"] = speech.note(options.quick)
-    rows = []
-    for method in ("fork", "spawn", "forkserver"):
-        for container in speech.CONTAINERS:
-            log(f"speech: {container}, {method}")
-            arguments = {"quick": options.quick, "method": method, "container": container}
-            rows.append(memory_jobs.start("speech", workers=options.workers, **arguments))
-    memory_jobs.compare_workers(rows)
+    rows = by_start_method("speech", speech.CONTAINERS, options)
     title = f"speech: a Dataset of {rows[0]['records']:,} utterances, {options.workers} workers, a full pass each"
     keep(results, "speech", rows, f"{title} ({results['notes']['speech']})")
 
 
 def run_ranks(options, results):
     rows, count = [], 3 if options.quick else ranks.RANKS
-    try:
-        for source in ranks.SOURCES:
-            log(f"ranks: making the {source}")
-            path, records = ranks.ready(source, options.quick)
-            for container in ranks.CONTAINERS:
-                log(f"ranks: {source}, {container}")
-                arguments = {"source": source, "container": container, "path": path, "count": records}
-                rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
-    except data.Missing as error:
-        skip(results, "ranks", str(error))
-        return
+    for source in ranks.SOURCES:
+        log(f"ranks: making the {source}")
+        path, records = ranks.ready(source, options.quick)
+        for container in ranks.CONTAINERS:
+            log(f"ranks: {source}, {container}")
+            arguments = {"source": source, "container": container, "path": path, "count": records}
+            rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
     keep(results, "ranks", ranks.compare(rows), title)
 
@@ -302,11 +282,7 @@ def run_experiments(options, results):
 
 
 def run_first_batch(options, results):
-    try:
-        data.coco(options.quick).ready()
-    except data.Missing as error:
-        skip(results, "first_batch", str(error))
-        return
+    data.coco(options.quick).ready()
     rows = []
     for container in torch_first_batch.CONTAINERS:
         log(f"first_batch: {container}")
@@ -318,16 +294,12 @@ def run_first_batch(options, results):
 
 def run_arrow_in(options, results):
     rows = []
-    try:
-        for name in options.data or ["made", *data.SETS]:
-            try:
-                rows += arrow_in.measure(name, options.quick, log) or ()
-            except data.Missing as error:
-                skip(results, f"arrow_in of {name}", str(error))
-        path, batch_bytes = arrow_in.ready(options.quick)
-    except ImportError as error:
-        skip(results, "arrow_in", str(error))
-        return
+    for name in options.data or ["made", *data.SETS]:
+        try:
+            rows += arrow_in.measure(name, options.quick, log) or ()
+        except data.Missing as error:
+            skip(results, f"arrow_in of {name}", str(error))
+    path, batch_bytes = arrow_in.ready(options.quick)
     title = "arrow_in: RecordList(table); gains are over RecordList(table.to_pylist())"
     keep(results, "arrow_in", rows, title)
     log("arrow_in: memory")
@@ -336,20 +308,12 @@ def run_arrow_in(options, results):
 
 
 def run_arrow_out(options, results):
-    try:
-        rows = arrow_out.measure(options.quick, log)
-    except ImportError as error:
-        skip(results, "arrow_out", str(error))
-        return
+    rows = arrow_out.measure(options.quick, log)
     keep(results, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
 
 
 def run_torch_batches(options, results):
-    try:
-        rows = torch_batches.measure(options.quick, log)
-    except (ImportError, data.Missing) as error:
-        skip(results, "torch_batches", str(error))
-        return
+    rows = torch_batches.measure(options.quick, log)
     title = f"torch_batches: batches through a DataLoader with {torch_batches.WORKERS} workers, a sample"
     keep(results, "torch_batches", rows, title)
 
