@@ -249,7 +249,7 @@ def grain():
     return make, opened
 
 
-# ---- The measure ----
+# ---- Measuring ----
 
 
 def work(way, count, folder, seed, pipe, state):
@@ -353,11 +353,11 @@ def main():
     rows = []
     for name in options.only:
         command = [sys.executable, __file__, "--measure", name, "--records", str(options.records)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode:
+            print(f"{name}: {process.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             continue
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        rows.append(json.loads(process.stdout.splitlines()[-1]))
         row = rows[-1]
         opened, read, files = (f"{row[key] / 1e6:8.1f} MB" for key in ("memory_opened", "memory", "files"))
         print(f"{name:20}{opened} opened{read} read{files} in files{row['read_us']:9.1f} us a read", flush=True)

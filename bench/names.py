@@ -79,9 +79,7 @@ def attaching(quick, log):
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
             for call_name, call in calls.items():
-                by_name = (
-                    "handle" not in call_name
-                )  # in one process a handle leads to the segment that is open, and closing would close it
+                by_name = "handle" not in call_name  # closing what a handle returns would close the open segment
                 attached = call()
                 if attached[count - 1] != original[count - 1]:
                     raise WrongAnswer("attached to a different store")
