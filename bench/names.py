@@ -39,7 +39,7 @@ def _never():
 def by_handle(store, starts):
     """Bytes of a handle, and microseconds to unpickle it in this process and in fresh ones."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a pickle holds a handle
+        warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
         handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
     near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # all share one segment, so they are not closed
     code = (
@@ -71,7 +71,7 @@ def attaching(quick, log):
         with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as original:
             known = recstore.names.list(name)[0].fingerprint
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that a pickle holds a handle
+                warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
                 handle = pickle.dumps(original, pickle.HIGHEST_PROTOCOL)
             calls = {
                 "attach(name)": lambda name=name: recstore.shared(name),
@@ -79,7 +79,7 @@ def attaching(quick, log):
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
             for call_name, call in calls.items():
-                by_name = "handle" not in call_name  # closing what a handle returns would close the open segment
+                by_name = "handle" not in call_name  # closing a store from a handle would close the open segment
                 attached = call()
                 if attached[count - 1] != original[count - 1]:
                     raise WrongAnswer("attached to a different store")

@@ -57,7 +57,7 @@ def measure(quick, log):
     counts = (1_000, 20_000 if quick else 1_000_000)
     costs_by_name = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a pickle holds a handle
+        warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
         for count in counts:
             log(f"views: {count:,} records")
             source = [f"/data/imagenet/train/n{i:08d}.JPEG" for i in range(count)]
