@@ -1,9 +1,7 @@
-"""Tables to stores: `RecordList(table)` against `RecordList(table.to_pylist())` in the same run, and the rows that the
-core appends in a second.
+"""The suite `arrow_in`: `RecordList(table)` against `RecordList(table.to_pylist())` in the same run.
 
-`measure` gives rows for a table, as the suites of measures.py do. The first table is made here, of numbers and short
-text; the others are the data sets that Arrow can hold. Times of the processor are given beside the wall's: the append
-runs on one thread, and a second one compresses.
+The table `made` has numbers and short text; the others are the data sets that Arrow can hold. Processor time is given
+beside wall time, because one thread appends rows and a second one compresses.
 """
 
 import gc
@@ -36,7 +34,7 @@ def made(n):
 
 
 def table_of(dataset):
-    """A data set as a table or array; None where Arrow has no type for its records."""
+    """A data set as a table or array; None if Arrow has no type for its records."""
     import pyarrow
 
     records = list(dataset.fresh())
@@ -50,7 +48,7 @@ def table_of(dataset):
 
 
 def values_in(table):
-    """The number of values without parts that the columns hold."""
+    """The number of leaf values in the columns."""
     import pyarrow
 
     def count(array):
@@ -68,7 +66,7 @@ def values_in(table):
 
 
 def measure(name, quick, log):
-    """Rows of one table, by rounds that alternate. None for a data set that has no table."""
+    """Rows of one table; both ways alternate. None for a data set that Arrow cannot hold."""
     table = made(20_000 if quick else 1_000_000) if name == "made" else table_of(data.load(name, quick))
     if table is None:
         return None
@@ -89,9 +87,9 @@ def _row(name, table, compression, quick):
         if x.to_list() != table.to_pylist() or x.nbytes != y.nbytes:
             raise measures.WrongAnswer(f"{name}: the store of the table differs")
         size = x.nbytes
-    taken = [(_clock(from_rows), _clock(from_table)) for _ in range(3 if quick else 7)]
-    n, append = values_in(table), min(thread for _, (_, _, thread) in taken)
-    wall, cpu = (min(table[i] for _, table in taken) for i in (0, 1))
+    rounds = [(_clock(from_rows), _clock(from_table)) for _ in range(3 if quick else 7)]
+    n, append = values_in(table), min(thread for _, (_, _, thread) in rounds)
+    wall, cpu = (min(table[i] for _, table in rounds) for i in (0, 1))
     return {
         "data": name,
         "compression": compression,
@@ -101,26 +99,26 @@ def _row(name, table, compression, quick):
         "cpu_mvalues_s": n / cpu / 1e6,
         "wall_s": wall,
         "cpu_s": cpu,
-        "wall_gain": statistics.median(rows[0] / table[0] for rows, table in taken),
-        "cpu_gain": statistics.median(rows[1] / table[1] for rows, table in taken),
+        "wall_gain": statistics.median(rows[0] / table[0] for rows, table in rounds),
+        "cpu_gain": statistics.median(rows[1] / table[1] for rows, table in rounds),
     }
 
 
 def _clock(build):
-    """Seconds of a build: wall, processor, and of these the calling thread's."""
+    """Seconds of a build: wall, processor time of all threads, processor time of the calling thread."""
     gc.collect()
     begin = time.perf_counter(), time.process_time(), time.thread_time()
     store = build()
-    out = tuple(clock() - b for clock, b in zip((time.perf_counter, time.process_time, time.thread_time), begin))
+    seconds = tuple(clock() - b for clock, b in zip((time.perf_counter, time.process_time, time.thread_time), begin))
     store.close()
-    return out
+    return seconds
 
 
 # ---- Memory, in a process of its own ----
 
 
 def ready(quick):
-    """A file with the batches of a table: `(path, bytes of a batch)`."""
+    """Write a file of record batches: `(path, bytes of a batch)`."""
     import pyarrow
 
     path = os.path.join(data.pools(), "batches.arrow")
@@ -132,13 +130,13 @@ def ready(quick):
 
 
 def job(path, batch_bytes):
-    """Peak memory over the interpreter while a store is built from a stream of batches."""
+    """Peak memory above the start of a build from a stream of batches."""
     import pyarrow
 
     import recstore
     from recstore.shm import process_memory
 
-    recstore.RecordList(pyarrow.table({"a": [1]})).close()  # what is imported now is no part of the build
+    recstore.RecordList(pyarrow.table({"a": [1]})).close()  # imports are not part of the build
     gc.collect()
     known, exact = process_memory.segments(), process_memory.reset_peak_rss()
     before = process_memory.usage()

@@ -1,7 +1,6 @@
-"""Records to a table of another library, against that library reading the same table from Parquet in the same run.
+"""The suite `arrow_out`: records to a table of polars or pyarrow, against that library reading the table from Parquet.
 
-`measure` gives rows for a table, as the suites of measures.py do. The records are made here: numbers and text of the
-usual kinds, so that the file needs no data.
+The records are synthetic: numbers, a path, a caption and a category.
 """
 
 import gc
@@ -15,7 +14,7 @@ import measures
 
 
 def vocabulary(chance, n):
-    """Words of some letters, and weights by which the k-th word is 1 / k as frequent as the first (Zipf)."""
+    """Random words and their Zipf weights: the k-th word is 1 / k as frequent as the first."""
     letters = "etaoinshrdlucmfwypvbgkjqxz"
     words = ["".join(chance.choices(letters, range(26, 0, -1), k=chance.randrange(2, 9))) for _ in range(n)]
     return words, [1 / k for k in range(1, n + 1)]
@@ -55,18 +54,18 @@ def ways(store, path):
     }
 
 
-def check(found, store):
-    """The same answers, before anything is timed."""
-    expected = found["polars of parquet"]()
-    if not found["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
-        raise measures.WrongAnswer("x.to_polars() gives another table than its Parquet file")
-    if found["pyarrow.table(x)"]().to_pylist()[:100] != store[:100].to_list():
-        raise measures.WrongAnswer("pyarrow.table(x) gives other records")
+def check(calls, store):
+    """Raise WrongAnswer unless the tables are equal."""
+    expected = calls["polars of parquet"]()
+    if not calls["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
+        raise measures.WrongAnswer("x.to_polars() and its Parquet file differ")
+    if calls["pyarrow.table(x)"]().to_pylist()[:100] != store[:100].to_list():
+        raise measures.WrongAnswer("pyarrow.table(x) and the records differ")
 
 
 def measure(quick, log):
-    """Milliseconds a table, wall and processor time, and times that of polars with Parquet, by rounds that alternate.
-    ImportError without polars and pyarrow."""
+    """Rows of milliseconds a table, wall and processor time, and the ratio to polars with Parquet; the ways alternate.
+    ImportError without polars or pyarrow."""
     import recstore
 
     n = 20_000 if quick else 1_000_000
@@ -74,15 +73,15 @@ def measure(quick, log):
     with recstore.RecordList(records(n)) as store, tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "table.parquet")
         store.to_polars().write_parquet(path)
-        found = ways(store, path)
-        check(found, store)
-        taken = {name: [] for name in found}
+        calls = ways(store, path)
+        check(calls, store)
+        timings = {name: [] for name in calls}
         for turn in range(3 if quick else 7):
-            for name, make in found.items():
+            for name, make in calls.items():
                 if name == "polars.DataFrame(x)" and turn > 0:
-                    continue  # it makes a Python object of each value, which takes seconds
-                taken[name].append(_clock(make))
-        base = [wall for wall, _ in taken["polars of parquet"]]
+                    continue  # takes seconds, because it makes a Python object of each value
+                timings[name].append(_clock(make))
+        base = [wall for wall, _ in timings["polars of parquet"]]
         return [
             {
                 "way": name,
@@ -92,14 +91,14 @@ def measure(quick, log):
                 "store": store.nbytes,
                 "file": os.path.getsize(path),
             }
-            for name, times in taken.items()
+            for name, times in timings.items()
         ]
 
 
 def _clock(make):
     gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
-    made = make()
-    out = time.perf_counter() - wall, time.process_time() - cpu
-    del made
-    return out
+    table = make()
+    times = time.perf_counter() - wall, time.process_time() - cpu
+    del table
+    return times

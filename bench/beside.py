@@ -1,11 +1,11 @@
-"""What people use in place of recstore, over the same records in one run: memory of a node, a random read, the start.
+"""Alternatives to recstore over the same records in one run: memory of a node, random reads, time to the first read.
 
 `python bench/beside.py [--records N] [--only NAME ...] [--json FILE]` prints the measured columns of
-docs/x-or-recstore.md. Each way runs in a process of its own: it makes its store, starts 4 forked workers that read
-records in random order, and reads the memory of all processes (PSS, servers included) while they are alive. A library
-that is not installed is left out; `pip install --group beside` installs all.
+docs/x-or-recstore.md. Each library runs in a separate process: it makes its store, starts 4 forked workers that read
+records in random order, and measures the memory (PSS) of all processes, servers included, while they run. Libraries
+that are not installed are skipped; `pip install --group beside` installs all.
 
-The records are COCO-like annotations. WebDataset has no random access and reads in its own order.
+The records are COCO-like annotations. WebDataset has no random access, so it reads in its own order.
 """
 
 import argparse
@@ -32,18 +32,19 @@ WAYS = {}
 
 
 def way(name, files=False):
-    """Two functions: `make(records, folder)` gives a state, `opened(folder, state)` reads by index. With `files`,
-    the workers start before the library is imported, because some do not survive a fork, and receive the state."""
+    """Register a library. The decorated function returns `make(records, folder)`, which returns a state, and
+    `opened(folder, state)`, which returns a function from index to record. With `files`, the workers start before the
+    library is imported, because some libraries do not survive a fork, and receive the state."""
 
-    def note(pair):
-        WAYS[name] = (*pair(), files)
-        return pair
+    def register(functions):
+        WAYS[name] = (*functions(), files)
+        return functions
 
-    return note
+    return register
 
 
 class Rows:
-    """What makes a record of a row of columns again, without the table."""
+    """Turns a row of columns into a record, and pickles without the table."""
 
     def __init__(self, columns):
         self.split, self._plain = columns.split, columns._plain
@@ -73,9 +74,9 @@ def tensors(records):
 def served(records):
     server = multiprocessing.Manager()
     shared = server.list()
-    while some := list(itertools.islice(records, 10_000)):  # the whole list would stay in this process's memory
-        shared.extend(some)
-    shared.server = server  # which ends with its last reference
+    while batch := list(itertools.islice(records, 10_000)):  # a full list would stay in this process's memory
+        shared.extend(batch)
+    shared.server = server  # the server ends with its last reference
     return shared
 
 
@@ -248,11 +249,11 @@ def grain():
     return make, opened
 
 
-# ---- The measure ----
+# ---- Measuring ----
 
 
 def work(way, count, folder, seed, pipe, state):
-    """A worker: reads records in random order, all or for SECONDS; sends the seconds to the first, then how many."""
+    """A worker: reads records in random order for at most SECONDS; sends the time to the first, then their number."""
     if state is None:
         state = pipe.recv()
     began = time.monotonic()
@@ -274,17 +275,17 @@ def work(way, count, folder, seed, pipe, state):
 
 
 def workers(way, count, folder, state):
-    context, crew = multiprocessing.get_context("fork"), []
+    context, started = multiprocessing.get_context("fork"), []
     for number in range(WORKERS):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(way, count, folder, number, theirs, state), daemon=True)
+        pipe, worker_pipe = context.Pipe()
+        process = context.Process(target=work, args=(way, count, folder, number, worker_pipe, state), daemon=True)
         process.start()
-        crew.append((process, ours))
-    return crew
+        started.append((process, pipe))
+    return started
 
 
 def random_read(get, count):
-    """Seconds of a random read: the least of ten rounds, as other programs may use the machine."""
+    """Seconds of a random read: the minimum of ten rounds, since other programs may use the machine."""
     draw, times = random.Random(0), []
     for _ in range(10):
         indices = [draw.randrange(count) for _ in range(400)]
@@ -296,7 +297,7 @@ def random_read(get, count):
 
 
 def memory(files):
-    """The PSS of all processes, with shared memory that none maps, without the process that only wrote files."""
+    """The PSS of all processes and unmapped shared memory, without the process that only wrote the files."""
     family = process_memory.family(os.getpid())
     return process_memory.total(family[1:] if files else family, process_memory.segments())
 
@@ -304,24 +305,24 @@ def memory(files):
 def measure(name, count):
     way = WAYS[name]
     folder = tempfile.mkdtemp(prefix="recstore-beside-")
-    crew = workers(way, count, folder, None) if way[2] else None
+    started = workers(way, count, folder, None) if way[2] else None
     try:
         records = data.coco(False, count).fresh()
         began = time.monotonic()
         state = way[0](records, folder)
         built = time.monotonic() - began
-        if crew is None:
-            crew = workers(way, count, folder, state)
+        if started is None:
+            started = workers(way, count, folder, state)
         else:
-            for _, pipe in crew:
+            for _, pipe in started:
                 pipe.send(state)
-        first = max(pipe.recv() for _, pipe in crew)
+        first = max(pipe.recv() for _, pipe in started)
         opened = memory(way[2])
-        for _, pipe in crew:
+        for _, pipe in started:
             pipe.send(None)
-        done = min(pipe.recv() for _, pipe in crew)
+        done = min(pipe.recv() for _, pipe in started)
         read = memory(way[2])
-        for process, pipe in crew:
+        for process, pipe in started:
             pipe.send(None)
             process.join()
         return {
@@ -333,7 +334,7 @@ def measure(name, count):
             "read_by_worker": done,
             "memory_opened": opened,
             "memory": read,
-            "files": sum(os.path.getsize(f"{at}/{one}") for at, _, names in os.walk(folder) for one in names),
+            "files": sum(os.path.getsize(f"{at}/{file}") for at, _, names in os.walk(folder) for file in names),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -352,11 +353,11 @@ def main():
     rows = []
     for name in options.only:
         command = [sys.executable, __file__, "--measure", name, "--records", str(options.records)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode:
+            print(f"{name}: {process.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             continue
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        rows.append(json.loads(process.stdout.splitlines()[-1]))
         row = rows[-1]
         opened, read, files = (f"{row[key] / 1e6:8.1f} MB" for key in ("memory_opened", "memory", "files"))
         print(f"{name:20}{opened} opened{read} read{files} in files{row['read_us']:9.1f} us a read", flush=True)

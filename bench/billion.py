@@ -1,7 +1,7 @@
-"""The suite `billion`, which runs only when it is asked for: 10^9 paths on one machine, made as they are needed.
+"""The suite `billion`, which runs only by name: 10^9 paths on one machine, generated during the build.
 
-It takes ten minutes and 4 GB of memory; `--most N` takes another number of paths. No rival is beside it: none holds as
-many paths in the memory of such a machine.
+It takes ten minutes and 4 GB of memory; `--most N` changes the number of paths. It has no rivals, because none can hold
+this many paths in the memory of such a machine.
 """
 
 import array
@@ -23,8 +23,8 @@ _STEPS = bytes(1 + byte % 20 for byte in range(256))
 
 
 def paths(count):
-    """An iterator of paths as those of ImageNet, as `scale.paths`, that runs in C: a generator in Python takes twice
-    the time that a build has."""
+    """An iterator of paths like `scale.paths` that runs in C, because a generator in Python takes twice as long as the
+    build."""
     synsets = sorted(random.Random(data.SEED).sample(range(1_440_764, 15_075_141), _FOLDERS))
     return itertools.chain.from_iterable(
         _folder(synset, count * (place + 1) // _FOLDERS - count * place // _FOLDERS)
@@ -41,18 +41,18 @@ def _folder(synset, count):
 
 def job(count):
     """One row: seconds to make the paths and to build, bytes, private memory, ns a read, cold and later."""
-    made = min(count, 1_000_000)
+    first = min(count, 1_000_000)
     begin = time.perf_counter()
-    expected = list(itertools.islice(paths(count), made))
-    making = (time.perf_counter() - begin) / made * count
+    expected = list(itertools.islice(paths(count), first))
+    making = (time.perf_counter() - begin) / first * count
     gc.collect()
     exact, before = process_memory.reset_peak_rss(), process_memory.usage()
     begin, spent = time.perf_counter(), time.process_time()
     records = RecordList(paths(count))
     seconds, processor = time.perf_counter() - begin, time.process_time() - spent
     peak = process_memory.peak_rss() - before.rss if exact and before else None
-    if len(records) != count or records[:made].to_list() != expected:
-        raise measures.WrongAnswer("the store gives other paths")
+    if len(records) != count or records[:first].to_list() != expected:
+        raise measures.WrongAnswer("the store returns different paths")
     del expected
     cold, later, batches = _reads(records, count)
     return {
@@ -70,9 +70,9 @@ def job(count):
 
 
 def _reads(records, count):
-    """ns a read at random in the first round, in the median of the later rounds, and in batches."""
+    """ns a read: at random in the first round, at random in later rounds (median), and in batches."""
     draw = random.Random(data.SEED)
-    one, many = [], []
+    single_ns, batch_ns = [], []
     for _ in range(_ROUNDS):
         order = array.array("q", [draw.randrange(count) for _ in range(_READS)])
         begin = time.perf_counter()
@@ -82,10 +82,10 @@ def _reads(records, count):
         begin = time.perf_counter()
         for _number in order:
             pass
-        one.append((reading - (time.perf_counter() - begin)) / _READS * 1e9)
+        single_ns.append((reading - (time.perf_counter() - begin)) / _READS * 1e9)
         batches = [array.array("q", [draw.randrange(count) for _ in range(_BATCH)]) for _ in range(_READS // _BATCH)]
         begin = time.perf_counter()
         for batch in batches:
             records.get_many(batch)
-        many.append((time.perf_counter() - begin) / len(batches) / _BATCH * 1e9)
-    return one[0], statistics.median(one[1:]), statistics.median(many)
+        batch_ns.append((time.perf_counter() - begin) / len(batches) / _BATCH * 1e9)
+    return single_ns[0], statistics.median(single_ns[1:]), statistics.median(batch_ns)

@@ -1,8 +1,8 @@
-"""The suite `build`: how long a build takes from a list and from a stream, beside pickling the same records.
+"""The suite `build`: the time to build from a list and from a stream, beside pickling the same records.
 
-Nothing is subtracted that runs beside the measured work: from a stream, each way includes making the records, and the
-row `the stream itself` says how long that takes alone. `wall` is time that passes, `cpu` processor time of all threads.
-A process of its own measures memory (`job_build` in memory_jobs.py).
+Nothing is subtracted. From a stream, each time includes making the records; the row `the stream itself` is the time of
+that alone. `wall` is elapsed time, `cpu` the processor time of all threads. `job_build` in memory_jobs.py measures
+memory in a separate process.
 """
 
 import gc
@@ -21,17 +21,17 @@ from recstore.cli.bench_timing import WrongAnswer, ratio
 MOST = 200_000  # records of a set; --most changes it
 LEANEST, USUAL, STREAM = "pickles joined", "numpy+pickle", "the stream itself"
 SOURCES = ("list", "stream")
-_LEAST_NS = 50_000_000  # a shorter measured call is repeated within its round
+_LEAST_NS = 50_000_000  # shorter calls are repeated within a round
 
 
 def pickles_joined(records):
-    """The leanest way to pickle records into one buffer: no array for each record, no index."""
+    """The fastest way to pickle records into one buffer: without arrays and without an index."""
     dumps = pickle.dumps
     return b"".join([dumps(record, -1) for record in records])
 
 
 def msgspec_joined(records):
-    """The same with MessagePack of msgspec."""
+    """The same with msgspec's MessagePack."""
     need("msgspec")
     import msgspec
 
@@ -56,36 +56,36 @@ def takes_threads():
 
 
 def ways(cores):
-    """{name: build}. With one core only the ways that a core more could change, and what they are compared with."""
-    found = {LEANEST: pickles_joined, "msgspec joined": msgspec_joined, USUAL: rivals.NumpyPickle.build}
+    """{name: build}. With one core, only recstore and the way it is compared with."""
+    calls = {LEANEST: pickles_joined, "msgspec joined": msgspec_joined, USUAL: rivals.NumpyPickle.build}
     levels = ("none", "fast", "auto", "small")
     if cores == 1:
         return {LEANEST: pickles_joined, "recstore": recstore_with()}
-    found.update(
+    calls.update(
         {"recstore" if level == "auto" else f"recstore {level}": recstore_with(compression=level) for level in levels}
     )
     if takes_threads():
-        found["recstore threads=1"] = recstore_with(threads=1)
-    return found
+        calls["recstore threads=1"] = recstore_with(threads=1)
+    return calls
 
 
 def measure(dataset, quick, most, log):
-    """Rows of all ways from a list and from a stream, and with one core. The ways take turns in each round."""
+    """Rows of all ways from a list, from a stream, and from a list on one core. The ways alternate in each round."""
     rows = []
     records = list(itertools.islice(dataset.fresh(), most))
     count = len(records)
     gc.collect()
-    gc.freeze()  # the collector must not walk the list of records in the middle of a measured call
+    gc.freeze()  # so that the collector does not walk the list of records during a measured call
     try:
         for source, cores in (("list", None), ("stream", None), ("list", 1)):
             if cores == 1 and not hasattr(os, "sched_setaffinity"):
                 continue
             log(f"{dataset.name}: building from a {source}{', one core' if cores else ''}")
-            give = (lambda: records) if source == "list" else (lambda: itertools.islice(dataset.fresh(), most))
-            taken = _rounds(ways(cores), give, count, 2 if quick else 5, cores)
+            make_records = (lambda: records) if source == "list" else (lambda: itertools.islice(dataset.fresh(), most))
+            timings = _rounds(ways(cores), make_records, count, 2 if quick else 5, cores)
             rows += [
                 {"data": dataset.name, "from": source, "cores": cores or len(_cores()), **row}
-                for row in _rows(taken, count)
+                for row in _rows(timings, count)
             ]
     finally:
         gc.unfreeze()
@@ -93,18 +93,18 @@ def measure(dataset, quick, most, log):
 
 
 def measure_workers(dataset, quick, most, log):
-    """Rows of `workers=0`, 1 and 2 over eight shards, whose records are made by the process that compresses them. The
-    processor time of workers is not that of this process, so wall times stand alone."""
+    """Rows of `workers=0`, 1 and 2 over eight shards. The process that compresses a shard also makes its records. Only
+    wall time is measured, because this process's processor time does not include its workers."""
     shards, count = dataset.shards(8, most), min(most, len(dataset))
-    if shards is None or count < (1_000 if quick else 50_000):  # fewer take less than a process takes to start
+    if shards is None or count < (1_000 if quick else 50_000):  # a smaller build is shorter than the start of a process
         return []
     log(f"{dataset.name}: building by workers")
     calls = {number: recstore_with(workers=number) for number in (0, 1, 2)}
-    taken = {number: [] for number in calls}
+    timings = {number: [] for number in calls}
     for _ in range(2 if quick else 5):
         for number, call in calls.items():
-            given = shards if number else itertools.chain.from_iterable(shards)
-            taken[number].append(_clock(call, lambda given=given: given, 1, count)[0])
+            source = shards if number else itertools.chain.from_iterable(shards)
+            timings[number].append(_clock(call, lambda source=source: source, 1, count)[0])
     return [
         {
             "data": dataset.name,
@@ -112,9 +112,9 @@ def measure_workers(dataset, quick, most, log):
             "records": count,
             "wall_min_ns": min(walls) / count,
             "wall_median_ns": statistics.median(walls) / count,
-            "of_no_workers": ratio(walls, taken[0]),
+            "of_no_workers": ratio(walls, timings[0]),
         }
-        for number, walls in taken.items()
+        for number, walls in timings.items()
     ]
 
 
@@ -122,10 +122,10 @@ def _cores():
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count())
 
 
-def _rounds(calls, give, count, rounds, cores):
-    """{name: [(wall ns, cpu ns) of each round]}. A way that cannot hold the records is left out."""
-    calls, times = dict(calls), {}
-    if give() is not give():
+def _rounds(calls, make_records, count, rounds, cores):
+    """{name: [(wall ns, cpu ns) of each round]}, without the ways that cannot hold the records."""
+    calls, repeats = dict(calls), {}
+    if make_records() is not make_records():
         calls[STREAM] = _drain
     before = _cores()
     if cores == 1:
@@ -133,21 +133,23 @@ def _rounds(calls, give, count, rounds, cores):
     try:
         for name, call in list(calls.items()):
             try:
-                wall, _ = _clock(call, give, 1, None)
+                wall, _ = _clock(call, make_records, 1, None)
             except (rivals.Absent, TypeError, ValueError, OverflowError, UnicodeEncodeError):
                 if name.startswith("recstore"):
                     raise
                 del calls[name]  # msgspec holds no ints beyond 64 bits and no lone surrogates
             else:
-                times[name] = max(1, int(_LEAST_NS // max(wall, 1)))
-        taken = {name: [] for name in calls}
+                repeats[name] = max(1, int(_LEAST_NS // max(wall, 1)))
+        timings = {name: [] for name in calls}
         for _ in range(rounds):
             for name, call in calls.items():
-                taken[name].append(_clock(call, give, times[name], count if name.startswith("recstore") else None))
+                timings[name].append(
+                    _clock(call, make_records, repeats[name], count if name.startswith("recstore") else None)
+                )
     finally:
         if cores == 1:
             os.sched_setaffinity(0, before)
-    return taken
+    return timings
 
 
 def _drain(records):
@@ -155,23 +157,22 @@ def _drain(records):
         pass
 
 
-def _clock(call, give, times, count):
-    """(wall, cpu) nanoseconds of one call, the mean of `times` calls. What a call builds is dropped in its time, as in
-    every way."""
+def _clock(call, make_records, repeats, count):
+    """(wall, cpu) nanoseconds of a call, the mean of `repeats` calls. The time includes dropping the result."""
     gc.collect()
-    sources = [give() for _ in range(times)]
+    sources = [make_records() for _ in range(repeats)]
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     for source in sources:
         built = call(source)
         if count is not None and len(built) != count:
             raise WrongAnswer("a build has lost records")
         built = None
-    return (time.perf_counter_ns() - wall) / times, (time.process_time_ns() - cpu) / times
+    return (time.perf_counter_ns() - wall) / repeats, (time.process_time_ns() - cpu) / repeats
 
 
-def _rows(taken, count):
-    walls = {name: [wall for wall, _ in times] for name, times in taken.items()}
-    cpus = {name: [cpu for _, cpu in times] for name, times in taken.items()}
+def _rows(timings, count):
+    walls = {name: [wall for wall, _ in times] for name, times in timings.items()}
+    cpus = {name: [cpu for _, cpu in times] for name, times in timings.items()}
     return [
         {
             "way": name,
@@ -184,5 +185,5 @@ def _rows(taken, count):
             "cpu_of_leanest": ratio(cpus[name], cpus[LEANEST]),
             "wall_of_numpy_pickle": ratio(walls[name], walls.get(USUAL)),
         }
-        for name in taken
+        for name in timings
     ]

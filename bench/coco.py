@@ -1,9 +1,9 @@
-"""COCO annotations at the scale of train2017, made of the real ones so that nothing of them repeats.
+"""COCO annotations at the scale of train2017, derived from real ones so that no values repeat.
 
-Each is a real annotation drawn at random, shrunk by one factor for its x and another for its y and moved somewhere else
-in the picture. A move alone would leave the differences within a polygon the same in all its copies, which a coder of
-differences and shared values would profit from. Box and area are made from the polygon as COCO makes them (extremes;
-shoelace). Nothing else of a polygon changes: number of points, two decimals, the kinds of values.
+Each one is a random real annotation, shrunk in x and y by different factors and moved within the image. Moving alone
+would keep the differences within a polygon, and a coder of differences could share them between the copies. Box and
+area are computed from the polygon as COCO does it (extremes; shoelace formula). The number of points, the two decimals
+and the types of values stay.
 """
 
 import random
@@ -23,7 +23,7 @@ def annotations(real, count):
     for _ in range(count):
         record = dict(real[int(draw.random() * size)])
         (_crowd if isinstance(record["segmentation"], dict) else _polygons)(record, draw.random)
-        # The ids of train2017 grow within a category and leave gaps; those of crowds say the image.
+        # As in train2017: ids grow within a category with gaps, and ids of crowds contain the image id.
         number += 1 + int(draw.random() * 4)
         record["image_id"] = images[int(draw.random() * len(images))]
         record["id"] = number if not record["iscrowd"] else _CROWD_IDS + record["image_id"]
@@ -32,18 +32,21 @@ def annotations(real, count):
 
 def _polygons(record, draw):
     polygons = record["segmentation"]
-    across = _place(min(min(one[0::2]) for one in polygons), max(max(one[0::2]) for one in polygons), draw)
-    down = _place(min(min(one[1::2]) for one in polygons), max(max(one[1::2]) for one in polygons), draw)
+    across = _place(
+        min(min(polygon[0::2]) for polygon in polygons), max(max(polygon[0::2]) for polygon in polygons), draw
+    )
+    down = _place(
+        min(min(polygon[1::2]) for polygon in polygons), max(max(polygon[1::2]) for polygon in polygons), draw
+    )
     (by_x, to_x), (by_y, to_y) = across, down
     moved, area = [], 0.0
     left = top = float("inf")
     right = bottom = 0.0
-    for one in polygons:
-        # Hundredths, for an int over 100 is the float that two decimals are read as; round(x, 2) takes five times as
-        # long.
-        xs = [int(x * by_x + to_x) / 100 for x in one[0::2]]
-        ys = [int(y * by_y + to_y) / 100 for y in one[1::2]]
-        flat = [0.0] * len(one)
+    for polygon in polygons:
+        # An int divided by 100 is the float that JSON gives for two decimals; round(x, 2) takes five times as long.
+        xs = [int(x * by_x + to_x) / 100 for x in polygon[0::2]]
+        ys = [int(y * by_y + to_y) / 100 for y in polygon[1::2]]
+        flat = [0.0] * len(polygon)
         flat[0::2], flat[1::2] = xs, ys
         moved.append(flat)
         area += _shoelace(xs, ys)
@@ -55,20 +58,20 @@ def _polygons(record, draw):
 
 
 def _place(low, high, draw):
-    """`(factor, offset)` to hundredths, that shrink a range by up to 15% and put it anywhere within the picture."""
+    """`(factor, offset)`, in hundredths, that shrink a range by up to 15% and move it within the image."""
     factor = 1 - 0.15 * draw()
     return 100 * factor, 100 * (draw() * max(0.0, SIDE - (high - low) * factor) - low * factor)
 
 
 def _shoelace(xs, ys):
-    # From the first point on, so that as few digits are lost, and as many are left over, as in the real areas.
+    # Relative to the first point, so that the areas have as many digits as the real ones.
     x, y = xs[0], ys[0]
-    xs, ys = [one - x for one in xs], [one - y for one in ys]
+    xs, ys = [value - x for value in xs], [value - y for value in ys]
     return abs(sum(x * y for x, y in zip(xs, ys[1:] + ys[:1])) - sum(x * y for x, y in zip(xs[1:] + xs[:1], ys))) / 2
 
 
 def _crowd(record, draw):
-    """A run-length mask: every second border a little moved, the sum of the runs as it was."""
+    """A run-length mask with every second border moved a little. The sum of the runs stays."""
     counts = list(record["segmentation"]["counts"])
     for at in range(1, len(counts) - 1, 2):
         by = int(draw() * min(7, counts[at], counts[at + 1]))

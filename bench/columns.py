@@ -1,9 +1,9 @@
-"""Columnar rivals: a pyarrow Table, Vortex, Hugging Face datasets, Parquet; and the whole under zstd.
+"""The columnar rivals (a pyarrow Table, Vortex, Hugging Face datasets, Parquet), and zstd over all records at once.
 
-A column of Arrow has one type. A field of several types (COCO's `segmentation` is a list or a dict) becomes a column
-for each type, as users of Arrow do; reading a row joins them again. For Vortex and Parquet, where the size counts most,
-nested fields are also tried as JSON text, and each field keeps the smaller form. If no column can hold a value, the
-rival is Absent, with the reason.
+An Arrow column has one type. A field of several types (COCO's `segmentation` is a list or a dict) becomes a column for
+each type, as users of Arrow do it; reading a row merges them. For Vortex and Parquet, whose size matters most, nested
+fields are also tried as JSON text, and each field keeps the smaller form. If no column can hold a value, the rival is
+Absent with the reason.
 """
 
 import io
@@ -18,9 +18,9 @@ _NO_ROOM = float("inf")
 
 
 class Columns:
-    """Records as a table; `size(table)`, where given, chooses how nested fields are held.
+    """Records as a table. With `size(table)`, nested fields take the smaller of two forms.
 
-    `split` has, for each field that is not one plain column, its columns and which of them hold JSON.
+    `split` has an entry for each field that is not one plain column: its columns, and whether each holds JSON.
     """
 
     def __init__(self, records, size=None):
@@ -30,32 +30,32 @@ class Columns:
         if not self._plain:
             names = dict.fromkeys(name for record in records for name in record)
             if not names or not all(type(name) is str for name in names):
-                raise Absent("records with other keys than text have no columns")
+                raise Absent("columns need text as keys")
             fields = {name: [record.get(name) for record in records] for name in names}
         arrays = {}
         for name, values in fields.items():
-            found, parts = _smallest(_ways(name, values, size is not None), size)
-            arrays.update(found)
+            columns, parts = _smallest(_ways(name, values, size is not None), size)
+            arrays.update(columns)
             if parts:
                 self.split[name] = parts
         self.table = _table(arrays)
 
     @property
     def note(self):
-        """A note on the fields that are not one plain column."""
+        """A description of the fields that are not one plain column."""
         texts = [name for name, parts in self.split.items() if len(parts) == 1]
         apart = [name for name, parts in self.split.items() if len(parts) > 1]
-        said = [f"{', '.join(texts)}: JSON text"] if texts else []
-        return "; ".join(said + ([f"{', '.join(apart)}: a column for each type"] if apart else []))
+        notes = [f"{', '.join(texts)}: JSON text"] if texts else []
+        return "; ".join(notes + ([f"{', '.join(apart)}: a column for each type"] if apart else []))
 
     def restore(self, row):
         """The record of a row."""
         for name, columns in self.split.items():
             value = None
             for column, is_json in columns:
-                one = row.pop(column)
-                if one is not None:
-                    value = json.loads(one) if is_json else one
+                cell = row.pop(column)
+                if cell is not None:
+                    value = json.loads(cell) if is_json else cell
             row[name] = value
         return row["value"] if self._plain else row
 
@@ -71,7 +71,7 @@ def _table(arrays):
 
 
 def _array(values):
-    """A column of these values; None if Arrow has no type for them."""
+    """A column of values; None if Arrow has no type for them."""
     import pyarrow
 
     try:
@@ -85,10 +85,13 @@ def _json_array(values):
 
     try:
         return pyarrow.array(
-            [None if one is None else json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in values]
+            [
+                None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+                for value in values
+            ]
         )
     except (TypeError, ValueError, pyarrow.ArrowException) as error:
-        raise Absent(f"no column holds these values, nor JSON text: {error}") from None
+        raise Absent(f"neither a column nor JSON text can hold these values: {error}") from None
 
 
 def _ways(name, values, with_json):
@@ -104,25 +107,25 @@ def _ways(name, values, with_json):
         try:
             ways.append(({column: _json_array(values)}, [(column, True)]))
         except Absent:
-            pass  # JSON cannot hold these values, so the first way is the only one
+            pass  # JSON cannot hold these values
     return ways
 
 
 def _apart(name, values):
-    """A column for each type; JSON text for a type without a column."""
+    """A column for each type, as JSON text if Arrow has no type for it."""
     arrays, parts = {}, []
     for kind in ("list", "dict", "text", "other"):
-        some = [value if value is not None and _kind(value) == kind else None for value in values]
-        if any(value is not None for value in some):
-            found = _array(some)
+        matching = [value if value is not None and _kind(value) == kind else None for value in values]
+        if any(value is not None for value in matching):
+            array = _array(matching)
             column = f"{name} ({kind})"
-            arrays[column] = _json_array(some) if found is None else found
-            parts.append((column, found is None))
+            arrays[column] = _json_array(matching) if array is None else array
+            parts.append((column, array is None))
     return arrays, parts
 
 
 def _smallest(ways, size):
-    """The way with the smallest table. A way whose size cannot be told is taken only if there is no other."""
+    """The way with the smallest table. A way whose size is unknown is the last choice."""
     if len(ways) == 1:
         return ways[0]
 
@@ -135,23 +138,23 @@ def _smallest(ways, size):
     return min(ways, key=weigh)
 
 
-def alike(ours, theirs):
-    """Whether two values are equal by key, types and missing keys aside, as in Arrow's rows."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return all(alike(ours.get(key), theirs.get(key)) for key in {**ours, **theirs})
-    if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
-        return len(ours) == len(theirs) and all(map(alike, ours, theirs))
-    if isinstance(ours, dict) and theirs is None or isinstance(theirs, dict) and ours is None:
-        # A struct whose fields are all missing.
-        return not any(value is not None for value in (ours or theirs or {}).values())
-    return ours == theirs or (ours != ours and theirs != theirs)
+def alike(expected, actual):
+    """Whether two values are equal as in Arrow's rows: 2 equals 2.0, and a missing key equals None."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return all(alike(expected.get(key), actual.get(key)) for key in {**expected, **actual})
+    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+        return len(expected) == len(actual) and all(map(alike, expected, actual))
+    if isinstance(expected, dict) and actual is None or isinstance(actual, dict) and expected is None:
+        # Arrow cannot distinguish None from a struct whose fields are all missing.
+        return not any(value is not None for value in (expected or actual or {}).values())
+    return expected == actual or (expected != expected and actual != actual)
 
 
 class _Rows(Rival):
     @staticmethod
-    def same(ours, theirs):
-        """Arrow's rows have 2.0 for 2 and None for a missing key."""
-        return alike(ours, theirs)
+    def same(expected, actual):
+        """Compare as in Arrow's rows."""
+        return alike(expected, actual)
 
     def __init__(self, columns):
         self._columns = columns
@@ -166,7 +169,7 @@ class ArrowTable(_Rows):
 
     def __init__(self, columns):
         super().__init__(columns)
-        # One chunk: slice has nothing to look for.
+        # With one chunk, slice does not search.
         self._table = columns.table.combine_chunks()
         self.nbytes = self._table.nbytes
 
@@ -211,7 +214,7 @@ class Vortex(_Rows):
         try:
             return vortex.compress(vortex.array(table))
         except Exception as error:
-            raise Absent(f"vortex does not take the table: {error}") from None
+            raise Absent(f"vortex rejects the table: {error}") from None
 
     def __len__(self):
         return len(self._packed)
@@ -224,13 +227,13 @@ class Vortex(_Rows):
 
 
 class HfDatasets(_Rows):
-    """A Hugging Face Dataset in memory; a row by ds[i], several as torch's DataLoader fetches them."""
+    """A Hugging Face Dataset in memory; a row by ds[i], several by __getitems__ as in torch's DataLoader."""
 
     name = "HF datasets"
 
     def __init__(self, columns):
         super().__init__(columns)
-        # datasets must not look anything up on the network.
+        # datasets must not use the network.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         import datasets
 
@@ -261,7 +264,7 @@ class _Bytes(Rival):
 
 
 class ParquetZstd(_Bytes):
-    """A Parquet file under zstd-9: only the size is measured, because reading a row unpacks a page."""
+    """A Parquet file with zstd-9. Only its size is measured, because reading a row decompresses a page."""
 
     name = "Parquet zstd-9"
 
@@ -280,16 +283,15 @@ class ParquetZstd(_Bytes):
         try:
             parquet.write_table(table, file, compression="zstd", compression_level=9)
         except pyarrow.ArrowException as error:
-            raise Absent(f"Parquet does not take the table: {error}") from None
+            raise Absent(f"Parquet rejects the table: {error}") from None
         return file.tell()
 
 
 class WholeZstd(_Bytes):
-    """All records as one MessagePack under zstd-19. Only the size is measured: a read would unpack everything."""
+    """All records as one MessagePack with zstd-19. Only its size is measured: a read would decompress everything."""
 
     name = "zstd-19 of the whole"
-    # Level 19 takes a second and more for a megabyte, and looks back 8 MB: of more than this the first part stands for
-    # the whole.
+    # Level 19 takes over a second for a megabyte and looks back 8 MB, so the size is extrapolated from this prefix.
     most = 50_000_000
 
     @classmethod

@@ -1,8 +1,8 @@
-"""The records that are measured: real ones from the data folder, made ready in one form for every rival.
+"""The data sets.
 
-The folder is RECSTORE_DATA, or shared/data beside the checkout; nothing of it is in the repository. A data set keeps
-its records marshalled, so that `fresh()` gives new objects each time, as a program that reads its metadata makes
-them. Those made in large numbers lie in a file, so that a process that measures memory holds none of them.
+Real records come from the data folder: RECSTORE_DATA, or shared/data beside the checkout. The repository does not have
+them. A data set keeps its records marshalled, so that `fresh()` gives new objects each time, like a program that parses
+its metadata. Large synthetic sets are in a file, so that a process that measures memory does not hold them.
 """
 
 import atexit
@@ -21,12 +21,12 @@ import coco as synthetic
 
 SEED = synthetic.SEED
 COCO_TRAIN = 860_001
-# The folder where made records lie for as long as a run takes; its jobs find it here.
+# Environment variable with the folder of synthetic records, for the jobs of a run.
 POOLS = "RECSTORE_BENCH_POOLS"
 
 
 class Missing(Exception):
-    """No such data here; the message is the reason that a suite prints when it skips."""
+    """The data set is missing; the message is the reason that a skipped suite prints."""
 
 
 class Dataset:
@@ -45,19 +45,18 @@ class Dataset:
         return map(marshal.loads, self._blobs)
 
     def shards(self, count, most):
-        """The first `most` records as `count` iterables, each of which generates its own; None where they cannot be
-        divided."""
+        """The first `most` records as `count` iterables; None if the data set cannot be divided."""
         blobs = self._blobs[:most]
         return [Shard(blobs[len(blobs) * i // count : len(blobs) * (i + 1) // count]) for i in range(count)]
 
     def pool(self, size):
-        """A few records spread over the whole, as new objects."""
+        """A few records spread over the data set, as new objects."""
         step = max(1, len(self._blobs) // size)
         return [marshal.loads(blob) for blob in self._blobs[::step][:size]]
 
 
 class Shard:
-    """Some of the records of a Dataset."""
+    """A part of the records of a Dataset."""
 
     def __init__(self, blobs):
         self._blobs = blobs
@@ -67,7 +66,7 @@ class Shard:
 
 
 class Made(Dataset):
-    """Records that are made: `make(count)` generates them."""
+    """Synthetic records; `make(count)` generates them."""
 
     def __init__(self, name, note, make, count):
         super().__init__(name, note, None)
@@ -79,7 +78,7 @@ class Made(Dataset):
         return self._count
 
     def ready(self):
-        """Make the file of the records, unless it is there: not in a process that measures."""
+        """Write the file of the records unless it exists. Call this outside the process that measures."""
         from recstore.cli import records
 
         if not os.path.exists(self.path):
@@ -87,7 +86,7 @@ class Made(Dataset):
             os.rename(self.path + ".part", self.path)
 
     def shards(self, count, most):
-        return None  # they lie in one file
+        return None  # the records are in one file
 
     def fresh(self):
         from recstore.cli import records
@@ -100,7 +99,7 @@ class Made(Dataset):
 
 
 def pools():
-    """The folder of made records: the run's, or one of this process that goes with it."""
+    """The folder of synthetic records: the run's folder, or a new one that is removed at exit."""
     if POOLS not in os.environ:
         os.environ[POOLS] = tempfile.mkdtemp(prefix="recstore-bench-")
         atexit.register(shutil.rmtree, os.environ[POOLS], ignore_errors=True)
@@ -108,12 +107,12 @@ def pools():
 
 
 def folder():
-    """Where the real inputs are, or Missing."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    found = os.environ.get("RECSTORE_DATA") or os.path.join(os.path.dirname(os.path.dirname(here)), "shared", "data")
-    if not os.path.isdir(found):
+    """The data folder. Missing if it does not exist."""
+    bench = os.path.dirname(os.path.abspath(__file__))
+    path = os.environ.get("RECSTORE_DATA") or os.path.join(os.path.dirname(os.path.dirname(bench)), "shared", "data")
+    if not os.path.isdir(path):
         raise Missing("no data folder: set RECSTORE_DATA")
-    return found
+    return path
 
 
 def _open(name, encoding="utf-8", newline="\n"):
@@ -147,42 +146,42 @@ def _dataset(name, note, records):
 
 
 def _annotations():
-    """The real ones of COCO, by the four files of instances; some are in two of them."""
+    """The real annotations of COCO, from four files of instances."""
     files = (
         "COCO-MINI_instances_train2017",
         "COCO-MINI_instances_val2017",
         "COCO_Tiny_instances_val2017",
         "instances_val2017.first647",
     )
-    found = {}
+    by_id = {}
     for name in files:
-        # An id of two files is the same annotation.
-        for one in _json(f"coco/{name}.json.xz")["annotations"]:
-            found.setdefault(one["id"], one)
-    return list(found.values())
+        # Some annotations are in two files.
+        for annotation in _json(f"coco/{name}.json.xz")["annotations"]:
+            by_id.setdefault(annotation["id"], annotation)
+    return list(by_id.values())
 
 
 def coco(quick, count=None):
     """Annotations at the scale of train2017."""
     _open("coco/instances_val2017.first647.json.xz").close()
     count = count or (20_000 if quick else COCO_TRAIN)
-    note = f"synthetic: {count:,} made of 2,779 real annotations, each shrunk and moved, seed {SEED}"
+    note = f"synthetic: {count:,} from 2,779 real annotations, each shrunk and moved, seed {SEED}"
     return Made("coco", note, lambda n: synthetic.annotations(_annotations(), n), count)
 
 
 def coco_real(quick):
-    """The real annotations as they are."""
+    """The real annotations, unchanged."""
     return _dataset("coco-real", "real annotations of four files of instances, each once", _annotations())
 
 
 def imagenet(quick):
-    """Paths of training images, as listing the folders gives them."""
+    """Paths of training images, sorted as a listing of the folders."""
     return _dataset("imagenet", "real file names under /data/imagenet/train/<synset>/, sorted", sorted(_paths(quick)))
 
 
 def imagenet_list(quick):
-    """The same as the list has them, in no order."""
-    return _dataset("imagenet-list", "real file names under /data/imagenet/train/<synset>/, in no order", _paths(quick))
+    """The same paths in the order of the file, unsorted."""
+    return _dataset("imagenet-list", "real file names under /data/imagenet/train/<synset>/, unsorted", _paths(quick))
 
 
 def _paths(quick):
@@ -215,7 +214,7 @@ def tate(quick):
     return _dataset("tate", "real artworks: 43 key sets, depth 9", map(json.loads, lines))
 
 
-# ---- More files, for sizes: what the numbers are not tuned to ----
+# ---- More data sets, which the compression is not tuned to ----
 
 
 def _more(name, note, read):
@@ -286,10 +285,10 @@ SETS = {
     "imagenet-list": imagenet_list,
     **{name: _more(name, note, read) for name, (note, read) in MORE.items()},
 }
-# What all suites are about; the others are for sizes.
+# Most suites use these.
 MAIN = ("coco", "imagenet", "coco-names", "commonvoice", "tang", "tate")
 
 
 def load(name, quick=False):
-    """A data set by name, or Missing."""
+    """A data set by name. Missing if its files do not exist."""
     return SETS[name](quick)

@@ -1,8 +1,8 @@
-"""Lookups by key: RecordDict against the built-in dict that returns a fresh equal value.
+"""The suite `dict`: lookups by key in a RecordDict, against a built-in dict whose value is copied.
 
-A dict hands out the object that it holds; what a store hands out is the caller's own. So the dict's value is copied
-natively (`recstore._core.native.rebuild`), as the floor of the decode suite is. The keys that are looked up are the
-dict's own objects, with their hashes at hand: the case that suits a dict best.
+A dict returns the object that it holds, and a store a new object. So the dict's value is copied natively
+(`recstore._core.native.rebuild`), like the floor of the suite `decode`. The keys are the dict's own objects, whose
+cached hashes make this the best case for a dict.
 """
 
 import gc
@@ -20,7 +20,7 @@ _BATCH = 1000
 
 
 def utterances(count):
-    """Paths of audio files by utterance, of a corpus of 2,500 speakers."""
+    """Paths of audio files by utterance id, for 2,500 speakers."""
     draw = random.Random(SEED)
     speakers = [f"{draw.randrange(100, 9999)}-{draw.randrange(10_000, 199_999)}" for _ in range(2500)]
     return {
@@ -29,7 +29,7 @@ def utterances(count):
 
 
 def numbered(count):
-    """Small records by an int that is no position."""
+    """Small records by an int that is not their position."""
     return {i * 7919 + 13: {"id": i, "label": i % 1000, "score": i / 3} for i in range(count)}
 
 
@@ -59,7 +59,7 @@ def _spin_many_dict(source, make, keys):
 
 
 def check_answers(store, source, absent, checks=2000):
-    """Raise WrongAnswer unless a sample of values, the order and what is not there are as in the dict."""
+    """Raise WrongAnswer unless a sample of values, the order and missing keys agree with the dict."""
     keys = list(source)
     for key in [keys[0], keys[-1], *random.Random(SEED + 1).sample(keys, min(checks, len(keys)))]:
         if (
@@ -67,17 +67,17 @@ def check_answers(store, source, absent, checks=2000):
             or repr(store[key]) != repr(source[key])
             or repr(store.get_many([key])) != repr([source[key]])
         ):
-            raise WrongAnswer(f"RecordDict gives another value for {key!r}")
+            raise WrongAnswer(f"RecordDict returns a different value for {key!r}")
     if (
         any(key in store for key in absent[:checks])
         or len(store) != len(source)
         or list(store.keys()[:checks]) != keys[:checks]
     ):
-        raise WrongAnswer("RecordDict has other keys than the dict")
+        raise WrongAnswer("RecordDict and the dict have different keys")
 
 
 def lookups(quick, log):
-    """Rows of `ns` a lookup for each kind of data and lookup: the dict's, the store's and their ratio in this run."""
+    """Rows of ns a lookup for each kind of data and lookup: of the dict, of the store, and the ratio in this run."""
     import recstore
 
     make, rows = native.rebuild, []
@@ -112,17 +112,17 @@ def _rows(store, source, make, keys, absent, repeats):
         "key in d": ((_spin_in, source, keys), (_spin_in, store, keys)),
         "absent in d": ((_spin_in, source, absent), (_spin_in, store, absent)),
     }
-    taken = {kind: ([], []) for kind in kinds}
+    timings = {kind: ([], []) for kind in kinds}
     gc.collect()
     for _ in range(repeats):
         empty = clock(spin_empty, keys)
         for kind, calls in kinds.items():
-            for times, call in zip(taken[kind], calls):
+            for times, call in zip(timings[kind], calls):
                 times.append((clock(*call) - empty) / len(keys))
-    for kind, (plain, ours) in taken.items():
+    for kind, (plain, stored) in timings.items():
         yield {
             "lookup": kind,
             "dict_ns": min(plain),
-            "store_ns": min(ours),
-            "ratio": statistics.median(b / a for a, b in zip(plain, ours)),
+            "store_ns": min(stored),
+            "ratio": statistics.median(b / a for a, b in zip(plain, stored)),
         }

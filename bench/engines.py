@@ -1,10 +1,9 @@
-"""Through Ray: records written as shards against Ray's own Parquet writer, and read back against `iter_rows` and
-`iter_torch_batches` of the Parquet files, in the same run.
+"""The suite `engines`: recstore through Ray. Shards are written against Ray's Parquet writer, and read against
+`iter_rows` and `iter_torch_batches` of the Parquet files, in the same run.
 
-`measure` gives rows for a table, as the suites of measures.py do. The records are made here: two ids, a number and a
-path. Both writers get the same blocks, which lie in Ray's memory before anything is timed. The readers of recstore run
-in one process over the files of one machine; Ray's use all its processes. `python bench/engines.py N` writes N records
-with both, once.
+A record has two ids, a number and a path. Both writers get the same blocks, which Ray holds in memory beforehand.
+recstore's readers run in one process, Ray's in all of its processes. `python bench/engines.py N` writes N records once
+with each writer.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ import tempfile
 import time
 
 import measures
-from ledger import keep, log, skip
+from ledger import keep, log
 
 BATCH = 1024
 NUMBERS = ("id", "image_id", "score")
@@ -43,7 +42,7 @@ def table(n, first):
 
 
 def measure(quick, log):
-    """Records a second, and times that of Ray, by rounds that alternate. ImportError without Ray and PyTorch."""
+    """Rows of records a second and the ratio to Ray; the ways alternate. ImportError without Ray or PyTorch."""
     import ray
     import torch  # noqa: F401 - for iter_torch_batches
 
@@ -59,7 +58,7 @@ def running(**settings):
     """Ray on this machine, and a folder for files."""
     import ray
 
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # otherwise Ray writes a token to the home folder
     ray.init(num_cpus=os.cpu_count(), include_dashboard=False, logging_level="error", **settings)
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
@@ -75,7 +74,7 @@ def dataset_of(ray, n, blocks=BLOCKS):
 
 
 def write_once(n):
-    """Prints the seconds in which `n` records are written with Ray's Parquet writer and as shards."""
+    """Print the time to write `n` records with Ray's Parquet writer and as shards."""
     import ray
 
     with running(object_store_memory=max(n * 80, 1 << 28)) as folder:
@@ -85,7 +84,7 @@ def write_once(n):
             "Datasink": lambda dataset, path: dataset.write_datasink(recstore_ray().Datasink(path)),
         }
         for name, way in ways.items():
-            way(small, os.path.join(folder, "small", name))  # its workers have started and imported what they need
+            way(small, os.path.join(folder, "small", name))  # starts the workers and imports their modules
             begin, path = time.perf_counter(), os.path.join(folder, name)
             way(large, path)
             seconds = time.perf_counter() - begin
@@ -95,25 +94,25 @@ def write_once(n):
 
 
 def timed(ways, n, rounds, what):
-    """Rows for ways that take turns; the first is Ray's. A way returns a number that must be the same for all."""
-    taken = {name: [] for name in ways}
+    """Rows of ways that alternate, Ray's first. All ways must return the same number."""
+    timings = {name: [] for name in ways}
     answers = {}
     for _ in range(rounds):
         for name, way in ways.items():
             begin = time.perf_counter()
             answers[name] = way()
-            taken[name].append(time.perf_counter() - begin)
+            timings[name].append(time.perf_counter() - begin)
     if len({round(answer, 3) for answer in answers.values()}) != 1:
-        raise measures.WrongAnswer(f"{what}: the ways give {answers}")
-    base = next(iter(taken.values()))
+        raise measures.WrongAnswer(f"{what}: the results differ: {answers}")
+    base = next(iter(timings.values()))
     return [
         {
             "what": what,
             "way": name,
             "records_s": n / min(times),
-            "of_ray": statistics.median(b / own for own, b in zip(times, base)),
+            "of_ray": statistics.median(b / seconds for seconds, b in zip(times, base)),
         }
-        for name, times in taken.items()
+        for name, times in timings.items()
     ]
 
 
@@ -140,7 +139,7 @@ def written(ray, dataset, n, folder, rounds):
         "Datasink, compression none": with_shards("none", compression="none"),
     }
     for way in ways.values():
-        way()  # its workers have started and imported what they need
+        way()  # starts the workers and imports their modules
     rows = timed(ways, n, rounds, "write")
     sizes = [
         sum(entry.stat().st_size for entry in os.scandir(path))
@@ -156,7 +155,7 @@ def recstore_ray():
 
 
 def read(ray, n, folder, rounds):
-    """The shards that `written` has left, with the usual compression, against the Parquet files."""
+    """Read the shards of `written` with the default compression, and the Parquet files."""
     import recstore
     from recstore.torch import Fields, Loader
 
@@ -196,16 +195,10 @@ def read(ray, n, folder, rounds):
     return timed(as_records, n, rounds, "read records") + timed(as_tensors, n, rounds, "read tensors")
 
 
-def run(wanted, options, found):
+def run(options, results):
     """The suite, for run.py."""
-    if "engines" not in wanted:
-        return
-    try:
-        rows = measure(options.quick, log)
-    except ImportError as error:
-        skip(found, "engines", str(error))
-        return
-    keep(found, "engines", rows, "engines: records as shards through Ray, and back, against its Parquet files")
+    rows = measure(options.quick, log)
+    keep(results, "engines", rows, "engines: records as shards through Ray, and back, against its Parquet files")
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ import rivals
 
 from recstore.cli import bench_timing as timing
 
-_ENOUGH_S = 2  # builds are repeated until they have taken so long together
+_ENOUGH_S = 2  # builds are repeated until they have taken this long in all
 _READS = 20_000
 
 
 def measure(dataset, quick, most, log):
-    """(rows, {rival: why not}): bytes a record, the least of up to three builds from a list, the median of rounds of
-    random reads."""
+    """(rows, {rival: reason for its absence}): bytes a record, the minimum of up to three builds from a list, and the
+    median of rounds of random reads."""
     records = list(itertools.islice(dataset.fresh(), most))
     rows, absent, built = {}, {}, {}
     gc.collect()
-    gc.freeze()  # the collector must not walk the list of records in the middle of a build
+    gc.freeze()  # so that the collector does not walk the list of records during a build
     try:
         for rival in rivals.every():
             log(f"{dataset.name}: {rival.name}")
@@ -48,10 +48,10 @@ def _build(rival, records, times):
     while seconds is not None and len(walls) < times and sum(walls) < _ENOUGH_S:
         gc.collect()
         cpu, begin = time.process_time(), time.perf_counter()
-        again = rival.build(records)
+        rebuilt = rival.build(records)
         walls.append(time.perf_counter() - begin)
         cpus.append(time.process_time() - cpu)
-        del again
+        del rebuilt
     size = getattr(container, "nbytes", None)
     return container, {
         "bytes": None if size is None else size / len(records),

@@ -1,7 +1,6 @@
-"""One field of a record: what reading it lazily takes, against rivals that decode the whole record for it.
+"""The suite `fields`: reading one field lazily, against rivals that decode the whole record.
 
-`measure` gives rows for a table, as the suites of measures.py do; the protocol is theirs. Views are made once, outside
-the loop.
+Views are made once, outside the loop.
 """
 
 import gc
@@ -24,11 +23,11 @@ def _spin_view(container, order):
 
 
 def ways(resident):
-    """{name: (spin, container)}: each gives the same field; Missing rivals are left out."""
+    """{name: (loop, container)}, without absent rivals."""
     import recstore
 
     store = recstore.RecordList(resident)
-    found = {
+    containers = {
         "list": (_spin_item, resident),
         "recstore": (_spin_item, store),
         "recstore lazy": (_spin_item, store.lazy()),
@@ -36,38 +35,38 @@ def ways(resident):
     }
     for rival in (rivals.Msgspec, rivals.Marshal, rivals.NumpyPickle):
         try:
-            found[rival.name] = _spin_item, rival.build(resident)
+            containers[rival.name] = _spin_item, rival.build(resident)
         except rivals.Absent:
             continue
-    return found
+    return containers
 
 
-def check(found, resident):
-    """The same answers, before anything is timed."""
+def check(containers, resident):
+    """Raise WrongAnswer unless all containers return the same field."""
     for index in range(0, len(resident), max(1, len(resident) // 2000)):
-        for name, (spin, container) in found.items():
+        for name, (spin, container) in containers.items():
             value = container[index][FIELD] if spin is _spin_item else container[index]
             if value != resident[index][FIELD] or repr(value) != repr(resident[index][FIELD]):
-                raise measures.WrongAnswer(f"{name} gives another {FIELD} at {index}")
+                raise measures.WrongAnswer(f"{name} returns a different {FIELD} at {index}")
 
 
 def measure(dataset, quick, log):
-    """ns a field, and the share of it in what msgspec takes for the whole record, in the same run."""
+    """Rows of ns a field, and the ratio to msgspec's time for the whole record in the same run."""
     resident = list(dataset.fresh())
     log(f"{dataset.name}: building for fields")
-    found = ways(resident)
-    check(found, resident)
+    containers = ways(resident)
+    check(containers, resident)
     rows = []
     for kind, order in measures.orders(len(dataset), 5_000 if quick else 50_000).items():
         log(f"{dataset.name}: timing {kind} reads of {FIELD}")
-        taken = {name: [] for name in found}
+        timings = {name: [] for name in containers}
         gc.collect()
         for _ in range(3 if quick else 15):
             empty = measures.clock(measures.spin_empty, order)
-            for name, (spin, container) in found.items():
-                taken[name].append((measures.clock(spin, container, order) - empty) / len(order))
-        base = taken.get("msgspec")
-        for name, times in taken.items():
+            for name, (spin, container) in containers.items():
+                timings[name].append((measures.clock(spin, container, order) - empty) / len(order))
+        base = timings.get("msgspec")
+        for name, times in timings.items():
             rows.append(
                 {
                     "data": dataset.name,
@@ -90,7 +89,7 @@ COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("common
 
 
 def arrays(dataset, names, quick, log):
-    """A field to numpy, against a list comprehension over the store, one over the list, and memcpy of its heap."""
+    """Rows of `to_numpy` of a field, against comprehensions over the store and the list, and memcpy of the heap."""
     import numpy
 
     import recstore
@@ -99,36 +98,36 @@ def arrays(dataset, names, quick, log):
     log(f"{dataset.name}: building for arrays")
     store = recstore.RecordList(resident)
     heap = store.info().sections["heap"]
-    there, here = numpy.ones(heap, numpy.uint8), numpy.zeros(heap, numpy.uint8)
+    source, target = numpy.ones(heap, numpy.uint8), numpy.zeros(heap, numpy.uint8)
     rows = []
     for name in names:
         log(f"{dataset.name}: field {name} to numpy")
         field = store.field(name)
-        got, dtype = field.to_numpy(), field.to_numpy([0]).dtype
-        if got.tolist() != [record[name] for record in resident]:
-            raise measures.WrongAnswer(f"to_numpy gives another {name}")
+        column, dtype = field.to_numpy(), field.to_numpy([0]).dtype
+        if column.tolist() != [record[name] for record in resident]:
+            raise measures.WrongAnswer(f"to_numpy returns a different {name}")
         calls = {
             "to_numpy": field.to_numpy,
             "comprehension": lambda name=name, dtype=dtype: numpy.array([record[name] for record in store], dtype),
             "comprehension over list": lambda name=name, dtype=dtype: numpy.array(
                 [record[name] for record in resident], dtype
             ),
-            "memcpy of the heap": lambda: numpy.copyto(here, there),
+            "memcpy of the heap": lambda: numpy.copyto(target, source),
         }
-        taken = {how: [] for how in calls}
+        timings = {how: [] for how in calls}
         gc.collect()
         for _ in range(3 if quick else 7):
             for how, call in calls.items():
-                taken[how].append(measures.clock(call) / len(resident))
-        for how, times in taken.items():
+                timings[how].append(measures.clock(call) / len(resident))
+        for how, times in timings.items():
             rows.append(
                 {
                     "data": dataset.name,
                     "field": name,
                     "rival": how,
                     "median_ns": statistics.median(times),
-                    "of_memcpy": measures.ratio(times, taken["memcpy of the heap"]),
-                    "times_comprehension": measures.ratio(taken["comprehension"], times),
+                    "of_memcpy": measures.ratio(times, timings["memcpy of the heap"]),
+                    "times_comprehension": measures.ratio(timings["comprehension"], times),
                     "heap_bytes_per_record": heap / len(resident),
                 }
             )

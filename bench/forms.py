@@ -1,4 +1,4 @@
-"""The suite `forms`: what each kind of node brings: the bytes of a store that is built without it."""
+"""The suite `forms`: the size of a store that is built without one kind of node."""
 
 import itertools
 
@@ -8,15 +8,15 @@ from recstore.building import build_options, streaming
 
 
 def measure(dataset, most, log):
-    """A row for each kind of node that the trees of the store have: bytes a record with all nodes, and without it."""
+    """A row for each kind of node in the store's trees: bytes a record with all kinds, and without this one."""
     records = list(itertools.islice(dataset.fresh(), most))
     whole, used = _built(records, ())
     log(f"{dataset.name}: leaving out {len(used)} kinds of nodes")
     rows = []
     for name in used:
-        size, left = _built(records, (name,))
-        if name in left:
-            raise RuntimeError(f"the store of {dataset.name} has {name} nodes, which were left out")
+        size, node_names = _built(records, (name,))
+        if name in node_names:
+            raise RuntimeError(f"the store of {dataset.name} has {name} nodes, although they were left out")
         rows.append(
             {
                 "data": dataset.name,
@@ -31,7 +31,7 @@ def measure(dataset, most, log):
 
 
 def _built(records, without):
-    """(bytes of a store, the names of its nodes in the order of FORMAT.md)."""
+    """(bytes of the store, names of its kinds of nodes in the order of FORMAT.md)."""
     options = build_options.Options()
     options.without = without
     with RecordList._of_segment(streaming.build_records(records, options)) as x:

@@ -1,4 +1,4 @@
-"""What a run of the suites has found: rows by suite and what was skipped, printed as it comes and written as JSON."""
+"""The results of a run: rows by suite, and skipped parts. They are printed as they arrive and written as JSON."""
 
 import json
 import os
@@ -9,8 +9,8 @@ import output
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def skip(found, what, reason):
-    found["skipped"][what] = reason
+def skip(results, what, reason):
+    results["skipped"][what] = reason
     print(f"skipped {what}: {reason}", file=sys.stderr)
 
 
@@ -18,16 +18,16 @@ def log(text):
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
-def keep(found, suite, rows, title):
-    found["suites"].setdefault(suite, []).extend(rows)
+def keep(results, suite, rows, title):
+    results["suites"].setdefault(suite, []).extend(rows)
     output.show(rows, title)
 
 
-def write(found, options):
-    name = f"{found['machine']['date']}{'-quick' if options.quick else ''}.json"
+def write(results, options):
+    name = f"{results['machine']['date']}{'-quick' if options.quick else ''}.json"
     path = options.json or os.path.join(HERE, "results", name)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(found, file, indent=1)
+        json.dump(results, file, indent=1)
         file.write("\n")
     return path

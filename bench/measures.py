@@ -1,13 +1,11 @@
-"""The suites `decode` and `size` over the data sets; how is in recstore/cli/bench_timing.py, which `recstore
-bench` shares.
+"""The suites `decode` and `size`. `recstore bench` shares their timing (recstore/cli/bench_timing.py).
 
-Each suite gives rows for a table, and knows neither files nor rivals' insides. Whatever is about memory runs in
-processes of its own (memory_jobs).
+Each suite returns rows for a table. Memory is measured in separate processes (memory_jobs.py).
 """
 
 import rivals
 
-# What dicts, fields and names share of the protocol.
+# The other suites import some of these names from here.
 from recstore.cli.bench_timing import (  # noqa: F401
     SEED,
     WrongAnswer,
@@ -23,16 +21,16 @@ from recstore.cli.bench_timing import (  # noqa: F401
 
 
 def decode(dataset, with_sizes, quick, log):
-    """ns a record, random, hot and batches, of every rival, and their bytes: (rows, rows, {rival: why not})."""
-    wanted = [rival for rival in rivals.every() if rival.reads or with_sizes]
+    """Read times and sizes of every rival: (rows of ns a record, rows of bytes, {rival: reason for its absence})."""
+    chosen = [rival for rival in rivals.every() if rival.reads or with_sizes]
     records = list(dataset.fresh())
     reads, repeats = (5_000, 3) if quick else (50_000, 9)
-    rows, sizes, absent = measure(records, wanted, reads, repeats, lambda stage: log(f"{dataset.name}: {stage}"))
+    rows, sizes, absent = measure(records, chosen, reads, repeats, lambda stage: log(f"{dataset.name}: {stage}"))
     return [{"data": dataset.name, **row} for row in rows], [{"data": dataset.name, **row} for row in sizes], absent
 
 
 def sizes(dataset, log):
-    """What the rivals take, without reading more than the answers: (rows, {rival: why not})."""
+    """Sizes and build times of the rivals, without timing reads: (rows, {rival: reason for its absence})."""
     records = list(dataset.fresh())
     rows, absent = [], {}
     for rival in rivals.every():

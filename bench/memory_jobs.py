@@ -1,6 +1,6 @@
-"""The measurements that need a process of their own, and the jobs that run there.
+"""The measurements that need a fresh process.
 
-`python memory_jobs.py JOB JSON` is how run.py starts one; it prints one JSON object. Not for use by hand.
+run.py starts `python memory_jobs.py JOB JSON`, which prints one JSON object.
 """
 
 import gc
@@ -11,14 +11,14 @@ import subprocess
 import sys
 import time
 
-# Up here although one job uses it: spawned workers import this main module, and the stub's class must cost all alike.
+# Imported here, so that spawned workers pay the same for it in every job: they import this main module.
 import rivals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def start(job, **arguments):
-    """Run a job in a fresh interpreter; its result. A failure shows its traceback and raises."""
+    """Run a job in a fresh interpreter and return its result. RuntimeError if it fails."""
     command = [sys.executable, os.path.join(HERE, "memory_jobs.py"), job, json.dumps(arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RECSTORE_PICKLE": "allow"})
     if done.returncode:
@@ -27,7 +27,7 @@ def start(job, **arguments):
 
 
 def job_build(name, quick, most, source, way):
-    """Peak memory of a build over that before it, from a list that is in memory before, or from a stream."""
+    """Peak memory of a build, above the memory before it, from a list or from a stream."""
     import itertools
 
     import builds
@@ -36,7 +36,7 @@ def job_build(name, quick, most, source, way):
     from recstore.shm import process_memory
 
     call = builds.ways(None)[way]
-    call([{"a": 1}])  # once for nothing: imports
+    call([{"a": 1}])  # for its imports
     records = itertools.islice(data.load(name, quick).fresh(), most)
     if source == "list":
         records = list(records)
@@ -46,10 +46,16 @@ def job_build(name, quick, most, source, way):
     before = process_memory.usage()
     store = call(records)
     peak = process_memory.peak_rss()
-    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
     size = getattr(store, "nbytes", len(store))
-    # The builder writes without mapping, so the segment is in RSS only where it has been read.
-    hidden = process_memory.unmapped(mine, [os.getpid()]) if mine else size if way.startswith("recstore") else 0
+    # The builder writes without mapping, so RSS has only pages of the segment that were read.
+    hidden = (
+        process_memory.unmapped(own_segments, [os.getpid()])
+        if own_segments
+        else size
+        if way.startswith("recstore")
+        else 0
+    )
     return {
         "data": name,
         "from": source,
@@ -62,7 +68,7 @@ def job_build(name, quick, most, source, way):
 
 
 def job_handle(count, starts):
-    """Bytes of a handle and the time to unpickle it, here and in fresh processes."""
+    """Bytes of a handle, and the time to unpickle it in this process and in fresh ones."""
     import names
 
     import recstore
@@ -86,8 +92,8 @@ def job_scale(**arguments):
 
 
 def job_import(starts):
-    """USS that `import recstore` adds, median of several interpreters."""
-    # The reader of smaps is loaded by path first: importing it from recstore would import what is measured.
+    """The USS that `import recstore` adds, in several fresh interpreters."""
+    # process_memory is loaded by path, because importing it from recstore would import recstore before the measurement.
     code = (
         "import importlib.util, sys\n"
         "spec = importlib.util.spec_from_file_location('memory', sys.argv[1])\n"
@@ -121,8 +127,8 @@ def job_workers(name, quick, method, container, workers):
     del dataset
     gc.collect()
     after = process_memory.usage()
-    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
-    result = full_pass(records, method, workers, mine)
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
+    result = full_pass(records, method, workers, own_segments)
     result.update(
         container=container,
         method=method,
@@ -143,16 +149,16 @@ def _container(container, dataset):
     if container == "numpy+pickle":
         return rivals.NumpyPickle.build(dataset.fresh())
     if container == "recstore from a list":
-        whole = list(dataset.fresh())
-        store = recstore.RecordList(whole)
-        # The list is dropped as user code drops it; what the interpreter keeps of it counts.
-        del whole
+        records = list(dataset.fresh())
+        store = recstore.RecordList(records)
+        # Memory that the interpreter keeps after this counts.
+        del records
         return store
     return recstore.RecordList(dataset.fresh())
 
 
 def job_arrow_in(**arguments):
-    """The peak memory of a store that is built from a stream of Arrow batches."""
+    """Peak memory of a build from a stream of Arrow batches."""
     import arrow_in
 
     return arrow_in.job(**arguments)
@@ -190,28 +196,28 @@ CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "nump
 
 
 def compare_workers(rows):
-    """Set each method's rows beside its stub: USS over the stub's, and total over stub plus store."""
+    """Add the USS above the stub and the ratio of the total to stub plus store to the rows of each start method."""
     for row in rows:
-        stub = next(one for one in rows if one["container"] == "stub" and one["method"] == row["method"])
+        stub = next(other for other in rows if other["container"] == "stub" and other["method"] == row["method"])
         if None in row["uss"] or row["total"] is None:
             continue
-        ours, theirs = sorted(row["uss"]), sorted(stub["uss"])
-        row["uss_over_stub_max"] = max(one - other for one, other in zip(ours, theirs, strict=True))
+        measured, baseline = sorted(row["uss"]), sorted(stub["uss"])
+        row["uss_over_stub_max"] = max(size - of_stub for size, of_stub in zip(measured, baseline, strict=True))
         row["total_ratio"] = row["total"] / (stub["total"] + row["store"])
     return rows
 
 
 def job_views(name, quick):
-    """Bytes of index_by("id") and group_by("image_id") over a list: the sizes of their blobs, the growth in memory."""
+    """Size of index_by("id") and group_by("image_id") over a list, by their blobs and by the growth of the process."""
     import data
 
     import recstore
     from recstore.shm import process_memory
 
     x = recstore.RecordList(data.load(name, quick).fresh())
-    # What imports and free lists cost is paid once, not by each index.
-    with recstore.RecordList([{"id": 1, "image_id": 2}]) as one:
-        len(one.index_by("id")), len(one.group_by("image_id"))
+    # Imports and free lists must not count for the measured indexes.
+    with recstore.RecordList([{"id": 1, "image_id": 2}]) as warmup:
+        len(warmup.index_by("id")), len(warmup.group_by("image_id"))
     gc.collect()
     mapped = set(process_memory.segments())
     before = _anonymous()
@@ -223,11 +229,11 @@ def job_views(name, quick):
     gc.collect()
     after = _anonymous()
     if set(process_memory.segments()) != mapped or by_id.segments != x.segments or by_image.segments != x.segments:
-        raise AssertionError("the indexes have segments of their own")
+        raise AssertionError("an index has made another segment")
     for i in range(0, len(x), max(1, len(x) // 500)):
         record = x[i]
         if by_id[record["id"]] != record or record not in by_image[record["image_id"]]:
-            raise AssertionError(f"an index leads to another record than {i}")
+            raise AssertionError(f"an index returns a different record than {i}")
     sizes = {id(blob): blob.size for index in (by_id, by_image) for blob in index.blobs}
     added = sum(sizes.values())
     return {
@@ -245,7 +251,7 @@ def job_views(name, quick):
 
 
 def _anonymous():
-    """Private memory of this process that belongs to no file, so without the pages of a store. None off Linux."""
+    """Anonymous memory of this process in bytes, so without the pages of a store. None outside Linux."""
     try:
         with open("/proc/self/smaps_rollup", encoding="ascii") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
@@ -256,7 +262,7 @@ def _anonymous():
 def job_first_batch(**arguments):
     import torch_first_batch
 
-    # Under the module's own name: a spawned worker imports the collate function by it.
+    # A spawned worker imports the collate function from this module.
     return torch_first_batch.job(**arguments)
 
 

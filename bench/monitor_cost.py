@@ -1,9 +1,9 @@
-"""What `recstore monitor` costs: CPU time and memory while it watches 40 processes that share a store and a list.
+"""The cost of `recstore monitor`: CPU time and memory while it watches 40 processes that share a store and a list.
 
     python bench/monitor_cost.py [--processes 40] [--seconds 40]
 
-Every fifth worker has 300 MB of its own, each other one 20 MB; all have the pages of the list that the first process
-made before it forked. Needs 5 GB of free memory.
+Every fifth worker has 300 MB of private memory, the others 20 MB. All share the pages of a list that the first process
+made before the fork. Needs 5 GB of free memory.
 """
 
 import argparse
@@ -22,26 +22,26 @@ RECORDS, OBJECTS = 860_000, 1_000_000
 
 
 def job(processes):
-    """The watched program: it forks its workers, and ends them when its standard input ends."""
+    """The watched program: it forks its workers, and kills them at the end of its standard input."""
     store = recstore.RecordList(
         {"path": f"{i}/{i * 7919 % 10007}.jpg", "id": i * 37 % 1_000_003} for i in range(RECORDS)
     )
     naive = [{"a": i} for i in range(OBJECTS)]
-    crew = []
+    children = []
     for number in range(processes - 1):
         pid = os.fork()
         if not pid:
             work(store, naive, number)
-        crew.append(pid)
+        children.append(pid)
     print("ready", flush=True)
     sys.stdin.read()
-    for pid in crew:
+    for pid in children:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
 def work(store, naive, number):
-    """A worker: reads, so that pages of the list become its own, and keeps its memory."""
+    """A worker: reads records, so that pages of the list become private, and keeps its memory."""
     own = b"x" * (300_000_000 if number % 5 == 0 else 20_000_000)
     while own:
         for i in range(10_000):
@@ -50,14 +50,14 @@ def work(store, naive, number):
 
 
 def cpu(pid):
-    """The seconds of CPU time that a process has taken."""
+    """The CPU time of a process in seconds."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak(pid):
-    """The highest RSS of a process in kB."""
+    """The peak RSS of a process in kB."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
 
@@ -91,7 +91,7 @@ def measure(processes, seconds):
         run = log.read(path)
     watched.communicate(b"")
     rss = run.samples[-1]["sum"]["rss"]
-    print(f"{len(run.samples[-1]['processes'])} processes, RSS together {rss / 1e9:.1f} GB")
+    print(f"{len(run.samples[-1]['processes'])} processes, total RSS {rss / 1e9:.1f} GB")
     print(f"the first ten seconds took {before:.2f} s of CPU time, then {100 * used:.2f} % of a core")
     print(
         f"peak RSS of the monitor {memory / 1000:.1f} MB; a line of the log {len(log.line_of(run.samples[-1])):,} bytes"

@@ -1,4 +1,4 @@
-"""Attaching to a store that is there, by its name and by its handle, and what waiting for a builder costs."""
+"""The suites `attach` and `handle`: attaching to a store by name and by handle, and waiting for a builder."""
 
 import multiprocessing
 import os
@@ -13,14 +13,14 @@ from measures import WrongAnswer
 
 
 def _times(call, repeats, close=True):
-    out = []
+    times = []
     for _ in range(repeats):
         begin = time.perf_counter_ns()
         store = call()
-        out.append((time.perf_counter_ns() - begin) / 1e3)
+        times.append((time.perf_counter_ns() - begin) / 1e3)
         if close:
             store.close()
-    return min(out), sorted(out)[len(out) // 2]
+    return min(times), sorted(times)[len(times) // 2]
 
 
 def _wait(name, building, results):
@@ -33,15 +33,15 @@ def _wait(name, building, results):
 
 
 def _never():
-    raise WrongAnswer("the one that waits has built")
+    raise WrongAnswer("the waiting process built the store")
 
 
 def by_handle(store, starts):
-    """Bytes of a handle, and microseconds to make a store of it here and in fresh processes."""
+    """Bytes of a handle, and microseconds to unpickle it in this process and in fresh ones."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a pickle holds a handle
+        warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
         handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
-    near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # in one process it is the same segment
+    near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # all share one segment, so they are not closed
     code = (
         "import sys, time, pickle, recstore\n"
         "handle = sys.stdin.buffer.read()\n"
@@ -49,7 +49,7 @@ def by_handle(store, starts):
         f"assert len(x) == {len(store)} and x[-1] is not None\n"
         "print(spent)\n"
     )
-    # From this folder, not the checkout's: `-c` looks there first, and the sources would hide the built package.
+    # `-c` imports from the working folder first, where the sources of a checkout would hide the built package.
     quiet = {"cwd": os.path.dirname(os.path.abspath(__file__)), "stdout": subprocess.PIPE, "check": True}
     far = [int(subprocess.run([sys.executable, "-c", code], input=handle, **quiet).stdout) / 1e3 for _ in range(starts)]
     return {
@@ -61,41 +61,45 @@ def by_handle(store, starts):
 
 
 def attaching(quick, log):
-    """Rows of microseconds to attach to a small and a large store, by each call, while another object has it open."""
+    """Rows of microseconds to attach to a small and a large store by each call, while the store is open."""
     import recstore
 
     rows, repeats = [], 100 if quick else 2000
     for count in (1_000, 20_000 if quick else 2_000_000):
         log(f"attach: {count:,} records")
         name = f"bench {os.getpid()}"
-        with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as held:
+        with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as original:
             known = recstore.names.list(name)[0].fingerprint
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that a pickle holds a handle
-                handle = pickle.dumps(held, pickle.HIGHEST_PROTOCOL)
+                warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
+                handle = pickle.dumps(original, pickle.HIGHEST_PROTOCOL)
             calls = {
                 "attach(name)": lambda name=name: recstore.shared(name),
                 "shared(name, build)": lambda name=name, known=known: recstore.shared(name, _never, fingerprint=known),
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
-            for how, call in calls.items():
-                by_name = (
-                    "handle" not in how
-                )  # in one process a handle leads to the segment that is open, and closing would close it
-                one = call()
-                if one[count - 1] != held[count - 1]:
-                    raise WrongAnswer("another store was attached")
+            for call_name, call in calls.items():
+                by_name = "handle" not in call_name  # closing a store from a handle would close the open segment
+                attached = call()
+                if attached[count - 1] != original[count - 1]:
+                    raise WrongAnswer("attached to a different store")
                 if by_name:
-                    one.close()
+                    attached.close()
                 least, median = _times(call, repeats, by_name)
                 rows.append(
-                    {"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median}
+                    {
+                        "call": call_name,
+                        "records": count,
+                        "bytes": original.nbytes,
+                        "least_us": least,
+                        "median_us": median,
+                    }
                 )
     return rows
 
 
 def waiting(quick, log):
-    """A row with the share of a core that a process takes while it waits for a build of some seconds."""
+    """A row with the share of a core that a process uses while it waits for a builder."""
     import recstore
 
     seconds, fork, name = 2 if quick else 15, multiprocessing.get_context("fork"), f"bench wait {os.getpid()}"

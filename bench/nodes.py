@@ -1,11 +1,11 @@
-"""The suite `nodes`: sets of shards past one machine.
+"""The suite `nodes`: sets of shards on several machines.
 
-`measure` starts 1, 2 and 4 nodes with four ranks each over one set in an S3 server on this machine. A node is a cache
-folder of its own; its ranks are fresh interpreters. Each rank opens the set with ``lazy=True`` and reads its share of
-an epoch in the order of a ShardSampler, then all are started again over the full cache. Requests and bytes are those
-that the server has counted, beside what `model` says of them. `manifests` opens manifests of up to 10^5 shards.
+`measure` starts 1, 2 and 4 nodes with four ranks each over one set in an S3 server on this machine. Each node has its
+own cache folder, and its ranks are fresh interpreters. Each rank opens the set with ``lazy=True`` and reads its share
+of an epoch in the order of a ShardSampler; then all ranks start again with a full cache. The server counts requests and
+bytes, and the rows show them beside the prediction of `model`. `manifests` opens manifests of up to 10^5 shards.
 
-`model` also tells of runs that do not fit this machine: `python bench/nodes.py` prints 10^11 records on 1,000 nodes.
+`model` also covers runs that do not fit this machine: `python bench/nodes.py` prints 10^11 records on 1,000 nodes.
 """
 
 import array
@@ -23,22 +23,22 @@ SHARDS = 64
 RECORDS = 400_000
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Prices and limits that the object store's users pay and meet, as published for a region of a large provider.
+# Prices and limits of an object store, as a large provider publishes them for a region.
 STORED_GB_MONTH = 0.023  # dollars
 GETS_1000 = 0.0004
-GETS_A_SECOND = 5_500  # for each prefix, before the store has divided it
+GETS_A_SECOND = 5_500  # for each prefix, before the store splits it
 
 
 def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a_month=100):
-    """What a run over a set asks of the network and the store, as a dict.
+    """The load of a run on the network and the object store, as a dict.
 
-    Every rank asks for the newest manifest when it opens the set without a number (a listing). One process of each
-    node fetches the manifest, and each shard that the node reads: its part of the epoch, and at most one shard more
-    that it shares with another node. A shard is one request. `gbit` is the network of a node, in gigabits a second."""
+    Every rank lists the manifests when it opens the set without a version. One process of each node fetches the
+    manifest and each shard that the node reads: its part of the epoch, and at most one more shard that it shares with
+    another node. A shard is one request. `gbit` is the network bandwidth of a node in gigabits a second."""
     nbytes = records * record_bytes
     shard_bytes, manifest_bytes = nbytes / shards, 76 * shards
-    here = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
-    seconds = here * shard_bytes * 8 / (gbit * 1e9)
+    shards_a_node = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
+    seconds = shards_a_node * shard_bytes * 8 / (gbit * 1e9)
     at_start = nodes * (ranks + 1)
     return {
         "set_tb": nbytes / 1e12,
@@ -46,18 +46,18 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
         "manifest_mb": manifest_bytes / 1e6,
         "requests_at_start": at_start,
         "manifest_gb_at_start": nodes * manifest_bytes / 1e9,
-        "shards_a_node": here,
-        "gb_a_node_and_epoch": here * shard_bytes / 1e9,
-        "tb_an_epoch": nodes * here * shard_bytes / 1e12,
+        "shards_a_node": shards_a_node,
+        "gb_a_node_and_epoch": shards_a_node * shard_bytes / 1e9,
+        "tb_an_epoch": nodes * shards_a_node * shard_bytes / 1e12,
         "fetch_s_an_epoch": seconds,
-        "gets_a_second": nodes * here / max(seconds, 1e-9),
+        "gets_a_second": nodes * shards_a_node / max(seconds, 1e-9),
         "stored_dollars_a_month": nbytes / 1e9 * STORED_GB_MONTH,
-        "get_dollars_a_month": epochs_a_month * nodes * here / 1000 * GETS_1000,
+        "get_dollars_a_month": epochs_a_month * nodes * shards_a_node / 1000 * GETS_1000,
     }
 
 
 def program(settings):
-    """One rank: opens, reads its share, and prints the seconds to the open set and the records that it has read."""
+    """A rank: opens the set, reads its share, and prints the seconds of each step and the number of records."""
     begin = time.perf_counter()
     import recstore
     from recstore.torch import BatchSampler, ShardSampler
@@ -73,7 +73,7 @@ def program(settings):
 
 
 def start(server, url, folder, nodes):
-    """Starts all ranks of all nodes at once. Returns what they print."""
+    """Start all ranks of all nodes at once; returns their results."""
     options = {name: value for name, value in server.options.items() if name != "retry_config"}
     processes = []
     for rank in range(nodes * RANKS):
@@ -91,15 +91,15 @@ def start(server, url, folder, nodes):
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     results = []
     for process in processes:
-        out, _ = process.communicate()
+        output, _ = process.communicate()
         if process.returncode:
             raise RuntimeError(f"a rank ended with {process.returncode}")
-        results.append(json.loads(out))
+        results.append(json.loads(output))
     return results
 
 
 def measure(quick, log):
-    """Rows of 1, 2 and 4 nodes, with a cold and with a warm cache. ImportError without obstore, moto and PyTorch."""
+    """Rows of 1, 2 and 4 nodes with a cold and a warm cache. ImportError without obstore, moto or PyTorch."""
     import obstore  # noqa: F401
     import torch  # noqa: F401
 
@@ -118,14 +118,16 @@ def measure(quick, log):
         entry = writer.write({"id": i, "path": f"train/{i * 7919 % n:08}.jpg", "score": i / 7} for i in range(n))
         writer.commit([entry])
         for nodes in NODES:
-            said = model(n, shards, entry.nbytes / n, nodes)
+            predicted = model(n, shards, entry.nbytes / n, nodes)
             for state in ("cold", "warm"):
                 server.reset_counts()
                 begin = time.perf_counter()
                 results = start(server, server.url("bucket/set"), folder, nodes)
                 wall = time.perf_counter() - begin
-                if sum(one["n"] for one in results) != n:
-                    raise RuntimeError(f"{nodes} nodes have read {sum(one['n'] for one in results):,} records of {n:,}")
+                if sum(result["n"] for result in results) != n:
+                    raise RuntimeError(
+                        f"{nodes} nodes have read {sum(result['n'] for result in results):,} records of {n:,}"
+                    )
                 fetched = sum(size for path, size in server.sent.items() if path.endswith(".recs"))
                 gets = sum(count for (method, path), count in server.requests.items() if path.endswith(".recs"))
                 cold = state == "cold"
@@ -134,12 +136,12 @@ def measure(quick, log):
                         "nodes": nodes,
                         "cache": state,
                         "fetched_of_set": fetched / entry.nbytes,
-                        "said_of_set": said["tb_an_epoch"] * 1e12 / entry.nbytes if cold else 0.0,
+                        "said_of_set": predicted["tb_an_epoch"] * 1e12 / entry.nbytes if cold else 0.0,
                         "shard_gets": gets,
-                        "said_gets": nodes * said["shards_a_node"] if cold else 0,
+                        "said_gets": nodes * predicted["shards_a_node"] if cold else 0,
                         "other_requests": sum(server.requests.values()) - gets,
-                        "said_other": said["requests_at_start"] if cold else nodes * RANKS,
-                        "open_s": max(one["open"] for one in results),
+                        "said_other": predicted["requests_at_start"] if cold else nodes * RANKS,
+                        "open_s": max(result["open"] for result in results),
                         "wall_s": wall,
                     }
                 )
@@ -147,7 +149,7 @@ def measure(quick, log):
 
 
 def manifests(quick, log):
-    """Rows of opening manifests: milliseconds, and megabytes of the process, for 10^3 to 10^5 shards in a folder."""
+    """Rows of milliseconds and megabytes to open a manifest of 10^3 to 10^5 shards in a folder."""
     rows = []
     for shards in (1_000,) if quick else (1_000, 10_000, 100_000):
         log(f"nodes: a manifest of {shards:,} shards")
@@ -162,23 +164,17 @@ def manifests(quick, log):
     return rows
 
 
-def run(wanted, options, found):
+def run(options, results):
     """The suite, for run.py."""
-    from ledger import keep, log, skip
+    from ledger import keep, log
 
-    if "nodes" not in wanted:
-        return
-    try:
-        rows = measure(options.quick, log)
-    except ImportError as error:
-        skip(found, "nodes", str(error))
-        return
-    keep(found, "nodes", rows, "nodes: 1, 2 and 4 of four ranks over one set in an object store")
-    keep(found, "manifests", manifests(options.quick, log), "nodes: opening a manifest")
+    rows = measure(options.quick, log)
+    keep(results, "nodes", rows, "nodes: 1, 2 and 4 of four ranks over one set in an object store")
+    keep(results, "manifests", manifests(options.quick, log), "nodes: opening a manifest")
 
 
 def open_manifest(folder, shards):
-    """In a process of its own: writes a manifest, opens it and reads a record."""
+    """Write a manifest, open it and read a record; for a fresh process."""
     import recstore
     import recstore.remote
     from recstore.remote import manifest
@@ -188,21 +184,21 @@ def open_manifest(folder, shards):
     writer = recstore.remote.ShardWriter(folder)
     shard = writer.write({"id": i} for i in range(1000)).shards[0]
     manifest.commit(storage_of(folder), lambda old: manifest.Manifest("list", [shard] * shards, {}))
-    recstore.open(folder).close()  # the modules are loaded
+    recstore.open(folder).close()  # loads the modules
     before = process_memory.usage().uss
     begin = time.perf_counter()
     x = recstore.open(folder)
     opened = time.perf_counter()
     x[len(x) // 2]
     first = time.perf_counter()
-    taken = process_memory.usage().uss - before
+    used = process_memory.usage().uss - before
     order = array.array("q", (i * 7919 % len(x) for i in range(1000)))
     assert all(x[i]["id"] == i % 1000 for i in order[:3])
     return {
         "shards": shards,
         "open_ms": (opened - begin) * 1e3,
         "first_record_us": (first - opened) * 1e6,
-        "mb": taken / 1e6,
+        "mb": used / 1e6,
     }
 
 
@@ -215,10 +211,10 @@ def main():
             program(settings)
         return
     for nodes in (1, 10, 100, 1_000):
-        said = model(10**11, 10**5, 128, nodes)
-        print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in said.items()))
-    print(f"a set of 10^5 shards may be asked {GETS_A_SECOND:,} times a second; a node's part of 1,000 is "
-          f"{math.ceil(10**5 / 1000)} shards")  # fmt: skip
+        predicted = model(10**11, 10**5, 128, nodes)
+        print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in predicted.items()))
+    print(f"the object store serves {GETS_A_SECOND:,} requests a second; with 1,000 nodes, a node reads "
+          f"{math.ceil(10**5 / 1000)} of 10^5 shards")  # fmt: skip
 
 
 if __name__ == "__main__":

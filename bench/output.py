@@ -1,4 +1,4 @@
-"""What the runner prints: tables, and the machine that a number means nothing without."""
+"""Prints tables, and describes the machine."""
 
 import datetime
 import importlib.metadata
@@ -63,11 +63,11 @@ def _memory_gb():
 
 
 def cell(key, value):
-    """A number as its key's unit wants it read."""
+    """A value as text, in the unit of its key."""
     if value is None:
         return ""
     if isinstance(value, list):
-        return " ".join(cell(key, one) for one in value)
+        return " ".join(cell(key, item) for item in value)
     if isinstance(value, str):
         return value
     if (
@@ -82,7 +82,7 @@ def cell(key, value):
 
 
 def show(rows, title):
-    """One table; rich where it is installed, tabs elsewhere. Series over time are left out: they are for plots."""
+    """Print a table, with rich if it is installed, else with tabs. Time series are left out: only plots show them."""
     columns = list(dict.fromkeys(key for row in rows for key, value in row.items() if not isinstance(value, dict)))
     cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
     try:
@@ -100,12 +100,12 @@ def show(rows, title):
     for line in cells:
         table.add_row(*map(escape, line))
     console = Console(emoji=False)
-    # Not a terminal (a log, a file): as wide as it takes, never cut.
+    # In a log or a file, lines must not be cut.
     (console if console.is_terminal else Console(width=220, emoji=False)).print(table)
 
 
 def markdown(head, lines):
-    """A table of a page, of cells as text."""
+    """A Markdown table of cells of text."""
     rule = ["---"] * len(head)
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
 

@@ -1,7 +1,7 @@
-"""Plots of what run.py wrote: `python bench/plots.py RESULT.json [RESULT.json ...] [--out DIR]`.
+"""Plots the results of run.py: `python bench/plots.py RESULT.json [RESULT.json ...] [--out DIR]`.
 
-One PNG for each of size, decode, build, workers and scale that a result holds; of several results the later one's
-suites count. A rival has one colour throughout, and recstore the loudest.
+It draws a PNG for each suite in the results that has a plot. If several results have a suite, the last one counts. A
+rival has the same colour in all plots.
 """
 
 import argparse
@@ -54,9 +54,9 @@ OURS = "recstore"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("result", nargs="+", help="what run.py wrote")
+    parser.add_argument("result", nargs="+", help="a file that run.py wrote")
     parser.add_argument(
-        "--out", default=os.path.join(HERE, "results", "plots"), metavar="DIR", help="bench/results/plots unless told"
+        "--out", default=os.path.join(HERE, "results", "plots"), metavar="DIR", help="default: bench/results/plots"
     )
     options = parser.parse_args()
     suites, machine = {}, {}
@@ -68,20 +68,20 @@ def main():
     os.makedirs(options.out, exist_ok=True)
     for suite, draw in DRAW.items():
         for name, figure in draw(suites[suite]) if suite in suites else ():
-            figure.text(0.995, 0.004, _said(machine), ha="right", va="bottom", fontsize=7, color="#777777")
+            figure.text(0.995, 0.004, _caption(machine), ha="right", va="bottom", fontsize=7, color="#777777")
             path = os.path.join(options.out, f"{name}.png")
             figure.savefig(path, dpi=130)
             pyplot.close(figure)
             print(path)
 
 
-def _said(machine):
+def _caption(machine):
     system = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}"
     return f"{system}, Python {machine['python']}, {machine['date']}"
 
 
 def colour(name):
-    """The rival's, or grey."""
+    """The colour of a rival; grey for others."""
     return COLOURS.get(name, "#bbbbbb")
 
 
@@ -89,7 +89,7 @@ def colour(name):
 
 
 def panels(rows, value, title, unit, line=None):
-    """Horizontal bars, the best on top; `line` is a rival that is drawn as a line through all of them."""
+    """Horizontal bars, the best on top. The rival `line` is a vertical line through all of them."""
     sets = [name for name in data.MAIN if any(row["data"] == name for row in rows)]
     sets = sets or list(dict.fromkeys(row["data"] for row in rows))[:6]
     across = min(3, len(sets))
@@ -112,15 +112,15 @@ def panels(rows, value, title, unit, line=None):
 def _bars(axis, name, values, line):
     level = values.pop(line, None)
     order = sorted(values, key=values.get, reverse=True)
-    axis.barh(order, [values[one] for one in order], color=[colour(one) for one in order], height=0.72)
+    axis.barh(order, [values[rival] for rival in order], color=[colour(rival) for rival in order], height=0.72)
     axis.set_xscale("log")
     low, high = min([*values.values(), level or float("inf")]), max(values.values())
     axis.set_xlim(low / 2.5, high * 5)
     _label_decades(axis)
-    for place, one in enumerate(order):
-        value = values[one]
+    for place, rival in enumerate(order):
+        value = values[rival]
         text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        weight = "bold" if one.startswith(OURS) else "normal"
+        weight = "bold" if rival.startswith(OURS) else "normal"
         behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
         axis.text(value * 1.12, place, text, va="center", fontsize=8, fontweight=weight, bbox=behind, zorder=4)
     if level is not None:
@@ -137,8 +137,7 @@ def _bars(axis, name, values, line):
 
 
 def _label_decades(axis):
-    """Label the powers of ten alone. Where few are in view matplotlib labels the ticks between them too, one over
-    another."""
+    """Label only powers of ten. If few of them are visible, matplotlib's labels of the ticks between them overlap."""
     axis.xaxis.set_major_locator(ticker.LogLocator(numticks=12))
     axis.xaxis.set_major_formatter(
         ticker.FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
@@ -148,20 +147,20 @@ def _label_decades(axis):
 
 
 def draw_size(rows):
-    yield "size", panels(rows, "bytes_per_record", "What a record takes", "bytes, index included; log scale")
+    yield "size", panels(rows, "bytes_per_record", "Size of a record", "bytes, index included; log scale")
     others = [name for name in dict.fromkeys(row["data"] for row in rows) if name not in data.MAIN]
     if others:
         yield "size-more", _dots(rows, others)
 
 
 def _dots(rows, names):
-    """Other files: bytes as a share of MessagePack's, one line a file."""
-    kept = ("recstore", "Vortex", "Parquet zstd-9", "zstd-19 of the whole")
+    """The other data sets: bytes as a share of MessagePack's, a line for each."""
+    rivals = ("recstore", "Vortex", "Parquet zstd-9", "zstd-19 of the whole")
     sizes = {(row["data"], row["rival"]): row["bytes_per_record"] for row in rows}
     names = [name for name in names if (name, "msgspec") in sizes and (name, OURS) in sizes]
     names.sort(key=lambda name: sizes[name, OURS] / sizes[name, "msgspec"], reverse=True)
     figure, axis = pyplot.subplots(figsize=(9, 1.6 + 0.27 * len(names)))
-    for rival in reversed(kept):
+    for rival in reversed(rivals):
         points = [
             (sizes[name, rival] / sizes[name, "msgspec"], at) for at, name in enumerate(names) if (name, rival) in sizes
         ]
@@ -171,38 +170,41 @@ def _dots(rows, names):
     axis.set_yticks(range(len(names)), names, fontsize=8)
     axis.axvline(1, color=colour("msgspec"), linestyle="--", linewidth=1)
     axis.set_xlim(left=0)
-    axis.set_xlabel("share of what msgspec's MessagePack takes, index included", fontsize=9)
+    axis.set_xlabel("share of the bytes of msgspec's MessagePack, index included", fontsize=9)
     axis.grid(axis="x", color="#e5e5e5")
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(kept), fontsize=8, frameon=False)
-    figures.headline(figure, "What a record takes, on other files", below=0.02, above=1.0)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(rivals), fontsize=8, frameon=False)
+    figures.headline(figure, "Size of a record, other data sets", below=0.02, above=1.0)
     return figure
 
 
 def draw_decode(rows):
     titles = {
         "random": "A random record",
-        "hot": "A record that lies in the cache",
-        "batch": "A record of 256 random ones at once",
+        "hot": "A record in the cache",
+        "batch": "A record in a batch of 256 random ones",
     }
     for kind, title in titles.items():
-        some = [row for row in rows if row["reads"] == kind]
-        if some:
-            yield f"decode-{kind}", panels(some, "median_ns", title, "ns, as Python objects; log scale", "floor")
+        matching = [row for row in rows if row["reads"] == kind]
+        if matching:
+            yield f"decode-{kind}", panels(matching, "median_ns", title, "ns, as Python objects; log scale", "floor")
 
 
 def draw_build(rows):
-    """Of the suite `build` the medians with all cores: from a list, and from a stream with what its making takes."""
+    """The medians of the suite `build` with all cores, from a list and from a stream."""
     for source, title in (
         ("list", "Building from a list in memory"),
-        ("stream", "Building from a stream, its own making included"),
+        ("stream", "Building from a stream, making the records included"),
     ):
-        some = [{**row, "rival": row["way"]} for row in rows if row.get("from") == source]
-        most = max((row["cores"] for row in some), default=0)
-        some = [row for row in some if row["cores"] == most]
-        if some:
+        matching = [{**row, "rival": row["way"]} for row in rows if row.get("from") == source]
+        most = max((row["cores"] for row in matching), default=0)
+        matching = [row for row in matching if row["cores"] == most]
+        if matching:
             line = "the stream itself" if source == "stream" else None
-            yield f"build-{source}", panels(some, "wall_median_ns", title, "wall ns a record, median; log scale", line)
+            yield (
+                f"build-{source}",
+                panels(matching, "wall_median_ns", title, "wall ns a record, median; log scale", line),
+            )
 
 
 # ---- Workers: bars in groups ----
@@ -280,7 +282,7 @@ def _curves(axis, rows, key):
             )
     axis.set_xscale("log")
     _label_decades(axis)
-    # Room above: the highest point is drawn whole, with its marker.
+    # Space for the marker of the highest point.
     axis.set_ylim(0, 1.12 * highest or 1)
     axis.tick_params(labelsize=7)
     axis.grid(color="#eeeeee")

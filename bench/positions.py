@@ -1,8 +1,7 @@
-"""Indices of every kind, and one field of records in a random order.
+"""The suite `positions`: all kinds of indices, and a field of records in random order.
 
-`indices` gives the cost of an index on top of reading: the time to make ``x[indices]``, which reads nothing. `gather`
-gives the cost of a value of ``x.field(name).to_numpy(indices)`` beside numpy's own gather from a ready array.
-The rows are for a table, as those of measures.py are.
+`indices` measures making ``x[indices]``, which does not read records. `gather` measures
+``x.field(name).to_numpy(indices)`` beside numpy's own gather from an array.
 """
 
 import array
@@ -14,17 +13,17 @@ from measures import WrongAnswer, ratio
 
 
 def records(n):
-    """Records of one size in a block; ints, floats, text, and a list of four floats."""
+    """Records of ints, floats, text, and a list of four floats."""
     for i in range(n):
         box = [i / 7, i / 3, i % 640, i / 11]
         yield {"id": i * 7, "score": i / 3, "label": i % 80, "flag": i % 3 == 0, "name": "n" * (i % 23), "box": box}
 
 
 def kinds(order):
-    """{name: the same indices in another form}."""
+    """{name: indices in this form}."""
     import numpy
 
-    found = {
+    forms = {
         "numpy int64": order,
         "numpy int32": order.astype(numpy.int32),
         "numpy big-endian": order.astype(">i4"),
@@ -38,12 +37,12 @@ def kinds(order):
     try:
         import torch
     except ImportError:
-        return found
-    return {**found, "torch int64": torch.from_numpy(order.copy())}
+        return forms
+    return {**forms, "torch int64": torch.from_numpy(order.copy())}
 
 
 def measure(quick, log):
-    """`(indices, gather)`: the rows of both tables."""
+    """The rows of both tables: `(indices, gather)`."""
     import numpy
 
     import recstore
@@ -56,55 +55,55 @@ def measure(quick, log):
 
 
 def indices(x, order, repeats):
-    """ns an index of ``x[indices]``, of a large and of a small batch, and of a shuffled view."""
+    """ns an index of ``x[indices]``, of a large and a small batch and of a shuffled view."""
     shuffled = x.shuffled(3)
     rows = []
-    for name, given in kinds(order).items():
-        few = given[:256] if name != "mask" else None
+    for name, form in kinds(order).items():
+        first = form[:256] if name != "mask" else None
         expected = order if name not in ("mask", "range", "list, in order") else None
-        if expected is not None and x[given].field("id").to_numpy().tolist() != (expected * 7).tolist():
-            raise WrongAnswer(f"x[{name}] has other records")
+        if expected is not None and x[form].field("id").to_numpy().tolist() != (expected * 7).tolist():
+            raise WrongAnswer(f"x[{name}] has different records")
         rows.append(
             {
                 "indices": name,
-                "ns_an_index": least(lambda given=given: x[given], repeats) / len(order),
-                "of_shuffled": least(lambda given=given: shuffled[given], repeats) / len(order),
-                "ns_of_256": None if few is None else least(lambda few=few: x[few], repeats * 50) / 256,
+                "ns_an_index": least(lambda form=form: x[form], repeats) / len(order),
+                "of_shuffled": least(lambda form=form: shuffled[form], repeats) / len(order),
+                "ns_of_256": None if first is None else least(lambda first=first: x[first], repeats * 50) / 256,
             }
         )
     return rows
 
 
 def gather(x, order, repeats):
-    """ns a value of each field at random, and its ratio to numpy's gather of 8-byte numbers in the same rounds."""
+    """ns a value of each field in random order, and the ratio to numpy's gather of 8-byte numbers."""
     ready = x.field("score").to_numpy()
     ways = {"numpy": lambda: ready[order]}
     for name in ("id", "score", "label", "flag", "box"):
         field = x.field(name)
         if not (field.to_numpy(order) == field.to_numpy()[order]).all():
-            raise WrongAnswer(f"to_numpy at random gives another {name}")
+            raise WrongAnswer(f"to_numpy in random order returns a different {name}")
         ways[name] = lambda field=field: field.to_numpy(order)
-    taken = {name: [] for name in ways}
+    timings = {name: [] for name in ways}
     gc.collect()
     for _ in range(repeats):
         for name, call in ways.items():
-            taken[name].append(least(call, 1) / len(order))
+            timings[name].append(least(call, 1) / len(order))
     return [
         {
             "field": name,
             "min_ns": min(times),
             "median_ns": statistics.median(times),
-            "of_numpy": ratio(times, taken["numpy"]),
+            "of_numpy": ratio(times, timings["numpy"]),
         }
-        for name, times in taken.items()
+        for name, times in timings.items()
     ]
 
 
 def least(call, repeats):
-    """The least processor time of a call, in ns: other programs on the machine do not count."""
-    found = []
+    """The minimum processor time of a call in ns."""
+    times = []
     for _ in range(repeats):
         begin = time.process_time_ns()
         call()
-        found.append(time.process_time_ns() - begin)
-    return min(found)
+        times.append(time.process_time_ns() - begin)
+    return min(times)

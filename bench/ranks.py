@@ -1,11 +1,12 @@
-"""The suite `ranks`: a training job's ranks, each with its workers, over one list of paths that all of them name.
+"""The suite `ranks`: the ranks of a training job and their workers, over one list of paths with a shared name.
 
 The list is a text file of 7.65 million paths in nested folders (`recstore.read_lines`), or a real folder of files
-(`recstore.sources.folder`). Each rank is a fresh interpreter, as torchrun starts it. It makes the list by a name that
-all ranks share, and forks its workers. All workers of all ranks share out the records of an epoch and read them in
-random order, as with a DistributedSampler: each touches every page of the store. The memory is taken while all of them
-are alive: the PSS of all ranks and workers, and the pages of the segment that nobody has mapped. The stub is the same
-job over a container that holds nothing (rivals.Stub)."""
+(`recstore.sources.folder`). Each rank is a fresh interpreter, as under torchrun. It opens or builds the list by its
+shared name and forks its workers. The workers of all ranks divide the records of an epoch and read them in random
+order, as with a DistributedSampler, so each one touches every page of the store. Memory is measured while all processes
+are alive: the PSS of all ranks and workers, and unmapped pages of the segment. The stub is the same job over a
+container that holds nothing (rivals.Stub).
+"""
 
 import json
 import multiprocessing
@@ -23,13 +24,13 @@ PATHS = 7_650_000
 FILES = 100_000
 SOURCES = ("listing", "tree")
 CONTAINERS = ("stub", "recstore")
-_PARTS = 6  # folders above those of the classes
+_PARTS = 6  # folders above the class folders
 _NAME = "bench-ranks"
 
 
 class Paths:
-    """The paths of a made archive, `/archive/<part>/<synset>/<synset>_<number>.JPEG`, in the order of a walk. The
-    synsets are ImageNet's; the numbers of a folder are a random choice of a seed."""
+    """The paths of a synthetic archive, `/archive/<part>/<synset>/<synset>_<number>.JPEG`, in the order of a walk. The
+    synsets are ImageNet's; the numbers are random with a fixed seed."""
 
     def __init__(self, count):
         self.count = count
@@ -38,34 +39,34 @@ class Paths:
         return self.count
 
     def folders(self):
-        """Yields each folder with its files."""
+        """Yield each folder with its files."""
         names = data._lines("imagenet/simclr_10percent.txt.xz")
         synsets = sorted({name.partition("_")[0] for name in names})
         chooser, left = random.Random(data.SEED), self.count
         folders = [(part, synset) for part in range(_PARTS) for synset in synsets]
-        for number, (part, synset) in enumerate(folders):
-            here = left // (len(folders) - number)
-            left -= here
-            numbers = chooser.sample(range(10 * here + 10), here)
-            yield f"archive/{part:02}/{synset}", sorted(f"{synset}_{one}.JPEG" for one in numbers)
+        for position, (part, synset) in enumerate(folders):
+            count = left // (len(folders) - position)
+            left -= count
+            numbers = chooser.sample(range(10 * count + 10), count)
+            yield f"archive/{part:02}/{synset}", sorted(f"{synset}_{number}.JPEG" for number in numbers)
 
     def write(self, path):
-        """Writes the listing."""
+        """Write the text file."""
         with open(path + ".part", "w") as file:
             for folder, files in self.folders():
-                file.writelines(f"/{folder}/{one}\n" for one in files)
+                file.writelines(f"/{folder}/{name}\n" for name in files)
         os.rename(path + ".part", path)
 
     def plant(self, root):
-        """Makes the files, which are empty."""
+        """Create empty files."""
         for folder, files in self.folders():
             os.makedirs(os.path.join(root, folder))
-            for one in files:
-                os.close(os.open(os.path.join(root, folder, one), os.O_CREAT | os.O_WRONLY, 0o600))
+            for name in files:
+                os.close(os.open(os.path.join(root, folder, name), os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 def ready(source, quick):
-    """The file or folder of a source, made unless it is there; and the number of paths."""
+    """The file or folder of a source, made if it is missing, and the number of paths."""
     count = {"listing": 60_000 if quick else PATHS, "tree": 12_000 if quick else FILES}[source]
     path = os.path.join(data.pools(), f"ranks-{source}-{count}")
     if not os.path.exists(path):
@@ -91,7 +92,7 @@ def loaded(source, container, path, count):
 
 
 class _Like:
-    """What the stub asks for: the number of the records and a few of them."""
+    """A data set for the stub: a number of records, and a few of them."""
 
     def __init__(self, source, path, count):
         self.source, self.path, self.count = source, path, count
@@ -102,53 +103,56 @@ class _Like:
     def pool(self, size):
         folder = f"{self.path}/archive/00/n01440764" if self.source == "tree" else "/archive/00/n01440764"
         paths = [f"{folder}/n01440764_{10007 + 13 * i}.JPEG" for i in range(size)]
-        return paths if self.source == "listing" else [{"path": one, "label": i} for i, one in enumerate(paths)]
+        return paths if self.source == "listing" else [{"path": path, "label": i} for i, path in enumerate(paths)]
 
 
 def rank(source, container, path, count, workers, number, ranks, method="fork"):
-    """The program of a rank. It says "loaded" and "read", each of which the launcher answers with a line."""
+    """The program of a rank. It reports after loading and after reading, and waits for a line of the launcher."""
     begin = time.monotonic()
     records = loaded(source, container, path, count)
-    said = {"load_s": time.monotonic() - begin, "records": len(records), "store": getattr(records, "nbytes", 0)}
+    loaded_message = {
+        "load_s": time.monotonic() - begin,
+        "records": len(records),
+        "store": getattr(records, "nbytes", 0),
+    }
     context = multiprocessing.get_context(method)
-    _say(said)
-    crew = []
+    _report(loaded_message)
+    started = []
     for worker in range(workers):
-        ours, theirs = context.Pipe()
-        arguments = records, number * workers + worker, ranks * workers, theirs
+        pipe, worker_pipe = context.Pipe()
+        arguments = records, number * workers + worker, ranks * workers, worker_pipe
         process = context.Process(target=_read, args=arguments, daemon=True)
         process.start()
-        theirs.close()
-        crew.append((process, ours))
+        worker_pipe.close()
+        started.append((process, pipe))
     launcher, read = os.getppid(), 0
-    for _, ours in crew:
-        while not ours.poll(1):
+    for _, pipe in started:
+        while not pipe.poll(1):
             if os.getppid() != launcher:
                 os._exit(1)
-        read += ours.recv()
-    _say({"read": read})
-    for process, ours in crew:
-        ours.send("end")
+        read += pipe.recv()
+    _report({"read": read})
+    for process, pipe in started:
+        pipe.send("end")
         process.join()
 
 
-def _say(answer):
+def _report(answer):
     print(json.dumps(answer), flush=True)
     if not sys.stdin.readline():
-        os._exit(1)  # the launcher has gone
+        os._exit(1)  # the launcher has exited
 
 
 def _read(records, number, workers, pipe):
-    """The program of a worker: it reads each record whose index leaves `number` when divided by the number of workers,
-    in random order."""
+    """The program of a worker: it reads the records `number`, `number + workers` and so on, in random order."""
     from recstore.cli.workers import shuffled, touch
 
-    mine, read, rank = range(number, len(records), workers), 0, os.getppid()
-    for place in shuffled(len(mine), number + 1):
-        touch(records[mine[place]])
+    share, read, rank = range(number, len(records), workers), 0, os.getppid()
+    for place in shuffled(len(share), number + 1):
+        touch(records[share[place]])
         read += 1
         if read % 10_000 == 0 and os.getppid() != rank:
-            return  # the rank has gone
+            return  # the rank has exited
     pipe.send(read)
     while not pipe.poll(1):
         if os.getppid() != rank:
@@ -159,56 +163,63 @@ def _read(records, number, workers, pipe):
 
 
 def job(source, container, path, count, ranks, workers, method="fork"):
-    """One row. Runs in a process of its own."""
+    """A row. Runs in a fresh process."""
     from recstore.shm import process_memory
 
-    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     arguments = {"source": source, "container": container, "path": path, "count": count, "workers": workers}
     arguments["method"] = method
-    crew = []
+    processes = []
     try:
         for number in range(ranks):
-            given = json.dumps({**arguments, "number": number, "ranks": ranks})
-            command = [sys.executable, os.path.join(here, "memory_jobs.py"), "rank", given]
-            crew.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        first = [_heard(one, True) for one in crew]
-        read = [_heard(one, False)["read"] for one in crew]
-        if {one["records"] for one in first} != {count} or sum(read) != count:
-            raise AssertionError("a rank has read other records")
-        mine = [pid for pid in process_memory.family(os.getpid()) if pid != os.getpid()]
-        keys = process_memory.segments(crew[0].pid) if container == "recstore" else {}
-        row = {"total": process_memory.total(mine, keys), "processes": len(mine), "store": first[0]["store"]}
-        uss = {pid: one.uss for pid, one in zip(mine, map(process_memory.usage, mine), strict=True) if one is not None}
-        of_ranks = [uss.pop(one.pid) for one in crew if one.pid in uss]
+            settings = json.dumps({**arguments, "number": number, "ranks": ranks})
+            command = [sys.executable, os.path.join(folder, "memory_jobs.py"), "rank", settings]
+            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        first = [_receive(process, True) for process in processes]
+        read = [_receive(process, False)["read"] for process in processes]
+        if {answer["records"] for answer in first} != {count} or sum(read) != count:
+            raise AssertionError("the ranks read the wrong number of records")
+        pids = [pid for pid in process_memory.family(os.getpid()) if pid != os.getpid()]
+        keys = process_memory.segments(processes[0].pid) if container == "recstore" else {}
+        row = {"total": process_memory.total(pids, keys), "processes": len(pids), "store": first[0]["store"]}
+        uss = {
+            pid: usage.uss
+            for pid, usage in zip(pids, map(process_memory.usage, pids), strict=True)
+            if usage is not None
+        }
+        of_ranks = [uss.pop(process.pid) for process in processes if process.pid in uss]
         row |= {"rank_uss_max": max(of_ranks, default=None), "worker_uss_max": max(uss.values(), default=None)}
-        row |= {"uss_max": max([*of_ranks, *uss.values()], default=None), "load_s": max(one["load_s"] for one in first)}
-        for one in crew:
-            one.stdin.write("end\n")
-            one.stdin.flush()
-            one.wait()
+        row |= {
+            "uss_max": max([*of_ranks, *uss.values()], default=None),
+            "load_s": max(answer["load_s"] for answer in first),
+        }
+        for process in processes:
+            process.stdin.write("end\n")
+            process.stdin.flush()
+            process.wait()
     finally:
-        for one in crew:
-            if one.poll() is None:
-                one.kill()
-                one.wait()
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
     return {"source": source, "container": container, "records": count, "ranks": ranks, "workers": workers, **row}
 
 
-def _heard(one, answer):
-    """The answer of a rank. With `answer` the rank goes on."""
-    line = one.stdout.readline()
+def _receive(process, answer):
+    """Receive the report of a rank. With `answer` the rank continues."""
+    line = process.stdout.readline()
     if not line:
-        raise RuntimeError(f"a rank ended with exit code {one.wait()}")
+        raise RuntimeError(f"a rank ended with exit code {process.wait()}")
     if answer:
-        one.stdin.write("go\n")
-        one.stdin.flush()
+        process.stdin.write("go\n")
+        process.stdin.flush()
     return json.loads(line)
 
 
 def compare(rows):
-    """Sets `over_stub`, the bytes beyond those of the same job over the stub."""
+    """Add `over_stub`, the bytes above the same job over the stub."""
     for row in rows:
-        stub = next(one for one in rows if one["source"] == row["source"] and one["container"] == "stub")
+        stub = next(other for other in rows if other["source"] == row["source"] and other["container"] == "stub")
         if row["total"] is not None:
             row["over_stub"] = row["total"] - stub["total"]
     return rows

@@ -1,8 +1,8 @@
-"""Files to stores: read_json of a COCO-shaped document against json.load, read_jsonl against orjson.loads of each line,
-and the readers of tables against pyarrow's with to_pylist().
+"""The suite `readers`: read_json of a COCO-like document against json.load, read_jsonl against orjson.loads of each
+line, and the readers of tables against pyarrow with to_pylist().
 
-Each way runs in a process of its own, in turns with the others, and its answers are checked there. Times are those of
-the whole way to usable records: the store is built and closed, or the list is complete.
+Each way runs in a fresh process, in alternation with the others, and a digest of its records is checked. The time ends
+when the records are usable: the store is built, or the list is complete.
 """
 
 import gc
@@ -25,7 +25,7 @@ RUNWAYS, TIMES = "tabular/ourairports_runways.csv.xz", 20
 
 
 def files(quick):
-    """Makes both files in the run's folder unless they are there: `(path of the document, path of the lines)`."""
+    """Write both files unless they exist: `(path of the JSON document, path of the JSON lines)`."""
     share = 20 if quick else 1
     document = os.path.join(data.pools(), "coco.json")
     lines = os.path.join(data.pools(), "dialogues.jsonl")
@@ -38,8 +38,7 @@ def files(quick):
 
 
 def _document(file, size):
-    """A document as instances_train2017.json has it: images and annotations made of real ones, until it has `size`
-    bytes."""
+    """Write a document like instances_train2017.json of about `size` bytes, with annotations derived from real ones."""
     real = data.coco_real(False).pool(10**6)
     images = [
         {
@@ -64,7 +63,7 @@ def _document(file, size):
 
 
 def _dialogues(file, size):
-    """Real dialogues again and again, each with an id of its own, until there are `size` bytes."""
+    """Write about `size` bytes of real dialogues, repeated with new ids."""
     real = list(data.load("sgd").fresh())
     number = 0
     while file.tell() < size:
@@ -74,11 +73,11 @@ def _dialogues(file, size):
 
 
 def tables(quick):
-    """The runways of OurAirports again and again, as CSV, Parquet and Feather: the paths, by the way of the reader."""
+    """Write the runways of OurAirports, repeated, as CSV, Parquet and Feather: {name of the reader: path}."""
     from pyarrow import csv, feather, parquet
 
     folder = data.pools()
-    paths = {f"read_{one}": os.path.join(folder, f"runways.{one}") for one in ("csv", "parquet", "arrow")}
+    paths = {f"read_{suffix}": os.path.join(folder, f"runways.{suffix}") for suffix in ("csv", "parquet", "arrow")}
     source = os.path.join(data.folder(), RUNWAYS)
     if not os.path.exists(source):
         raise data.Missing(f"{RUNWAYS} is not in the data folder")
@@ -94,7 +93,7 @@ def tables(quick):
 
 
 def _pyarrow_options():
-    """With these pyarrow finds the same values as read_csv: an empty cell is None, and a quoted one text."""
+    """Options that give the values of read_csv: an empty cell is None, and a quoted one text."""
     from pyarrow import csv
 
     return csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
@@ -104,7 +103,7 @@ def _pyarrow_options():
 
 
 def job(way, path):
-    """Reads a file in one of the ways. Seconds, CPU seconds of all threads, and memory above the interpreter's."""
+    """Read a file in one of the ways: seconds, CPU seconds of all threads, and memory above that before."""
     import recstore
     from recstore.shm import process_memory
 
@@ -117,8 +116,8 @@ def job(way, path):
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     peak = process_memory.peak_rss()
     store = getattr(records, "nbytes", 0)
-    made = {key: size for key, size in process_memory.segments().items() if key not in known}
-    hidden = process_memory.unmapped(made, [os.getpid()]) if made else store
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
+    hidden = process_memory.unmapped(own_segments, [os.getpid()]) if own_segments else store
     result = {"seconds": seconds, "cpu_s": cpu, "store": store, "peak": None, "peak_beyond_store": None}
     if exact and before:
         result["peak"] = peak - before.rss + hidden
@@ -128,7 +127,7 @@ def job(way, path):
 
 
 def _check(records):
-    """A digest of records spread over all of them."""
+    """The number of records and a digest of a sample."""
     picked = [records[i] for i in range(0, len(records), max(1, len(records) // 500))]
     return len(records), hashlib.sha256(json.dumps(picked).encode()).hexdigest()
 
@@ -198,7 +197,7 @@ def _types(path):
 
 
 def measure(quick, log):
-    """A row for each way: medians of several turns, and ratios to the plain way of the same turn."""
+    """A row for each way: medians of several turns, and ratios to the plain way in the same turn."""
     document, lines = files(quick)
     paths = tables(quick)
     rows = []
@@ -214,26 +213,28 @@ def measure(quick, log):
 
 
 def turns(path, plain, ways, n, log):
-    """A row for each way to read a file, after `n` turns."""
+    """A row for each way to read a file, from `n` turns."""
     import memory_jobs
 
-    found = {way: [] for way in (plain, *ways)}
+    results_by_way = {way: [] for way in (plain, *ways)}
     for turn in range(n):
         log(f"readers: {os.path.basename(path)}, turn {turn + 1} of {n}")
-        for way, results in found.items():
+        for way, results in results_by_way.items():
             results.append(memory_jobs.start("readers", way=way, path=path))
-    if len({tuple(one["check"]) for results in found.values() for one in results}) != 1:
-        raise AssertionError(f"the ways of reading {path} give different records")
-    return [_row(path, way, results, found[plain]) for way, results in found.items()]
+    if len({tuple(result["check"]) for results in results_by_way.values() for result in results}) != 1:
+        raise AssertionError(f"the readers of {path} return different records")
+    return [_row(path, way, results, results_by_way[plain]) for way, results in results_by_way.items()]
 
 
 def _row(path, way, results, plain):
     def middle(key):
-        values = [one[key] for one in results if one[key] is not None]
+        values = [result[key] for result in results if result[key] is not None]
         return statistics.median(values) if values else None
 
     ratios = {
-        key: statistics.median(one[key] / other[key] for one, other in zip(results, plain, strict=True))
+        key: statistics.median(
+            result[key] / plain_result[key] for result, plain_result in zip(results, plain, strict=True)
+        )
         for key in ("seconds", "cpu_s")
     }
     return {
@@ -250,7 +251,7 @@ def _row(path, way, results, plain):
 
 
 def _scan(path):
-    """The scan for the elements' bounds alone, over the first 64 MB of the document, from memory."""
+    """A row of the scan for the bounds of elements alone, over the first 64 MB of the document in memory."""
     from recstore._core import native
 
     with open(path, "rb") as file:

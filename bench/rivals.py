@@ -1,4 +1,4 @@
-"""More rivals than `recstore bench` has, and the stub that memory is held against."""
+"""The rivals that `recstore bench` does not have, and the stub that memory is compared with."""
 
 import marshal
 import shutil
@@ -21,7 +21,7 @@ from recstore.cli.bench_rivals import (
 
 
 class Marshal(Msgspec):
-    """The interpreter's own format, the one it reads fastest."""
+    """The interpreter's own format."""
 
     name, needs = "marshal", ("numpy",)
 
@@ -43,7 +43,7 @@ class Orjson(Msgspec):
 
 
 class LmdbMsgspec(Rival):
-    """LMDB with MessagePack values under big-endian record numbers, one read transaction kept open."""
+    """LMDB with MessagePack values under big-endian record numbers, with one open read transaction."""
 
     name, needs = "LMDB+msgspec", ("lmdb", "msgspec")
 
@@ -55,7 +55,7 @@ class LmdbMsgspec(Rival):
         encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder().decode
         self._key = struct.Struct(">Q").pack
-        # Large enough for any of these; the file is sparse.
+        # The file is sparse, so a large map costs nothing.
         self._env = lmdb.open(folder, map_size=1 << 40, sync=False, metasync=False, readahead=False)
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         with self._env.begin(write=True) as transaction:
@@ -73,7 +73,7 @@ class LmdbMsgspec(Rival):
 
 
 class ManagerList(Rival):
-    """multiprocessing's Manager().list(): one list in a separate process; each read is a message to it and back."""
+    """multiprocessing's Manager().list(): a list in a server process, where each read is a message there and back."""
 
     name = "Manager().list"
     most = 150_000
@@ -90,9 +90,7 @@ class ManagerList(Rival):
     @classmethod
     def build(cls, records):
         if len(records) > cls.most:
-            raise Absent(
-                f"measured up to {cls.most:,} records: held as in a list, and a read takes as long for any number"
-            )
+            raise Absent(f"measured up to {cls.most:,} records: a read takes equally long for any number")
         return cls(records)
 
     def __len__(self):
@@ -103,7 +101,7 @@ class ManagerList(Rival):
 
 
 class RecstoreNone(Recstore):
-    """This package without compression. The classes below are its other levels."""
+    """recstore without compression. Its subclasses are the other levels."""
 
     name = "recstore none"
     level = "none"
@@ -126,7 +124,7 @@ class RecstoreSmall(RecstoreNone):
 
 
 def every():
-    """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
+    """All rivals, in the order of their turns. Rivals that are compared are neighbours, so they meet the same noise."""
     levels = (RecstoreNone, RecstoreFast, RecstoreSmall, Recstore)
     slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
     sizes = (columns.ParquetZstd, columns.WholeZstd)
@@ -134,10 +132,10 @@ def every():
 
 
 class Stub:
-    """A container that gives a fresh equal record at each read and holds next to nothing.
+    """A container that returns a fresh equal record at each read and holds next to nothing.
 
-    What a program costs with a perfect container: the loop, the records in flight, the allocator's habits. The pool
-    is small on purpose, so that the baseline is not flattered by memory of its own.
+    It shows the memory of a program apart from its container: the loop, the records in flight, the allocator. The pool
+    is small, because its memory would count for the baseline.
     """
 
     def __init__(self, dataset, pool=64):

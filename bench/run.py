@@ -1,7 +1,7 @@
-"""The one runner: `python bench/run.py [SUITE ...] [--quick] [--json OUT]`.
+"""Runs the suites: `python bench/run.py [SUITE ...] [--quick] [--json OUT]`.
 
-Prints a table for each suite and writes all rows, with the machine they were taken on, as JSON. Nothing here
-asserts a time: what a number should be is for the reader, who sees the ratios of one run.
+It prints a table for each suite and writes all rows and the machine as JSON. It never checks a time; compare the ratios
+of one run.
 """
 
 import argparse
@@ -36,443 +36,304 @@ import torch_first_batch
 import views
 from ledger import keep, log, skip, write
 
-SUITES = (
-    "decode",
-    "size",
-    "fields",
-    "dict",
-    "indexes",
-    "views",
-    "positions",
-    "threads",
-    "attach",
-    "build",
-    "everything",
-    "forms",
-    "handle",
-    "import",
-    "workers",
-    "readers",
-    "speech",
-    "arrow_in",
-    "arrow_out",
-    "torch_batches",
-    "samplers",
-    "scale",
-    "first_batch",
-    "ranks",
-    "engines",
-    "experiments",
-)
 ON_REQUEST = ("billion", "nodes")
 ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
 
 
 def main():
+    usual = [suite for suite in RUNS if suite not in ON_REQUEST]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all unless told; or {', '.join(ON_REQUEST)}")
-    parser.add_argument("--quick", action="store_true", help="small data and few repeats: does it run, not how fast")
-    parser.add_argument("--json", metavar="OUT", help="where to write (bench/results/<date>.json)")
-    parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these sets")
+    parser.add_argument("suite", nargs="*", help=f"of {', '.join(usual)}; all by default; or {', '.join(ON_REQUEST)}")
+    parser.add_argument("--quick", action="store_true", help="small data and few repeats, to check that the suites run")
+    parser.add_argument("--json", metavar="OUT", help="output file (default: bench/results/<date>.json)")
+    parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these data sets")
     parser.add_argument(
-        "--most", type=int, metavar="N", help="records of a set in build, everything and forms; paths in billion"
+        "--most", type=int, metavar="N", help="records in build, everything and forms; paths in billion"
     )
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="of experiments only these, as `fork` or `fork: recstore`"
+        "--only", action="append", metavar="NAME", help="only these experiments, as `fork` or `fork: recstore`"
     )
     options = parser.parse_args()
-    wanted = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
-    for suite in wanted:
-        if suite not in SUITES + ON_REQUEST:
-            parser.error(f"no suite {suite}: of {', '.join(SUITES + ON_REQUEST)}")
-    found = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
-    output.show_machine(found["machine"])
-    # Terminated as if interrupted: the made records are removed.
+    options.suite = [ALIASES.get(suite, suite) for suite in options.suite] or usual
+    for suite in options.suite:
+        if suite not in RUNS:
+            parser.error(f"unknown suite {suite}; the suites are {', '.join(RUNS)}")
+    results = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
+    output.show_machine(results["machine"])
+    # Treat termination as an interrupt, so that the synthetic records are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    data.pools()  # here, so that the jobs find what others have made
-    runs = (
-        run_decode,
-        run_size,
-        run_fields,
-        run_dict,
-        run_saved_indexes,
-        run_views,
-        run_positions,
-        run_threads,
-        run_attach,
-        run_build,
-        run_everything,
-        run_forms,
-        run_handle,
-        run_import,
-        run_workers,
-        run_readers,
-        run_speech,
-        run_arrow_in,
-        run_arrow_out,
-        run_torch_batches,
-        run_samplers,
-        run_scale,
-        run_billion,
-        nodes.run,
-        run_first_batch,
-        run_ranks,
-        engines.run,
-        run_experiments,
-    )
-    for run in runs:
-        run(wanted, options, found)
-        # After each: a run of an hour that is cut off keeps what it has.
-        path = write(found, options)
+    data.pools()  # here, so that all jobs share the folder
+    for suite, run in RUNS.items():
+        if suite in options.suite:
+            try:
+                run(options, results)
+            except (ImportError, data.Missing) as error:
+                skip(results, suite, str(error))
+            path = write(results, options)  # an interrupted run keeps its results
     print(f"written to {path}")
 
 
-def run_decode(wanted, options, found):
-    """Also the sizes of what it builds, where they are wanted."""
-    if "decode" not in wanted:
-        return
-    for dataset in loaded("decode", options.data or data.MAIN, options, found):
-        reads, sizes, absent = measures.decode(dataset, "size" in wanted, options.quick, log)
-        keep_absent(found, dataset, absent)
-        keep(found, "decode", reads, f"decode: {dataset.name}, {len(dataset):,} records ({dataset.note})")
-        if "size" in wanted:
-            keep(found, "size", sizes, f"size and build from a list: {dataset.name}")
+def run_decode(options, results):
+    """Also the sizes of the containers, if the suite `size` is chosen."""
+    for dataset in loaded("decode", options.data or data.MAIN, options, results):
+        reads, sizes, absent = measures.decode(dataset, "size" in options.suite, options.quick, log)
+        keep_absent(results, dataset, absent)
+        keep(results, "decode", reads, f"decode: {dataset.name}, {len(dataset):,} records ({dataset.note})")
+        if "size" in options.suite:
+            keep(results, "size", sizes, f"size and build from a list: {dataset.name}")
 
 
-def run_size(wanted, options, found):
-    if "size" not in wanted:
-        return
-    done = {row["data"] for row in found["suites"].get("size", ())}
-    for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, found):
+def run_size(options, results):
+    done = {row["data"] for row in results["suites"].get("size", ())}
+    for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, results):
         rows, absent = measures.sizes(dataset, log)
-        keep_absent(found, dataset, absent)
+        keep_absent(results, dataset, absent)
         keep(
-            found,
+            results,
             "size",
             rows,
             f"size and build from a list: {dataset.name}, {len(dataset):,} records ({dataset.note})",
         )
 
 
-def loaded(suite, names, options, found):
-    """Generate the data sets that are here; the others are skipped, with the reason."""
+def loaded(suite, names, options, results):
+    """Generate the available data sets; missing ones are skipped with the reason."""
     for name in names:
         try:
             dataset = data.load(name, options.quick)
         except data.Missing as error:
-            skip(found, f"{suite} of {name}", str(error))
+            skip(results, f"{suite} of {name}", str(error))
             continue
-        found["notes"][name] = f"{len(dataset):,} records: {dataset.note}"
+        results["notes"][name] = f"{len(dataset):,} records: {dataset.note}"
         yield dataset
 
 
-def keep_absent(found, dataset, absent):
+def keep_absent(results, dataset, absent):
     for rival, reason in absent.items():
-        skip(found, f"{rival} on {dataset.name}", reason)
+        skip(results, f"{rival} on {dataset.name}", reason)
 
 
-def run_fields(wanted, options, found):
-    if "fields" not in wanted:
-        return
-    for dataset in loaded("fields", ["coco"], options, found):
+def run_fields(options, results):
+    for dataset in loaded("fields", ["coco"], options, results):
         rows = fields.measure(dataset, options.quick, log)
-        keep(found, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
-    for dataset in loaded("arrays", dict.fromkeys(name for name, _ in fields.COLUMNS), options, found):
+        keep(results, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
+    for dataset in loaded("arrays", dict.fromkeys(name for name, _ in fields.COLUMNS), options, results):
         columns = [column for name, column in fields.COLUMNS if name == dataset.name]
         rows = fields.arrays(dataset, columns, options.quick, log)
-        keep(found, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
+        keep(results, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
 
 
-def run_dict(wanted, options, found):
-    if "dict" in wanted:
-        keep(
-            found,
-            "dict",
-            dicts.lookups(options.quick, log),
-            "dict: a lookup by key in random order, against dict and a fresh copy",
-        )
+def run_dict(options, results):
+    keep(
+        results,
+        "dict",
+        dicts.lookups(options.quick, log),
+        "dict: a lookup by key in random order, against dict and a fresh copy",
+    )
 
 
-def run_saved_indexes(wanted, options, found):
-    if "indexes" in wanted:
-        keep(
-            found,
-            "indexes",
-            saved_indexes.measures(options.quick, log),
-            "indexes: a file with saved indexes against indexes made in memory",
-        )
+def run_saved_indexes(options, results):
+    keep(
+        results,
+        "indexes",
+        saved_indexes.measures(options.quick, log),
+        "indexes: a file with saved indexes against indexes made in memory",
+    )
 
 
-def run_views(wanted, options, found):
-    if "views" not in wanted:
-        return
-    keep(found, "views", views.measure(options.quick, log), "views: two lengths, side by side")
-    job_rows(found, "views", [("views", {"name": "coco", "quick": options.quick})])
+def run_views(options, results):
+    keep(results, "views", views.measure(options.quick, log), "views: two lengths, side by side")
+    job_rows(results, "views", [("views", {"name": "coco", "quick": options.quick})])
 
 
-def run_positions(wanted, options, found):
-    if "positions" not in wanted:
-        return
+def run_positions(options, results):
     indices, gather = positions.measure(options.quick, log)
-    keep(found, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
-    keep(found, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
+    keep(results, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
+    keep(results, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
 
 
-def run_threads(wanted, options, found):
-    if "threads" not in wanted:
-        return
-    for dataset in loaded("threads", options.data or threads.DATA, options, found):
+def run_threads(options, results):
+    for dataset in loaded("threads", options.data or threads.DATA, options, results):
         rows = threads.measure(dataset, options.quick, options.most or threads.MOST, log)
-        keep(found, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
+        keep(results, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
 
 
-def run_attach(wanted, options, found):
-    if "attach" in wanted:
-        keep(
-            found,
-            "attach",
-            names.attaching(options.quick, log),
-            "attach: microseconds to attach to a store by its name and its handle",
-        )
-        keep(found, "wait", names.waiting(options.quick, log), "attach: what waiting for a builder takes")
+def run_attach(options, results):
+    keep(
+        results,
+        "attach",
+        names.attaching(options.quick, log),
+        "attach: microseconds to attach to a store by its name and its handle",
+    )
+    keep(results, "wait", names.waiting(options.quick, log), "attach: the cost of waiting for a builder")
 
 
-def run_build(wanted, options, found):
-    if "build" not in wanted:
-        return
+def run_build(options, results):
     names = options.data or list(data.SETS)
     most = options.most or builds.MOST
-    for dataset in loaded("build", names, options, found):
+    for dataset in loaded("build", names, options, results):
         rows = builds.measure(dataset, options.quick, most, log)
-        keep(found, "build", rows, f"build: {dataset.name}, ns a record, nothing subtracted")
+        keep(results, "build", rows, f"build: {dataset.name}, ns a record, nothing subtracted")
         by_workers = builds.measure_workers(dataset, options.quick, most, log)
         if by_workers:
-            keep(found, "build workers", by_workers, f"build by workers: {dataset.name}")
+            keep(results, "build workers", by_workers, f"build by workers: {dataset.name}")
     jobs = [
         ("build", {"name": name, "quick": options.quick, "most": most, "source": source, "way": way})
         for name in names
         for source in builds.SOURCES
         for way in ("recstore", builds.LEANEST, builds.USUAL)
     ]
-    job_rows(found, "build memory", jobs)
+    job_rows(results, "build memory", jobs)
 
 
-def run_everything(wanted, options, found):
-    if "everything" not in wanted:
-        return
-    for dataset in loaded("everything", options.data or list(data.SETS), options, found):
+def run_everything(options, results):
+    for dataset in loaded("everything", options.data or list(data.SETS), options, results):
         rows, absent = everything.measure(dataset, options.quick, options.most or builds.MOST, log)
-        keep_absent(found, dataset, absent)
-        keep(found, "everything", rows, f"everything: {dataset.name} ({dataset.note})")
+        keep_absent(results, dataset, absent)
+        keep(results, "everything", rows, f"everything: {dataset.name} ({dataset.note})")
 
 
-def run_forms(wanted, options, found):
-    if "forms" not in wanted:
-        return
-    for dataset in loaded("forms", options.data or list(data.SETS), options, found):
+def run_forms(options, results):
+    for dataset in loaded("forms", options.data or list(data.SETS), options, results):
         rows = forms.measure(dataset, options.most or builds.MOST, log)
-        keep(found, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
+        keep(results, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
 
 
-def run_samplers(wanted, options, found):
-    if "samplers" not in wanted:
-        return
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        skip(found, "samplers", str(error))
-        return
+def run_samplers(options, results):
     rows = samplers.measure(options.quick, log)
-    keep(found, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
+    keep(results, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
 
 
-def run_scale(wanted, options, found):
-    if "scale" not in wanted:
-        return
+def run_scale(options, results):
     jobs = [
         ("scale", {"kind": kind, "count": count, "container": container, "starts": 3 if options.quick else 7})
         for kind in scale.KINDS
         for count in scale.counts(kind, options.quick)
         for container in scale.CONTAINERS
     ]
-    job_rows(found, "scale", jobs)
+    job_rows(results, "scale", jobs)
 
 
-def run_billion(wanted, options, found):
-    if "billion" in wanted:
-        import billion
+def run_billion(options, results):
+    import billion
 
-        count = options.most or (100_000 if options.quick else billion.COUNT)
-        job_rows(found, "billion", [("billion", {"count": count})])
-
-
-def run_handle(wanted, options, found):
-    if "handle" in wanted:
-        starts = 3 if options.quick else 11
-        counts = (1_000, 20_000 if options.quick else 1_000_000)
-        job_rows(found, "handle", [("handle", {"count": count, "starts": starts}) for count in counts])
+    count = options.most or (100_000 if options.quick else billion.COUNT)
+    job_rows(results, "billion", [("billion", {"count": count})])
 
 
-def run_import(wanted, options, found):
-    if "import" in wanted:
-        job_rows(found, "import", [("import", {"starts": 3 if options.quick else 15})])
+def run_handle(options, results):
+    starts = 3 if options.quick else 11
+    counts = (1_000, 20_000 if options.quick else 1_000_000)
+    job_rows(results, "handle", [("handle", {"count": count, "starts": starts}) for count in counts])
 
 
-def run_workers(wanted, options, found):
-    if "workers" not in wanted:
-        return
+def run_import(options, results):
+    job_rows(results, "import", [("import", {"starts": 3 if options.quick else 15})])
+
+
+def by_start_method(job, containers, options, **arguments):
+    """Rows of a job with every start method and container."""
     rows = []
-    try:
-        data.coco(options.quick).ready()
-    except data.Missing as error:
-        skip(found, "workers", str(error))
-        return
     for method in ("fork", "spawn", "forkserver"):
-        for container in memory_jobs.CONTAINERS:
-            log(f"workers: {container}, {method}")
-            arguments = {"name": "coco", "quick": options.quick, "method": method, "container": container}
-            rows.append(memory_jobs.start("workers", workers=options.workers, **arguments))
-    memory_jobs.compare_workers(rows)
+        for container in containers:
+            log(f"{job}: {container}, {method}")
+            arguments |= {"quick": options.quick, "method": method, "container": container}
+            rows.append(memory_jobs.start(job, workers=options.workers, **arguments))
+    return memory_jobs.compare_workers(rows)
+
+
+def run_workers(options, results):
+    data.coco(options.quick).ready()
+    rows = by_start_method("workers", memory_jobs.CONTAINERS, options, name="coco")
     title = f"workers: {rows[0]['records']:,} COCO-like annotations, {options.workers} workers, a full pass each"
-    keep(found, "workers", rows, title)
+    keep(results, "workers", rows, title)
 
 
-def run_readers(wanted, options, found):
-    if "readers" not in wanted:
-        return
-    try:
-        rows = readers.measure(options.quick, log)
-    except data.Missing as error:
-        skip(found, "readers", str(error))
-        return
-    keep(found, "readers", rows, "readers: files to stores, against the plain way to Python objects")
+def run_readers(options, results):
+    rows = readers.measure(options.quick, log)
+    keep(results, "readers", rows, "readers: files to stores, against the plain way to Python objects")
 
 
-def run_speech(wanted, options, found):
-    if "speech" not in wanted:
-        return
-    try:
-        next(speech.pairs(True))
-    except data.Missing as error:
-        skip(found, "speech", str(error))
-        return
-    found["notes"]["speech"] = speech.note(options.quick)
-    rows = []
-    for method in ("fork", "spawn", "forkserver"):
-        for container in speech.CONTAINERS:
-            log(f"speech: {container}, {method}")
-            arguments = {"quick": options.quick, "method": method, "container": container}
-            rows.append(memory_jobs.start("speech", workers=options.workers, **arguments))
-    memory_jobs.compare_workers(rows)
+def run_speech(options, results):
+    results["notes"]["speech"] = speech.note(options.quick)
+    rows = by_start_method("speech", speech.CONTAINERS, options)
     title = f"speech: a Dataset of {rows[0]['records']:,} utterances, {options.workers} workers, a full pass each"
-    keep(found, "speech", rows, f"{title} ({found['notes']['speech']})")
+    keep(results, "speech", rows, f"{title} ({results['notes']['speech']})")
 
 
-def run_ranks(wanted, options, found):
-    if "ranks" not in wanted:
-        return
+def run_ranks(options, results):
     rows, count = [], 3 if options.quick else ranks.RANKS
-    try:
-        for source in ranks.SOURCES:
-            log(f"ranks: making the {source}")
-            path, records = ranks.ready(source, options.quick)
-            for container in ranks.CONTAINERS:
-                log(f"ranks: {source}, {container}")
-                arguments = {"source": source, "container": container, "path": path, "count": records}
-                rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
-    except data.Missing as error:
-        skip(found, "ranks", str(error))
-        return
+    for source in ranks.SOURCES:
+        log(f"ranks: making the {source}")
+        path, records = ranks.ready(source, options.quick)
+        for container in ranks.CONTAINERS:
+            log(f"ranks: {source}, {container}")
+            arguments = {"source": source, "container": container, "path": path, "count": records}
+            rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
-    keep(found, "ranks", ranks.compare(rows), title)
+    keep(results, "ranks", ranks.compare(rows), title)
 
 
-def run_experiments(wanted, options, found):
-    if "experiments" not in wanted:
-        return
-    for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, found)):
-        keep(found, suite, rows, title)
-        write(found, options)  # large jobs: a run that is cut off keeps what it has
+def run_experiments(options, results):
+    for suite, rows, title in experiments.suite.run(options, log, functools.partial(skip, results)):
+        keep(results, suite, rows, title)
+        write(results, options)  # an interrupted run keeps its results
 
 
-def run_first_batch(wanted, options, found):
-    if "first_batch" not in wanted:
-        return
-    try:
-        data.coco(options.quick).ready()
-    except data.Missing as error:
-        skip(found, "first_batch", str(error))
-        return
+def run_first_batch(options, results):
+    data.coco(options.quick).ready()
     rows = []
     for container in torch_first_batch.CONTAINERS:
         log(f"first_batch: {container}")
         arguments = {"container": container, "quick": options.quick, "workers": 2}
         rows.append(memory_jobs.start("first_batch", **arguments))
     title = f"first_batch: {rows[0]['records']:,} COCO-like annotations, 2 workers by spawn, to the first batch"
-    keep(found, "first_batch", torch_first_batch.compare(rows), title)
+    keep(results, "first_batch", torch_first_batch.compare(rows), title)
 
 
-def run_arrow_in(wanted, options, found):
-    if "arrow_in" not in wanted:
-        return
+def run_arrow_in(options, results):
     rows = []
-    try:
-        for name in options.data or ["made", *data.SETS]:
-            try:
-                rows += arrow_in.measure(name, options.quick, log) or ()
-            except data.Missing as error:
-                skip(found, f"arrow_in of {name}", str(error))
-        path, batch_bytes = arrow_in.ready(options.quick)
-    except ImportError as error:
-        skip(found, "arrow_in", str(error))
-        return
+    for name in options.data or ["made", *data.SETS]:
+        try:
+            rows += arrow_in.measure(name, options.quick, log) or ()
+        except data.Missing as error:
+            skip(results, f"arrow_in of {name}", str(error))
+    path, batch_bytes = arrow_in.ready(options.quick)
     title = "arrow_in: RecordList(table); gains are over RecordList(table.to_pylist())"
-    keep(found, "arrow_in", rows, title)
+    keep(results, "arrow_in", rows, title)
     log("arrow_in: memory")
     row = memory_jobs.start("arrow_in", path=path, batch_bytes=batch_bytes)
-    keep(found, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
+    keep(results, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
 
 
-def run_arrow_out(wanted, options, found):
-    if "arrow_out" not in wanted:
-        return
-    try:
-        rows = arrow_out.measure(options.quick, log)
-    except ImportError as error:
-        skip(found, "arrow_out", str(error))
-        return
-    keep(found, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
+def run_arrow_out(options, results):
+    rows = arrow_out.measure(options.quick, log)
+    keep(results, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
 
 
-def run_torch_batches(wanted, options, found):
-    if "torch_batches" not in wanted:
-        return
-    try:
-        rows = torch_batches.measure(options.quick, log)
-    except (ImportError, data.Missing) as error:
-        skip(found, "torch_batches", str(error))
-        return
+def run_torch_batches(options, results):
+    rows = torch_batches.measure(options.quick, log)
     title = f"torch_batches: batches through a DataLoader with {torch_batches.WORKERS} workers, a sample"
-    keep(found, "torch_batches", rows, title)
+    keep(results, "torch_batches", rows, title)
 
 
-def job_rows(found, suite, jobs):
+def job_rows(results, suite, jobs):
     rows = []
     for job, arguments in jobs:
         log(f"{suite}: {arguments}")
         try:
             make_ready(arguments)
         except data.Missing as error:
-            skip(found, suite, str(error))
+            skip(results, suite, str(error))
             continue
         rows.append(memory_jobs.start(job, **arguments))
     if rows:
-        keep(found, suite, rows, suite)
+        keep(results, suite, rows, suite)
 
 
 def make_ready(arguments):
-    """The records that a job will read, made here and not in the process that measures."""
+    """Make the records of a job here, outside the process that measures."""
     if arguments.get("kind") == "coco":
         data.coco(False, arguments["count"]).ready()
     elif arguments.get("name") == "coco":
@@ -480,6 +341,38 @@ def make_ready(arguments):
     elif "name" in arguments:
         data.load(arguments["name"], True)
 
+
+# {suite: its function}, in the order in which they run
+RUNS = {
+    "decode": run_decode,
+    "size": run_size,
+    "fields": run_fields,
+    "dict": run_dict,
+    "indexes": run_saved_indexes,
+    "views": run_views,
+    "positions": run_positions,
+    "threads": run_threads,
+    "attach": run_attach,
+    "build": run_build,
+    "everything": run_everything,
+    "forms": run_forms,
+    "handle": run_handle,
+    "import": run_import,
+    "workers": run_workers,
+    "readers": run_readers,
+    "speech": run_speech,
+    "arrow_in": run_arrow_in,
+    "arrow_out": run_arrow_out,
+    "torch_batches": run_torch_batches,
+    "samplers": run_samplers,
+    "scale": run_scale,
+    "billion": run_billion,
+    "nodes": nodes.run,
+    "first_batch": run_first_batch,
+    "ranks": run_ranks,
+    "engines": engines.run,
+    "experiments": run_experiments,
+}
 
 if __name__ == "__main__":
     main()

@@ -1,7 +1,7 @@
-"""The suite `samplers`: the order of an epoch of 10^9 indices in batches, beside the permutation that torch would hold.
+"""The suite `samplers`: the order of an epoch of 10^9 indices, beside torch's permutation.
 
-Times are CPU time: other work on the machine counts for little in it. torch's permutation is made of fewer indices, and
-its figures are for each index; its memory is 8 bytes an index as a tensor, and more as the list that samplers hold.
+Times are CPU times, since other work on the machine hardly changes them. torch's permutation has fewer indices; it
+takes 8 bytes an index as a tensor, and more as the list that samplers hold.
 """
 
 import statistics
@@ -12,11 +12,11 @@ BATCHES = (64, 256, 4096)
 
 
 class Wrong(Exception):
-    """A batch has other indices than the order says."""
+    """Batches and single indices differ."""
 
 
 def measure(quick, log):
-    """Rows: ns and millions of indices a second of CPU, bytes held, microseconds to resume."""
+    """Rows of CPU ns an index, millions of indices a CPU second, bytes held, and microseconds to resume."""
     import torch
 
     from recstore.torch import ShuffleSampler
@@ -27,20 +27,20 @@ def measure(quick, log):
     rounds = 2 if quick else 5
     ways = {f"batches of {size}": (batches, size) for size in BATCHES}
     ways["one by one"] = singles, None
-    taken = {name: [] for name in [*ways, "torch.randperm", "torch.randperm().tolist()"]}
+    timings = {name: [] for name in [*ways, "torch.randperm", "torch.randperm().tolist()"]}
     log(f"an epoch of {n:,} indices, {count:,} of them in each round")
     for _ in range(rounds):
         for name, (way, size) in ways.items():
-            taken[name].append(way(ShuffleSampler(n, seed=1), size, count))
+            timings[name].append(way(ShuffleSampler(n, seed=1), size, count))
         start = time.process_time()
         order = torch.randperm(count)
         middle = time.process_time()
         order.tolist()
         end = time.process_time()
-        taken["torch.randperm"].append((middle - start) / count)
-        taken["torch.randperm().tolist()"].append((end - start) / count)
+        timings["torch.randperm"].append((middle - start) / count)
+        timings["torch.randperm().tolist()"].append((end - start) / count)
     held, resume = memory(n), resumed(n, rounds * 20)
-    for name, times in taken.items():
+    for name, times in timings.items():
         ours = name in ways
         rows.append(
             {
@@ -49,7 +49,7 @@ def measure(quick, log):
                 "ns": statistics.median(times) * 1e9,
                 "million_a_second": 1e-6 / statistics.median(times),
                 "of_randperm_list": statistics.median(
-                    a / b for a, b in zip(times, taken["torch.randperm().tolist()"], strict=True)
+                    a / b for a, b in zip(times, timings["torch.randperm().tolist()"], strict=True)
                 ),
                 "bytes_held": held if ours else 8 * count if name == "torch.randperm" else 40 * count,
                 "resume_us": resume if ours else None,
@@ -59,7 +59,7 @@ def measure(quick, log):
 
 
 def check(n):
-    """The batches have the indices of the iterator, before anything is timed."""
+    """Raise Wrong unless batches and single indices agree."""
     from itertools import islice
 
     from recstore.torch import BatchSampler, ShuffleSampler
@@ -72,14 +72,14 @@ def check(n):
 
 
 def batches(sampler, size, count):
-    """Seconds of CPU an index in batches."""
+    """CPU seconds an index, in batches."""
     from recstore.torch import BatchSampler
 
-    made = iter(BatchSampler(sampler, size))
-    next(made)
+    iterator = iter(BatchSampler(sampler, size))
+    next(iterator)
     start = time.process_time()
     for _ in range(count // size):
-        next(made)
+        next(iterator)
     return (time.process_time() - start) / (count // size * size)
 
 
@@ -87,25 +87,24 @@ def singles(sampler, _, count):
     from collections import deque
     from itertools import islice
 
-    made = iter(sampler)
-    next(made)
+    iterator = iter(sampler)
+    next(iterator)
     start = time.process_time()
-    deque(islice(made, count), maxlen=0)
+    deque(islice(iterator, count), maxlen=0)
     return (time.process_time() - start) / count
 
 
 def memory(n):
-    """The bytes that a sampler, an iteration of it and its batches take at their peak, as Python's allocators and numpy
-    count them."""
+    """The peak bytes of a sampler, its iteration and its batches, as tracemalloc counts them."""
     from itertools import islice
 
     from recstore.torch import BatchSampler, ShuffleSampler
 
-    next(iter(BatchSampler(ShuffleSampler(n), 256)))  # what is imported at the first use
+    next(iter(BatchSampler(ShuffleSampler(n), 256)))  # imports modules
     tracemalloc.start()
     try:
-        deque_of = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
-        for _ in islice(deque_of, 1000):
+        batches = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
+        for _ in islice(batches, 1000):
             pass
         return tracemalloc.get_traced_memory()[1]
     finally:
@@ -113,7 +112,7 @@ def memory(n):
 
 
 def resumed(n, rounds):
-    """Microseconds from a state to the first batch of the rest, in the middle of the epoch; the median."""
+    """Median microseconds from loading a state in the middle of the epoch to the next batch."""
     from recstore.torch import BatchSampler, ShuffleSampler
 
     sampler = BatchSampler(ShuffleSampler(n, seed=1), 256)

@@ -1,4 +1,4 @@
-"""Indexes that are saved with a store, against those made in memory: opening, lookups, bytes, saving."""
+"""The suite `indexes`: indexes saved in a file against indexes built in memory."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ RECORDS = 1_000_000
 
 
 def annotations(count):
-    """Records with a str id, an int id, and an image of some seven records, which do and do not stand in order."""
+    """Records with a str id, an int id, and two image ids of about seven records each: one in order, one random."""
     draw = random.Random(SEED)
     for i in range(count):
         yield {
@@ -26,24 +26,24 @@ def annotations(count):
         }
 
 
-def _spin(found, keys):
+def _spin(index, keys):
     for key in keys:
-        found[key]
+        index[key]
 
 
 def _best(call, repeats):
-    """The least seconds of a call, and its last result."""
+    """The shortest time of a call in seconds, and its last result."""
     times = []
     for _ in range(repeats):
         gc.collect()
         begin = time.perf_counter()
-        out = call()
+        result = call()
         times.append(time.perf_counter() - begin)
-    return min(times), out
+    return min(times), result
 
 
 def measures(quick, log):
-    """One row for each index: saved and in memory in turns."""
+    """One row for opening the file and one for each index; saved and in-memory lookups alternate."""
     import recstore
 
     count, repeats = (20_000 if quick else RECORDS), (3 if quick else 5)
@@ -86,20 +86,20 @@ def _row(recstore, bare, path, method, field, repeats):
         for key in keys[:2000]:
             if saved[key] != built[key]:
                 raise WrongAnswer(f"{method}({field}) gives another value for {key!r}")
-        _spin(saved, keys)  # groups of a file are compared when they are first found
-        taken = {"memory": [], "saved": []}
+        _spin(saved, keys)  # the first lookup of a saved group also compares its keys
+        timings = {"memory": [], "saved": []}
         for _ in range(repeats):
             empty = clock(spin_empty, keys)
-            for name, found in (("memory", built), ("saved", saved)):
-                taken[name].append((clock(_spin, found, keys) - empty) / len(keys))
-        info = next(one for one in indexed.info().indexes if (one.kind, one.field) == (method, field))
+            for name, index in (("memory", built), ("saved", saved)):
+                timings[name].append((clock(_spin, index, keys) - empty) / len(keys))
+        info = next(entry for entry in indexed.info().indexes if (entry.kind, entry.field) == (method, field))
         return {
             "index": f"{method}({field})",
             "keys": info.keys,
             "bytes_per_key": info.nbytes / info.keys,
             "build_s": built_s,
             "find_us": 1e6 * saved_s,
-            "memory_ns": min(taken["memory"]),
-            "saved_ns": min(taken["saved"]),
-            "ratio": statistics.median(b / a for a, b in zip(taken["memory"], taken["saved"])),
+            "memory_ns": min(timings["memory"]),
+            "saved_ns": min(timings["saved"]),
+            "ratio": statistics.median(b / a for a, b in zip(timings["memory"], timings["saved"])),
         }

@@ -1,4 +1,4 @@
-"""From ten thousand records to ten million: ns and bytes a record, attaching. Each size is a job of memory_jobs.py."""
+"""The suite `scale`: ns and bytes a record, and attaching, for 10^4 to 10^7 records, each in a separate process."""
 
 import gc
 import random
@@ -14,21 +14,21 @@ _READS, _CHECKS = 50_000, 500
 
 
 def counts(kind, quick):
-    """The sizes of a kind of records; those of COCO end earlier, since a resident one takes kilobytes."""
+    """The numbers of records of a kind; fewer for COCO, whose records take kilobytes as Python objects."""
     if quick:
         return (1_000, 10_000)
     return (10_000, 100_000, 1_000_000) if kind == "coco" else (10_000, 100_000, 1_000_000, 10_000_000)
 
 
 def paths(count):
-    """As those of ImageNet: a thousand synsets, each one's images numbered with gaps."""
+    """Paths like ImageNet's: a thousand synsets, with images numbered with gaps."""
     draw = random.Random(data.SEED)
     synsets = sorted(draw.sample(range(1_440_764, 15_075_141), 1000))
     chance = draw.random
     at = number = 0
-    for made in range(count):
-        if made * 1000 // count != at:
-            at, number = made * 1000 // count, 0
+    for position in range(count):
+        if position * 1000 // count != at:
+            at, number = position * 1000 // count, 0
         number += 1 + int(chance() * 20)
         yield f"/data/imagenet/train/n{synsets[at]:08d}/n{synsets[at]:08d}_{number}.JPEG"
 
@@ -41,7 +41,7 @@ def dicts(count):
 
 
 def source(kind, count):
-    """A call that generates the records anew."""
+    """A function that generates the records."""
     if kind == "coco":
         return data.coco(False, count).fresh
     return lambda: {"paths": paths, "dicts": dicts}[kind](count)
@@ -51,10 +51,10 @@ def job(kind, count, container, starts):
     """One row."""
     fresh = source(kind, count)
     sample = set(random.Random(data.SEED).sample(range(count), min(_CHECKS, count)))
-    kept = {number: record for number, record in enumerate(fresh()) if number in sample}
-    rival = next(one for one in rivals.every() if one.name == container)
-    rival.build(list(kept.values())[:2])  # imports are not the build's
-    # A small build is over in no time: the least of several.
+    sample_records = {number: record for number, record in enumerate(fresh()) if number in sample}
+    rival = next(rival_class for rival_class in rivals.every() if rival_class.name == container)
+    rival.build(list(sample_records.values())[:2])  # imports modules
+    # Small builds are too short for one measurement.
     rounds = 5 if count <= 100_000 else 1
     generating = min(measures.clock(_drain, fresh()) for _ in range(rounds))
     spent = float("inf")
@@ -64,9 +64,9 @@ def job(kind, count, container, starts):
         begin = time.perf_counter_ns()
         records = rival.build(fresh())
         spent = min(spent, time.perf_counter_ns() - begin)
-    for number, record in kept.items():
+    for number, record in sample_records.items():
         if repr(records[number]) != repr(record):
-            raise measures.WrongAnswer(f"{container} gives another record at {number}")
+            raise measures.WrongAnswer(f"{container} returns a different record at {number}")
     row = {
         "data": kind,
         "rival": container,
@@ -88,8 +88,8 @@ def _drain(records):
 
 
 def _read_ns(records, count):
-    found = {}
+    row = {}
     for kind, order in measures.orders(count, _READS).items():
         reading = min(measures.clock(measures.spin, records, order) for _ in range(5))
-        found[f"{kind}_ns"] = (reading - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
-    return found
+        row[f"{kind}_ns"] = (reading - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
+    return row

@@ -1,8 +1,7 @@
-"""The example behind all this: a speech Dataset that holds `utt2fpath`, a dict, and `utts`, the list of its keys.
+"""The suite `speech`: a speech Dataset that holds `utt2fpath`, a dict, and `utts`, the list of its keys.
 
-The job runs in a process of its own (memory_jobs.py starts it) and is that of the suite `workers`: a full pass in
-every worker, over the Dataset with dict and list, with the two lines changed, or over a stub that holds nothing and
-makes equal pairs.
+The job runs in a fresh process (memory_jobs.py starts it). As in the suite `workers`, every worker makes a full pass:
+over the Dataset with a dict and a list, with a RecordDict and a RecordList, or over a stub that holds nothing.
 """
 
 import gc
@@ -14,7 +13,7 @@ COUNT = 1_000_000
 
 
 def pairs(quick):
-    """`(utterance, path)` for COUNT utterances: LibriMix's sources, numbered on when they have all been there."""
+    """`(utterance, path)` for COUNT utterances: LibriMix's sources, repeated with numbers."""
     names = _names()
     for number in range(_count(quick)):
         again, which = divmod(number, len(names))
@@ -23,8 +22,8 @@ def pairs(quick):
 
 
 def note(quick):
-    """Where they come from."""
-    return f"synthetic: {_count(quick):,} numbered on from {len(_names()):,} real utterances"
+    """The origin of the utterances."""
+    return f"synthetic: {_count(quick):,} numbered copies of {len(_names()):,} real utterances"
 
 
 def _count(quick):
@@ -39,7 +38,7 @@ def _names():
 
 
 class Utterances:
-    """As it is written everywhere."""
+    """The usual Dataset."""
 
     def __init__(self, entries):
         self.utt2fpath = dict(entries)
@@ -54,7 +53,7 @@ class Utterances:
 
 
 class StoredUtterances(Utterances):
-    """The same with the two lines changed."""
+    """The same with a RecordDict and a RecordList."""
 
     def __init__(self, entries):
         from recstore import RecordDict, RecordList
@@ -68,7 +67,7 @@ class StoredUtterances(Utterances):
 
 
 class Stub:
-    """What the processes cost by themselves: holds no utterances and makes a fresh pair at each read."""
+    """Makes a fresh pair at each read and holds none, to show the memory of the processes alone."""
 
     def __init__(self, entries):
         self.length = sum(1 for _ in entries)
@@ -84,7 +83,7 @@ class Stub:
 
 
 def job(quick, method, container, workers):
-    """One row: USS of the workers, the total, and what the store takes."""
+    """A row: USS of the workers, total, and bytes of the store."""
     from recstore.cli.workers import full_pass
     from recstore.shm import process_memory
 
@@ -94,8 +93,8 @@ def job(quick, method, container, workers):
     dataset = dict(zip(CONTAINERS, (Stub, Utterances, StoredUtterances), strict=True))[container](pairs(quick))
     gc.collect()
     after = process_memory.usage()
-    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
-    result = full_pass(dataset, method, workers, mine)
+    own_segments = {key: size for key, size in process_memory.segments().items() if key not in known}
+    result = full_pass(dataset, method, workers, own_segments)
     result.update(
         container=container,
         method=method,

@@ -1,7 +1,7 @@
 """Writes tables of results into the pages: `python bench/tables.py RESULT.json [RESULT.json ...]`.
 
-A page has a place for each table, between `<!-- table NAME -->` and `<!-- end -->`. Of several results the later one's
-suites count. A place whose suite no result holds stays as it is.
+A page has each table between `<!-- table NAME -->` and `<!-- end -->`. If several results have a suite, the last one
+counts. A table whose suite is missing from the results is left unchanged.
 """
 
 import argparse
@@ -21,19 +21,19 @@ OURS = "recstore"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("result", nargs="+", help="what run.py wrote")
+    parser.add_argument("result", nargs="+", help="a file that run.py wrote")
     options = parser.parse_args()
-    found = {"suites": {}}
+    results = {"suites": {}}
     for path in options.result:
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
         name = os.path.basename(path)
-        found["suites"].update({suite: (rows, result["machine"], name) for suite, rows in result["suites"].items()})
+        results["suites"].update({suite: (rows, result["machine"], name) for suite, rows in result["suites"].items()})
     for page in PAGES:
         path = os.path.join(ROOT, page)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        new = filled(text, found["suites"])
+        new = filled(text, results["suites"])
         if new != text:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(new)
@@ -41,8 +41,8 @@ def main():
 
 
 def filled(text, suites):
-    """The text of a page with its tables made of `suites`: {suite: (rows, machine, name of the file)}."""
-    out = []
+    """The text of a page with new tables from `suites`: {suite: (rows, machine, file name)}."""
+    tables = []
     for name, (suite, make) in TABLES.items():
         mark = f"<!-- table {name} -->\n"
         begin = text.find(mark)
@@ -51,32 +51,32 @@ def filled(text, suites):
         begin += len(mark)
         end = text.index("<!-- end -->", begin)
         rows, machine, source = suites[suite]
-        out.append((begin, end, f"\n{make(rows)}\n\n{said(machine, source)}\n\n"))
-    for begin, end, table in sorted(out, reverse=True):  # the last first: the others keep their places
+        tables.append((begin, end, f"\n{make(rows)}\n\n{source_note(machine, source)}\n\n"))
+    for begin, end, table in sorted(tables, reverse=True):  # from the end, so that earlier offsets stay valid
         text = text[:begin] + table + text[end:]
     return text
 
 
-def said(machine, source):
+def source_note(machine, source):
     system = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}"
     return f"({system}, {machine['date']}; [results](../bench/results/{source}))"
 
 
 def number(value, digits=1):
-    """A figure as it is read: whole from 100 on, else with few decimals; a dash where there is none."""
+    """A figure as text: an integer from 100 on, else with decimals; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}f}"
 
 
 def ordered(rows):
-    """The names of the data sets, as the table of data.py has them."""
-    there = {row["data"] for row in rows}
-    return [name for name in data.SETS if name in there] + sorted(there - set(data.SETS))
+    """The names of the data sets, in the order of data.SETS."""
+    names = {row["data"] for row in rows}
+    return [name for name in data.SETS if name in names] + sorted(names - set(data.SETS))
 
 
-def share(value, of):
-    return "-" if value is None or not of else f"{value / of:.2f}"
+def share(value, total):
+    return "-" if value is None or not total else f"{value / total:.2f}"
 
 
 # ---- The tables ----
@@ -86,10 +86,10 @@ def everything(rows):
     """Every data set with every rival."""
     lines = []
     for name in ordered(rows):
-        own = {row["rival"]: row for row in rows if row["data"] == name}
-        for rival, row in own.items():
+        by_rival = {row["rival"]: row for row in rows if row["data"] == name}
+        for rival, row in by_rival.items():
             if row.get("bytes") is None and row.get("build_min_ns") is None:
-                continue  # the floor and the bare decoder hold nothing
+                continue  # the floor and the bare decoder have no container
             bold = f"**{rival}**" if rival == OURS else rival
             figures = (row.get("bytes"), row.get("build_min_ns"), row.get("random_median_ns"))
             lines.append([name, bold, *map(number, figures)])
@@ -97,12 +97,12 @@ def everything(rows):
 
 
 def sizes(rows):
-    """Bytes a record beside the columnar rivals, and the shares of them."""
+    """Bytes a record beside the columnar rivals, and the ratios to them."""
     lines = []
     for name in ordered(rows):
-        own = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
+        by_rival = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
         count = next(row["records"] for row in rows if row["data"] == name)
-        beside = [own.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
+        beside = [by_rival.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
         lines.append(
             [name, f"{count:,}", *map(number, beside), share(beside[0], beside[1]), share(beside[0], beside[2])]
         )
@@ -111,13 +111,13 @@ def sizes(rows):
 
 
 def levels(rows):
-    """Each level: bytes, build, random read, and the build's processor time."""
+    """Each level: bytes, build time, processor time of the build, random read."""
     lines = []
     for name in ordered(rows):
-        own = {row["rival"]: row for row in rows if row["data"] == name}
-        found = [own.get(rival, {}) for rival in LEVELS.values()]
+        by_rival = {row["rival"]: row for row in rows if row["data"] == name}
+        by_level = [by_rival.get(rival, {}) for rival in LEVELS.values()]
         cells = [
-            " / ".join(number(row.get(key)) for row in found)
+            " / ".join(number(row.get(key)) for row in by_level)
             for key in ("bytes", "build_min_ns", "build_cpu_min_ns", "random_median_ns")
         ]
         lines.append([name, *cells])
@@ -125,15 +125,15 @@ def levels(rows):
 
 
 def build(rows):
-    """Builds as shares of the leanest pickling, from a list, from a stream, with one core."""
+    """Build times relative to the fastest pickling: from a list, from a stream, on one core."""
     lines = []
     for name in ordered(rows):
-        own = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
-        alone = own.get(("list", True, OURS)) or (own.get(("list", False, OURS)) if _one_core(rows) else None)
-        first = own.get(("list", False, OURS)) or own["list", True, OURS]
+        by_way = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
+        one_core = by_way.get(("list", True, OURS)) or (by_way.get(("list", False, OURS)) if _one_core(rows) else None)
+        first = by_way.get(("list", False, OURS)) or by_way["list", True, OURS]
         cores = first["cores"] == 1
-        leanest = own["list", cores, builds.LEANEST]
-        stream = own.get(("stream", cores, OURS), {})
+        leanest = by_way["list", cores, builds.LEANEST]
+        stream = by_way.get(("stream", cores, OURS), {})
         lines.append(
             [
                 name,
@@ -141,7 +141,7 @@ def build(rows):
                 number(first["wall_median_ns"]),
                 f"{first['wall_of_leanest']:.2f}",
                 f"{first['cpu_of_leanest']:.2f}",
-                "-" if alone is None else f"{alone['wall_of_leanest']:.2f}",
+                "-" if one_core is None else f"{one_core['wall_of_leanest']:.2f}",
                 number(stream.get("wall_of_leanest"), 2),
                 number(first.get("wall_of_numpy_pickle"), 2),
                 number(stream.get("wall_of_numpy_pickle"), 2),
@@ -156,18 +156,18 @@ def _one_core(rows):
 
 
 def forms(rows):
-    """What each kind of node brings: the growth of the store without it, in percent."""
+    """The growth of a store, in percent, without each kind of node."""
     kinds = list(dict.fromkeys(row["node"] for row in rows))
     lines = []
     for name in ordered(rows):
-        own = {row["node"]: row for row in rows if row["data"] == name}
-        first = next(iter(own.values()))
-        cells = [f"{100 * own[kind]['growth']:+.1f}" if kind in own else "" for kind in kinds]
+        by_node = {row["node"]: row for row in rows if row["data"] == name}
+        first = next(iter(by_node.values()))
+        cells = [f"{100 * by_node[kind]['growth']:+.1f}" if kind in by_node else "" for kind in kinds]
         lines.append([name, number(first["bytes_per_record"]), *cells])
     return markdown(["data", "bytes a record", *kinds], lines)
 
 
-# {name of the place: (suite, function)}
+# {name of the table: (suite, function)}
 TABLES = {
     "sizes": ("everything", sizes),
     "levels": ("everything", levels),

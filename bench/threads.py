@@ -1,13 +1,11 @@
-"""The suite `threads`: what two threads decode of one store in a time, against one.
+"""The suite `threads`: throughput of two threads that read one store, against one thread.
 
-It is about free-threaded interpreters (`nox -s interpreter` builds one) with as many cores as threads; with the
-interpreter's lock the ratio is 1 at most, and `lock` says which it was. Each thread reads as many records as the single
-one does, at random, through the same store, in an order of its own. The store is a local name of each thread, as in
-the worker of a loader. Times are wall times of rounds that take turns, and `times_one` is the median of the rounds'
-ratios: other work on the machine makes it less. `times_one_of_processor` is the same of the threads' processor time,
-which other work hardly changes and in which a thread that waits for a lock seems free. `spin` is a loop that shares
-nothing, which tells what the machine and the interpreter give to two threads at that time, and `of_spin` the ratio as
-a share of that.
+It needs a free-threaded interpreter (`nox -s interpreter` builds one) and as many cores as threads. With the GIL the
+ratio is at most 1; `lock` says whether the GIL was on. Each thread reads the same number of records at random through
+the same store, in its own order. One-thread and two-thread rounds alternate. `times_one` is the median ratio of their
+wall times, and other work on the machine lowers it. `times_one_of_processor` uses the threads' processor time: other
+work hardly changes it, but it does not count the time a thread waits for a lock. `spin` is a loop that shares nothing,
+so it shows the speed-up that the machine allows at that moment; `of_spin` is `times_one` as a share of it.
 """
 
 import array
@@ -28,7 +26,7 @@ BATCH = 256
 
 
 def orders(n, reads, threads):
-    """For each thread its own indices, over the whole store."""
+    """Random indices for each thread."""
     return [array.array("q", random.Random(seed).choices(range(n), k=reads)) for seed in range(threads)]
 
 
@@ -53,15 +51,15 @@ def spin(x, order):
 WAYS = {"spin": spin, "x[i]": by_index, "get_many": by_many}
 
 
-def elapsed(way, x, given):
-    """`(seconds, processor)`: from the moment at which all threads are there until the last one is done, and the
-    processor time that one of them took on average."""
+def elapsed(way, x, orders):
+    """`(wall, processor)` in seconds: from the start of all threads to the end of the last one, and the mean processor
+    time of a thread."""
     starts, processor, failed = [], [], []
-    # The last to come takes the time: the main thread may be the last to go on.
-    begin = threading.Barrier(len(given), lambda: starts.append(time.perf_counter()))
+    # The barrier takes the start time, because the main thread may resume late.
+    begin = threading.Barrier(len(orders), lambda: starts.append(time.perf_counter()))
 
     def run(order):
-        order = array.array("q", order)  # made by the thread that reads it
+        order = array.array("q", order)  # a copy that only this thread references
         begin.wait()
         start = time.thread_time()
         try:
@@ -70,19 +68,19 @@ def elapsed(way, x, given):
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=run, args=(order,)) for order in given]
+    threads = [threading.Thread(target=run, args=(order,)) for order in orders]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    taken = time.perf_counter() - starts[0]
+    seconds = time.perf_counter() - starts[0]
     if failed:
         raise failed[0]
-    return taken, statistics.mean(processor)
+    return seconds, statistics.mean(processor)
 
 
 def measure(dataset, quick, most, log):
-    """Rows: ns a record of all threads together, and the throughput as times that of one thread."""
+    """Rows of ns a record, all threads together, and of the throughput relative to one thread."""
     import recstore
 
     reads, rounds = (1_000, 3) if quick else (20_000, 15)
@@ -92,24 +90,24 @@ def measure(dataset, quick, most, log):
     with recstore.RecordList(records) as x:
         chosen = list(orders(len(records), 500, 1)[0])
         if x.get_many(chosen) != [records[i] for i in chosen] or [x[i] for i in chosen] != x.get_many(chosen):
-            raise WrongAnswer(f"{dataset.name} is read wrong")
+            raise WrongAnswer(f"the store returns different records of {dataset.name}")
         del records
-        given = orders(len(x), reads, max(THREADS))
-        taken = {(way, count): [] for way in WAYS for count in THREADS}
+        thread_orders = orders(len(x), reads, max(THREADS))
+        timings = {(way, count): [] for way in WAYS for count in THREADS}
         for _ in range(rounds):
-            for way, count in taken:
-                taken[way, count].append(elapsed(WAYS[way], x, given[:count]))
-    return table(dataset.name, lock, reads, taken)
+            for way, count in timings:
+                timings[way, count].append(elapsed(WAYS[way], x, thread_orders[:count]))
+    return table(dataset.name, lock, reads, timings)
 
 
-def table(name, lock, reads, taken):
+def table(name, lock, reads, timings):
     rows = []
 
     def ratios(way, count, kind):
-        return [count * one[kind] / many[kind] for one, many in zip(taken[way, 1], taken[way, count])]
+        return [count * single[kind] / several[kind] for single, several in zip(timings[way, 1], timings[way, count])]
 
-    for way, count in taken:
-        walls = [wall / count for wall, _ in taken[way, count]]
+    for way, count in timings:
+        walls = [wall / count for wall, _ in timings[way, count]]
         of_spin = map(operator.truediv, ratios(way, count, 0), ratios("spin", count, 0))
         rows.append(
             {

@@ -1,10 +1,9 @@
-"""Batches of tensors through a DataLoader: processor time a sample of all processes, against torch+pickle with a
-collate function as a careful user writes it.
+"""The suite `torch_batches`: batches of tensors through a DataLoader, against torch+pickle with a careful collate
+function.
 
-`measure` gives rows for a table, as the suites of measures.py do. The tasks are four fields of COCO-like annotations,
-their polygons as jagged tensors, rows of tokens padded, and whole records as dicts. The loaders take turns; the ratios
-are medians of the rounds. Workers persist, and the epoch that is timed is not the first, so neither starting them nor
-first reads count.
+The tasks are four fields of COCO-like annotations, their polygons as jagged tensors, padded rows of tokens, and whole
+records as dicts. Times are of all processes, for each sample. The loaders alternate; ratios are medians of the rounds.
+Workers persist and the first epoch is not timed, so their start and first reads do not count.
 """
 
 import random
@@ -20,7 +19,7 @@ WORKERS = 2
 FOUR = ("image_id", "category_id", "bbox", "area")
 
 
-# ---- What careful users write ----
+# ---- Collate functions of a careful user ----
 
 
 def collate_four(records):
@@ -33,8 +32,8 @@ def collate_polygons(records):
     import torch
 
     lists = [record["segmentation"] for record in records]
-    inner = torch.tensor([0, *(len(one) for some in lists for one in some)]).cumsum(0)
-    values = torch.tensor([number for some in lists for one in some for number in one])
+    inner = torch.tensor([0, *(len(polygon) for polygons in lists for polygon in polygons)]).cumsum(0)
+    values = torch.tensor([number for polygons in lists for polygon in polygons for number in polygon])
     outer = torch.tensor([0, *map(len, lists)]).cumsum(0)
     return {
         "image_id": torch.tensor([record["image_id"] for record in records]),
@@ -61,7 +60,7 @@ def _four(quick):
 
 
 def _polygons(quick):
-    records = [one for one in data.coco(quick, 20_000 if quick else 100_000).fresh() if not one["iscrowd"]]
+    records = [record for record in data.coco(quick, 20_000 if quick else 100_000).fresh() if not record["iscrowd"]]
     return records, {"segmentation": "jagged"}, ("image_id",), collate_polygons, BATCH
 
 
@@ -90,7 +89,7 @@ class Items:
 
 
 def loaders(records, forms, names, collate, size):
-    """{name: loader}, and the stores to close. Every loader draws its batches from a sampler of the same kind."""
+    """`({name: loader}, store)`. All loaders draw random batches."""
     import torch
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
@@ -103,11 +102,11 @@ def loaders(records, forms, names, collate, size):
 
     store = recstore.RecordList(records)
     f = Fields(store, *names, **forms)
-    n, kept = len(records), dict.fromkeys((*names, *forms), 1)
-    several = {"num_workers": WORKERS, "persistent_workers": True}
-    batched = {**several, "batch_size": size}
-    only = [{name: record[name] for name in kept} for record in records]
-    found = {
+    n, fields = len(records), dict.fromkeys((*names, *forms), 1)
+    worker_options = {"num_workers": WORKERS, "persistent_workers": True}
+    batched = {**worker_options, "batch_size": size}
+    only = [{name: record[name] for name in fields} for record in records]
+    loaders_by_name = {
         "torch+pickle": DataLoader(
             Items(rivals.TorchPickle.build(records)), sampler=order(n), collate_fn=collate, **batched
         ),
@@ -115,21 +114,21 @@ def loaders(records, forms, names, collate, size):
             Items(rivals.TorchPickle.build(only)), sampler=order(n), collate_fn=collate, **batched
         ),
         "Fields, batches of indices": DataLoader(
-            f, sampler=BatchSampler(order(n), size, False), batch_size=None, **several
+            f, sampler=BatchSampler(order(n), size, False), batch_size=None, **worker_options
         ),
         "Fields, collate_fn": DataLoader(f, sampler=order(n), collate_fn=f.collate, **batched),
         "Fields, BatchSampler of recstore": DataLoader(
-            f, sampler=NativeBatches(ShuffleSampler(n, seed=1), size), batch_size=None, **several
+            f, sampler=NativeBatches(ShuffleSampler(n, seed=1), size), batch_size=None, **worker_options
         ),
         "Loader, one thread": Loader(f, size, sampler=order(n)),
         "Loader, sampler of recstore": Loader(f, size, sampler=ShuffleSampler(n, seed=1)),
         "RecordDataset": DataLoader(RecordDataset(store), sampler=order(n), collate_fn=collate, **batched),
     }
-    return found, store
+    return loaders_by_name, store
 
 
 def dicts_loaders(records, size):
-    """The same for records as dicts, without tensors."""
+    """The same for records as dicts."""
     import torch
     from torch.utils.data import DataLoader, RandomSampler
 
@@ -162,49 +161,49 @@ def _same(records):
 # ---- Measuring ----
 
 
-def check(found, n):
-    """The same batches, before anything is timed."""
-    # The samplers of recstore draw another order.
-    iterators = [(name, iter(loader)) for name, loader in found.items() if "of recstore" not in name]
+def check(loaders, n):
+    """Raise WrongAnswer unless the loaders return the same batches."""
+    # The samplers of recstore draw a different order, so only their number of samples is compared.
+    iterators = [(name, iter(loader)) for name, loader in loaders.items() if "of recstore" not in name]
     for number in range(3):
         first_name, first = iterators[0]
         expected = next(first)
         for name, other in iterators[1:]:
             if not _equal(expected, next(other)):
-                raise measures.WrongAnswer(f"batch {number} of {name!r} differs from that of {first_name!r}")
+                raise measures.WrongAnswer(f"batch {number} of {name!r} differs from batch {number} of {first_name!r}")
     for _, iterator in iterators:
         for _ in iterator:
             pass
-    for name, loader in found.items():
+    for name, loader in loaders.items():
         if "of recstore" in name and sum(map(_size, loader)) != n:
-            raise measures.WrongAnswer(f"the batches of {name!r} have not {n} samples")
+            raise measures.WrongAnswer(f"the batches of {name!r} do not have {n} samples")
 
 
 def _size(batch):
     return len(next(iter(batch.values())))
 
 
-def _equal(one, other):
+def _equal(batch, other):
     import torch
 
-    if isinstance(one, dict):
-        return set(one) == set(other) and all(_equal(one[name], other[name]) for name in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    if not isinstance(one, torch.Tensor):
-        return one == other
-    if one.is_nested:
-        return _equal(one.values(), other.values()) and _equal(one.offsets(), other.offsets())
-    return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(batch, dict):
+        return set(batch) == set(other) and all(_equal(batch[name], other[name]) for name in batch)
+    if isinstance(batch, list):
+        return len(batch) == len(other) and all(map(_equal, batch, other))
+    if not isinstance(batch, torch.Tensor):
+        return batch == other
+    if batch.is_nested:
+        return _equal(batch.values(), other.values()) and _equal(batch.offsets(), other.offsets())
+    return batch.dtype == other.dtype and torch.equal(batch, other)
 
 
 def processor_ns(process):
-    """The processor time of another process, of all its threads: the clock of clock_getcpuclockid(3) on Linux."""
+    """The processor time of another process, by the clock of clock_getcpuclockid(3) on Linux."""
     return time.clock_gettime_ns((~process << 3) | 2)
 
 
 def epoch(loader):
-    """`(processor ns, wall ns)` of an epoch, of this process and the workers."""
+    """`(processor ns, wall ns)` of an epoch; processor time includes the workers."""
     iterator = iter(loader)
     workers = [worker.pid for worker in getattr(iterator, "_workers", ())]
     begin = time.process_time_ns() + sum(map(processor_ns, workers)), time.perf_counter_ns()
@@ -215,7 +214,7 @@ def epoch(loader):
 
 
 def measure(quick, log):
-    """Rows of processor and wall ns a sample. ImportError without torch; data.Missing without the annotations."""
+    """Rows of processor and wall ns a sample. ImportError without torch, data.Missing without the annotations."""
     import torch
 
     torch.set_num_threads(1)
@@ -229,18 +228,18 @@ def measure(quick, log):
     return rows
 
 
-def _timed(task, found, store, n, quick, log):
-    taken = {name: [] for name in found}
+def _timed(task, loaders, store, n, quick, log):
+    timings = {name: [] for name in loaders}
     try:
-        check(found, n)
+        check(loaders, n)
         for _ in range(2 if quick else 5):
-            for name, loader in found.items():
+            for name, loader in loaders.items():
                 log(f"torch_batches: {task}, {name}")
-                taken[name].append(epoch(loader))
+                timings[name].append(epoch(loader))
     finally:
-        found.clear()  # ends the workers
+        loaders.clear()  # ends the workers
         store.close()
-    base = taken["torch+pickle"]
+    base = timings["torch+pickle"]
     return [
         {
             "task": task,
@@ -250,5 +249,5 @@ def _timed(task, found, store, n, quick, log):
             "cpu_of_torch_pickle": statistics.median(cpu / other for (cpu, _), (other, _) in zip(times, base)),
             "wall_of_torch_pickle": statistics.median(wall / other for (_, wall), (_, other) in zip(times, base)),
         }
-        for name, times in taken.items()
+        for name, times in timings.items()
     ]

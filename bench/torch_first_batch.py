@@ -1,8 +1,8 @@
-"""How long a DataLoader with spawned workers takes to its first batch, over a list and over a store.
+"""The suite `first_batch`: the time until a DataLoader with spawned workers returns its first batch.
 
-The job runs in a process of its own for each container (memory_jobs.py starts it). It makes the container, then takes
-the time from `iter` to the first batch. `start` is a container that holds nothing: the time that starting the processes
-and importing torch in them takes. recstore.torch.Loader starts no process.
+Each container runs in a fresh process (memory_jobs.py starts it). The job makes the container, then measures the time
+from `iter` to the first batch. `start` is a container that holds nothing, so it shows the time to start the workers and
+import torch in them. recstore.torch.Loader does not start a process.
 """
 
 import gc
@@ -16,12 +16,12 @@ BATCH = 256
 
 
 def records_of(batch):
-    """The collate function: a batch stays a list of records."""
+    """A collate function that leaves the batch a list of records."""
     return batch
 
 
 class Start:
-    """Makes equal records at each read."""
+    """A container that makes an equal record at each read."""
 
     def __init__(self, dataset):
         self.length = len(dataset)
@@ -71,13 +71,13 @@ def job(container, workers, quick):
     first = next(iterator)
     seconds = time.perf_counter() - begin
     assert len(first) == BATCH
-    own = _processor_seconds(resource.RUSAGE_SELF) - before
+    parent_seconds = _processor_seconds(resource.RUSAGE_SELF) - before
     del iterator
     return {
         "container": container,
         "records": len(built),
         "first_batch_s": seconds,
-        "parent_cpu_s": own,
+        "parent_cpu_s": parent_seconds,
         "workers_cpu_s": _processor_seconds(resource.RUSAGE_CHILDREN),
     }
 
@@ -88,7 +88,7 @@ def _processor_seconds(whose):
 
 
 def compare(rows):
-    """Adds to each row how much sooner than with the list its first batch comes, and how long after `start`."""
+    """Add the speed-up over the list and the time above `start` to each row."""
     by_name = {row["container"]: row["first_batch_s"] for row in rows}
     for row in rows:
         row["times_sooner_than_list"] = by_name["list"] / row["first_batch_s"]

@@ -1,17 +1,17 @@
-"""One training loop before and after: what the job takes in memory, and what its steps wait for.
+"""One training loop with and without recstore: the memory of the job, and the time that its steps wait for data.
 
-`python bench/training.py` trains the two jobs over each form of their metadata, each in a process of its own, and
-prints a table; `--json FILE` keeps the figures with the machine. With a GPU the models train on it. Without one, a step
-waits as long as it took on an H100, because the processors of a training machine do not compute it.
+`python bench/training.py` trains two jobs over each form of their metadata, each in a separate process, and prints a
+table; `--json FILE` writes the figures and the machine. With a GPU the models train on it. Without a GPU, a step sleeps
+as long as the step took on an H100, because on a training machine it would not use the CPU.
 
-Detection: pictures of 640 x 480 are decoded from JPEG, resized to 512 x 384 and flipped in the workers; a sample has
-the boxes and labels of its annotations. The model is torchvision's SSDlite. Text: conversations are joined and cut into
-tokens of one byte in the workers, and a GPT of 25 million parameters learns them.
+Detection: the workers decode JPEGs of 640 x 480, resize them to 512 x 384 and flip half of them. A sample has the boxes
+and labels of its annotations. The model is torchvision's SSDlite. Text: the workers join conversations and cut them
+into byte tokens, and the model is a GPT with 25 million parameters.
 
-Forms: a list, torch + pickle as detectron2 has it, and `recstore.share_dataset(dataset)`. `nothing` makes its records
-from their index and holds none: its memory is what the job takes without metadata.
+Forms: a list, torch + pickle as in detectron2, and `recstore.share_dataset(dataset)`. `nothing` makes each record from
+its index and holds none, so it shows the memory of the job without metadata.
 
-Memory is read twice: after the steps, and once each worker has read all records, as it has after some epochs.
+Memory is measured twice: after the steps, and after each worker has read all records, as it has after some epochs.
 """
 
 import argparse
@@ -37,7 +37,7 @@ LENGTH = 512  # tokens of a sample
 
 
 def detection_record(index):
-    """A picture's entry as a COCO file gives it: name, size, seven annotations with polygons."""
+    """An image entry as in COCO's files: name, size, seven annotations with polygons."""
     draw = random.Random(index).random
     annotations = []
     for number in range(7):
@@ -86,7 +86,7 @@ RECORD = {"detection": detection_record, "text": text_record}
 
 
 class Made:
-    """Records that are made when they are read."""
+    """A sequence that makes each record when it is read."""
 
     def __init__(self, make, count):
         self.make, self.count = make, count
@@ -113,7 +113,7 @@ def records_of(form, job, count):
 
 
 class Detection:
-    """A user's Dataset: metadata in an attribute, a picture decoded in each read."""
+    """A typical Dataset: metadata in an attribute, an image decoded in each read."""
 
     def __init__(self, records):
         from PIL import Image
@@ -121,7 +121,7 @@ class Detection:
         noise = Image.effect_noise((160, 120), 60).convert("RGB").resize((640, 480))
         with io.BytesIO() as file:
             noise.save(file, "JPEG", quality=90)
-            self.jpeg = file.getvalue()  # one picture for all: no disk is measured
+            self.jpeg = file.getvalue()  # one image for all samples, so that the disk is not measured
         self.records = records
 
     def __len__(self):
@@ -131,9 +131,9 @@ class Detection:
         import torch
 
         annotations = self.records[index]["annotations"]
-        boxes = torch.tensor([one["bbox"] for one in annotations])
+        boxes = torch.tensor([annotation["bbox"] for annotation in annotations])
         boxes[:, 2:] += boxes[:, :2]
-        return boxes * 0.8, torch.tensor([one["category_id"] for one in annotations])
+        return boxes * 0.8, torch.tensor([annotation["category_id"] for annotation in annotations])
 
     def __getitem__(self, index):
         import numpy
@@ -168,7 +168,7 @@ class Text:
 
 
 class AllRead:
-    """For a DataLoader with one item for each worker: an item reads what the samples have of all records."""
+    """A Dataset with one item for each worker. Reading an item reads the targets of all records."""
 
     def __init__(self, dataset, workers):
         self.dataset, self.workers = dataset, workers
@@ -186,7 +186,7 @@ DATASET = {"detection": Detection, "text": Text}
 
 
 def pictures(samples):
-    """The collate function of detection: boxes differ in number."""
+    """The collate function of detection, where samples have different numbers of boxes."""
     import torch
 
     images, boxes, labels = zip(*samples, strict=True)
@@ -197,7 +197,7 @@ def pictures(samples):
 
 
 def timed_step(job):
-    """A step that takes the time of a GPU's and no processor."""
+    """A step that sleeps as long as the GPU takes."""
 
     def step(batch):
         time.sleep(H100_STEP[job])
@@ -263,14 +263,14 @@ def text_step(width=512, depth=8):
 
 
 def memory():
-    """The bytes of this process and its children: their PSS, and shared pages that none of them maps."""
+    """The bytes of this process and its children: their PSS, and unmapped pages of shared memory."""
     from recstore.shm import process_memory
 
     return process_memory.total(process_memory.family(os.getpid()), process_memory.segments())
 
 
 def steps(batches, step, size, seconds):
-    """The samples, the seconds of waiting for data and all seconds, until the epoch or the time ends."""
+    """Train until the epoch or the time ends: (samples, seconds waiting for data, seconds in all)."""
     waited, samples, begin = 0.0, 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
         before = time.perf_counter()
@@ -284,7 +284,7 @@ def steps(batches, step, size, seconds):
 
 
 def run(job, form, workers, start, seconds, count):
-    """Train for an epoch or `seconds`; the figures of the table."""
+    """Train for an epoch, at most `seconds`; returns a row of the table."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -310,7 +310,7 @@ def run(job, form, workers, start, seconds, count):
     batches = iter(loader)
     batch = next(batches)
     first = time.perf_counter() - began
-    # After the workers are there, as in a job whose model is made on the first batch; CUDA does not survive a fork.
+    # After the workers have started, since CUDA does not survive a fork.
     step = {"detection": detection_step, "text": text_step}[job]() if torch.cuda.is_available() else timed_step(job)
     for _ in range(3):
         step(batch)
@@ -341,9 +341,9 @@ def run(job, form, workers, start, seconds, count):
 
 
 def _cpu():
-    """Processor seconds of this process and of its children that ended."""
+    """Processor seconds of this process and of its finished children."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in usage)
+    return sum(use.ru_utime + use.ru_stime for use in usage)
 
 
 # ---- All of them ----
@@ -351,12 +351,12 @@ def _cpu():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("jobs", nargs="*", choices=[*RECORDS, []], help="detection, text; both without a name")
+    parser.add_argument("jobs", nargs="*", choices=[*RECORDS, []], help="detection, text; both by default")
     parser.add_argument("--workers", type=int, default=max(2, min(12, (os.cpu_count() or 2) - 3)))
     parser.add_argument("--start", default="fork", choices=("fork", "forkserver", "spawn"))
-    parser.add_argument("--seconds", type=float, default=8, help="the most that the steps of one form take")
-    parser.add_argument("--share", type=float, default=1.0, help="of the records, for a try")
-    parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--seconds", type=float, default=8, help="limit for the steps of one form")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the records, for a short test")
+    parser.add_argument("--json", help="write the figures to this file")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
@@ -374,13 +374,13 @@ def main():
                 "count": int(RECORDS[job] * options.share),
             }
             command = [sys.executable, os.path.abspath(__file__), "--run", json.dumps(how)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
+            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            rows.append(json.loads(process.stdout.splitlines()[-1]))
             print(_line(rows[-1]), flush=True)
     if options.json:
-        found = {"machine": {**output.machine(), "gpu": _gpu()}, "rows": rows}
+        results = {"machine": {**output.machine(), "gpu": _gpu()}, "rows": rows}
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)
+            json.dump(results, file, indent=1)
 
 
 def _gpu():

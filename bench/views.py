@@ -1,7 +1,6 @@
-"""Views: the cost of slicing, adding, repeating, shuffling and pickling at two lengths, and of indexes over a list.
+"""The suite `views`: the cost of slicing, adding, repeating, shuffling and pickling, at two lengths.
 
-`measure` gives rows for a table, as the suites of measures.py do. The memory of indexes is a job of memory_jobs.py,
-because it looks at the whole process.
+The memory of indexes is a job of memory_jobs.py, because it measures the whole process.
 """
 
 import gc
@@ -16,7 +15,7 @@ _LOOPS = 500
 
 
 def operations(x):
-    """{what: a call that does it}, over a list of any length."""
+    """{name: function} of operations on a list of any length."""
     n = len(x)
     part, shuffled, several = x[1 : n - 1], x.shuffled(7), x[: n // 2] + x[n // 3 :]
     sent = pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL)
@@ -36,29 +35,29 @@ def operations(x):
 
 
 def check(x, source):
-    """The same answers as the list's, before anything is timed."""
+    """Raise WrongAnswer unless views agree with slices of the list."""
     n = len(source)
-    for got, expected in (
+    for view, expected in (
         (x[1 : n - 1], source[1 : n - 1]),
         (x[n - 2 : 1 : -3], source[n - 2 : 1 : -3]),
         (x + x, source + source),
         (x * 3, source * 3),
     ):
         ends = slice(0, None, max(1, len(expected) // 500))
-        if len(got) != len(expected) or got[ends].to_list() != expected[ends]:
-            raise WrongAnswer("a view has other records than the list's")
+        if len(view) != len(expected) or view[ends].to_list() != expected[ends]:
+            raise WrongAnswer("a view and the list differ")
     if sorted(x.shuffled(7)) != sorted(source) or pickle.loads(pickle.dumps(x.shuffled(7)))[5] != x.shuffled(7)[5]:
-        raise WrongAnswer("shuffled is no permutation, or another one after pickling")
+        raise WrongAnswer("shuffled is not a permutation, or pickling changes it")
 
 
 def measure(quick, log):
-    """ns and bytes of each operation at a thousand and a million records; `times` is the second over the first."""
+    """Rows of ns and bytes of each operation at 1,000 and 1,000,000 records; `times` is the ratio of the two times."""
     import recstore
 
     counts = (1_000, 20_000 if quick else 1_000_000)
-    found = {}
+    costs_by_name = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a pickle holds a handle
+        warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
         for count in counts:
             log(f"views: {count:,} records")
             source = [f"/data/imagenet/train/n{i:08d}.JPEG" for i in range(count)]
@@ -66,20 +65,20 @@ def measure(quick, log):
                 check(x, source)
                 del source
                 for name, call in operations(x).items():
-                    found.setdefault(name, []).append(_cost(call, 3 if quick else 9))
-    return [_row(name, counts, costs) for name, costs in found.items()]
+                    costs_by_name.setdefault(name, []).append(_cost(call, 3 if quick else 9))
+    return [_row(name, counts, costs) for name, costs in costs_by_name.items()]
 
 
 def _cost(call, repeats):
-    """`(least ns, peak bytes of Python's allocators, bytes of what it gave if it gave bytes)`."""
-    made = call()  # not the first: caches, and the descriptor that travels
+    """`(minimum ns, peak bytes of Python's allocators, length of the result if it is bytes)`."""
+    result = call()  # fills caches, and opens the descriptor for pickles
     gc.collect()
-    taken = []
+    times = []
     for _ in range(repeats):
         begin = time.perf_counter_ns()
         for _ in range(_LOOPS):
             call()
-        taken.append((time.perf_counter_ns() - begin) / _LOOPS)
+        times.append((time.perf_counter_ns() - begin) / _LOOPS)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -89,7 +88,7 @@ def _cost(call, repeats):
         del kept
     finally:
         tracemalloc.stop()
-    return min(taken), peak, len(made) if isinstance(made, bytes) else None
+    return min(times), peak, len(result) if isinstance(result, bytes) else None
 
 
 def _row(name, counts, costs):

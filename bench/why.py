@@ -1,6 +1,6 @@
-"""Which forms a build weighs for a field, their bits, and the one that it takes: `python bench/why.py FILE FIELD`.
+"""Prints the forms that a build considers for a field, with their sizes: `python bench/why.py FILE FIELD`.
 
-The records of the store are planned again, in memory that is given back.
+It plans the records of the store again and discards the result.
 """
 
 import dataclasses
@@ -14,18 +14,18 @@ from recstore.text import an, counted, table
 
 @dataclasses.dataclass(frozen=True)
 class Weighed:
-    """One form that was weighed for values of one kind at a field, over all blocks.
+    """One form that the planner considered for the values of one kind at a field, summed over all blocks.
 
     Attributes:
-        part: "value" for the field itself, "element" for what is in its lists, tuples and objects.
-        values: the kind of the values, as the node that stores them plainly.
-        form: the node that was weighed; of a list also the node of its elements: "list of decimal".
-        bits: what all these values would take with it, those that do not fit it included. For symbols this is an
-            estimate from usual text: the table is made after the choice, and not kept if it saves nothing.
+        part: "value" for the field itself, "element" for the elements of its lists, tuples and objects.
+        values: the kind of the values, named after the node that stores them plainly.
+        form: the node; for a list, with the node of its elements: "list of decimal".
+        bits: the size of all these values in this form, including values that do not fit it. For symbols this is an
+            estimate from typical text: the table is trained after the choice, and dropped if it saves nothing.
         count: the number of values.
-        fits: the number of those that fit the node. The others take another one beside it, in a union.
-        blocks: the number of blocks in which the form was weighed.
-        chosen: the number of blocks in which it was chosen.
+        fits: the number of values that fit the node. The others use a second node in a union.
+        blocks: the number of blocks that considered the form.
+        chosen: the number of blocks that chose it.
     """
 
     part: str
@@ -40,13 +40,13 @@ class Weighed:
 
 @dataclasses.dataclass(frozen=True)
 class Why:
-    """What was weighed for a field.
+    """All forms that the planner considered for a field.
 
     Attributes:
-        field: the field, or where it is stored as a part of a repeated or constant value, the field around it.
-        asked: the field that was asked for.
-        records, blocks: how many of both were planned.
-        forms: a tuple of Weighed; of those that were weighed against each other the smallest first.
+        field: the field. If the store keeps it inside a repeated or constant value, the enclosing field.
+        asked: the requested field.
+        records, blocks: the number of records and blocks.
+        forms: a tuple of Weighed, by part and kind of value, the smallest form first.
     """
 
     field: str
@@ -57,33 +57,45 @@ class Why:
 
     def __str__(self):
         lines = [
-            f"{self.field or 'the records'}: what was weighed in {counted(self.blocks, 'block')} of "
+            f"{self.field or 'the records'}: forms considered in {counted(self.blocks, 'block')} of "
             f"{counted(self.records, 'record')}"
         ]
         if self.field != self.asked:
             around = self.field or "the whole record"
-            lines.append(f"{self.asked} is stored as a part of {around}: nothing was weighed for it alone")
+            lines.append(f"{self.asked} is stored as a part of {around}, without a choice of its own")
         rows = [("part", "values", "form", "bits", "a value", "fit", "blocks", "chosen")]
-        for one in self.forms:
-            per = one.bits / one.count if one.count else 0.0
-            fit = f"{one.fits / one.count:.1%}" if one.count else ""
-            chosen = "" if not one.chosen else "chosen" if one.chosen == one.blocks else f"in {one.chosen:,}"
-            form = one.form + (" (estimate)" if one.form == "symbols" else "")
-            rows.append((one.part, one.values, form, f"{one.bits:,}", f"{per:.2f}", fit, f"{one.blocks:,}", chosen))
+        for weighed in self.forms:
+            per = weighed.bits / weighed.count if weighed.count else 0.0
+            fit = f"{weighed.fits / weighed.count:.1%}" if weighed.count else ""
+            chosen = (
+                "" if not weighed.chosen else "chosen" if weighed.chosen == weighed.blocks else f"in {weighed.chosen:,}"
+            )
+            form = weighed.form + (" (estimate)" if weighed.form == "symbols" else "")
+            rows.append(
+                (
+                    weighed.part,
+                    weighed.values,
+                    form,
+                    f"{weighed.bits:,}",
+                    f"{per:.2f}",
+                    fit,
+                    f"{weighed.blocks:,}",
+                    chosen,
+                )
+            )
         lines.append(table(rows, "<<<>>>><"))
         return "\n".join(lines)
 
 
 def why(records, field, compression="auto"):
-    """The Why of a field of `records`, which are planned again, in memory that is given back. KeyError if none has the
-    field."""
+    """Plan `records` again and return the Why of a field. KeyError if no record has the field."""
     keys = _keys(field)
     log = native.PlanLog(keys)
     seen = _Seen(keys)
     builder = file_backing.new_builder(native.Builder, compression=(compression, (), log), writer=trust.Writer(True))
     try:
         builder.extend(seen.watched(records))
-        builder.finish().close()  # blocks may be planned as late as this
+        builder.finish().close()  # the last blocks are planned here
     finally:
         builder.abort()
     if not seen.found:
@@ -100,25 +112,25 @@ def why(records, field, compression="auto"):
 
 
 def _joined(entries):
-    """The Weighed of entries, those of all blocks together."""
+    """The Weighed of log entries, summed over the blocks."""
     groups = {}
-    for run, _, depth, _, of, form, chosen, values, fits, bits in entries:
-        places = groups.setdefault((min(depth, 1), of), {})
-        one = places.setdefault((form, fits < values), [0, 0, 0, set(), set()])
-        for at, more in enumerate((bits, values, fits)):
-            one[at] += more
-        one[3].add(run)
+    for run, _, depth, _, kind, form, chosen, values, fits, bits in entries:
+        places = groups.setdefault((min(depth, 1), kind), {})
+        sums = places.setdefault((form, fits < values), [0, 0, 0, set(), set()])
+        for position, amount in enumerate((bits, values, fits)):
+            sums[position] += amount
+        sums[3].add(run)
         if chosen:
-            one[4].add(run)
+            sums[4].add(run)
     return tuple(
-        Weighed("element" if depth else "value", of, form, *figures, len(runs), len(chosen))
-        for (depth, of), forms in sorted(groups.items(), key=lambda group: group[0][0])
-        for (form, _), (*figures, runs, chosen) in sorted(forms.items(), key=lambda one: one[1][0])
+        Weighed("element" if depth else "value", kind, form, *figures, len(runs), len(chosen))
+        for (depth, kind), forms in sorted(groups.items(), key=lambda group: group[0][0])
+        for (form, _), (*figures, runs, chosen) in sorted(forms.items(), key=lambda sums: sums[1][0])
     )
 
 
 class _Seen:
-    """Counts records and looks for the field in them, as they pass."""
+    """Counts the records of a stream and checks whether any of them has the field."""
 
     def __init__(self, keys):
         self.keys, self.found, self.count, self.names = keys, not keys, 0, {}
@@ -138,11 +150,11 @@ def _has(value, keys):
         return True
     if isinstance(value, dict):
         return keys[0] in value and _has(value[keys[0]], keys[1:])
-    return isinstance(value, (list, tuple)) and any(_has(one, keys) for one in value)
+    return isinstance(value, (list, tuple)) and any(_has(item, keys) for item in value)
 
 
 def _keys(field):
-    """The keys of a field: a str with dots, in which ``[]`` after a list may stand, or a tuple of keys."""
+    """The keys of a field, from a tuple of keys or a str with dots; ``[]`` after the name of a list is optional."""
     if isinstance(field, str):
         return tuple(part.removesuffix("[]") for part in field.split(".")) if field else ()
     if isinstance(field, tuple):

@@ -1,15 +1,15 @@
-"""A loader that is faster than its consumer. As a program this file is one case; it talks as program.py does.
+"""A loader that is faster than its consumer. As a program, this file runs one case, with messages as in program.py.
 
-Workers make batches of pictures in no time, and the loop takes a while for each. The batches that are ready wait in
-shared memory. A DataLoader of PyTorch has at most `prefetch_factor` batches for each worker ordered or ready, so they
-bound it, and the loop has one more. A queue of one's own that is not bounded takes all that the workers make.
+Workers make batches of images quickly, and the loop is slow. Finished batches wait in shared memory. PyTorch's
+DataLoader requests at most `prefetch_factor` batches for each worker, which bounds their memory. A queue without a size
+limit grows to all batches.
 """
 
 import pickle
 import sys
 import time
 
-# The cases: the loader, its prefetch_factor or the size of the queue, and seconds that the consumer takes for a batch.
+# (loader, prefetch_factor or size of the queue, seconds of the consumer for a batch)
 SLOW = 0.15
 CASES = (
     *(("DataLoader", depth, SLOW) for depth in (1, 2, 4, 8)),
@@ -20,7 +20,7 @@ CASES = (
 
 
 def pictures(arguments):
-    """A Dataset of black pictures."""
+    """A Dataset of images of one colour."""
     import torch
 
     class Pictures(torch.utils.data.Dataset):
@@ -55,31 +55,31 @@ def fill(arguments, queue, count, over):
     shape = arguments["batch_size"], 3, arguments["side"], arguments["side"]
     for number in range(count):
         queue.put(torch.full(shape, float(number)))
-    over.wait()  # the tensors that nobody has received yet are this process's
+    over.wait()  # tensors that are not yet received belong to this process
 
 
 def by_queue(arguments):
-    """The batches of a queue that workers fill; a depth of 0 means no bound."""
+    """The batches of a queue that workers fill; a depth of 0 means no limit."""
     import torch.multiprocessing
 
     context = torch.multiprocessing.get_context("fork")
     queue, over = context.Queue(arguments["depth"]), context.Event()
     each = arguments["batches"] // arguments["workers"]
-    crew = [
+    processes = [
         context.Process(target=fill, args=(arguments, queue, each, over), daemon=True)
         for _ in range(arguments["workers"])
     ]
-    for one in crew:
-        one.start()
-    for _ in range(each * len(crew)):
+    for process in processes:
+        process.start()
+    for _ in range(each * len(processes)):
         yield queue.get()
     over.set()
-    for one in crew:
-        one.join()
+    for process in processes:
+        process.join()
 
 
 def main():
-    """Consumes all batches, says so, and ends when it is told."""
+    """Consume all batches, report their number, and wait for the order to end."""
     arguments = pickle.load(sys.stdin.buffer)
     batches = by_data_loader(arguments) if arguments["loader"] == "DataLoader" else by_queue(arguments)
     count = size = 0

@@ -1,5 +1,5 @@
-"""The ways in which the program of an experiment holds its records. Each function runs in a rank, before its workers
-start, and imports what a program of its kind imports."""
+"""The containers of the experiments. Each function runs in a rank before its workers start, and imports the modules
+that such a program imports."""
 
 NAME = "bench-experiments"
 
@@ -8,37 +8,37 @@ def make(arguments, number, beside):
     """The records of a rank.
 
     Args:
-        arguments: of the experiment: `container`, one of WAYS; `pool`, a file of records; `store`, a saved store.
-        number: of the rank.
-        beside: as in program.py.
+        arguments: a dict with `container`, a key of WAYS; `pool`, a file of records; `store`, a saved store.
+        number: the number of the rank.
+        beside: see `be_rank` in program.py.
     """
     for module in arguments["imports"]:
         __import__(module)
     return WAYS[arguments["container"]](arguments, number, beside)
 
 
-def whole(arguments):
-    """All records in a list: json.load of the annotations in the published programs, a file of marshalled ones here."""
+def record_list(arguments):
+    """All records in a list. The published programs use json.load; here it is a file of marshalled records."""
     from recstore.cli import records
 
     return list(records.read_pool(arguments["pool"]))
 
 
 def naive(arguments, number, beside):
-    """The list."""
-    return whole(arguments)
+    """A list."""
+    return record_list(arguments)
 
 
 def numpy(arguments, number, beside):
-    """mmengine's way, once also detectron2's: pickles in one numpy array."""
+    """As in mmengine, and formerly detectron2: pickles in one numpy array."""
     from recstore.cli.bench_rivals import NumpyPickle
 
-    return NumpyPickle(whole(arguments))
+    return NumpyPickle(record_list(arguments))
 
 
 def torch(arguments, number, beside):
-    """detectron2's way: pickles in one tensor, which torch.multiprocessing moves to shared memory when it is sent.
-    Of two ranks the first makes it and sends it to the second."""
+    """As in detectron2: pickles in one tensor. torch.multiprocessing moves it to shared memory when it sends it. The
+    first of two ranks makes the tensor and sends it to the second."""
     from multiprocessing.reduction import ForkingPickler
 
     if number == 1:
@@ -50,25 +50,24 @@ def torch(arguments, number, beside):
 
 
 def torch_alone(arguments, number, beside):
-    """The same, of each rank its own."""
-    # torch registers its ways of sending tensors when it is imported, here as in the user's program.
+    """The same, with a tensor for each rank."""
+    # The import registers the reductions for tensors.
     import torch.multiprocessing  # noqa: F401
 
     from recstore.cli.bench_rivals import TorchPickle
 
-    return TorchPickle(whole(arguments))
+    return TorchPickle(record_list(arguments))
 
 
 def recstore_from_list(arguments, number, beside):
-    """A RecordList made of the list. The list is dropped, as user code drops it; what the interpreter keeps of it
-    counts."""
+    """A RecordList built from the list. The list is dropped, but memory that the interpreter keeps counts."""
     import recstore
 
-    return recstore.RecordList(whole(arguments))
+    return recstore.RecordList(record_list(arguments))
 
 
 def recstore_opened(arguments, number, beside):
-    """A store that another process has built and saved."""
+    """A store that another process built and saved."""
     import recstore
 
     return recstore.open(arguments["store"])
@@ -97,7 +96,7 @@ WAYS = {
 
 
 def save(pool, path):
-    """Builds the store of the records in a pool file and saves it."""
+    """Build a store of the records in a pool file and save it."""
     import recstore
     from recstore.cli import records
 

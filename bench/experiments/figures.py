@@ -1,4 +1,4 @@
-"""The plots of the suite `experiments`: `draw` gives (name, figure), for ../plots.py."""
+"""The plots of the suite `experiments`: `draw` yields (name, figure) for ../plots.py."""
 
 from matplotlib import pyplot, ticker
 
@@ -15,7 +15,7 @@ COLOURS = {
     "recstore by name with torch": "#f4a300",
     "recstore from a list": "#f29ca3",
 }
-# The lines of a plot: the program or first rank black, the second rank grey, workers in colours, helpers thin.
+# The first rank is black, the second rank grey, workers have these colours, helpers are thin lines.
 WORKERS = ("#1b4f8f", "#2a9d8f", "#f4a300", "#d7263d", "#7b5ea7", "#6a994e", "#8d6e63", "#00838f")
 TITLES = {
     "fork": "fork",
@@ -23,11 +23,11 @@ TITLES = {
     "forkserver": "forkserver with preload",
     "ranks": "two ranks, forkserver with preload",
 }
-FIGURES = {"uss": "USS: its own pages", "shared": "shared with others", "pss": "PSS: its share of all"}
+FIGURES = {"uss": "USS: private pages", "shared": "shared with others", "pss": "PSS: proportional share"}
 
 
 def draw(rows):
-    """The sums of all experiments in one plot, and one with every process for each experiment."""
+    """A plot of the sums of all experiments, and one of all processes for each experiment."""
     experiments = [name for name in TITLES if any(row["experiment"] == name for row in rows)]
     yield "experiments", sums(rows, experiments)
     for name in experiments:
@@ -42,12 +42,12 @@ def sums(rows, experiments):
     for axis in axes.flat[len(experiments) :]:
         axis.set_visible(False)
     for axis, name in zip(axes.flat, experiments):
-        own = [row for row in rows if row["experiment"] == name]
-        for row in own:
-            found = sampling.read_series(row["series"])
-            # The last point is the row's total, which holds pages that no process maps too.
-            times = [*found["t"], found["t"][-1] + 1]
-            sizes = [*(size / 1e3 for size in found["sum: pss"]), (row["total"] or 0) / 1e9]
+        experiment_rows = [row for row in rows if row["experiment"] == name]
+        for row in experiment_rows:
+            series = sampling.read_series(row["series"])
+            # The last point is the total of the row, which includes unmapped pages.
+            times = [*series["t"], series["t"][-1] + 1]
+            sizes = [*(size / 1e3 for size in series["sum: pss"]), (row["total"] or 0) / 1e9]
             axis.plot(times, sizes, color=COLOURS.get(row["container"], "#999999"), linewidth=2)
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -56,11 +56,11 @@ def sums(rows, experiments):
         axis.set_xlabel("seconds since the program began", fontsize=8)
         axis.set_title(TITLES[name], fontsize=10, loc="left")
         _tidy(axis)
-        _name_ends(axis, own)
-    some = rows[0]
+        _name_ends(axis, experiment_rows)
+    first = rows[0]
     headline(
         figure,
-        f"PSS of all processes, {some['records']:,} annotations, {some['workers']} workers a rank",
+        f"PSS of all processes, {first['records']:,} annotations, {first['workers']} workers a rank",
         below=0.02,
         above=0.99,
     )
@@ -68,7 +68,7 @@ def sums(rows, experiments):
 
 
 def _name_ends(axis, rows):
-    """Names each line at the right, with its last value; the names keep their distance."""
+    """Label each line at its right end with its last value; the labels must not overlap."""
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * 1.6)
     figure_height = axis.get_window_extent().height
@@ -96,13 +96,13 @@ def processes(rows, experiment):
         len(rows), len(FIGURES), figsize=(4.1 * len(FIGURES), 2.1 * len(rows) + 0.9), squeeze=False
     )
     for line, row in zip(axes, rows):
-        found = sampling.read_series(row["series"])
-        labels = list(dict.fromkeys(key.rpartition(":")[0] for key in found if key.startswith(("rank", "helper"))))
-        sizes = (size for label in labels for figure in FIGURES for size in found[f"{label}: {figure}"] if size)
+        series = sampling.read_series(row["series"])
+        labels = list(dict.fromkeys(key.rpartition(":")[0] for key in series if key.startswith(("rank", "helper"))))
+        sizes = (size for label in labels for figure in FIGURES for size in series[f"{label}: {figure}"] if size)
         highest = max(sizes, default=1)
         for axis, (key, title) in zip(line, FIGURES.items()):
             for label in labels:
-                axis.plot(found["t"], found[f"{label}: {key}"], **_style(label))
+                axis.plot(series["t"], series[f"{label}: {key}"], **_style(label))
             axis.set_ylim(0, 1.08 * highest)
             axis.set_title(f"{row['container']}: {title}", fontsize=9, loc="left")
             _tidy(axis)
@@ -121,16 +121,18 @@ def processes(rows, experiment):
 
 
 def _legend(figure, axes, ranks):
-    """One legend below: every label that a panel has, once; a program of one rank is not called a rank."""
-    found = {}
+    """A legend below all panels, with each label once. A single rank is called the program."""
+    handle_of = {}
     for axis in axes[:, 0]:
         for handle, label in zip(*axis.get_legend_handles_labels()):
-            found.setdefault(label if label.startswith("rank") else "~", handle)
-    names = {label: label if ranks > 1 else label.removeprefix("rank 0").strip() or "the program" for label in found}
+            handle_of.setdefault(label if label.startswith("rank") else "~", handle)
+    names = {
+        label: label if ranks > 1 else label.removeprefix("rank 0").strip() or "the program" for label in handle_of
+    }
     names["~"] = "helper processes"
-    labels = sorted(found)
+    labels = sorted(handle_of)
     place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.12 / figure.get_figheight())}
-    handles = [found[label] for label in labels]
+    handles = [handle_of[label] for label in labels]
     figure.legend(handles, [names[label] for label in labels], ncols=6, fontsize=8, frameon=False, **place)
 
 
@@ -145,7 +147,7 @@ def _style(label):
 
 
 def headline(figure, text, *, below, above):
-    """Puts a title over all panels of a figure. The panels lie between `below` and `above`, shares of its height."""
+    """Put a title over the panels of a figure. `below` and `above` bound the panels, as shares of its height."""
     figure.suptitle(text, fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, below, 1, above))
 
@@ -161,20 +163,20 @@ def draw_backlog(rows):
     """The bytes of batches in flight over time, a line for each loader."""
     figure, axis = pyplot.subplots(figsize=(9.5, 4.6))
     for place, row in enumerate(rows):
-        found = sampling.read_series(row["series"])
+        series = sampling.read_series(row["series"])
         style = "--" if row["loader"].startswith("Queue") else "-"
         axis.plot(
-            found["t"], found["batches"], color=WORKERS[place % len(WORKERS)], linestyle=style, label=loader_text(row)
+            series["t"], series["batches"], color=WORKERS[place % len(WORKERS)], linestyle=style, label=loader_text(row)
         )
     axis.set_ylabel("MB of batches in flight", fontsize=9)
     axis.set_xlabel("seconds since the program began", fontsize=9)
     axis.set_ylim(bottom=0)
     _tidy(axis)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8, frameon=False)
-    one = rows[0]
+    first = rows[0]
     headline(
         figure,
-        f"A loader faster than its consumer: {one['workers']} workers, batches of {one['batch'] / 1e6:.1f} MB",
+        f"A loader faster than its consumer: {first['workers']} workers, batches of {first['batch'] / 1e6:.1f} MB",
         below=0.03,
         above=1.0,
     )
@@ -182,6 +184,6 @@ def draw_backlog(rows):
 
 
 def loader_text(row):
-    """A loader and its consumer in words."""
+    """The label of a loader and its consumer."""
     name = f"DataLoader, prefetch_factor={row['depth']}" if row["loader"] == "DataLoader" else row["loader"]
-    return name if row["consumer_s"] else f"{name}, consumer takes no time"
+    return name if row["consumer_s"] else f"{name}, consumer without delay"

@@ -9,24 +9,24 @@ NAMES = {
     "forkserver": "forkserver with preload",
     "ranks": "two ranks, forkserver with preload",
 }
-# The container of recstore that stands beside a published one, and the one whose program imports torch as well.
+# The containers of recstore beside a published one: without and with torch imported.
 BESIDE = {"ranks": ("recstore by name", "recstore by name with torch")}
 ALONE = ("recstore", "recstore with torch")
 
 
 def published(rows):
-    """Each published figure beside the same program here, and recstore in its place."""
-    found = {(row["experiment"], row["container"]): row for row in rows}
+    """Each published figure beside the same program here, and beside recstore."""
+    by_case = {(row["experiment"], row["container"]): row for row in rows}
     lines = []
-    for (experiment, container), row in found.items():
+    for (experiment, container), row in by_case.items():
         if row["published_gib"] is None:
             continue
-        ours = [found.get((experiment, name), {}).get("total") for name in BESIDE.get(experiment, ALONE)]
+        totals = [by_case.get((experiment, name), {}).get("total") for name in BESIDE.get(experiment, ALONE)]
         lines.append(
             [
                 f"{container}, {NAMES[experiment]}",
                 f"{row['published_gib']:.1f}",
-                *(gib(size) for size in (row["total"], ours[1], ours[0])),
+                *(gib(size) for size in (row["total"], totals[1], totals[0])),
             ]
         )
     lines.sort(key=lambda line: -float(line[1]))
@@ -35,11 +35,13 @@ def published(rows):
 
 
 def memory(rows):
-    """Every program: its memory at the end, in MB, and the seconds that it took."""
+    """Every program: its memory at the end in MB, and its times in seconds."""
     lines = []
     for experiment, name in NAMES.items():
-        own = sorted((row for row in rows if row["experiment"] == experiment), key=lambda row: row["total"] or 0)
-        for row in own:
+        experiment_rows = sorted(
+            (row for row in rows if row["experiment"] == experiment), key=lambda row: row["total"] or 0
+        )
+        for row in experiment_rows:
             bold = row["container"] in ("recstore", "recstore by name")
             container = f"**{row['container']}**" if bold else row["container"]
             figures = (row["total"], max(row["ranks_uss"], default=None), row["worker_uss_max"], row["helpers_pss"])
@@ -50,7 +52,7 @@ def memory(rows):
 
 
 def backlog(rows):
-    """The loaders: batches in flight at most, and the bound."""
+    """The loaders: maximum of batches in flight, and the bound."""
     lines = []
     for row in rows:
         loader = (
@@ -67,7 +69,7 @@ def paths(rows):
     lines = []
     for row in rows:
         bold = row["container"] == "recstore"
-        whole = row.get("all_ranks")
+        all_ranks = row.get("all_ranks")
         lines.append(
             [
                 row["method"],
@@ -77,7 +79,7 @@ def paths(rows):
                 mb(row["rank_uss_max"]),
                 mb(row["worker_uss_max"]),
                 mb(row.get("over_stub")),
-                "" if whole is None else f"{whole / 1e9:,.0f} GB",
+                "" if all_ranks is None else f"{all_ranks / 1e9:,.0f} GB",
             ]
         )
     head = ["method", "container", "ranks x workers", "all processes", "USS of a rank", "of a worker", "over the stub"]
@@ -92,7 +94,7 @@ def mb(size):
     return "" if size is None else f"{size / 1e6:,.1f}" if size < 100e6 else f"{size / 1e6:,.0f}"
 
 
-# {name of the place: (suite, function)}
+# {name of the table: (suite, function)}
 TABLES = {
     "experiments": ("experiments", published),
     "experiments-memory": ("experiments", memory),

@@ -1,8 +1,8 @@
 """A job as large as one in a public report: 7.65 million paths, 12 ranks with 16 workers each by spawn.
 
-The report is https://github.com/mlcommons/storage/issues/449: a benchmark of storage whose ranks each list the files,
-and whose workers each get the list. The job is that of the suite `ranks` (../ranks.py). A list cannot be measured at
-this size on a machine of this kind; one rank with two workers is, and the rows say what all of them would take.
+The report is https://github.com/mlcommons/storage/issues/449: in a storage benchmark, each rank lists the files and
+sends the list to its workers. The job is the same as in the suite `ranks` (../ranks.py). A list of this size does not
+fit a small machine, so one rank with two workers is measured and extrapolated.
 """
 
 import memory_jobs
@@ -15,27 +15,27 @@ METHODS = ("spawn", "fork")
 
 
 def measure(method, quick):
-    """The rows of a start method: the stub and recstore in full, the list small and extrapolated."""
-    many, workers = (2, 2) if quick else (RANKS, WORKERS)
+    """The rows of a start method: the stub and recstore in full, the list extrapolated."""
+    rank_count, worker_count = (2, 2) if quick else (RANKS, WORKERS)
     path, count = ranks.ready("listing", quick)
     arguments = {"source": "listing", "path": path, "count": count, "method": method}
     rows = []
-    jobs = [("stub", many, workers), ("recstore", many, workers)]
-    if method == "spawn":  # under fork the pages of a list are copied one by one, as an epoch comes to them
+    jobs = [("stub", rank_count, worker_count), ("recstore", rank_count, worker_count)]
+    if method == "spawn":  # under fork, pages of a list are copied gradually during an epoch
         jobs.append(("list", 1, 2))
-    for container, of_ranks, of_workers in jobs:
-        row = memory_jobs.start("ranks", container=container, ranks=of_ranks, workers=of_workers, **arguments)
+    for container, ranks_run, workers_run in jobs:
+        row = memory_jobs.start("ranks", container=container, ranks=ranks_run, workers=workers_run, **arguments)
         rows.append({"experiment": "paths", "method": method, **row})
     for row in rows:
         if row["container"] == "list":
-            row["all_ranks"] = extrapolated(row, many, workers)
+            row["all_ranks"] = extrapolated(row, rank_count, worker_count)
         elif row["total"] is not None:
             row["over_stub"] = row["total"] - rows[0]["total"]
     return rows
 
 
-def extrapolated(row, many, workers):
-    """The bytes of a list in all ranks and workers, of those in one rank and in each of its workers."""
+def extrapolated(row, rank_count, worker_count):
+    """The bytes of a list in all ranks and workers, extrapolated from one rank and its workers."""
     if row["rank_uss_max"] is None or row["worker_uss_max"] is None:
         return None
-    return many * (row["rank_uss_max"] + workers * row["worker_uss_max"])
+    return rank_count * (row["rank_uss_max"] + worker_count * row["worker_uss_max"])

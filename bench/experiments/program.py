@@ -1,12 +1,11 @@
-"""The program of one experiment, as sampling.py starts it: it reads its arguments from standard input, writes messages
-to standard output and ends after it is answered; all of them are pickles.
+"""The program of an experiment. sampling.py starts it. It reads its arguments from standard input, writes messages to
+standard output, and ends after an answer; all of them are pickles.
 
-A rank makes its records, then starts workers. Each worker reads every record in order and pickles it, so that each
-value in it is touched, as the published programs do it. All processes stay until the last memory figures are taken.
-With one rank the program itself is the rank. With more it starts them by spawn, as detectron2's launcher does.
+A rank makes its records, then starts workers. As in the published programs, each worker reads every record in order and
+pickles it, which touches all of its values. All processes stay alive until the last measurement of memory. With one
+rank the program itself is the rank. With more it spawns them, as detectron2's launcher does.
 
-Spawned workers import this file, so it imports at its top only what they use; the container of the experiment brings
-the rest.
+Spawned workers import this file, so its top imports only the modules that they use.
 """
 
 import multiprocessing
@@ -20,16 +19,16 @@ def work(records, imports, pipe, parent):
 
     Args:
         records: any sequence.
-        imports: names of modules, which a user's program has imported at its top.
-        pipe: gets the number of records, and says when to end.
-        parent: the pid without which the worker ends; None under forkserver.
+        imports: names of modules that the top of a user's program imports.
+        pipe: receives the number of records; a message from it ends the worker.
+        parent: the worker ends if its parent has another pid; None under forkserver.
     """
     for module in imports:
         __import__(module)
     for index in range(len(records)):
         pickle.dumps(records[index])
     pipe.send(len(records))
-    # A forked worker holds its sisters' pipes open: the end of its parent need not show as the end of the pipe.
+    # Forked workers keep each other's pipes open, so the end of the parent need not close this pipe.
     while not pipe.poll(0.5):
         if parent is not None and os.getppid() != parent:
             os._exit(1)
@@ -39,9 +38,9 @@ def be_rank(arguments, number, pipe, beside):
     """The program of a rank.
 
     Args:
-        arguments: of the experiment; suite.py has their names.
-        number: of the rank.
-        pipe: has `send` and `recv`, to the launcher.
+        arguments: the arguments of the experiment; see `measure` in suite.py.
+        number: the number of the rank.
+        pipe: a connection to the launcher, with `send` and `recv`.
         beside: a pipe from rank 0 to rank 1; None with one rank.
     """
     import containers
@@ -52,29 +51,31 @@ def be_rank(arguments, number, pipe, beside):
     if arguments["method"] == "forkserver":
         context.set_forkserver_preload(arguments["preload"])
     parent = None if arguments["method"] == "forkserver" else os.getpid()
-    crew = []
+    started = []
     try:
         for worker in range(arguments["workers"]):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(records, arguments["imports"], theirs, parent), daemon=True)
+            worker_pipe, child_pipe = context.Pipe()
+            process = context.Process(
+                target=work, args=(records, arguments["imports"], child_pipe, parent), daemon=True
+            )
             process.start()
-            theirs.close()
-            crew.append((process, ours))
+            child_pipe.close()
+            started.append((process, worker_pipe))
             pipe.send({"worker": worker, "rank": number, "pid": process.pid})
-        pipe.send({"read": sum(ours.recv() for _, ours in crew), "rank": number})
+        pipe.send({"read": sum(worker_pipe.recv() for _, worker_pipe in started), "rank": number})
         pipe.recv()
-        for _, ours in crew:
-            ours.send("end")
-        for process, _ in crew:
+        for _, worker_pipe in started:
+            worker_pipe.send("end")
+        for process, _ in started:
             process.join()
     finally:
-        for process, _ in crew:
+        for process, _ in started:
             if process.is_alive():
                 process.terminate()
 
 
 class Terminal:
-    """The runner at the other end of standard input and output, as a pipe."""
+    """Standard input and output as a connection."""
 
     def send(self, message):
         pickle.dump(message, sys.stdout.buffer)
@@ -85,7 +86,7 @@ class Terminal:
 
 
 def be_launcher(arguments, runner):
-    """Starts the ranks and passes on their messages."""
+    """Start the ranks and forward their messages."""
     from multiprocessing.connection import wait
 
     context = multiprocessing.get_context("spawn")
@@ -94,11 +95,11 @@ def be_launcher(arguments, runner):
     ranks = {}
     try:
         for number in range(arguments["ranks"]):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=be_rank, args=(arguments, number, theirs, beside[number]))
+            rank_pipe, child_pipe = context.Pipe()
+            process = context.Process(target=be_rank, args=(arguments, number, child_pipe, beside[number]))
             process.start()
-            theirs.close()
-            ranks[ours] = process
+            child_pipe.close()
+            ranks[rank_pipe] = process
         reading = set(ranks)
         while reading:
             for pipe in wait(list(reading)):

@@ -1,4 +1,4 @@
-"""A program and its processes, sampled from outside by recstore.monitor until the program has done its work."""
+"""Runs a program and samples its processes with recstore.monitor."""
 
 import itertools
 import os
@@ -20,14 +20,14 @@ FIGURES = ("uss", "shared", "pss")
 
 
 class Watched:
-    """What a program said and what its processes took.
+    """The messages of a program and the memory of its processes.
 
     Attributes:
-        messages: the program's, in order, each with the seconds since its start as `t`.
-        samples: those of its log, as docs/monitor.md has them, each with the seconds since its start as `since`.
-        total: bytes of all processes at the end: the sum of the PSS and the pages of shared memory that none maps.
-        pids: of all processes at the end; the first is the program's.
-        last: the figures of each of them at the end, by pid.
+        messages: the messages in order, each with the seconds since the start as `t`.
+        samples: the samples of the log (docs/monitor.md), each with the seconds since the start as `since`.
+        total: bytes of all processes at the end: the sum of their PSS, and unmapped pages of shared memory.
+        pids: the pids of all processes at the end, the program first.
+        last: the figures of each process at the end, by pid.
     """
 
     def __init__(self):
@@ -39,22 +39,22 @@ class Watched:
 
 
 def watch(script, arguments, done, interval=1.0):
-    """Runs a script of this folder, which gets its arguments, says messages, and ends after it is answered.
+    """Run a script of this folder, sample it, and end it.
 
     Args:
         script: its file name.
-        arguments: a dict.
-        done: called with all messages so far; True when the program has done its work and waits.
+        arguments: a dict for the script.
+        done: called with all messages so far; returns True when the work is done and the script waits.
         interval: seconds between samples.
 
-    Raises RuntimeError if the program ends before that.
+    Raises RuntimeError if the script ends early.
     """
     command = [sys.executable, os.path.join(HERE, script)]
     env = {**os.environ, "RECSTORE_PICKLE": "allow"}
     path = os.path.join(data.pools(), f"experiments-{os.getpid()}-{next(_numbers)}.log")
-    found, begin, born = Watched(), time.monotonic(), time.time()
-    # A session of its own: orphans of the job are known by their process group. In a folder of its own, because a fork
-    # server looks for modules in the working folder first, and that of a checkout has the source of recstore.
+    watched, begin, born = Watched(), time.monotonic(), time.time()
+    # In a new session, because the monitor recognizes orphans of the job by their process group. In another folder,
+    # because a fork server imports from the working folder first, and a checkout has the source of recstore.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     child = subprocess.Popen(command, **pipes, env=env, cwd=data.pools(), start_new_session=True)
     stop = threading.Event()
@@ -62,17 +62,17 @@ def watch(script, arguments, done, interval=1.0):
     sampler.start()
     try:
         _tell(child, arguments)
-        while not done(found.messages):
+        while not done(watched.messages):
             try:
                 message = pickle.load(child.stdout)
             except EOFError:
                 raise RuntimeError(f"{script} {arguments} ended with exit code {child.wait()}") from None
-            found.messages.append({**message, "t": time.monotonic() - begin})
-        # A few samples more: the plots show where the memory stays.
+            watched.messages.append({**message, "t": time.monotonic() - begin})
+        # A few more samples, so that the plots show the final memory.
         time.sleep(min(2.0, 2 * interval))
         stop.set()
         sampler.join()
-        _last(child.pid, found)
+        _last(child.pid, watched)
         _tell(child, "end")
         child.wait()
     finally:
@@ -82,9 +82,9 @@ def watch(script, arguments, done, interval=1.0):
             child.wait()
         child.stdin.close()
         child.stdout.close()
-    found.samples = [{**one, "since": one["t"] - born} for one in log.read(path).samples]
+    watched.samples = [{**sample, "since": sample["t"] - born} for sample in log.read(path).samples]
     os.unlink(path)
-    return found
+    return watched
 
 
 def _tell(child, message):
@@ -93,52 +93,52 @@ def _tell(child, message):
 
 
 def _sample_until(stop, root, path, interval):
-    # Every figure is to be exact, unlike those of a monitor that must not be felt.
+    # share=1.0: unlike a normal monitor, measure every process at every sample.
     sampler = Sampler(root, share=1.0)
-    with log.Log(path) as out:
-        out.write(sampler.start(None, interval))
+    with log.Log(path) as file:
+        file.write(sampler.start(None, interval))
         while not stop.is_set():
             entry, _ = sampler.sample()
             if entry is None:
                 return
-            out.write(entry)
+            file.write(entry)
             stop.wait(interval)
 
 
-def _last(root, found):
-    found.pids = process_memory.family(root)
-    found.last = figures(found.pids)
+def _last(root, watched):
+    watched.pids = process_memory.family(root)
+    watched.last = figures(watched.pids)
     keys = {}
-    for pid in found.pids:
+    for pid in watched.pids:
         keys.update(process_memory.segments(pid))
-    found.total = process_memory.total(found.pids, keys)
+    watched.total = process_memory.total(watched.pids, keys)
 
 
 def figures(pids):
-    """{pid: {figure: bytes}} of the processes that the system gives figures of."""
-    taken = {}
+    """{pid: {figure: bytes}} of the processes that still run."""
+    usages = {}
     for pid in pids:
         usage = process_memory.usage(pid)
         if usage is not None:
-            taken[pid] = {"uss": usage.uss, "shared": usage.rss - usage.uss, "pss": usage.pss}
-    return taken
+            usages[pid] = {"uss": usage.uss, "shared": usage.rss - usage.uss, "pss": usage.pss}
+    return usages
 
 
 def series(samples, labels):
-    """The samples as the results have them: the times, and for each label and figure the sizes in MB, as text.
+    """The samples in the form of the results: times, and sizes in MB for each label and figure, as text.
 
     Args:
-        samples: as in Watched.
+        samples: see Watched.
         labels: {pid: label}; processes without a label are left out.
     """
-    out = {"t": " ".join(f"{one['since']:.1f}" for one in samples)}
-    by_pid = [{one["pid"]: one for one in sample["processes"]} for sample in samples]
+    texts = {"t": " ".join(f"{sample['since']:.1f}" for sample in samples)}
+    by_pid = [{sample["pid"]: sample for sample in sample["processes"]} for sample in samples]
     for pid, label in labels.items():
         for figure in FIGURES:
-            out[f"{label}: {figure}"] = _text(own.get(pid, {}).get(figure) for own in by_pid)
-    out["sum: pss"] = _text(_sum(sample["sum"]["pss"], sample["sum"]["unmapped"]) for sample in samples)
-    out["batches"] = _text(sample["named"]["batches"] for sample in samples)
-    return out
+            texts[f"{label}: {figure}"] = _text(processes.get(pid, {}).get(figure) for processes in by_pid)
+    texts["sum: pss"] = _text(_sum(sample["sum"]["pss"], sample["sum"]["unmapped"]) for sample in samples)
+    texts["batches"] = _text(sample["named"]["batches"] for sample in samples)
+    return texts
 
 
 def _sum(pss, unmapped):
@@ -149,6 +149,6 @@ def _text(sizes):
     return " ".join("-" if size is None else f"{size / 1e6:.1f}" for size in sizes)
 
 
-def read_series(found):
-    """The inverse: {key: [float or None]}."""
-    return {key: [None if one == "-" else float(one) for one in text.split()] for key, text in found.items()}
+def read_series(texts):
+    """The inverse of `series`: {key: [float or None]}."""
+    return {key: [None if text == "-" else float(text) for text in text.split()] for key, text in texts.items()}

@@ -1,4 +1,4 @@
-"""The rows of the suite: each experiment with each container, one program after another."""
+"""The rows of the suite: each experiment with each container, one after another."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ from recstore.shm import process_memory
 from . import backlog, paths, sampling
 
 RANKS = 2
-# PSS of all processes at the end of the published runs, in GiB: the post's logs, summed.
+# PSS of all processes at the end of the published runs, in GiB, summed from the logs of the post.
 PUBLISHED = {
     ("fork", "list"): 9.8,
     ("fork", "numpy"): 1.6,
@@ -24,25 +24,25 @@ OF_RANKS = ("recstore by name", "recstore by name with torch", "torch", "torch, 
 # Modules that the program imports, and preloads in the fork server.
 IMPORTS = {"numpy": ["numpy"], "torch": ["torch"], "torch, one per rank": ["torch"], "list": []}
 WITH_TORCH = " with torch"
-# Bytes a record that a process holds, roughly: in the parent, and in each worker under fork and otherwise.
+# Estimated bytes a record: in the parent, in a forked worker, in another worker.
 HELD = {
     "list": (3300, 3300, 3400),
     "numpy": (1400, 0, 640),
     "torch": (1400, 0, 0),
     "recstore from a list": (3300, 0, 0),
 }
-SPARE = 2 << 30  # of memory that must stay free beside an experiment
+SPARE = 2 << 30  # bytes of memory that must stay free
 
 
 def cases():
-    """All (experiment, container), those that take most memory last."""
+    """All (experiment, container), the largest last."""
     every = [(method, container) for method in METHODS for container in CONTAINERS]
     every += [("ranks", container) for container in OF_RANKS]
     return sorted(every, key=lambda case: case[1] == "list")
 
 
 def jobs(quick, workers):
-    """All parts of the suite: `(experiment, container, function that gives the rows)`."""
+    """All parts of the suite: `(experiment, container, function that returns the rows)`."""
     few = min(workers, 2) if quick else workers
     for experiment, container in cases():
         yield experiment, container, functools.partial(_memory, experiment, container, quick, few)
@@ -53,19 +53,20 @@ def jobs(quick, workers):
 
 
 def run(options, log, skip):
-    """Yields `(suite, rows, title)` of each part; the suite is that of the results.
+    """Yield `(suite, rows, title)` of each part; `suite` is the key in the results.
 
     Args:
-        options: of run.py: `quick`, `workers`, `only`.
-        log, skip: called with a text, and with the name of a part and the reason why it cannot run.
+        options: the options of run.py; uses `quick`, `workers` and `only`.
+        log: called with a text.
+        skip: called with the name of a part that cannot run, and the reason.
     """
-    for experiment, container, measured in jobs(options.quick, options.workers):
+    for experiment, container, measure_part in jobs(options.quick, options.workers):
         name = f"{experiment}: {container}"
         if options.only and experiment not in options.only and name not in options.only:
             continue
         log(f"experiments: {name}")
         try:
-            rows = measured()
+            rows = measure_part()
         except (data.Missing, Skipped) as error:
             skip(f"experiments, {name}", str(error))
             continue
@@ -78,7 +79,7 @@ class Skipped(Exception):
 
 
 def prepared(quick):
-    """The records of the experiments: `(count, file of them, saved store)`, made in other processes."""
+    """The records of the experiments: `(count, pool file, saved store)`. Another process builds the store."""
     records = data.coco(quick, 3_000 if quick else None)
     records.ready()
     store = os.path.join(data.pools(), f"experiments-{len(records)}.recs")
@@ -100,15 +101,15 @@ def _in_a_child(pool, store):
 
 
 def measure(experiment, container, count, pool, store, workers, interval=None):
-    """The row of one program. Raises Skipped where it cannot run."""
-    held, with_torch = container.removesuffix(WITH_TORCH), container.endswith(WITH_TORCH)
-    imports = list(IMPORTS.get(held, ["recstore"])) + ["torch"] * with_torch
+    """The row of one program. Raises Skipped if it cannot run."""
+    base, with_torch = container.removesuffix(WITH_TORCH), container.endswith(WITH_TORCH)
+    imports = list(IMPORTS.get(base, ["recstore"])) + ["torch"] * with_torch
     _check(imports)
     ranks = RANKS if experiment == "ranks" else 1
     method = "forkserver" if experiment == "ranks" else experiment
-    _check_memory(held, method, count, workers, ranks)
+    _check_memory(base, method, count, workers, ranks)
     arguments = {
-        "container": held,
+        "container": base,
         "imports": imports,
         "preload": [*imports, "pickle"],
         "method": method,
@@ -117,14 +118,17 @@ def measure(experiment, container, count, pool, store, workers, interval=None):
         "pool": pool,
         "store": store,
     }
-    # To walk the pages of large processes takes a good part of a second.
-    interval = interval or (2.0 if held == "list" else 1.0)
-    found = sampling.watch("program.py", arguments, lambda said: sum("read" in one for one in said) == ranks, interval)
+    # Walking the pages of large processes takes a large part of a second.
+    interval = interval or (2.0 if base == "list" else 1.0)
+    watched = sampling.watch(
+        "program.py", arguments, lambda messages: sum("read" in message for message in messages) == ranks, interval
+    )
     if any(
-        one.get("made", count) != count or one.get("read", workers * count) != workers * count for one in found.messages
+        message.get("made", count) != count or message.get("read", workers * count) != workers * count
+        for message in watched.messages
     ):
-        raise AssertionError(f"{experiment}, {container}: other records were read")
-    return row(experiment, container, found, count, workers, ranks)
+        raise AssertionError(f"{experiment}, {container}: wrong number of records")
+    return row(experiment, container, watched, count, workers, ranks)
 
 
 def _memory(experiment, container, quick, workers):
@@ -133,18 +137,20 @@ def _memory(experiment, container, quick, workers):
 
 
 def _backlog(loader, depth, consumer_s, quick, workers):
-    """The row of a loader: the batches that were in flight at most, in bytes and as a number."""
+    """The row of a loader: the maximum of batches in flight, in bytes and as a number."""
     _check(["torch"])
     arguments = {"loader": loader, "depth": depth, "consumer_s": consumer_s, "workers": workers}
     arguments |= (
         {"batches": 16, "batch_size": 4, "side": 64} if quick else {"batches": 64, "batch_size": 16, "side": 224}
     )
-    found = sampling.watch("backlog.py", arguments, lambda said: any("read" in one for one in said), 0.1)
-    batch = found.messages[-1]["batch"]
-    most = max((one["named"]["batches"] or 0 for one in found.samples), default=None)
-    # The loop has one batch, and the next one before it lets go of that.
+    watched = sampling.watch(
+        "backlog.py", arguments, lambda messages: any("read" in message for message in messages), 0.1
+    )
+    batch = watched.messages[-1]["batch"]
+    most = max((sample["named"]["batches"] or 0 for sample in watched.samples), default=None)
+    # The loop holds one batch while it gets the next.
     bound = {"Queue()": None, "Queue(8)": depth + 2}.get(loader, depth * workers + 2)
-    series = sampling.series(found.samples, {})
+    series = sampling.series(watched.samples, {})
     return [
         {
             "experiment": "backlog",
@@ -167,49 +173,51 @@ def _check(modules):
         raise Skipped(str(error)) from None
 
 
-def _check_memory(held, method, count, workers, ranks):
-    parent, forked, sent = HELD.get(held, (0, 0, 0))
-    needed = count * ranks * (parent + workers * (forked if method == "fork" else sent)) + SPARE
-    there = process_memory.available()
-    if there is not None and there < needed:
-        raise Skipped(f"needs about {needed / 1e9:.0f} GB of memory, {there / 1e9:.0f} GB are available")
+def _check_memory(container, method, count, workers, ranks):
+    in_parent, in_forked, in_spawned = HELD.get(container, (0, 0, 0))
+    needed = count * ranks * (in_parent + workers * (in_forked if method == "fork" else in_spawned)) + SPARE
+    available = process_memory.available()
+    if available is not None and available < needed:
+        raise Skipped(f"needs about {needed / 1e9:.0f} GB of memory, {available / 1e9:.0f} GB are available")
 
 
-def labels(found):
-    """{pid: label} of a program: its ranks and workers as it has named them, and its helpers."""
+def labels(watched):
+    """{pid: label} of a program's ranks, workers and helpers."""
     named = {}
-    for one in found.messages:
-        if "worker" in one:
-            named[one["pid"]] = f"rank {one['rank']} worker {one['worker']}"
-        elif "made" in one:
-            named[one["pid"]] = f"rank {one['rank']}"
-    for number, pid in enumerate(pid for pid in found.pids if pid not in named):
+    for message in watched.messages:
+        if "worker" in message:
+            named[message["pid"]] = f"rank {message['rank']} worker {message['worker']}"
+        elif "made" in message:
+            named[message["pid"]] = f"rank {message['rank']}"
+    for number, pid in enumerate(pid for pid in watched.pids if pid not in named):
         named[pid] = f"helper {number}"
     return named
 
 
-def row(experiment, container, found, count, workers, ranks):
+def row(experiment, container, watched, count, workers, ranks):
     """A row of the results."""
-    named = labels(found)
-    kept = {label: found.last.get(pid) for pid, label in named.items()}
-    of_workers = [one for label, one in kept.items() if "worker" in label and one]
-    read = max(one["t"] for one in found.messages if "read" in one)
+    named = labels(watched)
+    usages = {label: watched.last.get(pid) for pid, label in named.items()}
+    of_workers = [usage for label, usage in usages.items() if "worker" in label and usage]
+    read = max(message["t"] for message in watched.messages if "read" in message)
     return {
         "experiment": experiment,
         "container": container,
         "records": count,
         "ranks": ranks,
         "workers": workers,
-        "total": found.total,
+        "total": watched.total,
         "published_gib": PUBLISHED.get((experiment, container)),
-        "worker_uss_max": max((one["uss"] for one in of_workers), default=None),
-        "worker_pss_max": max((one["pss"] for one in of_workers), default=None),
-        "worker_shared_max": max((one["shared"] for one in of_workers), default=None),
-        "ranks_uss": [one["uss"] for label, one in kept.items() if label.startswith("rank") and "worker" not in label],
-        "helpers_pss": sum(one["pss"] for label, one in kept.items() if label.startswith("helper") and one),
-        "processes": len(found.pids),
-        "store": max(one["store"] for one in found.messages if "store" in one),
-        "made_s": round(max(one["t"] for one in found.messages if "made" in one), 1),
+        "worker_uss_max": max((usage["uss"] for usage in of_workers), default=None),
+        "worker_pss_max": max((usage["pss"] for usage in of_workers), default=None),
+        "worker_shared_max": max((usage["shared"] for usage in of_workers), default=None),
+        "ranks_uss": [
+            usage["uss"] for label, usage in usages.items() if label.startswith("rank") and "worker" not in label
+        ],
+        "helpers_pss": sum(usage["pss"] for label, usage in usages.items() if label.startswith("helper") and usage),
+        "processes": len(watched.pids),
+        "store": max(message["store"] for message in watched.messages if "store" in message),
+        "made_s": round(max(message["t"] for message in watched.messages if "made" in message), 1),
         "read_s": round(read, 1),
-        "series": sampling.series(found.samples, named),
+        "series": sampling.series(watched.samples, named),
     }

@@ -1,6 +1,6 @@
-"""Trains a small detector on annotations like those of COCO: image sizes, boxes, labels and polygons.
+"""Trains a small detector on COCO-like annotations: image sizes, boxes, labels and polygons.
 
-The pictures themselves are drawn from the polygons, so that the program needs no files. `detection_before.py` keeps the
+The program draws the images from the polygons, so it does not need files. `detection_before.py` keeps the
 records in a list, `detection.py` in a store of recstore. `--help` lists the options.
 """
 
@@ -16,13 +16,13 @@ from recstore import RecordList  # recstore
 from recstore.torch import Fields, Loader  # recstore
 
 CLASSES = 8
-SIZE = 32  # pixels of a picture, in both directions
-GRID = 8  # cells of the detector's output, in both directions
+SIZE = 32  # width and height of an image in pixels
+GRID = 8  # rows and columns of the detector's output
 COLOURS = torch.tensor([[number & 1, number >> 1 & 1, number >> 2 & 1] for number in range(CLASSES)]) + 0.5
 
 
 def make_records(count):
-    """A record an image. A box is x, y, width, height; a polygon is x, y, x, y and so on, as in COCO's files."""
+    """Yield a record for each image. As in COCO's files, a box is x, y, width, height, a polygon is x, y, x, y..."""
     rng = random.Random(0)
     for number in range(count):
         width, height = rng.choice([(640, 480), (480, 640), (500, 375)])
@@ -48,7 +48,7 @@ def make_records(count):
 
 
 def draw(batch):
-    """The pictures of a batch, with the outlines of the objects, and for the objects their cells, labels and sizes."""
+    """Draw the outlines of objects: the images of a batch, and the cells, labels and sizes of the objects."""
     size = torch.stack([batch["width"], batch["height"]], dim=1)  # recstore
     boxes, labels, polygons = (batch[name].values for name in ("boxes", "labels", "polygons"))  # recstore
     points = polygons.values.view(-1, 2)  # recstore
@@ -57,7 +57,7 @@ def draw(batch):
     owner = torch.arange(len(boxes)).repeat_interleave(polygons.offsets.diff() // 2)  # recstore
     x, y = (points / size[image[owner]] * SIZE).long().clamp(0, SIZE - 1).T
     pictures = torch.zeros(len(size), SIZE, SIZE, 3)
-    # Colours add up where outlines meet: assigning would keep whichever comes last in some thread.
+    # Colours add up where outlines meet: assignment would depend on the order of threads.
     pictures.index_put_((image[owner], y, x), COLOURS[labels[owner]], accumulate=True)
     scale = size[image]
     column, row = ((boxes[:, :2] + boxes[:, 2:] / 2) / scale * GRID).long().clamp(0, GRID - 1).T
@@ -65,7 +65,7 @@ def draw(batch):
 
 
 class Detector(nn.Module):
-    """For each cell: is an object's centre there, its label, its width and height."""
+    """Predicts for each cell whether it has the centre of an object, its label, and its width and height."""
 
     def __init__(self):
         super().__init__()
@@ -82,16 +82,16 @@ class Detector(nn.Module):
     def loss(self, pictures, cells, labels, sizes):
         image, row, column = cells
         out = self.layers(pictures)
-        there = torch.zeros_like(out[:, 0])
-        there[image, row, column] = 1
-        found = out[image, :, row, column]
-        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], there)
-        label = nn.functional.cross_entropy(found[:, 1 : 1 + CLASSES], labels)
-        return centre + label + nn.functional.l1_loss(found[:, -2:], sizes)
+        target = torch.zeros_like(out[:, 0])
+        target[image, row, column] = 1
+        predicted = out[image, :, row, column]
+        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], target)
+        label = nn.functional.cross_entropy(predicted[:, 1 : 1 + CLASSES], labels)
+        return centre + label + nn.functional.l1_loss(predicted[:, -2:], sizes)
 
 
 def make_loader(images):  # recstore: needs no workers
-    records = RecordList(make_records(images))  # recstore: no list of them is ever made
+    records = RecordList(make_records(images))  # recstore: built from a generator, without a list
     print(f"{len(records)} records in {records.nbytes:,} bytes of shared memory")  # recstore
     fields = Fields(records, "width", "height", boxes="ragged", labels="ragged", polygons="ragged")  # recstore
     return Loader(fields, batch_size=32, shuffle=True, seed=0)  # recstore: a thread reads ahead
@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=4)
     options = parser.parse_args()
 
-    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.set_num_threads(1)  # the model is small: more threads would be slower
     torch.manual_seed(0)
     model = Detector()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

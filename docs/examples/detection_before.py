@@ -1,6 +1,6 @@
-"""Trains a small detector on annotations like those of COCO: image sizes, boxes, labels and polygons.
+"""Trains a small detector on COCO-like annotations: image sizes, boxes, labels and polygons.
 
-The pictures themselves are drawn from the polygons, so that the program needs no files. `detection_before.py` keeps the
+The program draws the images from the polygons, so it does not need files. `detection_before.py` keeps the
 records in a list, `detection.py` in a store of recstore. `--help` lists the options.
 """
 
@@ -14,13 +14,13 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 CLASSES = 8
-SIZE = 32  # pixels of a picture, in both directions
-GRID = 8  # cells of the detector's output, in both directions
+SIZE = 32  # width and height of an image in pixels
+GRID = 8  # rows and columns of the detector's output
 COLOURS = torch.tensor([[number & 1, number >> 1 & 1, number >> 2 & 1] for number in range(CLASSES)]) + 0.5
 
 
 def make_records(count):
-    """A record an image. A box is x, y, width, height; a polygon is x, y, x, y and so on, as in COCO's files."""
+    """Yield a record for each image. As in COCO's files, a box is x, y, width, height, a polygon is x, y, x, y..."""
     rng = random.Random(0)
     for number in range(count):
         width, height = rng.choice([(640, 480), (480, 640), (500, 375)])
@@ -64,7 +64,7 @@ class Annotations(Dataset):
 
 
 def collate(samples):
-    """One tensor for all boxes of the batch, one for all labels, and so on; the number of objects of each image."""
+    """A tensor of all boxes of the batch, one of all labels and so on, and the number of objects of each image."""
     batch = {name: torch.cat([sample[name] for sample in samples]) for name in ("boxes", "labels", "corners", "points")}
     batch["size"] = torch.stack([sample["size"] for sample in samples])
     batch["objects"] = torch.tensor([len(sample["labels"]) for sample in samples])
@@ -72,14 +72,14 @@ def collate(samples):
 
 
 def draw(batch):
-    """The pictures of a batch, with the outlines of the objects, and for the objects their cells, labels and sizes."""
+    """Draw the outlines of objects: the images of a batch, and the cells, labels and sizes of the objects."""
     size, boxes, labels, points = batch["size"], batch["boxes"], batch["labels"], batch["points"]
     # The image of each object, and the object of each point.
     image = torch.arange(len(size)).repeat_interleave(batch["objects"])
     owner = torch.arange(len(boxes)).repeat_interleave(batch["corners"])
     x, y = (points / size[image[owner]] * SIZE).long().clamp(0, SIZE - 1).T
     pictures = torch.zeros(len(size), SIZE, SIZE, 3)
-    # Colours add up where outlines meet: assigning would keep whichever comes last in some thread.
+    # Colours add up where outlines meet: assignment would depend on the order of threads.
     pictures.index_put_((image[owner], y, x), COLOURS[labels[owner]], accumulate=True)
     scale = size[image]
     column, row = ((boxes[:, :2] + boxes[:, 2:] / 2) / scale * GRID).long().clamp(0, GRID - 1).T
@@ -87,7 +87,7 @@ def draw(batch):
 
 
 class Detector(nn.Module):
-    """For each cell: is an object's centre there, its label, its width and height."""
+    """Predicts for each cell whether it has the centre of an object, its label, and its width and height."""
 
     def __init__(self):
         super().__init__()
@@ -104,12 +104,12 @@ class Detector(nn.Module):
     def loss(self, pictures, cells, labels, sizes):
         image, row, column = cells
         out = self.layers(pictures)
-        there = torch.zeros_like(out[:, 0])
-        there[image, row, column] = 1
-        found = out[image, :, row, column]
-        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], there)
-        label = nn.functional.cross_entropy(found[:, 1 : 1 + CLASSES], labels)
-        return centre + label + nn.functional.l1_loss(found[:, -2:], sizes)
+        target = torch.zeros_like(out[:, 0])
+        target[image, row, column] = 1
+        predicted = out[image, :, row, column]
+        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], target)
+        label = nn.functional.cross_entropy(predicted[:, 1 : 1 + CLASSES], labels)
+        return centre + label + nn.functional.l1_loss(predicted[:, -2:], sizes)
 
 
 def make_loader(images, workers=0, start_method=None):
@@ -134,7 +134,7 @@ def main():
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
     options = parser.parse_args()
 
-    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.set_num_threads(1)  # the model is small: more threads would be slower
     torch.manual_seed(0)
     model = Detector()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

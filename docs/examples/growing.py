@@ -1,5 +1,5 @@
-"""A DataLoader over annotations, in a list or in a RecordList. The list is copied page by page into each worker that
-reads it; the store is not. To see it:
+"""A DataLoader over annotations, in a list or in a RecordList. A worker that reads the list copies its pages, but not
+the pages of the store. To see it:
 
     recstore monitor --html list.html -- python growing.py list
     recstore monitor --html recordlist.html -- python growing.py recordlist

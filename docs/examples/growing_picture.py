@@ -1,5 +1,5 @@
-"""Draws the memory of growing.py with a list and with a RecordList, as `recstore monitor` sees it. It takes about
-three minutes, 2 GB of memory, torch and matplotlib:
+"""Draws the memory of growing.py with a list and with a RecordList, from the log of `recstore monitor`. It takes about
+three minutes and 2 GB of memory, and needs torch and matplotlib:
 
     python growing_picture.py growing.png
 """
@@ -16,24 +16,24 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "growing.py")
 
 
 def watched(kind, folder, arguments):
-    """The run of the program under the monitor."""
+    """Run the program under the monitor; returns its log."""
     path = os.path.join(folder, f"{kind}.jsonl")
     monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--interval", "0.5", "--log", path, "--"]
     subprocess.run([*monitor, sys.executable, PROGRAM, kind, *arguments], check=True, stderr=subprocess.DEVNULL)
     return log.read(path)
 
 
-def sizes(one, times):
-    """The PSS of a process in MB at each time. The monitor reads it in turns, as it costs the kernel time; between two
-    readings the line is straight."""
+def sizes(process, times):
+    """The PSS of a process in MB at each time. The monitor does not measure every process at every sample, so values
+    between two measurements are interpolated."""
     import numpy
 
-    there = [one.times[0] <= t <= one.times[-1] for t in times]
-    return numpy.interp(times, *one.series("pss")) / 1e6 * there
+    alive = [process.times[0] <= t <= process.times[-1] for t in times]
+    return numpy.interp(times, *process.series("pss")) / 1e6 * alive
 
 
 def draw(runs, path):
-    """One panel for each run: the PSS of the processes on top of one another, so that the height is the whole job."""
+    """A panel for each run, with the PSS of its processes stacked, so that the height is the memory of the job."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -42,11 +42,11 @@ def draw(runs, path):
 
     figure, panels = plt.subplots(1, len(runs), figsize=(10, 4), sharey=True, layout="constrained")
     for panel, (kind, run) in zip(panels, runs.items()):
-        crew = [one for one in series.processes(run.samples) if one.series("pss")[0]]
+        processes = [process for process in series.processes(run.samples) if process.series("pss")[0]]
         times = [sample["t"] for sample in run.samples]
-        layers = [sizes(one, times) for one in crew]
-        colours = ["#9a9a9a", *plt.colormaps["YlOrBr"](numpy.linspace(0.35, 0.75, max(1, len(crew) - 1)))]
-        labels = [one.label for one in crew]
+        layers = [sizes(process, times) for process in processes]
+        colours = ["#9a9a9a", *plt.colormaps["YlOrBr"](numpy.linspace(0.35, 0.75, max(1, len(processes) - 1)))]
+        labels = [process.label for process in processes]
         panel.stackplot([t - times[0] for t in times], *layers, labels=labels, colors=colours)
         panel.set_title(KINDS[kind], family="monospace", fontsize=11)
         panel.set_xlabel("seconds")

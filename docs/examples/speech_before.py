@@ -1,7 +1,7 @@
-"""Trains a small speech recognizer on utterances: a dict from their names to the files, durations and transcripts.
+"""Trains a small speech recognizer on a dict from names of utterances to their files, durations and transcripts.
 
-The program writes short wav files, in which each letter is a tone, to a temporary folder. It stops in the middle of an
-epoch, as a job does that is killed, and goes on from its checkpoint. `speech_before.py` keeps the utterances in a dict,
+The program writes short wav files to a temporary folder; each letter is a tone. It stops in the middle of an epoch,
+like a killed job, and continues from its checkpoint. `speech_before.py` keeps the utterances in a dict,
 `speech.py` in a store of recstore. `--help` lists the options.
 """
 
@@ -26,7 +26,7 @@ BATCH = 16
 
 
 def make_utterances(folder, count):
-    """Writes the wav files; yields the name of each utterance and a record of it."""
+    """Write the wav files; yield the name and the record of each utterance."""
     rng = random.Random(0)
     tones = {
         letter: [int(9000 * math.sin(2 * math.pi * (150 + 140 * number) * t / RATE)) for t in range(TONE)]
@@ -107,7 +107,7 @@ def make_loader(utterances, workers=0, start_method=None):
 
 
 def train(utterances, checkpoint, options, stop_after=None):
-    """Trains a model, from the checkpoint if there is one, and returns it; with stop_after, on so many utterances."""
+    """Train a model, from the checkpoint if it exists, and return it. It stops after `stop_after` utterances."""
     torch.manual_seed(0)
     model = Recognizer()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -118,11 +118,11 @@ def train(utterances, checkpoint, options, stop_after=None):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         epoch, done = state["epoch"], state["done"]
-        print(f"goes on in epoch {epoch}", flush=True)
+        print(f"continues in epoch {epoch}", flush=True)
     while epoch < options.epochs:
         generator.manual_seed(epoch)
         began, losses = time.perf_counter(), []
-        for batch in itertools.islice(loader, done // BATCH, None):  # makes what was trained on again, to skip it
+        for batch in itertools.islice(loader, done // BATCH, None):  # reads the finished batches again
             loss = model.loss(batch)
             optimizer.zero_grad()
             loss.backward()
@@ -149,7 +149,7 @@ def main():
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
     options = parser.parse_args()
 
-    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.set_num_threads(1)  # the model is small: more threads would be slower
     with tempfile.TemporaryDirectory() as folder:
         utterances = dict(make_utterances(folder, options.utterances))
         checkpoint = os.path.join(folder, "checkpoint.pt")

@@ -1,7 +1,7 @@
-"""Trains a small language model on rows of token ids, 50 to 500 of them in a row.
+"""Trains a small language model on rows of 50 to 500 token ids.
 
-A batch has rows of like lengths, and at most MOST_TOKENS tokens with its padding. `tokens_before.py` keeps the rows in
-a list, `tokens.py` in a store of recstore. `--help` lists the options.
+A batch has rows of similar lengths, and at most MOST_TOKENS tokens, padding included. `tokens_before.py` keeps the
+rows in a list, `tokens.py` in a store of recstore. `--help` lists the options.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PADDING = 0
 
 
 def make_rows(count):
-    """A record a document: its token ids, which follow one another by a rule with some noise, and their number."""
+    """Yield a record for each document: its token ids, which follow a rule with some noise, and their number."""
     rng = random.Random(0)
     for number in range(count):
         token, ids = rng.randrange(1, VOCABULARY), []
@@ -44,13 +44,13 @@ class LanguageModel(nn.Module):
 
 
 def make_loader(rows, workers=0, start_method=None):
-    rows = RecordList(make_rows(rows))  # recstore: no list of them is ever made
+    rows = RecordList(make_rows(rows))  # recstore: built from a generator, without a list
     print(f"{len(rows)} rows in {rows.nbytes:,} bytes of shared memory")  # recstore
     sampler = LengthBatchSampler(rows.field("n_tokens"), max_tokens=MOST_TOKENS)  # recstore
     loader = DataLoader(
         Fields(rows, input_ids=Field("padded", pad=PADDING)),  # recstore
-        sampler=sampler,  # recstore: gives the indices of a batch
-        batch_size=None,  # recstore: Fields makes the batch of them
+        sampler=sampler,  # recstore: yields the indices of a batch
+        batch_size=None,  # recstore: Fields reads the batch
         num_workers=workers,
         persistent_workers=workers > 0,
         multiprocessing_context=start_method,
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
     options = parser.parse_args()
 
-    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.set_num_threads(1)  # the model is small: more threads would be slower
     torch.manual_seed(0)
     model = LanguageModel()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

@@ -1,7 +1,7 @@
-"""Trains a small language model on rows of token ids, 50 to 500 of them in a row.
+"""Trains a small language model on rows of 50 to 500 token ids.
 
-A batch has rows of like lengths, and at most MOST_TOKENS tokens with its padding. `tokens_before.py` keeps the rows in
-a list, `tokens.py` in a store of recstore. `--help` lists the options.
+A batch has rows of similar lengths, and at most MOST_TOKENS tokens, padding included. `tokens_before.py` keeps the
+rows in a list, `tokens.py` in a store of recstore. `--help` lists the options.
 """
 
 import argparse
@@ -19,7 +19,7 @@ PADDING = 0
 
 
 def make_rows(count):
-    """A record a document: its token ids, which follow one another by a rule with some noise, and their number."""
+    """Yield a record for each document: its token ids, which follow a rule with some noise, and their number."""
     rng = random.Random(0)
     for number in range(count):
         token, ids = rng.randrange(1, VOCABULARY), []
@@ -48,7 +48,7 @@ def collate(samples):
 
 
 class LengthBatches(Sampler):
-    """Lists of indices of rows of like lengths. Each epoch makes other lists, in another order."""
+    """Lists of indices of rows of similar lengths. Each epoch has different lists in a different order."""
 
     def __init__(self, lengths, max_tokens):
         self.lengths = lengths
@@ -107,7 +107,7 @@ def main():
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
     options = parser.parse_args()
 
-    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.set_num_threads(1)  # the model is small: more threads would be slower
     torch.manual_seed(0)
     model = LanguageModel()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
