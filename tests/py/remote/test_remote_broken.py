@@ -277,7 +277,7 @@ def test_a_sampler_refuses_the_state_of_another_set_of_the_same_size(tmp_path):
     sampler = ShardSampler(sets[0], rank=0, world_size=1)
     next(iter(sampler))
     ShardSampler(sets[0], rank=0, world_size=1).load_state_dict(sampler.state_dict())
-    with pytest.raises(ValueError, match="open the set of the run"):
+    with pytest.raises(ValueError, match="open the run's version"):
         ShardSampler(sets[1], rank=0, world_size=1).load_state_dict(sampler.state_dict())
 
 

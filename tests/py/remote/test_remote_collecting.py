@@ -226,7 +226,7 @@ def test_recstore_build_shards(tmp_path, run):
     status, out, err = run("build", source, "--shards", target, "--workers", 0)
     assert (status, err) == (0, "") and out.startswith(f"{target}@1: 100 records in 1 shard file, ")
     status, out, err = run("build", source, "--shards", target)
-    assert status == 1 and "is a set of shards: --append adds to it, --force puts manifest 2 first" in err
+    assert status == 1 and "is a set of shards: --append adds to it, --force replaces it with manifest 2" in err
     status, out, err = run("build", source, "--shards", target, "--append", "--json", "--compression", "none")
     result = json.loads(out)
     assert (result["manifest"], result["records"], result["files"], result["shards"]) == (2, 100, 1, str(target))
@@ -242,13 +242,13 @@ def test_recstore_build_shards_of_a_mapping(tmp_path, run):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["--append", "-o", "y"], "--append belongs to --shards URL"),
-    (["--shard-bytes", "1GB", "-o", "y"], "--shard-bytes belongs to --shards URL"),
+    (["--append", "-o", "y"], "--append needs --shards URL"),
+    (["--shard-bytes", "1GB", "-o", "y"], "--shard-bytes needs --shards URL"),
     (["--shards", "set", "-o", "y"], "--shards and --output exclude each other"),
     (["--shards", "set", "--shared", "y"], "--shards and --shared exclude each other"),
     (["--shards", "set", "--shard-bytes", "much"], "a size is a number of bytes"),
     (["--shards", "set", "--shard-bytes", "1kB"], "--shard-bytes is at least 1MiB, not 1kB\n"),
-    (["--shards", "set", "--append", "--force"], "--append adds to the set, and --force puts another one"),
+    (["--shards", "set", "--append", "--force"], "--append adds to the set and --force replaces it"),
     (["--shards", "set", "--delimiter", ";"], "delimiter"), (["--shards", "s3://a:b@c/d"], "has credentials")
 ])  # fmt: skip
 def test_recstore_build_shards_refuses(tmp_path, run, monkeypatch, arguments, message):

@@ -180,7 +180,7 @@ def test_open_of_a_file_that_is_not_a_store(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1}\n' * 10_000)
     with pytest.raises(
-        recstore.errors.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read files"
+        recstore.errors.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read other files"
     ) as caught:
         recstore.open(path)
     assert str(caught.value).endswith(repr(str(path))) and caught.value.filename == str(path)
