@@ -124,7 +124,7 @@ def _listen(crew: list[_Worker]) -> list[tuple[float, float]]:
     waiting = {ours: (process, started) for process, ours, started in crew}
     first = {}
     while waiting:
-        ready: list[Any] = multiprocessing.connection.wait(waiting)
+        ready: list[Any] = multiprocessing.connection.wait(waiting, 1)
         for pipe in ready:
             process, started = waiting[pipe]
             try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from recstore.remote.writer import Entry, ShardWriter
 
+_WAKE_S = 0.2
 _TASKS = 4  # for each process: more balance the load better, fewer make fewer shard files
 
 
@@ -47,9 +48,13 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
                 futures = [pool.submit(_write, writer, run, source.pairs) for run in runs]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
-        ended, _ = wait(futures, return_when=FIRST_EXCEPTION)  # all, or one that failed while others still write
-        for future in ended:
-            future.result()
+        pending = set(futures)
+        while (
+            pending
+        ):  # an error is raised while others still write; a signal that arrives at a bad moment ends no wait
+            ended, pending = wait(pending, _WAKE_S, FIRST_EXCEPTION)
+            for future in ended:
+                future.result()
         results = [future.result() for future in futures]
     except BrokenProcessPool:
         raise BuildError(
