@@ -515,7 +515,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err)
     void rs_arrow_out_clear(rs_arrow_out *self)
     rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
-                                const rs_compiled_path *compiled, rs_error *err)
+                                     const rs_compiled_path *compiled, rs_error *err)
     void rs_arrow_out_infer_all(rs_arrow_out *self)
     rs_status rs_arrow_out_resolve(rs_arrow_out *self, rs_bool *whole, rs_error *err)
     rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err)

@@ -212,7 +212,7 @@ def test_an_empty_log(doctor, tmp_path):
     path.write_bytes(b"")
     status, out, errors = doctor(path)
     assert status == 0 and errors == ""
-    assert "The log has no samples." in out and "no evidence of the OOM killer" in out
+    assert "The log has no samples." in out and "No evidence of the OOM killer" in out
 
 
 def test_a_long_log_is_thinned(tmp_path, monkeypatch):

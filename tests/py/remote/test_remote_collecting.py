@@ -244,10 +244,10 @@ def test_recstore_build_shards_of_a_mapping(tmp_path, run):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--append", "-o", "y"], "--append needs --shards URL"),
     (["--shard-bytes", "1GB", "-o", "y"], "--shard-bytes needs --shards URL"),
-    (["--shards", "set", "-o", "y"], "--shards and --output exclude each other"),
-    (["--shards", "set", "--shared", "y"], "--shards and --shared exclude each other"),
+    (["--shards", "set", "-o", "y"], "--shards and --output cannot be combined"),
+    (["--shards", "set", "--shared", "y"], "--shards and --shared cannot be combined"),
     (["--shards", "set", "--shard-bytes", "much"], "a size is a number of bytes"),
-    (["--shards", "set", "--shard-bytes", "1kB"], "--shard-bytes is at least 1MiB, not 1kB\n"),
+    (["--shards", "set", "--shard-bytes", "1kB"], "--shard-bytes must be at least 1MiB, not 1kB\n"),
     (["--shards", "set", "--append", "--force"], "--append adds to the set and --force replaces it"),
     (["--shards", "set", "--delimiter", ";"], "delimiter"), (["--shards", "s3://a:b@c/d"], "has credentials")
 ])  # fmt: skip
