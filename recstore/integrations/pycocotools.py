@@ -153,7 +153,7 @@ class _Document(parts.PartsSource):
                 else:
                     self.values[name] = document.scalar()
             if document.peek() is not None:
-                raise document.wrong("something follows the document")
+                raise document.wrong("text follows the document")
 
     def elements(self, document: Any, name: str, bar: Any) -> Iterator[Any]:
         """The elements of the array that begins here, or the members of the object as dicts."""

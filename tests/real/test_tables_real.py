@@ -35,7 +35,7 @@ def test_polars_frames_and_series(polars):
     with pytest.raises(TypeError, match=r"LazyFrame, which has no rows yet: write RecordList\(frame.collect\(\)\)"):
         RecordList(frame.lazy())
     for wrong in (ROWS, polars.col("a"), None):
-        with pytest.raises((TypeError, InputError), match="table\\(\\) reads an object|item 0 is a dict"):
+        with pytest.raises((TypeError, InputError), match="table\\(\\) reads a table|item 0 is a dict"):
             recstore.RecordList(recstore.sources.table(wrong))
 
 
@@ -72,7 +72,7 @@ def test_polars_types_that_arrow_lacks(polars):
             assert x.to_list() == [{"wide": 2**128 - 1}, {"wide": 0}]
     objects = polars.Series("any", [object()], dtype=polars.Object)
     for source in (objects, objects.to_frame()):
-        with pytest.raises(InputError, match="the column 'any' holds Python objects, which polars does not export"):
+        with pytest.raises(InputError, match="the column 'any' holds Python objects, which polars cannot export"):
             RecordList(source)
 
 
@@ -213,5 +213,5 @@ def test_the_error_for_a_dict_of_datasets_shows_the_code_to_write(datasets):
         ):
             call(splits)
     for wrong in (ROWS, None, datasets.Features({})):
-        with pytest.raises((TypeError, InputError), match="table\\(\\) reads an object|item 0 is a dict"):
+        with pytest.raises((TypeError, InputError), match="table\\(\\) reads a table|item 0 is a dict"):
             recstore.RecordList(recstore.sources.table(wrong))
