@@ -145,5 +145,5 @@ def test_speech_resumes_from_a_checkpoint(name, workers, program, tmp_path, caps
     whole = speech.train(utterances, tmp_path / "none.pt", options)
     assert speech.train(utterances, tmp_path / "checkpoint.pt", options, stop_after=32)
     parts = speech.train(utterances, tmp_path / "checkpoint.pt", options)
-    assert capsys.readouterr().out.count("goes on in epoch 0") == 1
+    assert capsys.readouterr().out.count("continues in epoch 0") == 1
     assert equal(whole.state_dict(), parts.state_dict())
