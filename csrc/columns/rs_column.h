@@ -56,7 +56,7 @@ static inline void rs_column_put_unchecked(rs_column *self, unsigned type, uint6
     }
 }
 
-/* n rows in which the bits and the body of a node have the same offsets. Row k begins at records[k], or at
+/* n rows that have the bits and the body of a node at the same offsets. Row k begins at records[k], or at
  * base + k * stride_bytes if `records` is NULL. */
 typedef struct rs_column_rows {
     const uint8_t *base;

@@ -7,8 +7,8 @@
  * allocates the buffer. The second step, *fill*, writes each run to its place. If the sizes of all parts are known from
  * the start, the buffer comes first, without a second step.
  *
- * Measuring stops at a block without compiled paths (see rs_window.h), at a record in which only the interpreter can
- * find a field, and at a value that does not fit the result. */
+ * Measuring stops at a block without compiled paths (see rs_window.h), at a record whose field only the interpreter
+ * can find, and at a value that does not fit the result. */
 #pragma once
 
 #include "columns/rs_gather_field.h"

@@ -67,7 +67,7 @@ uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
  * zero or sections. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory entries in the order in which a builder writes sections: store 0, the keys (`keys` is NULL for
+/* Appends the directory entries in a builder's order of sections: store 0, the keys (`keys` is NULL for
  * a list), the saved indexes, then LABEL. Leaves out TABLES, ORDER and LABEL if their off is 0. Sets directory_count
  * and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,

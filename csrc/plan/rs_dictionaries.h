@@ -11,7 +11,7 @@
 /* The value tables of the dict-coded node of one position, with all their entries in order. */
 typedef struct rs_dictionary {
     uint64_t position_id;
-    uint64_t made, used; /* the run in which it was made, and the last run that used it */
+    uint64_t made, used; /* the run that made it, and the last run that used it */
     uint32_t tables[RS_FMT_DICT_CODED_TABLES];
     uint32_t n_tables;
     rs_buffer bytes;      /* the entries as any values */

@@ -32,8 +32,8 @@ typedef struct rs_prepared {
     uint64_t bits, n_fits;       /* of `packed`: see rs_plan_numbers */
 } rs_prepared;
 
-/* Prepares all alternatives of collected stats, except those that will be constant or that have few distinct values and
- * will be dict-coded. rs_plan_choose prepares an alternative if it needs it after all. RS_E_MEM. */
+/* Prepares all alternatives of collected stats. Leaves out positions that will be constant or dict-coded, because
+ * rs_plan_choose prepares an alternative if it needs it after all. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
 /* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, and returns their number. Threads may
  * prepare them at once, each with a part of the stats (rs_stats_begin_part). */

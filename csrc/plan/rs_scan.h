@@ -8,7 +8,7 @@
 /* The result of the scans so far. Owns `key_sets`. Zero the struct before the first use, call rs_scan_reset between
  * blocks and rs_scan_clear at the end. One thread at a time may use it. */
 typedef struct rs_scan {
-    uint64_t *key_sets; /* a hash over the keys of each dict, in the order in which the dicts begin */
+    uint64_t *key_sets; /* a hash over the keys of each dict, in the order of their first bytes */
     size_t n_key_sets;
     size_t capacity;
     size_t next;         /* the number of the next dict in a walk after the scan */
@@ -36,7 +36,7 @@ typedef struct rs_scan_counts {
 } rs_scan_counts;
 
 /* Counts a record of size_bytes as rs_scan_record does, without reading it. The writer has made a valid any value and
- * has called rs_scan_add_key_set for each dict in it, in the order in which the dicts begin. */
+ * has called rs_scan_add_key_set for each dict in it, in the order of their first bytes. */
 void rs_scan_count_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts);
 /* Raises the maxima for records that were scanned elsewhere. */
 void rs_scan_raise(rs_scan *self, uint64_t max_values, uint64_t max_bytes, uint32_t max_depth);

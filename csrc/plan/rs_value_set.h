@@ -1,4 +1,4 @@
-/* rs_value_set.h: a set of distinct any values, numbered in the order in which they were added. It is a hash table over
+/* rs_value_set.h: a set of distinct any values, numbered in order of insertion. It is a hash table over
  * spans of bytes that the caller owns. */
 #pragma once
 

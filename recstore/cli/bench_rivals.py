@@ -141,5 +141,5 @@ class Recstore(Rival):
         return recstore.RecordList(records)
 
 
-# In the order in which they take turns: rivals that are compared by ratio are neighbors, so that noise hits both alike.
+# The rivals take turns in this order. Rivals that are compared by ratio are neighbors, so noise affects both.
 EVERY: tuple[type[Rival], ...] = (Resident, NumpyPickle, Msgspec, TorchPickle, Recstore)

@@ -207,7 +207,7 @@ def _brief(value: object) -> str:
 
 
 def _from_numbers(values: list[Any]) -> NDArray[Any]:
-    """An array in which every int keeps its value: of objects if floats are mixed with ints beyond 2^53."""
+    """An array of numbers that keeps every int: an array of objects if ints beyond 2^53 are mixed with floats."""
     types = set(map(type, values))
     if float in types:
         exact = all(type(value) is float or -_EXACT <= value <= _EXACT for value in values)

@@ -413,8 +413,8 @@ def _shared_out(groups: list[int], sizes: list[int]) -> list[list[int]]:
 
 
 def _settle(rows: list[list[int]], sizes: list[int]) -> None:
-    """Moves single records between parts until every part has its size. A record comes from the group in which the part
-    exceeds the receiving part the most."""
+    """Moves single records between parts until every part has its size. For each move it chooses the group whose count
+    in the giving part exceeds that in the receiving part the most."""
     totals = [sum(column) for column in zip(*rows)] if rows else list(sizes)
     for i, size in enumerate(sizes):
         while totals[i] > size:
