@@ -293,10 +293,7 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
 static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
-    if (RS_UNLIKELY(index >= store->header.n_records)) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "record %lld is not among %llu", (long long)index,
-                            (unsigned long long)store->header.n_records);
-    }
+    if (RS_UNLIKELY(index >= store->header.n_records)) return rs_store_no_record(store, index, err);
     *number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
     for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && *number < store->n_blocks; steps++, (*number)++) {
         const rs_block *block = &store->blocks[*number];
@@ -308,9 +305,7 @@ static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, 
         if (index < block->first_record) break;
         if (index - block->first_record < block->n_records) return RS_OK;
     }
-    return rs_error_set(err, RS_E_FMT_BLOCK,
-                        store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not in the block of its group or a later one", (unsigned long long)index);
+    return rs_store_no_block(store, index, err);
 }
 
 /* Prefetches the first four cache lines of a record and its last one, so that they arrive together. */

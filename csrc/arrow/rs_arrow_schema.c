@@ -199,7 +199,7 @@ static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char
         if (ok) ids[id] = (uint16_t)n++;
     }
     if (!ok || n != n_children) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "a union has not one type id for each child: ", all);
+        return REFUSE(c, number, RS_E_IN_BROKEN, "a union does not have one type id for each child: ", all);
     }
     c->out->nodes[number].ids_off = c->out->ids.size_bytes;
     return rs_buffer_append(&c->out->ids, ids, sizeof ids, c->err);

@@ -32,11 +32,6 @@ void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_fi
     }
 }
 
-static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "record %lld is not among %llu", (long long)index,
-                        (unsigned long long)store->header.n_records);
-}
-
 /* The block may come after the block in GROUPS. */
 rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,
                                const rs_tree_paths **paths, rs_error *err) {
@@ -44,7 +39,7 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
     const uint64_t index = stop->index;
     *out = NULL;
     stop->block = RS_NOWHERE;
-    if (RS_UNLIKELY(index >= store->header.n_records)) return no_record(store, index, err);
+    if (RS_UNLIKELY(index >= store->header.n_records)) return rs_store_no_record(store, index, err);
     uint64_t number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
     for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && number < store->n_blocks; steps++, number++) {
         const rs_block *block = &store->blocks[number];
@@ -59,9 +54,7 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
             return RS_OK;
         }
     }
-    return rs_error_set(err, RS_E_FMT_BLOCK,
-                        store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not in the block of its group or a later one", (unsigned long long)index);
+    return rs_store_no_block(store, index, err);
 }
 
 /* Returns the block of a record, or NULL if it takes rs_source_find_block to find it. Enough for nearly all records. */

@@ -81,7 +81,7 @@ rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry,
     *entry = rs_load_u64(keys->opaque + 8 * i);
     if (*entry < keys->n_entries) return RS_OK;
     return bad_keys(err, keys->offset + (uint64_t)(keys->opaque - keys->slots) + RS_FMT_KEYS_HEAD_SIZE + 8 * i,
-                    "an opaque number has the number of a missing entry");
+                    "an opaque number is out of range");
 }
 
 rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, uint64_t *steps,

@@ -5,9 +5,9 @@ static rs_status bad_index(rs_error *err, uint64_t offset, const char *message) 
     return rs_error_set(err, RS_E_FMT_KEYS, offset, "saved index: %s", message);
 }
 
-void rs_saved_index_bad_number(rs_error *err, const char *message, uint64_t number) {
-    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu has the number of a missing record",
-                       message, (unsigned long long)number);
+void rs_saved_index_bad_number(rs_error *err, const char *part, uint64_t number) {
+    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu has the number of a missing record", part,
+                       (unsigned long long)number);
 }
 
 /* Takes n bytes off `in`. */

@@ -42,7 +42,7 @@ typedef struct rs_alternative {
     uint64_t total;                /* list: elements of all values. str, bytes: units of all values */
     rs_slice first;                /* the bytes of the first value */
     rs_span first_span;            /* the same as a span of the values */
-    uint64_t first_hash;           /* its hash, offsets `distinct` needed it */
+    uint64_t first_hash;           /* its hash, if `distinct` needed it */
     int64_t min, max;              /* int */
     uint64_t count_min, count_max; /* list */
     rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
@@ -127,5 +127,5 @@ typedef struct rs_stats_head {
     uint64_t key_set_hash;
     rs_slice descriptor;        /* as in rs_alternative */
     rs_slice body;              /* list, tuple, dict: the bytes after tag and count */
-    const uint8_t *numbers_end; /* list of numbers: offsets its last element ends */
+    const uint8_t *numbers_end; /* list of numbers: the end of its last element */
 } rs_stats_head;

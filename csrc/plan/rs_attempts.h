@@ -20,7 +20,7 @@ typedef struct rs_attempt {
 } rs_attempt;
 
 /* A hash table by position_id. `slots` has n elements, a power of two, and is NULL when n is 0. Zero the struct before
- * the first use and call rs_attempts_clear slots the end. It owns `slots`. Several threads may read it while none
+ * the first use and call rs_attempts_clear at the end. It owns `slots`. Several threads may read it while none
  * changes it. */
 typedef struct rs_attempts {
     rs_attempt *slots;

@@ -533,9 +533,8 @@ static uint64_t tree_bits(const rs_plan *d) {
 /* Replaces the plan of a position whose dicts have many key sets by one with maps, when values and tree together take
  * fewer bytes. The log entries of the other plan begin at number `first`. */
 static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
-    candidate *candidates =
-                  (candidate *)rs_arena_take(&self->stats->arena, ((size_t)at->n + 1) * 2 * sizeof *candidates),
-              best;
+    const size_t most = ((size_t)at->n + 1) * 2;
+    candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, most * sizeof *candidates), best;
     uint32_t n = 0, logged = self->log == NULL ? 0 : self->log->n;
     rs_attempts *attempts = &self->dictionaries->attempts;
     if (candidates == NULL) return rs_no_memory(self->err);

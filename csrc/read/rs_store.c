@@ -251,8 +251,18 @@ rs_status rs_store_freeze(rs_store *self, rs_error *err) {
     return RS_OK;
 }
 
+rs_status rs_store_no_record(const rs_store *self, uint64_t index, rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "record %lld is out of range: the store has %llu",
+                        (long long)index, (unsigned long long)self->header.n_records);
+}
+
+rs_status rs_store_no_block(const rs_store *self, uint64_t index, rs_error *err) {
+    return rs_error_set(err, RS_E_FMT_BLOCK,
+                        self->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
+                        "record %llu is not in the block of its group or a later one", (unsigned long long)index);
+}
+
 rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out, rs_error *err) {
-    uint64_t first = block;
     for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && block < self->n_blocks; steps++, block++) {
         RS_TRY(rs_store_load_block(self, block, err));
         const rs_block *b = &self->blocks[block];
@@ -264,10 +274,7 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
             return rs_offsets_locate(self->segment.ptr, b, (uint32_t)(index - b->first_record), &out->bytes, err);
         }
     }
-    return rs_error_set(err, RS_E_FMT_BLOCK,
-                        self->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not found from block %llu on, where its group leads", (unsigned long long)index,
-                        (unsigned long long)first);
+    return rs_store_no_block(self, index, err);
 }
 
 /* ---- Comparing keys ---- */

@@ -58,6 +58,10 @@ RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
+/* Each fills `err`: RS_E_ARG_RANGE for an index that is not below header.n_records; RS_E_FMT_BLOCK (rule 13) for a
+ * record that no block has. */
+RS_COLD rs_status rs_store_no_record(const rs_store *self, uint64_t index, rs_error *err);
+RS_COLD rs_status rs_store_no_block(const rs_store *self, uint64_t index, rs_error *err);
 /* rs_store_find for blocks that are not loaded or begin within a group, and for errors. `block` is from GROUPS. */
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);

@@ -58,7 +58,7 @@ typedef struct rs_block_writer {
     uint64_t raw_size;
     uint64_t memory;                  /* bytes that the dictionaries owned when the last block was settled */
     uint64_t n_settled;               /* blocks that were settled, counted by the caller of rs_block_writer_settle */
-    rs_attempts hints[RS_SURVEY_LAG]; /* the notes after block b, at b % RS_SURVEY_LAG */
+    rs_attempts hints[RS_SURVEY_LAG]; /* the attempts after block b, at b % RS_SURVEY_LAG */
 } rs_block_writer;
 
 /* Begins a store. The writer must outlive `self`. Cannot fail. */

@@ -757,8 +757,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order,
                                         uint64_t n, rs_error *err)
 
-    enum:
-        pass
     ctypedef struct rs_json_bounds:
         uint64_t n_commas
         uint32_t depth

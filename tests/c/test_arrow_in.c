@@ -204,8 +204,8 @@ TEST(test_broken_types) {
         {"+m", "$.a: a type has the wrong number of children, with the format +m", RS_E_IN_BROKEN},
         {"+r", "$.a: a type has the wrong number of children, with the format +r", RS_E_IN_BROKEN},
         {"+w:2", "$.a: a type has the wrong number of children, with the format +w:2", RS_E_IN_BROKEN},
-        {"+us:0", "$.a: a union has not one type id for each child: ", RS_E_IN_BROKEN},
-        {"+us:128", "$.a: a union has not one type id for each child: ", RS_E_IN_BROKEN},
+        {"+us:0", "$.a: a union does not have one type id for each child: ", RS_E_IN_BROKEN},
+        {"+us:128", "$.a: a union does not have one type id for each child: ", RS_E_IN_BROKEN},
         {"tsu:Mars/Phobos", "$.a: unknown time zone Mars/Phobos", RS_E_IN_TYPE},
         {"tsu:\xC3\xA9", "$.a: unknown time zone ", RS_E_IN_TYPE},
         {"tsu:+24:00", "$.a: unknown time zone +24:00", RS_E_IN_TYPE},
@@ -253,7 +253,7 @@ TEST(test_broken_children) {
     m = arrow_add(arrow_add(arrow_make("+r", "", 0, 0), arrow_make("c", "", 0, 2)), arrow_make("i", "", 0, 2));
     check_refused(m, RS_E_IN_BROKEN, "$: run ends are not ints of 16, 32 or 64 bits");
     m = arrow_add(arrow_add(arrow_make("+us:1,1", "", 0, 1), arrow_make("c", "", 0, 2)), arrow_make("i", "", 0, 2));
-    check_refused(m, RS_E_IN_BROKEN, "$: a union has not one type id for each child: ");
+    check_refused(m, RS_E_IN_BROKEN, "$: a union does not have one type id for each child: ");
 }
 
 static arrow_made *nested(int levels) {

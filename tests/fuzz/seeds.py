@@ -1,5 +1,5 @@
-"""Makes the seeds of the fuzz targets in corpus/: small stores with what people keep in them, beside the golden files,
-and choices of which targets make their own. `python tests/fuzz/seeds.py` writes the missing ones."""
+"""Makes the seeds of the fuzz targets in corpus/: small stores of usual data, beside the golden files, and choices
+that the targets turn into input. `python tests/fuzz/seeds.py` writes the missing ones."""
 
 import datetime
 import decimal

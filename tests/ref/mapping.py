@@ -262,7 +262,7 @@ class KeyIndex:
     def opaque(self):
         numbers_ = struct.unpack_from(f"<{self.head.n_opaque}Q", self.data, self.opaque_start)
         if any(e >= self.head.n_entries for e in numbers_):  # 27
-            fail("KEYS", self.opaque_start, "an opaque number has the number of a missing entry")
+            fail("KEYS", self.opaque_start, "an opaque number is out of range")
         return numbers_
 
 

@@ -274,6 +274,37 @@ def test_closed_stores():
     pytest.raises(recstore.errors.ClosedError, lambda: native.Gather(x, []))
 
 
+@pytest.mark.parametrize(
+    "form", ["values", "strings"]
+)  # the buffer is allocated before the records are read, and after
+def test_a_batch_enters_only_the_stores_of_its_records(form):
+    stores = [recstore.RecordList({"id": i, "name": f"{i}"} for i in range(k, k + 50)) for k in (0, 50, 100)]
+    x = stores[0] + stores[1] + stores[2]
+    gather = native.Gather(x, [spec("id" if form == "values" else "name", form)])
+
+    def allocate(n):
+        stores[1].close()  # the batch has none of its records
+        return np.empty(n, np.uint8)
+
+    assert gather.read(np.array([3, 120, 4]), allocate) and stores[1].closed
+    pytest.raises(recstore.errors.ClosedError, lambda: read_with(gather, [3]))
+    pytest.raises(recstore.errors.ClosedError, lambda: x.field("id").to_numpy([3]))
+    stores[0].close(), stores[2].close()
+
+
+def test_a_store_of_the_batch_is_closed_before_it_is_entered():
+    stores = [recstore.RecordList({"id": i} for i in range(50)) for _ in range(2)]
+    gather = native.Gather(stores[0] + stores[1], [spec("id", "values")])
+
+    def allocate(n):
+        stores[1].close()
+        return np.empty(n, np.uint8)
+
+    pytest.raises(recstore.errors.ClosedError, lambda: gather.read(np.array([3, 70]), allocate))
+    stores[0].close()
+    assert stores[0].closed
+
+
 def test_a_read_within_a_read(x):
     gather = native.Gather(x, [spec("id", "values")])
     inner = []
