@@ -3,7 +3,8 @@
 `python bench/beside.py [--records N] [--only NAME ...] [--json FILE]` prints the measured columns of
 docs/x-or-recstore.md. Each library runs in a separate process: it makes its store, starts 4 forked workers that read
 records in random order, and measures the memory (PSS) of all processes, servers included, while they run. Libraries
-that are not installed are skipped; `pip install --group beside` installs all.
+that are not installed are skipped. `pip install --group beside` installs all but mosaicml-streaming, whose requirements
+exclude datasets 5: run `--only "mosaicml streaming"` in an environment with mosaicml-streaming 0.13.0.
 
 The records are COCO-like annotations. WebDataset has no random access, so it reads in its own order.
 """

@@ -15,7 +15,6 @@ import tempfile
 import time
 
 import measures
-from ledger import keep, log
 
 BATCH = 1024
 NUMBERS = ("id", "image_id", "score")
@@ -193,12 +192,6 @@ def read(ray, n, folder, rounds):
         "iter_torch_batches of shards": ray_batches(lambda: recstore_ray().read(shards, columns=numbers)),
     }
     return timed(as_records, n, rounds, "read records") + timed(as_tensors, n, rounds, "read tensors")
-
-
-def run(options, results):
-    """The suite, for run.py."""
-    rows = measure(options.quick, log)
-    keep(results, "engines", rows, "engines: records as shards through Ray, and back, against its Parquet files")
 
 
 if __name__ == "__main__":

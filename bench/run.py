@@ -124,22 +124,9 @@ def run_fields(options, results):
         keep(results, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
 
 
-def run_dict(options, results):
-    keep(
-        results,
-        "dict",
-        dicts.lookups(options.quick, log),
-        "dict: a lookup by key in random order, against dict and a fresh copy",
-    )
-
-
-def run_saved_indexes(options, results):
-    keep(
-        results,
-        "indexes",
-        saved_indexes.measures(options.quick, log),
-        "indexes: a file with saved indexes against indexes made in memory",
-    )
+def one_table(suite, measure, title):
+    """The function of a suite whose rows come from one call."""
+    return lambda options, results: keep(results, suite, measure(options.quick, log), f"{suite}: {title}")
 
 
 def run_views(options, results):
@@ -200,11 +187,6 @@ def run_forms(options, results):
         keep(results, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
 
 
-def run_samplers(options, results):
-    rows = samplers.measure(options.quick, log)
-    keep(results, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
-
-
 def run_scale(options, results):
     jobs = [
         ("scale", {"kind": kind, "count": count, "container": container, "starts": 3 if options.quick else 7})
@@ -248,11 +230,6 @@ def run_workers(options, results):
     rows = by_start_method("workers", memory_jobs.CONTAINERS, options, name="coco")
     title = f"workers: {rows[0]['records']:,} COCO-like annotations, {options.workers} workers, a full pass each"
     keep(results, "workers", rows, title)
-
-
-def run_readers(options, results):
-    rows = readers.measure(options.quick, log)
-    keep(results, "readers", rows, "readers: files to stores, against the plain way to Python objects")
 
 
 def run_speech(options, results):
@@ -307,17 +284,6 @@ def run_arrow_in(options, results):
     keep(results, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
 
 
-def run_arrow_out(options, results):
-    rows = arrow_out.measure(options.quick, log)
-    keep(results, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
-
-
-def run_torch_batches(options, results):
-    rows = torch_batches.measure(options.quick, log)
-    title = f"torch_batches: batches through a DataLoader with {torch_batches.WORKERS} workers, a sample"
-    keep(results, "torch_batches", rows, title)
-
-
 def job_rows(results, suite, jobs):
     rows = []
     for job, arguments in jobs:
@@ -347,8 +313,8 @@ RUNS = {
     "decode": run_decode,
     "size": run_size,
     "fields": run_fields,
-    "dict": run_dict,
-    "indexes": run_saved_indexes,
+    "dict": one_table("dict", dicts.lookups, "a lookup by key in random order, against dict and a fresh copy"),
+    "indexes": one_table("indexes", saved_indexes.measures, "a file with saved indexes against indexes made in memory"),
     "views": run_views,
     "positions": run_positions,
     "threads": run_threads,
@@ -359,18 +325,26 @@ RUNS = {
     "handle": run_handle,
     "import": run_import,
     "workers": run_workers,
-    "readers": run_readers,
+    "readers": one_table("readers", readers.measure, "files to stores, against the plain way to Python objects"),
     "speech": run_speech,
     "arrow_in": run_arrow_in,
-    "arrow_out": run_arrow_out,
-    "torch_batches": run_torch_batches,
-    "samplers": run_samplers,
+    "arrow_out": one_table(
+        "arrow_out", arrow_out.measure, "records of numbers and text to a table, against its Parquet file"
+    ),
+    "torch_batches": one_table(
+        "torch_batches",
+        torch_batches.measure,
+        f"batches through a DataLoader with {torch_batches.WORKERS} workers, a sample",
+    ),
+    "samplers": one_table("samplers", samplers.measure, "the order of an epoch, computed as it goes"),
     "scale": run_scale,
     "billion": run_billion,
     "nodes": nodes.run,
     "first_batch": run_first_batch,
     "ranks": run_ranks,
-    "engines": engines.run,
+    "engines": one_table(
+        "engines", engines.measure, "records as shards through Ray, and back, against its Parquet files"
+    ),
     "experiments": run_experiments,
 }
 

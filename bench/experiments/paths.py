@@ -9,8 +9,6 @@ import memory_jobs
 import ranks
 
 RANKS, WORKERS = 12, 16
-REPORT = "https://github.com/mlcommons/storage/issues/449"
-REPORTED_GB = 430  # a node
 METHODS = ("spawn", "fork")
 
 

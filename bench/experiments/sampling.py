@@ -132,7 +132,7 @@ def series(samples, labels):
         labels: {pid: label}; processes without a label are left out.
     """
     texts = {"t": " ".join(f"{sample['since']:.1f}" for sample in samples)}
-    by_pid = [{sample["pid"]: sample for sample in sample["processes"]} for sample in samples]
+    by_pid = [{process["pid"]: process for process in sample["processes"]} for sample in samples]
     for pid, label in labels.items():
         for figure in FIGURES:
             texts[f"{label}: {figure}"] = _text(processes.get(pid, {}).get(figure) for processes in by_pid)

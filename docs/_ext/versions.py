@@ -1,20 +1,25 @@
-"""Writes versions.json, the first page and .nojekyll of the hosted site: `python docs/_ext/versions.py FOLDER`.
+"""Completes the hosted site: `python docs/_ext/versions.py FOLDER`.
 
-Each version of the site is a folder there. The switcher of versions on each page reads versions.json.
+Each version of the site is a folder there, dev or X.Y. This adds stable/, a copy of the newest release, versions.json,
+which the switcher of versions on each page reads, the first page and .nojekyll.
 """
 
 import json
 import pathlib
+import shutil
 import sys
 
 URL = "https://recstore.github.io/recstore"
 
 
-def entries(folders):
-    """What the switcher lists: the development version, then releases, the newest first."""
-    releases = sorted((name for name in folders if name[0].isdigit()), key=lambda name: [*map(int, name.split("."))])
-    listed = ["dev"] * ("dev" in folders) + releases[::-1]
-    newest = releases[-1] if releases else "dev"
+def releases_of(site):
+    """The names of the folders of releases, the oldest first."""
+    names = (path.parent.name for path in site.glob("[0-9]*.*/index.html"))
+    return sorted(names, key=lambda name: [*map(int, name.split("."))])
+
+
+def entries(listed, newest):
+    """The list of the switcher."""
     return [
         {
             "version": name,
@@ -27,9 +32,13 @@ def entries(folders):
 
 
 def write(site):
-    folders = {path.name for path in site.iterdir() if (path / "index.html").exists()}
-    first = "stable" if "stable" in folders else "dev"
-    (site / "versions.json").write_text(json.dumps(entries(folders), indent=1) + "\n")
+    releases = releases_of(site)
+    newest, first = (releases[-1], "stable") if releases else ("dev", "dev")
+    if releases:
+        shutil.rmtree(site / "stable", ignore_errors=True)
+        shutil.copytree(site / newest, site / "stable")
+    listed = ["dev"] * (site / "dev").exists() + releases[::-1]
+    (site / "versions.json").write_text(json.dumps(entries(listed, newest), indent=1) + "\n")
     (site / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={first}/">\n')
     (site / ".nojekyll").touch()
 

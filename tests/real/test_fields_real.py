@@ -1,5 +1,5 @@
 """Batches of Fields in training libraries: Lightning and accelerate move them to a device, torchdata's loader reads
-them, and torch collates and converts them. The extra `real` installs the libraries."""
+them, and torch collates and converts them. `nox -s real` installs the libraries."""
 
 import importlib
 

@@ -51,8 +51,8 @@ def test_outputs(browser, outputs, width, scheme, tmp_path):
     )
     assert max(widths) == 120 and len(widths) > 20  # the longest bar, at any width of the page
     # Every cell has the text color of the page, so that a dark theme shows it.
-    colors = page.evaluate(
+    text_colors = page.evaluate(
         "[...new Set([...document.querySelectorAll('td, th')].map(one => getComputedStyle(one).color))]"
     )
-    assert colors == [page.evaluate("getComputedStyle(document.body).color")]
+    assert text_colors == [page.evaluate("getComputedStyle(document.body).color")]
     page.close()

@@ -1,4 +1,4 @@
-"""Tables of polars, DuckDB and Hugging Face's datasets, which the extra `real` installs, as records."""
+"""Tables of polars, DuckDB and Hugging Face's datasets, which `nox -s real` installs, as records."""
 
 import datetime
 import decimal

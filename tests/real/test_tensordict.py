@@ -1,4 +1,4 @@
-"""Fields with output="tensordict", which the extra `real` installs: the entries of a batch as a TensorDict."""
+"""Fields with output="tensordict", which `nox -s real` installs: the entries of a batch as a TensorDict."""
 
 import pytest
 

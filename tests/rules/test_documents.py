@@ -276,12 +276,21 @@ def test_the_first_two_commands():
 # ---- The hosted site ----
 
 
-def test_the_switcher_lists_the_newest_release_first(tmp_path):
-    for name in ("0.9", "0.10", "dev", "stable"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "index.html").write_text("")
-    subprocess.run([sys.executable, str(ROOT / "docs/_ext/versions.py"), str(tmp_path)], check=True)
-    listed = json.loads((tmp_path / "versions.json").read_text())
-    assert [entry["version"] for entry in listed] == ["dev", "0.10", "0.9"]
-    assert [entry["preferred"] for entry in listed] == [False, True, False]
-    assert "url=stable/" in (tmp_path / "index.html").read_text()
+def published(site, *names):
+    for name in names:
+        (site / name).mkdir()
+        (site / name / "index.html").write_text(name)
+    subprocess.run([sys.executable, str(ROOT / "docs/_ext/versions.py"), str(site)], check=True)
+    listed = json.loads((site / "versions.json").read_text())
+    preferred = [entry["version"] for entry in listed if entry["preferred"]]
+    return [entry["version"] for entry in listed], preferred, (site / "index.html").read_text()
+
+
+def test_the_newest_release_is_the_stable_one(tmp_path):
+    versions, preferred, first = published(tmp_path, "dev")
+    assert versions == preferred == ["dev"] and "url=dev/" in first and not (tmp_path / "stable").exists()
+    for name, newest in (("0.9", "0.9"), ("0.10", "0.10"), ("0.8", "0.10")):  # the last is a patch of an older line
+        _, preferred, first = published(tmp_path, name)
+        assert preferred == [newest] and "url=stable/" in first
+        assert (tmp_path / "stable/index.html").read_text() == newest
+    assert published(tmp_path)[0] == ["dev", "0.10", "0.9", "0.8"]

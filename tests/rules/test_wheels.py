@@ -1,4 +1,4 @@
-"""Wheels are built for all Pythons that the package names, and only the tested files are published."""
+"""Wheels are built for all Pythons that the package names, and the workflows publish only tested files and releases."""
 
 import pathlib
 import re
@@ -32,3 +32,10 @@ def test_the_workflow_publishes_what_was_tested():
     assert "needs: [wheels, checks]" in publish and "github.event_name == 'release'" in publish
     assert text.count("id-token: write") == 1 and "id-token: write" in publish, "only the publishing job gets a token"
     assert "password" not in text.lower().replace("no password", "")
+
+
+def test_only_releases_publish_the_site_of_a_version():
+    workflow = (ROOT / ".github/workflows/site.yml").read_text()
+    pattern = re.search(r'tags: \["(.*)"\]', workflow)[1].replace(".", r"\.")
+    matches = [bool(re.fullmatch(pattern, tag)) for tag in ("v0.1.0", "v0.10.12", "v0.2.0rc1", "v0.2.0-rc.1", "v1")]
+    assert matches == [True, True, False, False, False]
