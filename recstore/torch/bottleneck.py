@@ -225,25 +225,19 @@ class _Transfers(TorchFunctionMode, _Timer):
 
     @contextlib.contextmanager
     def watching(self, batch: Any) -> Iterator[None]:
-        kind = type(batch)
-        if isinstance(batch, torch.Tensor) or not callable(getattr(kind, "to", None)):
-            with self:
-                yield
-            return
+        kind, is_patched = type(batch), False
         own = vars(kind).get("to")
-        try:
-            kind.to = self._synchronized(kind.to)
-        except TypeError:  # a type of C
-            with self:
-                yield
-            return
+        if not isinstance(batch, torch.Tensor) and callable(getattr(kind, "to", None)):
+            with contextlib.suppress(TypeError):  # a type of C
+                kind.to = self._synchronized(kind.to)
+                is_patched = True
         try:
             with self:
                 yield
         finally:
-            if own is None:
+            if is_patched and own is None:
                 del kind.to
-            else:
+            elif is_patched:
                 kind.to = own
 
     def _synchronized(self, move: Callable[..., Any]) -> Callable[..., Any]:
