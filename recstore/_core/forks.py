@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     _Handler = Callable[[int, FrameType | None], Any]
 
+# The longest wait for a child process. A signal that arrives just before a wait begins does not end the wait, so Ctrl-C
+# is noticed after this time at the latest.
+WAKE_S = 0.2
 _PATIENCE_S = 10.0  # the importing thread may itself wait for a lock of the forking thread
 _MACHINERY = "<frozen importlib"
 _active: list[undisturbed] = []

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 RUN_AHEAD = 32 << 20
 _STEP = 1024  # records of a shard in this process between two reads from the workers
 _PATIENCE_S = 5  # before a process that does not end is killed
-# A signal that arrives between releasing the interpreter lock and the start of a wait does not end the wait: another
-# thread that sends one runs just then. So Ctrl-C is noticed after this time at the latest.
-_WAKE_S = 0.2
 _UNGUARDED = (
     "; each worker imports the main module first: there, put the code that builds a store under "
     'if __name__ == "__main__":'
@@ -297,7 +294,7 @@ class _Team:
         """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
         busy = [worker for worker in self.workers if worker.shard == current or self.queued_bytes < RUN_AHEAD]
         pipes = [worker.parcels for worker in busy if worker.shard is not None]
-        ready = connection.wait(pipes, 0 if self.queues[current] else _WAKE_S)
+        ready = connection.wait(pipes, 0 if self.queues[current] else forks.WAKE_S)
         for worker in busy:
             if worker.shard is None or worker.parcels not in ready:
                 continue

@@ -378,7 +378,7 @@ class _Positions(base.InNotebooks, Sequence):  # type: ignore[type-arg]
 
 
 class RecordKeys(_Positions, base.RecordsOf, _SetOfKeys):  # type: ignore[type-arg]
-    """The keys of a RecordDict: set-like like the keys of a dict, and a sequence. ``RecordList(d.keys())`` copies
+    """The keys of a RecordDict: set-like, as in a dict, and a sequence. ``RecordList(d.keys())`` copies
     nothing. Safe from several threads at once."""
 
     __slots__ = ()
@@ -421,7 +421,7 @@ class RecordValues(_Positions, base.RecordsOf, ValuesView):  # type: ignore[type
 
 
 class RecordItems(_Positions, _SetOfPairs):  # type: ignore[type-arg]
-    """The (key, value) pairs of a RecordDict: set-like like the items of a dict, and a sequence. A slice is a
+    """The (key, value) pairs of a RecordDict: set-like, as in a dict, and a sequence. A slice is a
     :class:`RecordPairs`. Safe from several threads at once."""
 
     __slots__ = ()

@@ -90,7 +90,7 @@ def _pickling_notes(error: str | None, method: str, workers: int) -> Iterator[st
 
 def _sharing_notes(plan: Plan, chosen: list[Candidate], ranks: int, sent: int) -> Iterator[str]:
     if sent:
-        yield f"each worker is sent {size_text(sent)} of mapped memory; after share_dataset it maps them instead"
+        yield f"each worker is sent {size_text(sent)} of mapped memory; after share_dataset it maps that memory instead"
     if plan.stores:
         yield f"shared already: {', '.join(path or 'the object itself' for path, _ in plan.stores[:_MOST_LISTED])}"
     if ranks > 1 and chosen:

@@ -1,6 +1,6 @@
 """share_dataset: moves the large lists, dicts, arrays and tensors of a dataset into one segment of shared memory, in
-place. share_plan selects the values, packing writes the segment,
-placing makes the new values, swap replaces the old ones.
+place. share_plan selects the values, packing writes the segment, placing makes the new values, and swap replaces the
+old values.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from recstore.remote.writer import Entry, ShardWriter
 
-_WAKE_S = 0.2
 _TASKS = 4  # for each process: more balance the load better, fewer make fewer shard files
 
 
@@ -49,10 +48,8 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         pending = set(futures)
-        while (
-            pending
-        ):  # an error is raised while others still write; a signal that arrives at a bad moment ends no wait
-            ended, pending = wait(pending, _WAKE_S, FIRST_EXCEPTION)
+        while pending:  # in turns, to raise an error while others still write
+            ended, pending = wait(pending, forks.WAKE_S, FIRST_EXCEPTION)
             for future in ended:
                 future.result()
         results = [future.result() for future in futures]

@@ -10,6 +10,7 @@ import time
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from recstore.torch.loader import Loader
@@ -20,7 +21,7 @@ PARTS = ("read", "transform", "collate", "pin", "transfer")
 # Attributes that hold the functions a dataset applies to a sample. A wrapped dataset is in the attribute "dataset".
 _TRANSFORMS = ("transform", "transforms", "target_transform")
 _WRAPPED = ("dataset", "datasets")
-# Batches that are made one part at a time.
+# Batches that are made one part at a time, and batches in memory for each measure of the step.
 _DISSECTED = 12
 
 TYPE_CHECKING = False
@@ -85,18 +86,20 @@ def headroom(loader: Iterable[Any], step: Callable[[Any], object], steps: int = 
         loader: anything that yields batches. A DataLoader over a map-style dataset and a :class:`recstore.torch.Loader`
             are also taken apart: some batches are made in this process, one part at a time.
         step: what the loop does with a batch: moves it to the device, computes, updates the weights. It is called for
-            real, about ``2 * steps`` times.
+            real: for `steps` batches, for one more than the loader reads ahead, and for up to 24 batches in memory.
         steps: the number of steps to measure, after as many as it takes to use up what the loader reads ahead.
 
     The loop waits in ``next``. CUDA is synchronized before and after each step, so a step includes the work it queued.
     "Read" is reading the samples, less the time in functions that the dataset, or a dataset that it wraps, holds as
     ``transform``, ``transforms`` or ``target_transform``. Work in ``__getitem__`` itself counts as read. Pinning is
-    measured if the loader pins.
+    measured if the loader pins. Transfer is measured in ``to`` and ``cuda``, of tensors and of the batch.
 
-    The loader starts over for each phase, so a sampler advances by two epochs: measure before training, or with a
-    loader of its own. If the loader has fewer batches than asked for, all of them are measured.
+    The loader is iterated twice, and its sampler once more. That changes their epochs and positions, and uses up
+    a position that was loaded: measure with a loader and a sampler of their own. If the loader has too few batches, the
+    first half of them is not measured.
 
-    Raises ValueError if the loader has fewer than two batches or `steps` is not positive. One thread at a time.
+    Raises ValueError if the loader has fewer than two batches, cannot be iterated twice, or `steps` is not positive.
+    One thread at a time.
 
     >>> import recstore
     >>> from recstore.torch import Fields, Loader, headroom
@@ -108,21 +111,25 @@ def headroom(loader: Iterable[Any], step: Callable[[Any], object], steps: int = 
     if steps < 1:
         raise ValueError(f"steps is the number of steps to measure, at least 1, not {steps}")
     waiting, computing = _loop(loader, step, _read_ahead(loader), steps)
-    if len(waiting) == 0:
-        raise ValueError("headroom needs a loader of two batches or more")
-    batches = _some(loader, min(steps, _DISSECTED))
-    transfers = _Transfers()
-    alone = []
-    for batch in batches:
-        with transfers.watching(batch):
-            began = _now()
-            step(batch)
-            alone.append(_now() - began)
+    batches = _some(loader, 2 * min(steps, _DISSECTED))
+    half = len(batches) // 2
+    if len(waiting) == 0 or half == 0:
+        raise ValueError("headroom needs a loader of two batches or more that can be iterated twice")
+    alone = 0.0
+    for batch in batches[:half]:
+        began = _now()
+        step(batch)
+        alone += _now() - began
     parts = _dissected(loader)
     if parts:
-        parts["transfer"] = transfers.seconds / len(batches)
+        # Watching slows the step, and a compiled step compiles again; a step may have moved the batches it has seen.
+        transfers = _Transfers()
+        for batch in batches[half:]:
+            with transfers.watching(batch):
+                step(batch)
+        parts["transfer"] = transfers.seconds / len(batches[half:])
     n = len(waiting)
-    return Headroom(n, sum(waiting) / n, sum(computing) / n, sum(alone) / len(alone), _makers(loader), parts)
+    return Headroom(n, sum(waiting) / n, sum(computing) / n, alone / half, _makers(loader), parts)
 
 
 def _now() -> float:
@@ -218,25 +225,19 @@ class _Transfers(TorchFunctionMode, _Timer):
 
     @contextlib.contextmanager
     def watching(self, batch: Any) -> Iterator[None]:
-        kind = type(batch)
-        if isinstance(batch, torch.Tensor) or not callable(getattr(kind, "to", None)):
-            with self:
-                yield
-            return
+        kind, is_patched = type(batch), False
         own = vars(kind).get("to")
-        try:
-            kind.to = self._synchronized(kind.to)
-        except TypeError:  # a type of C
-            with self:
-                yield
-            return
+        if not isinstance(batch, torch.Tensor) and callable(getattr(kind, "to", None)):
+            with contextlib.suppress(TypeError):  # a type of C
+                kind.to = self._synchronized(kind.to)
+                is_patched = True
         try:
             with self:
                 yield
         finally:
-            if own is None:
+            if is_patched and own is None:
                 del kind.to
-            else:
+            elif is_patched:
                 kind.to = own
 
     def _synchronized(self, move: Callable[..., Any]) -> Callable[..., Any]:
@@ -258,18 +259,17 @@ def _dissected(loader: Any) -> dict[str, float]:
     if isinstance(loader.dataset, IterableDataset):
         return {}
     timer, read, collate, pin = _Timer(), _Timer(), _Timer(), _Timer()
-    dataset = _with_timers(loader.dataset, timer)
-    batch_sampler = loader.batch_sampler
-    orders = batch_sampler if batch_sampler is not None else ([index] for index in loader.sampler)
+    fetch = _fetcher(loader, _with_timers(loader.dataset, timer))
+    join: Any = loader.collate if isinstance(loader, Loader) else loader.collate_fn
     pins = loader._pins() if isinstance(loader, Loader) else loader.pin_memory and _accelerated()
     n = 0
+    orders = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     for indices in itertools.islice(orders, _DISSECTED):
         with read.running():
-            samples = _fetch(dataset, indices, whole)
-        batch = samples
+            batch = fetch(indices)
         if not whole:
             with collate.running():
-                batch = _collated(loader, samples, batch_sampler is None)
+                batch = join(batch)
         if pins:
             with pin.running():
                 pin_memory(batch)  # type: ignore[no-untyped-call]
@@ -285,29 +285,28 @@ def _accelerated() -> bool:
     return bool(accelerator.is_available())
 
 
-def _fetch(dataset: Any, indices: Any, whole: bool) -> Any:
-    """The samples of a batch, as the fetcher of a DataLoader reads them, or the batch itself."""
-    if whole:
-        return dataset[indices]
-    if hasattr(indices, "tolist"):
-        indices = indices.tolist()
-    if hasattr(dataset, "__getitems__") and dataset.__getitems__:
-        return dataset.__getitems__(indices)
-    return [dataset[index] for index in indices]
-
-
-def _collated(loader: Any, samples: Any, single: bool) -> Any:
-    collate: Any = loader.collate if isinstance(loader, Loader) else loader.collate_fn
-    return collate(samples[0] if single else samples)
+def _fetcher(loader: Any, dataset: Any) -> Callable[[Any], Any]:
+    """The function by which a loader reads the samples of a batch, or the batch itself, with another dataset."""
+    if isinstance(loader, Loader):
+        loader = copy.copy(loader)
+        loader.dataset = dataset
+        return loader._samples  # type: ignore[no-any-return]
+    batched = loader.batch_sampler is not None
+    fetcher = _MapDatasetFetcher(dataset, batched, lambda samples: samples, False)
+    return fetcher.fetch
 
 
 def _with_timers(dataset: Any, timer: _Timer) -> Any:
     """A copy of a dataset, and of the datasets it wraps, whose transforms are timed. If that fails, the dataset."""
     try:
         out = copy.copy(dataset)
+        if out is dataset:
+            return dataset
         for name in _WRAPPED:
             inner = getattr(out, name, None)
-            if isinstance(inner, (list, tuple)):
+            if isinstance(inner, dict):
+                setattr(out, name, {key: _with_timers(one, timer) for key, one in inner.items()})
+            elif isinstance(inner, (list, tuple)):
                 setattr(out, name, type(inner)(_with_timers(one, timer) for one in inner))
             elif hasattr(inner, "__getitem__"):
                 setattr(out, name, _with_timers(inner, timer))
@@ -315,6 +314,6 @@ def _with_timers(dataset: Any, timer: _Timer) -> Any:
             function = getattr(out, name, None)
             if callable(function):
                 setattr(out, name, timer.timed(function))
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # of the dataset's own __getstate__, __getattr__ or __setattr__
         return dataset
     return out

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupSampler", "LengthBatchSampler"]
 
 _LEAST_BATCHES = 2  # of a bucket, so that its records mix; a small dataset gets fewer buckets
-_STEPS = 16  # the shortest record of a bucket has 15/16 of the longest length
+_STEPS = 16  # the shortest record of a bucket has at least 15/16 of the longest length
 
 
 class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):

@@ -241,13 +241,18 @@ class Loader(Generic[B]):
             raise
 
     def _batch(self, indices: Any) -> Any:
+        samples = self._samples(indices)
+        return samples if self.collate is None else self.collate(samples)
+
+    def _samples(self, indices: Any) -> Any:
+        """The samples at `indices`; without `collate`, the batch."""
         if hasattr(indices, "tolist") and (self.collate is not None or isinstance(self.dataset, Subset)):
             indices = indices.tolist()  # the datasets of PyTorch take lists, not arrays
         if self.collate is None:
             return self.dataset[indices]
         if hasattr(self.dataset, "__getitems__"):
-            return self.collate(self.dataset.__getitems__(indices))
-        return self.collate([self.dataset[index] for index in indices])
+            return self.dataset.__getitems__(indices)
+        return [self.dataset[index] for index in indices]
 
     def close(self) -> None:
         """Ends all iterations and their threads. The loader itself may be iterated again."""

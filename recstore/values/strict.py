@@ -190,8 +190,8 @@ def _warn_of_write(container: Any, method: str) -> None:
     own = f"record = {kind}(record)" if place[0] is None else "record = copy.deepcopy(record)"
     _warn(
         f"{_name(place)}, read from a recstore store, is changed here by {_OPERATORS.get(method, method + '()')}: the "
-        "store keeps the record as it was built, and the next read of it has the old value. For a store of changed "
-        f"records write x = x.map(fn); to change your own copy, make it first: {own}",
+        "store keeps the record as it was built, and the next read of it has the old value. Changed records need a new "
+        f"store, of a list x = x.map(fn); to change your own copy, make it first: {own}",
         frame,
     )
     _reported.add(line)

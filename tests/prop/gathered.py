@@ -237,7 +237,7 @@ def offsets(lists):
 
 
 def expected(values, form, dtype, **options):
-    """The parts of a field with these decoded values; Raises Refused if the gather must refuse them."""
+    """The parts of a field with these decoded values. Raises Refused if the gather must refuse them."""
     field = Field(values, form, dtype, **options)
     if form == "values":
         field.form = "values_"

@@ -53,8 +53,8 @@ def build(pairs):
 def check(d, expected):
     """Asserts that a mapping has the items of a dict."""
     assert len(d) == len(expected)
-    for (key, value), (expected_value, its_value) in zip(d.items(), expected.items(), strict=True):
-        assert odd_keys.alike(key, expected_value) and value == its_value
+    for (key, value), (expected_key, expected_value) in zip(d.items(), expected.items(), strict=True):
+        assert odd_keys.alike(key, expected_key) and value == expected_value
     # `plain` has the NaNs and objects that reading made, which equal only themselves.
     plain = d.to_dict()
     probes = []

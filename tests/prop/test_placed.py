@@ -108,15 +108,15 @@ def test_reading(level, seed, tmp_path_factory):
 def check_fields(x, records):
     lazy = x.lazy()
     for name in records[-1]:
-        expected_value = [row.get(name) for row in records]
+        expected = [row.get(name) for row in records]
         field = x.field(name, default=None)
-        assert list(field) == expected_value
-        assert list(field[::-7]) == expected_value[::-7]
-        assert [lazy[i].get(name) for i in range(0, len(records), 11)] == expected_value[::11]
-        if all(type(value) is int for value in expected_value):
+        assert list(field) == expected
+        assert list(field[::-7]) == expected[::-7]
+        assert [lazy[i].get(name) for i in range(0, len(records), 11)] == expected[::11]
+        if all(type(value) is int for value in expected):
             order = list(range(0, len(records), 3))[::-1]
-            assert field.to_numpy().tolist() == expected_value
-            assert field[order].to_numpy().tolist() == [expected_value[i] for i in order]
+            assert field.to_numpy().tolist() == expected
+            assert field[order].to_numpy().tolist() == [expected[i] for i in order]
 
 
 @settings(max_examples=20, deadline=None)

@@ -52,11 +52,11 @@ def code():
 
 
 def stubs(folder):
-    """The stubs, without those of recstore.torch if PyTorch is missing, and of Lightning's if that is."""
-    report = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
+    """The stubs, without those of recstore.torch or of Lightning's monitor if that library is missing."""
+    names = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
     needs = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
     left_out = tuple(start for start, library in needs.items() if importlib.util.find_spec(library) is None)
-    return [name for name in report if not name.startswith(left_out)]
+    return [name for name in names if not name.startswith(left_out)]
 
 
 def run(folder, *command, **environment):

@@ -5,9 +5,9 @@ import pytest
 import recstore
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset  # noqa: E402
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, StackDataset, Subset  # noqa: E402
 
-from recstore.torch import Fields, Loader, RecordDataset, bottleneck, headroom  # noqa: E402
+from recstore.torch import BatchSampler, Fields, Loader, RecordDataset, bottleneck, headroom  # noqa: E402
 
 BATCH = 4
 PARTS = ("read", "transform", "collate", "pin", "transfer")
@@ -73,9 +73,15 @@ def planted(clock, seconds, wrap=lambda dataset: dataset):
     return loader
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda one: one, lambda one: Subset(one, range(100)), lambda one: ConcatDataset([one])]
-)
+WRAPPERS = {
+    "plain": lambda dataset: dataset,
+    "Subset": lambda dataset: Subset(dataset, range(200)),
+    "ConcatDataset": lambda dataset: ConcatDataset([dataset]),
+    "StackDataset": lambda dataset: StackDataset(image=dataset),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 @pytest.mark.parametrize("largest", PARTS)
 def test_planted_parts_have_their_shares(clock, largest, wrap):
     seconds = {name: 40.0 if name == largest else 4.0 for name in PARTS}
@@ -108,10 +114,42 @@ def test_a_loader_that_cannot_be_taken_apart(clock):
     for loader in (DataLoader(Stream(), 4), [clock] * 10):
         report = headroom(loader, lambda batch: clock.pass_(4), steps=5)
         assert report.parts == {} and report.steps == 5
-    with pytest.raises(ValueError):
-        headroom([], print)
+    for too_few in ([], [1], iter([1, 2, 3])):
+        with pytest.raises(ValueError):
+            headroom(too_few, print)
     with pytest.raises(ValueError):
         headroom([1, 2, 3], print, steps=0)
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        lambda f: DataLoader(f, batch_size=None, sampler=BatchSampler(range(100), 10)),
+        lambda f: DataLoader(f, batch_sampler=[[1, 2], [3, 4]] * 5, collate_fn=f.collate),
+        lambda f: DataLoader(StackDataset(f, f), 10),
+        lambda f: Loader(f, batch_sampler=[[1, 2], [3, 4]] * 5),
+        lambda f: Loader(Subset(f, range(50)), batch_size=5),
+    ],
+)
+def test_every_way_to_batch_is_taken_apart(loader):
+    fields = Fields(recstore.RecordList({"id": i} for i in range(100)), "id")
+    assert set(headroom(loader(fields), lambda batch: None, steps=4).parts) == set(PARTS)
+
+
+def test_watching_transfers_does_not_count_and_is_undone(clock):
+    plain, seconds = Moved.to, dict.fromkeys(PARTS, 1.0)
+
+    def step(batch):
+        clock.pass_(20 if Moved.to is plain else 500)
+
+    assert headroom(planted(clock, seconds), step, steps=8).alone == 20
+
+    def failing(batch):
+        assert Moved.to is plain
+
+    with pytest.raises(AssertionError):
+        headroom(planted(clock, seconds), failing, steps=8)
+    assert Moved.to is plain
 
 
 def test_the_step_runs_with_workers_and_without_a_clock():

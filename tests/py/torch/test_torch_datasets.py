@@ -415,8 +415,8 @@ def test_default_collate_and_shuffle(x):
 
 
 def test_whole_batches_from_a_batch_sampler(x):
-    batches = data.BatchSampler(data.SequentialSampler(range(20)), 8, drop_last=False)
-    batches = list(data.DataLoader(RecordDataset(x, pair), sampler=batches, batch_size=None, collate_fn=list))
+    sampler = data.BatchSampler(data.SequentialSampler(range(20)), 8, drop_last=False)
+    batches = list(data.DataLoader(RecordDataset(x, pair), sampler=sampler, batch_size=None, collate_fn=list))
     assert [len(batch) for batch in batches] == [8, 8, 4]
     assert [sample for batch in batches for sample in batch] == [pair(record) for record in RECORDS]
 
