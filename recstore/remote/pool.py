@@ -36,7 +36,6 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
     if len(runs) < 2:
         return [writer.write(source)]
     # Spawned, because a forked process cannot have its own network clients.
-    before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_take_signals
     )
@@ -49,9 +48,9 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         pending = set(futures)
-        while (
-            pending
-        ):  # an error is raised while others still write; a signal that arrives at a bad moment ends no wait
+        while pending:
+            # An error ends the wait while other processes still write. A signal that arrives just before a wait would
+            # not end it: hence the limit.
             ended, pending = wait(pending, _WAKE_S, FIRST_EXCEPTION)
             for future in ended:
                 future.result()
@@ -62,8 +61,8 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
             "try again with fewer --workers"
         ) from None
     except BaseException:
-        # Cancelling a future makes the thread of a broken pool fail.
-        for process in set(multiprocessing.active_children()) - before:
+        # Cancelling a future makes the thread of a broken pool fail. Other children belong to other threads.
+        for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
     finally:
@@ -105,14 +104,14 @@ def _write(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entr
     global _writing
     run = _Run(parts, pairs)
     try:
-        _writing = True
-        entry = writer.write(run)
-        _writing = False
-    except SystemExit:
-        os._exit(1)  # the pool would catch it, and wait for another task
-    except BaseException:
-        _writing = False
-        raise
+        try:
+            _writing = True
+            entry = writer.write(run)
+        finally:
+            _writing = False
+    finally:
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN:
+            os._exit(1)  # `_end` has ended the write; the pool would catch its SystemExit, and wait for another task
     return entry, run.reports
 
 
