@@ -102,7 +102,9 @@ def oom(
         )
     elif near and (killed or run.end is None):
         who = killed[0]["label"] if killed else "the run"
-        doubt = "it has no counter" if rise["oom_kill"] is None else "oom_kill did not rise in this cgroup"
+        doubt = (
+            "the kernel gives no count of kills" if rise["oom_kill"] is None else "oom_kill did not rise in this cgroup"
+        )
         evidence = "likely"
         text = f"The OOM killer is likely: {who} ended when at most {share} was in use; but {doubt}."
     else:

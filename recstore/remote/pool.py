@@ -35,7 +35,6 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
     if len(runs) < 2:
         return [writer.write(source)]
     # Spawned, because a forked process cannot have its own network clients.
-    before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(workers, len(runs)), mp_context=multiprocessing.get_context("spawn"), initializer=_take_signals
     )
@@ -48,7 +47,8 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
         pending = set(futures)
-        while pending:  # in turns, to raise an error while others still write
+        while pending:
+            # In turns, because an error ends the wait while other processes still write.
             ended, pending = wait(pending, forks.WAKE_S, FIRST_EXCEPTION)
             for future in ended:
                 future.result()
@@ -59,8 +59,8 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
             "try again with fewer --workers"
         ) from None
     except BaseException:
-        # Cancelling a future makes the thread of a broken pool fail.
-        for process in set(multiprocessing.active_children()) - before:
+        # Cancelling a future makes the thread of a broken pool fail. Other children belong to other threads.
+        for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
     finally:
@@ -102,14 +102,14 @@ def _write(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entr
     global _writing
     run = _Run(parts, pairs)
     try:
-        _writing = True
-        entry = writer.write(run)
-        _writing = False
-    except SystemExit:
-        os._exit(1)  # the pool would catch it, and wait for another task
-    except BaseException:
-        _writing = False
-        raise
+        try:
+            _writing = True
+            entry = writer.write(run)
+        finally:
+            _writing = False
+    finally:
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN:
+            os._exit(1)  # `_end` has ended the write; the pool would catch its SystemExit, and wait for another task
     return entry, run.reports
 
 

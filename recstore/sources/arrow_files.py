@@ -144,8 +144,7 @@ def _reader(kind: bytes, source: Any, columns: Iterable[int] = ()) -> Any:
 @contextmanager
 def _source(file: Input, opened: BufferedIOBase) -> Iterator[tuple[bytes, Any, int | None]]:
     """`(first bytes, file object to read, start)`. `start` is the position of the first byte, or None if the file
-    object cannot go back there. If an IPC file is compressed or
-    a pipe, copies it to a temporary file."""
+    object cannot go back there. Copies an IPC file that is compressed or a pipe to a temporary file."""
     start = opened.tell() if file.packed is None and opened.seekable() else None
     with inputs.damage_of(file):
         head = opened.read(len(_FILE))

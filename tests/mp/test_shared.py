@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import signal
+import sys
 import threading
 import time
 
@@ -297,6 +298,39 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
         sharers.open_gate(gate)
         end(first)
     assert left(name) == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("action", [
+    lambda name, path: recstore.shared(name, lambda: [1, 2, 3], fingerprint="1"),
+    lambda name, path: recstore.RecordDict({"a": 1}, name=name),
+    lambda name, path: recstore.RecordList([{"i": 1}], backing="dir"),
+    lambda name, path: recstore.open(path),
+], ids=["shared", "named", "dir", "open"])  # fmt: skip
+def test_an_interrupt_at_each_call(name, tmp_path, action):
+    """An interrupt on entry to any Python function leaves nothing, neither a file nor a descriptor or mapping."""
+    recstore.RecordList([1, 2, 3]).save(tmp_path / "saved.recs")
+    calls, number = [], 0
+
+    def interrupt(frame, event, argument):
+        if event == "call":
+            calls.append(frame.f_code)
+            if len(calls) == number:
+                raise KeyboardInterrupt
+
+    while len(calls) >= number:
+        calls.clear()
+        number += 1
+        try:
+            sys.setprofile(interrupt)
+            action(name, tmp_path / "saved.recs").close()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        gc.collect()
+        assert left(name) == [], calls[-1]
+    assert number > 20
 
 
 @pytest.mark.slow

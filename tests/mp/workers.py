@@ -124,6 +124,11 @@ def _map_reopened(fd):
         os.close(again)
 
 
+def _is_segment(text):
+    """Whether a line of /proc has the path of a segment. A file that was made without a name is `#123`, even later."""
+    return any(part in text for part in ("/memfd:recstore", ".rec", "/recs1-", "/dev/shm/#"))
+
+
 def segment_fds(pid="self"):
     """`{descriptor: (device, inode)}` of the segments that a process has open."""
     out = {}
@@ -131,7 +136,7 @@ def segment_fds(pid="self"):
     for name in os.listdir(folder):
         try:
             target = os.readlink(f"{folder}/{name}")
-            if target.startswith("/memfd:recstore") or ".rec" in target or "/recs1-" in target:
+            if _is_segment(target):
                 status = os.stat(f"{folder}/{name}")
                 out[int(name)] = status.st_dev, status.st_ino
         except OSError:
@@ -153,7 +158,7 @@ def open_files(pid):
 def mappings():
     """The number of segment mappings of this process."""
     with open("/proc/self/maps") as f:
-        return sum("/memfd:recstore" in line or ".rec" in line or "/recs1-" in line for line in f)
+        return sum(map(_is_segment, f))
 
 
 def holders(identity):

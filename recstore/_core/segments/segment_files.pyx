@@ -5,9 +5,8 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
     """Maps the file of a saved store. Raises SegmentNotFoundError, CorruptError, VersionError, OSError."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
-    encoded = encode_path(path)
+    encoded, segment.path = encode_path(path), os.fsdecode(path)
     check_path(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err, path)
-    segment.path = os.fsdecode(path)
     segment.prepare(limits)
     segment.backing = backing
     return segment

@@ -45,7 +45,9 @@ cdef class Segment(Owner):
         cdef rs_limits accepted
         cdef rs_limits *chosen = NULL
         cdef rs_status status
+        self.programs = []
         try:
+            self.strict = strict_wanted()
             if limits is not None:
                 accepted.max_values, accepted.max_bytes = limits
                 chosen = &accepted
@@ -53,14 +55,11 @@ cdef class Segment(Owner):
             check_path(status, &err, self.path)
             self.is_mapping = self.store.header.content == RS_FMT_CONTENT_MAPPING
             if self.is_mapping:
-                status = rs_mapping_open(&self.mapping, &self.store, &err)
-                if status != RS_OK:
-                    rs_store_close(&self.store)
-                check_path(status, &err, self.path)
-            self.strict = strict_wanted()
+                check_path(rs_mapping_open(&self.mapping, &self.store, &err), &err, self.path)
             self.sample = LiveSample.of(self.records, self.nbytes) if self.strict else None
-            self.programs = []
         except BaseException:
+            rs_mapping_close(&self.mapping)
+            rs_store_close(&self.store)
             rs_segment_close(&self.seg)
             raise
         self.open_ = True

@@ -61,15 +61,16 @@ cdef class SegmentBuilder:
         cdef Segment segment = Segment.__new__(Segment)
         cdef rs_error err
         cdef rs_status status
-        with nogil:
-            status = rs_segment_writer_finish(&self.writer, &segment.seg, &err)
-        check_path(status, &err, self.saved)
         segment.backing = "shm" if self.backing in ("named", "temporary") else self.backing
         segment.path = self.path
         if self.path is not None and self.saved is None:
             segment.encoded = os.fsencode(self.path)
             segment.owned_by = getpid()
         segment.reader = self.settings.reader()
+        # Between here and `prepare` no Python function is called, because a KeyboardInterrupt would leak the mapping.
+        with nogil:
+            status = rs_segment_writer_finish(&self.writer, &segment.seg, &err)
+        check_path(status, &err, self.saved)
         try:
             segment.prepare(OURS)
         except BaseException:

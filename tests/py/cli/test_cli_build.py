@@ -317,7 +317,8 @@ def test_row_groups_are_bounded(run, store, monkeypatch):
 
 def test_wrong_arguments_of_cat(run, store):
     assert "no record has a field 'zz'; the fields are: id, name" in run("cat", store, "--columns", "zz")[2]
-    for arguments in (["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
+    assert run("cat", store, "--force")[0] == 2
+    for arguments in (["--rows", "a"], ["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
         caught = pytest.raises(SystemExit, lambda: run("cat", store, *arguments))
         assert caught.value.code == 2
 

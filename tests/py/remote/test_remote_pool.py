@@ -6,9 +6,13 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
+import time
+from concurrent.futures import wait
 
 import pytest
 from mp import workers
+from mp.sharers import FORK
 
 import recstore
 from recstore.remote import manifest, pool
@@ -87,3 +91,56 @@ def test_an_error_in_one_process_ends_another_in_the_middle_of_a_file(tmp_path):
         pool.write(ShardWriter(tmp_path / "set"), recstore.sources.parquet(str(tmp_path / "*.parquet"), where=where), 2)
     assert begun.exists() and multiprocessing.active_children() == []
     assert [path.name for path in (tmp_path / "set").rglob("*") if path.is_file()] == []
+
+
+def test_an_error_ends_only_processes_of_the_pool(tmp_path, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"id": range(40)}), tmp_path / "x.parquet", row_group_size=20)
+    (tmp_path / "file").write_text("")
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+
+    def start_other(*arguments):
+        if other.ident is None:
+            other.start()
+        return wait(*arguments)
+
+    monkeypatch.setattr(pool, "wait", start_other)
+    with pytest.raises(OSError):
+        pool.write(ShardWriter(tmp_path / "file" / "set"), recstore.sources.parquet(str(tmp_path / "x.parquet")), 2)
+    left = multiprocessing.active_children()
+    other.kill()
+    other.join()
+    assert left == [other]
+
+
+class Ending:
+    """A writer whose write gets a SIGTERM, or calls sys.exit."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def write(self, run):
+        if self.how == "exits":
+            sys.exit(3)
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except SystemExit:
+            if self.how == "raises":
+                raise
+
+
+def end_in_a_write(how):
+    pool._take_signals()
+    try:
+        pool._write(Ending(how), [], False)
+    except SystemExit as error:
+        os._exit(error.code + 4)  # the pool catches it
+    os._exit(0)
+
+
+@pytest.mark.parametrize("how, status", [("raises", 1), ("swallows", 1), ("exits", 7)])
+def test_a_terminated_process_ends_with_its_write(how, status):
+    process = FORK.Process(target=end_in_a_write, args=(how,))
+    process.start()
+    process.join()
+    assert process.exitcode == status

@@ -93,6 +93,9 @@ def check_any(view, records):
         expected = pa.table({name: pa.array([r.get(name) for r in records]) for name in names}).to_pylist()
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         expected = None
+    else:
+        if not keeps_types(records, expected):
+            expected = None
     try:
         table = view.to_arrow()
     except (TypeError, ValueError):
@@ -112,6 +115,25 @@ def test_mixed_bytes_and_text_are_not_exported_as_invalid_text(value):
         pytest.raises(TypeError, match="'a.*' holds values of several types, str and bytes"),
     ):
         x.to_arrow()
+
+
+def keeps_types(value, converted):
+    """Whether pyarrow kept the type of each value. It makes a date of an int that follows a date, and bytes of text."""
+    if isinstance(value, dict):
+        return all(keeps_types(value[name], converted[name]) for name in value)
+    if isinstance(value, list):
+        return all(map(keeps_types, value, converted))
+    kinds = {type(value), type(converted)}
+    return isinstance(value, tuple) or len(kinds) == 1 or kinds == {int, float}
+
+
+@pytest.mark.parametrize("pair", [(dt.date(2000, 1, 1), 0), (b"", ""), (0.5, True)])
+def test_types_that_pyarrow_would_change_are_refused(pair):
+    records = [{"a": value} for value in pair]
+    with RecordList(records) as x:
+        check_any(x, records)
+        with pytest.raises(TypeError):
+            x.to_arrow()
 
 
 def has_nul_in_names(value):
