@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     _BuilderT = TypeVar("_BuilderT")
 
 LOCK = ".lck"
+CACHE = ".cache"  # see named_caches
 FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
@@ -125,6 +126,11 @@ def is_segment(file_name: str) -> bool:
     return file_name.startswith(PREFIX) and len(file_name) == _LENGTH
 
 
+def is_cache(file_name: str) -> bool:
+    """Whether a file name has the form of the name of a cache."""
+    return file_name.endswith(CACHE) and is_segment(file_name[: -len(CACHE)])
+
+
 def nameless() -> str:
     """A temporary file name for a segment without a name, for systems that cannot make unnamed files."""
     return f"{PREFIX}{_spell(os.urandom(8))}-{_spell(os.urandom(8))[:8]}.tmp"
@@ -155,14 +161,19 @@ class Label(dict[str, str]):
         packed = segment.label()
         if packed is None:
             return None
-        reader, label = wire.Reader(packed[1]), Label()
         try:
-            for _ in range(packed[0]):
-                key = reader.text()
-                label[key] = reader.text()
-            reader.end()
+            label = Label.unpacked(packed[1])
         except CorruptError:
             return None
+        return label if len(label) == packed[0] else None
+
+    @staticmethod
+    def unpacked(data: bytes) -> Label:
+        """The label in the bytes that `pack` made. Raises CorruptError."""
+        reader, label = wire.Reader(data), Label()
+        while reader.left:
+            key = reader.text()
+            label[key] = reader.text()
         return label
 
     @staticmethod
@@ -334,7 +345,7 @@ def collect(directory: str) -> int:
         return 0
     for name in names:
         path = os.path.join(directory, name)
-        status = _removable(path) if is_segment(name) else None
+        status = _removable(path) if is_segment(name) else _removable_cache(path) if is_cache(name) else None
         if status is not None or is_segment(name[:-4]):
             try:
                 removed += native.unlink_unused(path, status)
@@ -358,6 +369,16 @@ def _removable(path: str) -> os.stat_result | None:
     label = Label.of(segment)
     segment.close()
     return status if label is None or expired(label, status.st_mtime) else None
+
+
+def _removable_cache(path: str) -> os.stat_result | None:
+    """As _removable, for a cache. A damaged cache is replaced by its next user, and stays until then."""
+    try:
+        status = os.lstat(path)
+        label = Label.unpacked(native.inspect_cache(path)["label"]) if status.st_uid == os.geteuid() else None
+    except (CorruptError, VersionError, OSError):
+        return None
+    return status if label is not None and expired(label, status.st_mtime) else None
 
 
 def expired(label: Label, used: float) -> bool:

@@ -27,6 +27,7 @@ ROOMS = [
     ["sharing", "display"],
     ["dataset", "sources"],
     ["remote"],
+    ["caching"],
     ["integrations"],
     ["torch"],
     ["monitor"],

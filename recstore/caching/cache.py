@@ -1,0 +1,367 @@
+"""recstore.cache: values that the processes of a machine make once, and read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+from recstore._core import native, trust
+from recstore.building import fingerprints
+from recstore.caching import limits, random_state, stacking
+from recstore.caching.info import CacheInfo, CacheUse
+from recstore.errors import CorruptError, EncodeError, OutOfSpaceError
+from recstore.shm import named_caches, named_segments, process_identity
+from recstore.text import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from recstore._core.native import CacheFile
+    from recstore._types import Arrays, Path, Paths
+    from recstore.containers.dicts import RecordDict
+    from recstore.containers.records import RecordList
+
+__all__ = ["Cache", "cache"]
+
+_MISSING = object()
+_STRICT_EVERY = 100  # hits between two that are made again, in strict mode
+_watching_forks = False
+
+
+def cache(
+    name: str,
+    *,
+    limit: int | str = "60%",
+    dir: Path | None = None,
+    code: Callable[..., Any] | None = None,
+    files: Paths | None = None,
+    fingerprint: str | None = None,
+    slots: int | None = None,
+    keep: bool | float | str | None = None,
+    arrays: Arrays = "copy",
+) -> Cache:
+    """The cache of a name: one for all processes of this user on this machine, whichever creates it.
+
+    Args:
+        name: up to 64 characters.
+        limit: the most bytes of values, such as ``"20GiB"``, or a share of what is free when the cache is created:
+            of the memory cgroup, else of the machine; with `dir` on a disk, of the disk.
+        dir: a folder on a local disk. The cache is kept there and survives a restart. None: it is in memory.
+        code: the function that makes the values. Its code, and the values that it reads, become part of the
+            fingerprint (docs/fingerprints.md), so that a changed function fills a cache of its own.
+        files: paths whose sizes, times and inodes become part of the fingerprint.
+        fingerprint: a str. Caches of one name with different fingerprints are different caches.
+        slots: the number of int keys, 0 to slots - 1. None: a key is any value that can be a key of a RecordDict, such
+            as a str or a tuple ``(episode, camera, frame)``.
+        keep: whether the cache stays without users: False, True, or a duration such as ``"2h"``. None: only with `dir`.
+        arrays: "copy": a hit is the caller's own and writable. "view": its numpy arrays are read-only views of the
+            shared bytes. Tensors are always copies.
+
+    Nobody owns the cache, and no process waits for another. A value appears whole or not at all, whenever its writer is
+    killed. Values are never evicted: without space, a hash of the key decides which values are kept if `slots` is
+    given, else the first values are. Classes in values must be registered, see :func:`register`.
+
+    Raises TypeError if the fingerprint of `code` cannot be derived, ValueError for a wrong limit or for a cache that was
+    made with other slots, OutOfSpaceError, VersionError, PermissionError, and OSError for a network file system.
+
+    >>> import recstore
+    >>> with recstore.cache("doctest", slots=100, limit="1MB") as squares:
+    ...     squares.get_or_make(7, lambda n: {"square": n * n}, 7), squares.get(7), squares.get(8)
+    ({'square': 49}, {'square': 49}, None)
+    """
+    named_segments.check_name(name)
+    if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
+        raise ValueError(f"slots is the number of int keys, at least 1, not {slots!r:.80}")
+    if arrays not in ("copy", "view"):
+        raise ValueError(f'arrays is "copy" or "view", not {arrays!r:.80}')
+    parts = [] if fingerprint is None and files is None else [fingerprints.full(None, fingerprint or "-", files)]
+    if code is not None:
+        parts.append(fingerprints.derive(code))
+    kept = dir is not None if keep is None else keep
+    return Cache(name, "+".join(parts), limit, slots, named_segments.seconds(kept), dir, arrays, _described(code))
+
+
+def _described(code: Any) -> str:
+    """The name and place of a function, for the label of a cache."""
+    function = getattr(code, "func", code)
+    function = getattr(function, "__func__", function)
+    lines = getattr(function, "__code__", None)
+    if lines is None:
+        return "" if code is None else type(code).__qualname__
+    return f"{function.__qualname__} ({os.path.basename(lines.co_filename)}:{lines.co_firstlineno})"
+
+
+def _watch_forks() -> None:
+    global _watching_forks
+    if not _watching_forks:
+        _watching_forks = True
+        native.watch_forks()
+
+
+class Cache:
+    """A cache, made by :func:`recstore.cache`. Safe from several threads at once. It pickles as its name: a process that
+    unpickles it uses the same cache, or an empty one if that has ended.
+
+    >>> import recstore
+    >>> with recstore.cache("doctest", limit="1MB") as frames:
+    ...     frames.put(("episode 1", 0), [1, 2]), frames.put(("episode 1", 0), [3, 4])
+    ...     ("episode 1", 0) in frames, len(frames), list(frames)
+    (True, False)
+    (True, 1, [('episode 1', 0)])
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str,
+        limit: int | str,
+        slots: int | None,
+        keep: float | str | None,
+        dir: Path | None,
+        arrays: Arrays,
+        code: str = "",
+    ) -> None:
+        _watch_forks()
+        target = named_segments.Target(name, fingerprint, keep, dir)
+        named_segments.collect(target.folder)
+        self._arguments = name, fingerprint, limit, slots, keep, dir, arrays, code
+        self._dir, self._slots, self._warned = dir, slots, set[str]()
+        self._file, self._created = self._opened(target, slots, limit, code)
+        self._file.set_options(trust.Reader(trusted=False, arrays=arrays), process_identity.start_time)
+        self._strict = os.environ.get("RECSTORE_STRICT") == "1"
+        self._hits = 0
+
+    def _opened(
+        self, target: named_segments.Target, slots: int | None, limit: int | str, code: str
+    ) -> tuple[CacheFile, bool]:
+        return named_caches.opened(target, slots or 0, limits.parse(limit, target.folder), code)
+
+    # ---- One value ----
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, or `default`. A stored None is a value: ``key in cache`` tells. Raises IndexError for an
+        int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for a damaged file."""
+        return self._file.get(key, default)
+
+    def put(self, key: Any, value: Any) -> bool:
+        """Stores a value. Returns False if the key has a value, and if there is no space for it, see `info`. Raises
+        EncodeError for a value that cannot be stored; IndexError and TypeError as `get`."""
+        if not self._file.admits(key):
+            self._file.note(native.CACHE_FULL)
+            return False
+        try:
+            outcome = self._file.put(key, value)
+        except OutOfSpaceError as error:
+            self._file.note(native.CACHE_FULL)
+            self._warn("space", f"the cache {self.name!r} has no space: {error}; its further values are not kept")
+            return False
+        except EncodeError:
+            self._file.note(native.CACHE_REFUSED)
+            raise
+        return outcome == native.CACHE_STORED
+
+    def get_or_make(self, key: Any, make: Callable[..., Any], *args: Any) -> Any:
+        """The value of a key; if it is missing, ``make(*args)``, which is stored. An exception of `make` stores nothing.
+
+        Two processes may make the same value at once; one of them is stored. The random number generators of Python,
+        numpy and torch have the same state afterwards whether `make` was called or not: cache the deterministic part.
+        A value that cannot be stored is returned, with one warning.
+        """
+        value = self._found(key)
+        if value is _MISSING:
+            return self._made(key, make, args)
+        if self._strict:
+            self._compare(key, value, make, args)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return self._file.contains(key)
+
+    def __len__(self) -> int:
+        """The number of values, counted in the table: a millisecond for a million slots."""
+        return self._file.count()[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys that have a value. Keys that are added meanwhile may or may not be among them."""
+        position: int | None = 0
+        while position is not None:
+            keys, position = self._file.keys_from(position, 1024)
+            yield from keys
+
+    # ---- Many values ----
+
+    def get_many(
+        self, keys: Iterable[Any], make: Callable[[Any], Any] | None = None, *, out: Any = None, stack: bool = False
+    ) -> Any:
+        """The values of many keys, as a list, or with `stack` as one array.
+
+        Args:
+            keys: the keys, in any order and repeated.
+            make: called as ``make(key)`` for each key without a value, which is stored.
+            out: an array or CPU tensor, pinned or shared for instance, to copy the values into; it has the length of
+                `keys` on its first axis. Implies `stack`.
+            stack: return one array, or tensor if the values are tensors: ``out[i]`` has the value of ``keys[i]``. The
+                values are arrays of one shape and dtype. Hits are copied in C without the interpreter lock.
+
+        Raises KeyError for a key without a value if `make` is None; ValueError if the values cannot be stacked.
+        """
+        asked = list(keys)
+        if out is not None or stack:
+            return stacking.stacked(self, asked, make, out)
+        if make is None:
+            values = [self._file.get(key, _MISSING) for key in asked]
+            for key, value in zip(asked, values):
+                if value is _MISSING:
+                    raise KeyError(key)
+            return values
+        return [self.get_or_make(key, make, key) for key in asked]
+
+    def warm(
+        self, keys: Iterable[Any], make: Callable[[Any], Any], workers: int = 0, progress: bool = False
+    ) -> CacheInfo:
+        """Makes the missing values of keys with ``make(key)``, in `workers` processes, and returns the `info`. With
+        workers, `make` must be picklable. `progress` shows a bar, which needs rich. Raises the exception of `make`."""
+        from recstore.caching import warming
+
+        warming.warm(self, keys, make, workers, progress)
+        return self.info()
+
+    # ---- The whole ----
+
+    def info(self) -> CacheInfo:
+        """The CacheInfo of this moment."""
+        filled, table_bytes = self._file.count()
+        running = process_identity.start_time
+        uses = [CacheUse(pid, running(pid) is not None, counters) for pid, _, counters in self._file.rows()]
+        return CacheInfo(
+            name=self.name,
+            fingerprint=self._arguments[1],
+            path=self._file.path,
+            slots=self._slots,
+            filled=filled,
+            nbytes=self._file.used(),
+            table_bytes=table_bytes,
+            limit=self._file.limit,
+            processes=uses,
+        )
+
+    def seal(self) -> RecordList[Any] | RecordDict[Any, Any]:
+        """The values as a store in memory of its own: a RecordList of all slots, or a RecordDict. Raises ValueError if a
+        slot has no value."""
+        if self._slots is None:
+            from recstore.containers.dicts import RecordDict
+
+            return RecordDict((key, self._file.get(key)) for key in self)
+        missing = self._slots - len(self)
+        if missing:
+            raise ValueError(
+                f"{missing:,} of {self._slots:,} slots of the cache {self.name!r} have no value: call warm()"
+            )
+        from recstore.containers.records import RecordList
+
+        return RecordList(map(self._file.get, range(self._slots)))
+
+    @property
+    def name(self) -> str:
+        return self._arguments[0]
+
+    @property
+    def slots(self) -> int | None:
+        """The number of int keys; None for other keys."""
+        return self._slots
+
+    def close(self) -> None:
+        """Ends the use of the cache. The last user of a cache that is not kept removes it. Raises BusyError while arrays
+        over it are alive."""
+        self._file.close()
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cache, self._arguments
+
+    def __repr__(self) -> str:
+        if self._file.closed:
+            return f"<Cache {self.name!r}, closed>"
+        return f"<Cache {self.name!r}: {len(self):,} values, {size_text(self._file.used())}>"
+
+    # ---- Making ----
+
+    def _found(self, key: Any) -> Any:
+        """The value of a key, or _MISSING. A damaged value counts as missing: it can be made again."""
+        try:
+            return self._file.get(key, _MISSING)
+        except CorruptError as error:
+            self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
+            return _MISSING
+
+    def _made(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        with random_state.kept():
+            value = make(*args)
+        try:
+            self.put(key, value)
+        except EncodeError as error:
+            self._warn(
+                f"type {error.reason}",
+                f"a value for the cache {self.name!r} cannot be stored, so it is made at each use: {error}",
+            )
+        self._doubt()
+        return value
+
+    def _compare(self, key: Any, value: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """In strict mode, makes every hundredth hit again and compares."""
+        self._hits += 1
+        if self._hits % _STRICT_EVERY:
+            return
+        with random_state.kept():
+            again = make(*args)
+        if not stacking.same(value, again):
+            self._warn(
+                "strict",
+                f"the cache {self.name!r} has another value for the key {key!r:.80} than make() returns now: make() is "
+                "not deterministic, or it has changed; cache only the deterministic part, and pass code= or fingerprint=",
+            )
+
+    def _doubt(self) -> None:
+        """Warns once if a process has asked for most keys twice and nearly all lookups miss."""
+        if not self._slots or "hits" in self._warned:
+            return
+        counters = self._file.counters()
+        hits, misses, full, refused = (
+            counters[kind] for kind in (native.CACHE_HITS, native.CACHE_MISSES, native.CACHE_FULL, native.CACHE_REFUSED)
+        )
+        if hits + misses < 2 * self._slots or 100 * hits >= hits + misses:
+            return
+        if refused > misses // 2:
+            reason = "most values cannot be stored"
+        elif full > misses // 2:
+            reason = f"the limit of {size_text(self._file.limit)} is reached"
+        else:
+            reason = "the values are in another cache" + self._others()
+        self._warn("hits", f"{hits:,} of {hits + misses:,} lookups in the cache {self.name!r} were hits: {reason}")
+
+    def _others(self) -> str:
+        """The other caches of the name, as text."""
+        found = [
+            label.code or repr(label.fingerprint)
+            for path, label in named_caches.siblings(self.name, self._dir)
+            if path != self._file.path
+        ]
+        return f" of this name, made from {', '.join(found[:3])}" if found else ""
+
+    def _warn(self, kind: str, text: str) -> None:
+        """Warns once for each kind in this process, and names the first caller outside this package."""
+        if kind in self._warned:
+            return
+        self._warned.add(kind)
+        level, frame = 2, sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("recstore."):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, RuntimeWarning, stacklevel=level)

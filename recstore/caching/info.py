@@ -1,0 +1,82 @@
+"""Facts about a cache."""
+
+from __future__ import annotations
+
+from recstore.text import size_text, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["CacheInfo", "CacheUse"]
+
+
+class CacheUse:
+    """What one process has done with a cache.
+
+    Attributes:
+        pid: the process.
+        is_running: whether it runs still.
+        hits, misses: lookups that found a value, and that did not.
+        stored: values that it has stored.
+        lost: values that another process had stored first.
+        full: values for which there was no space.
+        refused: values that cannot be stored.
+    """
+
+    __slots__ = ("full", "hits", "is_running", "lost", "misses", "pid", "refused", "stored")
+    pid: int
+    is_running: bool
+    hits: int
+    misses: int
+    stored: int
+    lost: int
+    full: int
+    refused: int
+
+    def __init__(self, pid: int, is_running: bool, counters: tuple[int, ...]) -> None:
+        self.pid, self.is_running = pid, is_running
+        self.hits, self.misses, self.stored, self.lost, self.full, self.refused = counters
+
+    def __repr__(self) -> str:
+        return f"<process {self.pid}: {self.hits:,} hits, {self.misses:,} misses, {self.stored:,} stored>"
+
+
+class CacheInfo:
+    """A cache at one moment. Prints as a table.
+
+    Attributes:
+        name, fingerprint, path: as the cache has them.
+        slots: the number of int keys; None for other keys.
+        filled: the number of values.
+        nbytes: the bytes of the values.
+        table_bytes: the bytes of the table that finds them.
+        limit: the most bytes of values.
+        processes: a CacheUse for each process that has used the cache.
+    """
+
+    __slots__ = ("filled", "fingerprint", "limit", "name", "nbytes", "path", "processes", "slots", "table_bytes")
+    name: str
+    fingerprint: str
+    path: str
+    slots: int | None
+    filled: int
+    nbytes: int
+    table_bytes: int
+    limit: int
+    processes: list[CacheUse]
+
+    def __init__(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def __str__(self) -> str:
+        of = "" if self.slots is None else f" of {self.slots:,}"
+        head = f"cache {self.name!r}: {self.filled:,}{of} values, {size_text(self.nbytes)} of {size_text(self.limit)}"
+        rows = [("process", "hits", "misses", "stored", "lost", "full", "refused")]
+        for use in self.processes:
+            numbers = (use.hits, use.misses, use.stored, use.lost, use.full, use.refused)
+            rows.append((f"{use.pid}{'' if use.is_running else ' (ended)'}", *(f"{n:,}" for n in numbers)))  # type: ignore[arg-type]
+        return f"{head}\n{table(rows, '<>>>>>>')}"
+
+    __repr__ = __str__

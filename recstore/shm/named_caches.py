@@ -1,0 +1,110 @@
+"""Files of caches, which processes find by name. They lie beside the named segments: `<name of the segment>.cache`.
+
+A cache is in use while a process holds a lease on its file, as a segment is. The label in its header has the same
+entries, and `code`, the functions that its fingerprint covers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from recstore._core import native
+from recstore.errors import BusyError, CorruptError, SegmentExistsError, SegmentNotFoundError, VersionError
+from recstore.shm import named_segments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from recstore._core.native import CacheFile
+    from recstore._types import Path
+
+_DELAY_S = 0.001
+
+
+def path_of(target: named_segments.Target) -> str:
+    return target.path + named_segments.CACHE
+
+
+def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> tuple[CacheFile, bool]:
+    """`(cache, whether this process created it)`: one process of this user on this machine creates the file, and the
+    others open it. Raises ValueError for a cache with other slots, VersionError, PermissionError, OutOfSpaceError."""
+    path = path_of(target)
+    while True:
+        try:
+            file = native.open_cache(path)
+        except SegmentNotFoundError:
+            label = named_segments.Label(name=target.name, fingerprint=target.fingerprint, **named_segments.maker())
+            if target.keep is not None:
+                label["keep"] = str(target.keep)
+            label["code"] = code[:1000]
+            try:
+                file = native.create_cache(target.folder, target.temporary(), path, slots, limit, label.pack()[1])
+            except SegmentExistsError:
+                continue  # another process was faster
+            file.kept = target.keep is not None
+            return file, True
+        except BusyError:
+            time.sleep(_DELAY_S)  # another process tests whether the file is in use, for microseconds
+            continue
+        except CorruptError:
+            _remove(path)
+            continue
+        _check(file, target, slots)
+        return file, False
+
+
+def _remove(path: str) -> None:
+    """Removes the damaged file of a cache. Processes that use it keep the nameless file."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return  # another process has removed it
+
+
+def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
+    """Checks that an open file is the cache of `target`, and reads whether it is kept."""
+    label = named_segments.Label.unpacked(file.label())
+    file.kept = "keep" in label
+    try:
+        if (label.name, label.fingerprint) != (target.name, target.fingerprint):
+            raise CorruptError(
+                f"it is the cache {label.name!r} with the fingerprint {label.fingerprint!r}; choose another name",
+                filename=file.path,
+            )
+        if file.slots != slots:
+            had, asked = (f"slots={n:,}" if n else "any keys" for n in (file.slots, slots))
+            raise ValueError(
+                f"the cache {target.name!r} was made with {had}, not {asked}; another fingerprint= makes another cache"
+            )
+    except BaseException:
+        file.close()
+        raise
+    # After a restart of the machine, pages of the file may be missing although its table names them.
+    file.checks = label.boot != named_segments.maker()["boot"]
+    if file.kept:
+        os.utime(file.path)
+
+
+def facts(path: str) -> dict[str, Any] | None:
+    """The header of the cache at a path, with its label; None unless it is a readable cache of this user."""
+    try:
+        if os.lstat(path).st_uid != os.geteuid():
+            return None
+        header = native.inspect_cache(path)
+        return {**header, "label": named_segments.Label.unpacked(header["label"])}
+    except (CorruptError, VersionError, OSError):
+        return None
+
+
+def siblings(name: str, dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
+    """`(path, label)` of all caches of this user with a name."""
+    place, start = named_segments.folder(dir), named_segments.stem(name)
+    found = []
+    for file in sorted(os.listdir(place)):
+        if file.startswith(start) and named_segments.is_cache(file):
+            known = facts(os.path.join(place, file))
+            if known is not None:
+                found.append((os.path.join(place, file), known["label"]))
+    return found
