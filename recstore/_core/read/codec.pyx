@@ -97,7 +97,7 @@ cdef PyObject *make_array(decode_state *c, const rs_array_type *t, bint scalar, 
             memory = lease(<Owner>c.owner, data, <Py_ssize_t>size)
         fortran = (t.flags & RS_FMT_ARRAY_FORTRAN) != 0
         value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), fortran, memory, size, not shared)
-        if c.owner != NULL:
+        if c.owner != NULL and not shared:
             value.flags.writeable = False
     return owned(value)
 
