@@ -64,8 +64,8 @@ def cache(
     killed. Values are never evicted: without space, a hash of the key decides which values are kept if `slots` is
     given, else the first values are. Classes in values must be registered, see :func:`register`.
 
-    Raises TypeError if the fingerprint of `code` cannot be derived, ValueError for a wrong limit or for a cache that was
-    made with other slots, OutOfSpaceError, VersionError, PermissionError, and OSError for a network file system.
+    Raises TypeError if the fingerprint of `code` cannot be derived, ValueError for a wrong limit or for a cache with
+    other slots, OutOfSpaceError, VersionError, PermissionError, and OSError for a network file system.
 
     >>> import recstore
     >>> with recstore.cache("doctest", slots=100, limit="1MB") as squares:
@@ -102,8 +102,8 @@ def _watch_forks() -> None:
 
 
 class Cache:
-    """A cache, made by :func:`recstore.cache`. Safe from several threads at once. It pickles as its name: a process that
-    unpickles it uses the same cache, or an empty one if that has ended.
+    """A cache, made by :func:`recstore.cache`. Safe from several threads at once. It pickles as its name: a process
+    that unpickles it uses the same cache, or an empty one if that has ended.
 
     >>> import recstore
     >>> with recstore.cache("doctest", limit="1MB") as frames:
@@ -164,7 +164,7 @@ class Cache:
         return outcome == native.CACHE_STORED
 
     def get_or_make(self, key: Any, make: Callable[..., Any], *args: Any) -> Any:
-        """The value of a key; if it is missing, ``make(*args)``, which is stored. An exception of `make` stores nothing.
+        """The value of a key; if it is missing, ``make(*args)``, which is stored. Raises what `make` raises.
 
         Two processes may make the same value at once; one of them is stored. The random number generators of Python,
         numpy and torch have the same state afterwards whether `make` was called or not: cache the deterministic part.
@@ -249,8 +249,8 @@ class Cache:
         )
 
     def seal(self) -> RecordList[Any] | RecordDict[Any, Any]:
-        """The values as a store in memory of its own: a RecordList of all slots, or a RecordDict. Raises ValueError if a
-        slot has no value."""
+        """The values as a store in memory of its own: a RecordList of all slots, or a RecordDict. Raises ValueError if
+        a slot has no value."""
         if self._slots is None:
             from recstore.containers.dicts import RecordDict
 
@@ -274,8 +274,8 @@ class Cache:
         return self._slots
 
     def close(self) -> None:
-        """Ends the use of the cache. The last user of a cache that is not kept removes it. Raises BusyError while arrays
-        over it are alive."""
+        """Ends the use of the cache. The last user of a cache that is not kept removes it. Raises BusyError while
+        arrays over it are alive."""
         self._file.close()
 
     def __enter__(self) -> Cache:
@@ -326,7 +326,7 @@ class Cache:
             self._warn(
                 "strict",
                 f"the cache {self.name!r} has another value for the key {key!r:.80} than make() returns now: make() is "
-                "not deterministic, or it has changed; cache only the deterministic part, and pass code= or fingerprint=",
+                "not deterministic, or it has changed; cache the deterministic part, and pass code= or fingerprint=",
             )
 
     def _doubt(self) -> None:

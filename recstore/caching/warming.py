@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _collections_abc import Sized
 from functools import partial
 from itertools import islice
 
@@ -22,7 +23,7 @@ def warm(cache: Cache, keys: Iterable[Any], make: Callable[[Any], Any], workers:
     """See `Cache.warm`."""
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 0:
         raise ValueError(f"workers is the number of processes, at least 0, not {workers!r:.80}")
-    total = len(keys) if hasattr(keys, "__len__") else None
+    total = len(keys) if isinstance(keys, Sized) else None
     with Bar(progress, total) as bar:
         for n in _done(cache, _chunks(keys), make, workers):
             bar.advance(n)
