@@ -133,7 +133,7 @@ def _read_all(cache, ready, done):
 
 
 def _mapped(pid):
-    """The PSS of the mappings of the cache. Its creator opened it before it had a name, and maps it as "#" and a number."""
+    """The PSS of the mappings of the cache. Its creator maps a file that had no name yet, shown as "#" and a number."""
     total, is_ours = 0, False
     with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
         for line in file:

@@ -284,8 +284,8 @@ static rs_status find_arena(const rs_cache *self, int fd, uint64_t size, uint64_
     return RS_OK;
 }
 
-/* Sets *first to the arena and *at to the place in it for a value of `size` bytes. *first is RS_NOWHERE if none is left.
- * A value larger than an arena takes several new ones. */
+/* Sets *first to the arena and *at to the place in it for a value of `size` bytes. *first is RS_NOWHERE if none is
+ * left. A value larger than an arena takes several new ones. */
 static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *first, uint64_t *at,
                              rs_error *err) {
     const uint64_t bytes = self->layout.arena_bytes;

@@ -2,9 +2,10 @@
  * file of recstore that changes while others read it.
  *
  * A value is written to the file first and published last, by one compare-and-swap of its slot in a table that every
- * process maps writable. Slots change once, from empty to published, so a reader never sees part of a value, and of two
- * writers of one key one succeeds. Nobody waits for another process. Each writer appends to an arena that it has locked;
- * the kernel ends the lock with the process, and another process then continues the arena after the last value. */
+ * process maps writable. Slots change once, from empty to published, so a reader never sees part of a value, and of
+ * two writers of one key one succeeds. Nobody waits for another process. Each writer appends to an arena that it has
+ * locked; the kernel ends the lock with the process, and another process then continues the arena after the last
+ * value. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -67,7 +68,8 @@ typedef struct rs_cache {
     uint64_t data_bytes;
 } rs_cache;
 
-/* The space of one writer. Belongs to one thread of one process at a time: a forked child closes it and opens another. */
+/* The space of one writer. Belongs to one thread of one process at a time: a forked child closes it and opens another.
+ */
 typedef struct rs_cache_arena {
     int fd;                 /* a descriptor of its own, which holds the lock */
     uint64_t index;         /* of the arena; RS_NOWHERE: none */
@@ -117,8 +119,8 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash);
 void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes);
 
 /* Stores a value, whose parts are as in rs_cache_value; its crc is not read. `arena` is kept between calls. Nothing is
- * stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE for a form of
- * 4 GiB and more. */
+ * stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE for a form
+ * of 4 GiB and more. */
 RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                                     rs_cache_outcome *outcome, rs_error *err);
 
@@ -126,7 +128,8 @@ RS_NODISCARD rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena 
 /* Ends the use of the space, so that another writer may continue it. */
 void rs_cache_close_arena(rs_cache_arena *arena);
 
-/* Visits the published values in the order of the table. *position is 0 at first; sets *found to whether there is one. */
+/* Visits the published values in the order of the table. *position is 0 at first; sets *found to whether there is one.
+ */
 RS_NODISCARD rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, bool *found, rs_cache_value *out,
                                      rs_error *err);
 /* Returns the number of published values, and in *table_bytes the reserved bytes of the table. */

@@ -211,15 +211,15 @@ void rs_os_forget(void *data, size_t n);
 
 /* --- Files that change (rs_os_shared.c): several processes write to one file at once. --- */
 
-/* Allocates the bytes [from, to) of the file, so that writing them through a mapping cannot run out of space; it changes
- * no bytes. RS_E_SPACE; RS_E_SYS if the file system cannot do it. On macOS it only extends the file. */
+/* Allocates the bytes [from, to) of the file, so that writing them through a mapping cannot run out of space; it
+ * changes no bytes. RS_E_SPACE; RS_E_SYS if the file system cannot do it. On macOS it only extends the file. */
 RS_NODISCARD rs_status rs_os_allocate(int fd, uint64_t from, uint64_t to, rs_error *err);
 
 /* Returns whether the file is on a network file system, as far as the system tells. */
 bool rs_os_is_network(int fd);
 
-/* Maps the first size_bytes bytes shared and writable. Ended by rs_os_unmap. A byte must not be touched before its space
- * is allocated: on a full disk the kernel would end the process. */
+/* Maps the first size_bytes bytes shared and writable. Ended by rs_os_unmap. A byte must not be touched before its
+ * space is allocated: on a full disk the kernel would end the process. */
 RS_NODISCARD rs_status rs_os_map_writable(int fd, uint64_t size_bytes, uint8_t **out, rs_error *err);
 
 /* Maps size_bytes bytes from `offset`, a multiple of the page size, read-only. They may lie beyond the end of the file,
@@ -233,7 +233,8 @@ RS_NODISCARD rs_status rs_os_reopen_writable(int fd, int *out_fd, rs_error *err)
 bool rs_os_has_range_locks(void);
 
 /* Locks the numbers [first, first + n) of a file, below 2^40, for this descriptor and its copies. Sets *locked to
- * whether it did: it never waits. The locks end when the descriptor is closed. Threads with one descriptor share them. */
+ * whether it did: it never waits. The locks end when the descriptor is closed. Threads with one descriptor share them.
+ */
 RS_NODISCARD rs_status rs_os_try_lock_range(int fd, uint64_t first, uint64_t n, bool *locked, rs_error *err);
 void rs_os_unlock_range(int fd, uint64_t first, uint64_t n);
 

@@ -73,10 +73,10 @@ class CacheInfo:
     def __str__(self) -> str:
         of = "" if self.slots is None else f" of {self.slots:,}"
         head = f"cache {self.name!r}: {self.filled:,}{of} values, {size_text(self.nbytes)} of {size_text(self.limit)}"
-        rows = [("process", "hits", "misses", "stored", "lost", "full", "refused")]
+        rows = [["process", "hits", "misses", "stored", "lost", "full", "refused"]]
         for use in self.processes:
             numbers = (use.hits, use.misses, use.stored, use.lost, use.full, use.refused)
-            rows.append((f"{use.pid}{'' if use.is_running else ' (ended)'}", *(f"{n:,}" for n in numbers)))  # type: ignore[arg-type]
+            rows.append([f"{use.pid}{'' if use.is_running else ' (ended)'}", *(f"{n:,}" for n in numbers)])
         return f"{head}\n{table(rows, '<>>>>>>')}"
 
     __repr__ = __str__

@@ -4,8 +4,55 @@ A value is encoded as one `any` value, with its large arrays beside it, as recor
 forked child shares the file with its parent, but not the space that the parent writes to.
 """
 
-# The counters of a process: lookups that found a value and that did not; values that were stored, that another writer had
-# stored first, for which there was no space, and that cannot be stored.
+cdef extern from "recstore.h" nogil:
+    rs_status rs_os_open_readonly(const char *path, rs_bool follow_links, int *out_fd, rs_error *err)
+    rs_status rs_os_create_nameless(const char *directory, const char *temporary, rs_bool allow_nameless, int *out_fd,
+                                    rs_bool *out_nameless, rs_error *err)
+    rs_status rs_os_open_leased_writable(const char *path, int *out_fd, rs_error *err)
+
+    enum:
+        RS_CACHE_PROCESSES, RS_CACHE_COUNTERS
+    ctypedef enum rs_cache_outcome:
+        RS_CACHE_STORED, RS_CACHE_EXISTS, RS_CACHE_FULL
+    ctypedef struct rs_cache_layout:
+        uint64_t slots, limit_bytes, seed, created_ns, table_end
+        uint8_t *id
+    ctypedef struct rs_cache_process:
+        uint64_t pid
+        uint64_t start_time
+        uint64_t *counters
+    ctypedef struct rs_cache:
+        int fd
+        rs_os_identity identity
+        rs_cache_layout layout
+    ctypedef struct rs_cache_arena:
+        int fd
+    ctypedef struct rs_cache_value:
+        uint64_t hash
+        rs_slice form, key, body, arrays
+    rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice label, rs_error *err)
+    rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err)
+    rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err)
+    void rs_cache_close(rs_cache *self)
+    rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, rs_bool *found, rs_cache_value *out,
+                            rs_error *err)
+    rs_bool rs_cache_admits(const rs_cache *self, uint64_t hash)
+    void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes)
+    rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
+                           rs_cache_outcome *outcome, rs_error *err)
+    rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err)
+    void rs_cache_close_arena(rs_cache_arena *arena)
+    rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, rs_bool *found, rs_cache_value *out,
+                            rs_error *err)
+    uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes)
+    uint64_t rs_cache_used(const rs_cache *self)
+    rs_cache_process *rs_cache_rows(const rs_cache *self)
+    rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time)
+    rs_status rs_cache_check(const rs_cache_value *value, rs_error *err)
+
+
+# The counters of a process: lookups that found a value and that did not; values that were stored, that another writer
+# had stored first, for which there was no space, and that cannot be stored.
 CACHE_HITS, CACHE_MISSES, CACHE_STORED, CACHE_LOST, CACHE_FULL, CACHE_REFUSED = range(RS_CACHE_COUNTERS)
 cdef Py_ssize_t forks = 0  # the number of forks since the first cache was opened
 
