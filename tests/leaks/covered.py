@@ -45,6 +45,9 @@ LEFT_OUT = {
     "recstore.values.classes.register": "run as recstore.register",
     "recstore.names.*": "run as recstore.names.list, remove and collect",
     "recstore.sharing.*": "run as recstore.shared",
+    "recstore.caching.info.*": "Python made by Cache.info",
+    "recstore.caching.cache.Cache.__init__": "made by recstore.cache",
+    "recstore.caching.cache.cache": "run as recstore.cache",
     "recstore.dataset.share.share_dataset": "run as recstore.share_dataset",
     "recstore.dataset.audit.audit": "run as recstore.audit",
 }
