@@ -117,7 +117,7 @@ def _count(value: SupportsIndex, name: str, unit: str) -> int:
         raise TypeError(f"{name} is a number of {unit}, not {an(type(value).__name__)}") from None
     if number < 0:
         raise ValueError(f"{name} is a number of {unit}, 0 for none, not {number}")
-    return number
+    return min(number, 2**31 - 1)  # C holds it, and no machine runs as many
 
 
 def check_choice(name: str, value: object, legal: Sequence[str]) -> None:
