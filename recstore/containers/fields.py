@@ -173,10 +173,11 @@ def _operator(name: str, sign: str) -> Callable[[FieldView, Any], Any]:
         # numpy, pandas and polars compute with each value of the field.
         if isinstance(other, (list, native.Records)) or kind.__module__ == "numpy" or hasattr(kind, "__array_ufunc__"):
             return NotImplemented if of_lists is None else of_lists(self, other)
-        if sign == "*" and hasattr(kind, "__index__"):
+        is_plain = isinstance(other, (int, float, complex, str))
+        # As a list, a field repeats, and differs from a value of any other kind.
+        if sign == "*" and hasattr(kind, "__index__") or sign in ("==", "!=") and not is_plain:
             return of_lists(self, other)
         field = f"x.field({self.name!r})"
-        is_plain = isinstance(other, (int, float, complex, str))
         how = f"{field}.to_numpy() {sign} {other!r:.40}" if is_plain else f"[v {sign} value for v in {field}]"
         raise TypeError(f"a field is a list, so {sign} does not take {an(kind.__name__)}; for each value write {how}")
 
