@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from recstore.sources.table_rows import How
 
 _ROWS = 1 << 16  # rows converted at once
-_LOSING = re.compile(
-    "(^|[:<] ?)(binary|date|time|duration|month)"
-)  # Arrow types that may also hold converted values of other types
+# Arrow types that may also hold converted values of other types.
+_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|month)")
 
 
 def _pyarrow() -> Any:
@@ -135,8 +134,8 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
 
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
-    """Whether Arrow would change a value of a mixed column: turn a str into bytes, a datetime into a date, a number into
-    a date, time or duration, or a local time into an instant."""
+    """Whether Arrow would change a value of a mixed column: a str into bytes, a datetime into a date, a number into a
+    date, time or duration, or a local time into an instant."""
     if types.is_binary(kind):
         return isinstance(value, str)
     if types.is_temporal(kind):
