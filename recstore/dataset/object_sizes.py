@@ -72,8 +72,8 @@ _MANAGED_DICT, _HEAP_TYPE = 1 << 4, 1 << 9  # Py_TPFLAGS_...
 def deep(value: object, limit: int = 0) -> int:
     """The bytes of an object and everything that it leads to. Each object and each byte of an array counts once.
 
-    With `limit` it stops at that size, and the result may be smaller than the full size. Stores, classes, modules and
-    functions do not count.
+    With `limit` it stops at that size, and the result may be smaller than the full size. Stores, classes and
+    modules do not count; a function counts as the values that it holds.
     """
     return new_memory().add(value, limit)
 

@@ -258,6 +258,8 @@ def _check_form(value: Any) -> None:
             raise Unreachable(f"it is a {name}; numpy.asarray() of it can be mapped, without its {lost}")
         if value.dtype.hasobject:
             raise Unreachable("it holds Python objects; make it a list, .tolist()")
+    elif not object_graph.is_tensor(value):
+        raise Unreachable("it is not an array; numpy.frombuffer() of it can be mapped")
     else:
         from recstore.values import tensors
 
