@@ -132,7 +132,7 @@ def _target(name: str, backing: Backing) -> Target:
     if backing == "anonymous":
         raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
     target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)
-    named_segments.collect(target.folder)
+    named_segments.collect_first(target.folder, name)
     if os.path.lexists(target.path):
         raise name_taken(target)
     return target

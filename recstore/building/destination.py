@@ -61,7 +61,7 @@ def _collect_named() -> None:
         except OSError:
             continue
         if any(name.startswith(folders.PREFIX) for name in names):
-            named_segments.collect(folder)
+            named_segments.collect_first(folder)
 
 
 def _warn_in_spawned_child() -> None:
