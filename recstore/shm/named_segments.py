@@ -363,8 +363,8 @@ def _removable(path: str) -> os.stat_result | None:
     of a later format version may not, because this version cannot read its label."""
     try:
         status = os.lstat(path)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
-            return None
+        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400 or native.is_leased(path):
+            return None  # this is the cheap test, and most segments are in use
         segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
     except (CorruptError, SegmentNotFoundError):
         return status

@@ -125,7 +125,9 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
     """The Arrow type of a column, or None. Converts only columns of objects to find it."""
     try:
         if column.dtype != object:
-            return pyarrow.Array.from_pandas(column.iloc[:0]).type
+            kind = pyarrow.Array.from_pandas(column.iloc[:0]).type
+            # The storage of a Period is a bare int, and that of an Interval does not say which ends it has.
+            return None if isinstance(kind, pyarrow.BaseExtensionType) else kind
         kind = pyarrow.Array.from_pandas(column).type
     except _errors(pyarrow):
         return None

@@ -236,3 +236,11 @@ def test_dates_and_times_with_missing_values_stay():
     for value in (datetime.date(2020, 1, 1), LOCAL, datetime.timedelta(1), datetime.time(1)):
         for missing in (None, float("nan"), pd.NaT):
             assert RecordList(pd.Series([value, missing], dtype=object)).to_list() == [value, None]
+
+
+@pytest.mark.parametrize("column", [pd.period_range("2020-01", periods=3, freq="M"), pd.interval_range(0, 3)])
+def test_types_whose_storage_says_less_are_refused(column):
+    for table in (pd.Series(column), pd.DataFrame({"a": column}), pd.DataFrame({"a": range(3)}, index=column)):
+        with pytest.raises(recstore.errors.EncodeError):
+            RecordList(table.rename_axis("level") if isinstance(table, pd.DataFrame) else table)
+    assert RecordList(pd.Series(column).astype(str))[0] == str(column[0])
