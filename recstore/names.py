@@ -47,5 +47,6 @@ def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None
 
 def collect(*, dir: Path | None = None) -> int:
     """Removes the stores that no process uses and that are not kept, such as stores of killed processes. Returns the
-    number of files removed. Every build and every call for a name does this too. Safe from several threads at once."""
+    number of files removed. Every build and every call for a name does this too, in a folder of thousands of stores now
+    and then. Safe from several threads at once."""
     return named_segments.collect(named_segments.folder(dir))

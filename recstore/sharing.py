@@ -201,7 +201,7 @@ def shared_with(
     target = named_segments.Target(
         name, fingerprints.full(build, fingerprint, files), named_segments.seconds(keep), dir
     )
-    named_segments.collect(target.folder)
+    named_segments.collect_first(target.folder, name)
     return _Call(target, build, isolate, timeout, options, reader).run()
 
 
@@ -215,7 +215,7 @@ def _attached(
     """The store of this name. Without a fingerprint there must be only one store of the name."""
     named_segments.check_name(name)
     timeout = named_segments.PATIENCE if timeout is None else timeout
-    named_segments.collect(named_segments.folder(dir))
+    named_segments.collect_first(named_segments.folder(dir), name)
     if fingerprint is not None:
         target = named_segments.Target(name, fingerprints.full(None, fingerprint, files), None, dir)
         try:

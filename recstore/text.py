@@ -98,3 +98,15 @@ def meant(name: object, names: Iterable[object]) -> str:
 
     near = difflib.get_close_matches(str(name), [known for known in names if isinstance(known, str)], 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def files_remedy(error: OSError) -> str:
+    """The end of the message for an OSError that says that the process has too many open files; empty for another
+    error, and if the message has the remedy."""
+    import errno
+    import os
+
+    if error.errno != errno.EMFILE or "ulimit" in str(error):
+        return ""
+    most = os.sysconf("SC_OPEN_MAX")
+    return f"; this process may have {most:,} files open: raise the limit (ulimit -n), or close files"

@@ -117,7 +117,7 @@ def _count(value: SupportsIndex, name: str, unit: str) -> int:
         raise TypeError(f"{name} is a number of {unit}, not {an(type(value).__name__)}") from None
     if number < 0:
         raise ValueError(f"{name} is a number of {unit}, 0 for none, not {number}")
-    return number
+    return min(number, 2**31 - 1)  # C holds it, and no machine runs as many
 
 
 def check_choice(name: str, value: object, legal: Sequence[str]) -> None:
@@ -132,7 +132,7 @@ def _target(name: str, backing: Backing) -> Target:
     if backing == "anonymous":
         raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
     target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)
-    named_segments.collect(target.folder)
+    named_segments.collect_first(target.folder, name)
     if os.path.lexists(target.path):
         raise name_taken(target)
     return target

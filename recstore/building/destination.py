@@ -61,7 +61,7 @@ def _collect_named() -> None:
         except OSError:
             continue
         if any(name.startswith(folders.PREFIX) for name in names):
-            named_segments.collect(folder)
+            named_segments.collect_first(folder)
 
 
 def _warn_in_spawned_child() -> None:
@@ -86,7 +86,9 @@ def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     """The OutOfSpaceError with a remedy added."""
     target, text = options.target, error.strerror or ""
     backing = _backing(options)
-    if error._cause in (errno.ENOMEM, errno.EFBIG):
+    if error._cause == errno.EFBIG:
+        remedy = "raise that limit (ulimit -f)"
+    elif error._cause == errno.ENOMEM:
         remedy = "free memory, or raise that limit: of the container, of the job, or in the job's script"
     elif target is not None and target.name is None:
         remedy = f"{target.folder} is on that file system; choose another folder, or make room"

@@ -123,6 +123,8 @@ def _require_file(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, "the path to save to is empty", path)
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "the path to save to is a folder; name a file in it", os.fsdecode(path))
+    if os.path.exists(path) and not os.path.isfile(path):  # the new file would replace a device such as /dev/null
+        raise FileExistsError(errno.EEXIST, "the path to save to is a device or a pipe; name a file", os.fsdecode(path))
 
 
 def _require_folder(folder: str) -> None:

@@ -10,6 +10,7 @@ import os
 import sys
 from bisect import bisect_right
 
+from recstore._core import native
 from recstore.dataset import object_graph, tensor_forms
 
 TYPE_CHECKING = False
@@ -127,11 +128,13 @@ def _regions() -> list[Region] | None:
 
 
 def extent(value: Any) -> tuple[int, int] | None:
-    """The addresses `(first, past the last)` of an array or tensor. None if it is empty or has no memory in this
-    process, and for any other value."""
+    """The addresses `(first, past the last)` of an array, tensor or buffer. None if it is empty or has no memory in
+    this process, and for any other value."""
     if object_graph.is_array(value):
         array = plain(value)
         return _array_extent(array) if array.nbytes else None
+    if object_graph.is_buffer(type(value)) or type(value) is memoryview:
+        return _buffer_extent(value)
     if not object_graph.is_tensor(value):
         return None
     from recstore.values import tensors
@@ -153,6 +156,14 @@ def nbytes_of(value: Any) -> int:
     from recstore.values import tensors
 
     return tensors.bare(value).nbytes  # type: ignore[no-any-return]
+
+
+def _buffer_extent(value: Any) -> tuple[int, int] | None:
+    try:
+        low, high = native.span_of(value)
+    except (BufferError, ValueError):
+        return None  # it is closed, or it has gaps
+    return (low, high) if low < high else None
 
 
 def _array_extent(array: Any) -> tuple[int, int]:

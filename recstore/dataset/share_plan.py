@@ -222,7 +222,9 @@ class Plan:
 
     def _visit_opaque(self, value: Any, slot: object_graph.Slot) -> None:
         if object_sizes.deep(value) >= max(self._floor, 1):
-            self._add(value, slot, None, f"{an(object_graph.type_name(value))} manages its own data")
+            mapped = self.met.reason(value)
+            own = f"{an(object_graph.type_name(value))} manages its own data"
+            self._add(value, slot, None, mapped or own).chosen = mapped is not None
 
     def _visit_container(self, value: Any, slot: object_graph.Slot) -> None:
         if not self._would_enter(value):

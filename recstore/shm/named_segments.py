@@ -39,6 +39,9 @@ _LENGTH = len(PREFIX) + 10 + 1 + 8
 _BACKING = "named"  # tests set "temporary", the backing on systems that cannot make unnamed files
 _LEAST_WAIT = 0.5  # the least seconds to wait for a process that tests whether a segment is in use, for microseconds
 PATIENCE = 60.0  # seconds to wait for such a lock by default
+_SHORT = 0.01  # CPU seconds; a folder whose search takes no longer is searched by every call
+_PAUSE = 20  # how many times as long as a longer search the pause before the next one is
+_due: dict[str, float] = {}  # {folder: time of the next search}
 
 
 def check_name(name: object) -> None:
@@ -335,12 +338,24 @@ def found(name: str, dir: Path | None = None) -> list[str]:
 # ---- Removing ----
 
 
-def collect(directory: str) -> int:
+def collect_first(directory: str, name: str | None = None) -> None:
+    """`collect`, before a build, or before a call for a name. A search opens each segment. So in a folder of thousands
+    of segments a process pauses between searches, and in the meantime removes only unused files of this name."""
+    begin = time.thread_time()
+    if time.monotonic() >= _due.get(directory, 0.0):
+        collect(directory)
+        took = time.thread_time() - begin
+        _due[directory] = time.monotonic() + _PAUSE * took if took > _SHORT else 0.0
+    elif name is not None:
+        collect(directory, stem(name))
+
+
+def collect(directory: str, start: str = PREFIX) -> int:
     """Removes this user's unused files of named segments, unless they are kept: segments, temporary files and lock
-    files. Returns their number."""
+    files whose names begin with `start`. Returns their number."""
     removed = 0
     try:
-        names = [name for name in os.listdir(directory) if name.startswith(PREFIX)]
+        names = [name for name in os.listdir(directory) if name.startswith(start)]
     except OSError:
         return 0
     for name in names:
@@ -359,8 +374,8 @@ def _removable(path: str) -> os.stat_result | None:
     of a later format version may not, because this version cannot read its label."""
     try:
         status = os.lstat(path)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
-            return None
+        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400 or native.is_leased(path):
+            return None  # this is the cheap test, and most segments are in use
         segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
     except (CorruptError, SegmentNotFoundError):
         return status

@@ -13,7 +13,7 @@ from itertools import islice
 
 from recstore._core import native
 from recstore.errors import InputError
-from recstore.sources import encodings, inputs
+from recstore.sources import encodings, inputs, reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Form:
                 raise ValueError(f"{name} is {character!r:.60}; give one ASCII character")
         self.delimiter, self.quote, self.escape = delimiter, quote, escape
         self.codec = codecs.lookup(encoding).name
-        self.skip_rows, self.empty = skip_rows, empty
+        self.skip_rows, self.empty = reading.count_of(skip_rows, "skip_rows"), empty
         self.cell = _cell(delimiter, quote, escape)
 
     def keeps_empty(self, width: int) -> bool:
@@ -73,6 +73,8 @@ class Form:
         """The number of bytes of the skipped lines at the beginning of a text."""
         at = 0
         for _ in range(self.skip_rows):
+            if at == len(head):
+                break
             at = _LINE.match(head, at).end()  # type: ignore[union-attr]
         return at
 
@@ -107,6 +109,8 @@ class Form:
         """The lines of a text file after the first `skip_rows` lines, without a byte order mark."""
         first = text.readline()
         for _ in range(self.skip_rows):
+            if not first:
+                break
             first = text.readline()
         first = first.removeprefix("\ufeff")
         if first:

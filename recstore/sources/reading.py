@@ -274,14 +274,17 @@ def no_column(place: str, name: object, names: Sequence[Any]) -> InputError:
 
 def n_rows_of(n_rows: Any) -> int | None:
     """The argument `n_rows` of a reader as an int, or None. Raises TypeError and ValueError."""
-    if n_rows is None:
-        return None
-    if not hasattr(type(n_rows), "__index__"):
-        raise TypeError(f"n_rows is {an(type(n_rows).__name__)}; give an int")
-    most: int = n_rows.__index__()
-    if most < 0:
-        raise ValueError(f"n_rows must be 0 or more, not {most}")
-    return min(most, sys.maxsize)
+    return None if n_rows is None else count_of(n_rows, "n_rows")
+
+
+def count_of(value: Any, name: str) -> int:
+    """An argument that counts rows or lines as an int. Raises TypeError and ValueError."""
+    if not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} is {an(type(value).__name__)}; give an int")
+    count: int = value.__index__()
+    if count < 0:
+        raise ValueError(f"{name} must be 0 or more, not {count}")
+    return min(count, sys.maxsize)
 
 
 def where_of(where: Callable[[Any], object] | None) -> Callable[[Any], object] | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PICKLE = 'on_unsupported="pickle"'
 _BOTH_WAYS = "recstore.register its class with encode= and decode="
 _FILE = "store its path and open it when the record is read"
+_PANDAS = "or recstore.RecordList(pandas.Series(x)).to_list() if it holds values of pandas"
 _TABLE = "or read its rows: RecordList(recstore.sources.table([x]))"
 # {(top module, class): remedy} for values of the class and of classes derived from it.
 _KNOWN = {
@@ -64,9 +65,10 @@ _KNOWN = {
     ("pandas", "CategoricalDtype"): "store (None if x.categories is None else x.categories.tolist(), "
     "x.ordered), without its class",
     ("pandas", "DataFrame"): f'store x.to_dict("list"), without its index, dtypes and repeated columns, {_TABLE}',
-    ("pandas", "Series"): "store x.tolist(), without its index, name and dtype",
-    ("pandas", "Index"): "store x.tolist(), without its name and dtype",
-    ("pandas", "ExtensionArray"): "store x.tolist(), without its dtype",
+    ("pandas", "Series"): "store x.tolist(), or recstore.RecordList(x).to_list() "
+    "if it holds values of pandas, without its index, name and dtype",
+    ("pandas", "Index"): f"store x.tolist(), {_PANDAS}, without its name and dtype",
+    ("pandas", "ExtensionArray"): f"store x.tolist(), {_PANDAS}, without its dtype",
     ("pandas", "ExtensionDtype"): "store str(x), without its class",
     ("polars", "DataFrame"): f"store x.to_dicts(), without its dtypes, {_TABLE}",
     ("polars", "LazyFrame"): "store x.collect().to_dicts(), without its dtypes, "
@@ -91,6 +93,8 @@ _KNOWN = {
     "without its batch size, names and device",
     ("tensordict", "TensorDictBase"): "store x.to_dict(), without its batch size, names and device",
     ("torch", "FakeTensor"): "it has no data",
+    ("torch", "TypedStorage"): "store x.tolist(), without its dtype",
+    ("torch", "UntypedStorage"): "store torch.empty(0, dtype=torch.uint8).set_(x), without its class",
     ("torch", "MaskedTensor"): "store (x.get_data().detach(), x.get_mask()), without its class",
     ("torch", "NestedTensor"): "store list(x.detach().unbind()), without its class",
     ("torch", "UninitializedTensorMixin"): "it has no data: it is not initialized",
@@ -272,10 +276,27 @@ def _function(value: Any, kind: type) -> str | None:
         return "store its object and the name of the method"
     else:
         return None
-    global_value = vars(sys.modules[module]).get(name) if type(module) is str and module in sys.modules else None
-    if global_value is value:
+    if _global(module, name) is value:
         return _PICKLE
     return "it is not a global of a module; store a name for it, and look it up when the record is read"
+
+
+def _global(module: Any, name: Any) -> Any:
+    """The value that pickle finds for the name of a function or class, or None."""
+    held = sys.modules.get(module) if type(module) is str else None
+    for part in name.split(".") if type(name) is str else ():
+        held = vars(held).get(part) if is_a(held, (type, types.ModuleType)) else None
+    return held
+
+
+def _can_be_made(kind: type) -> bool:
+    """Whether `__new__` of a class works without arguments, as pickle calls it unless the class names some."""
+    new = found(kind, "__new__")
+    new = new.__func__ if type(new) is staticmethod else new
+    if type(new) is not types.FunctionType or found(kind, "__getnewargs__") or found(kind, "__getnewargs_ex__"):
+        return True
+    needed = new.__code__.co_argcount - len(new.__defaults__ or ())
+    return needed <= 1 and new.__code__.co_kwonlyargcount <= len(new.__kwdefaults__ or ())
 
 
 def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
@@ -303,13 +324,16 @@ def can_pickle(value: Any) -> bool:
     """False if pickle certainly refuses a value: its class leaves pickling to object, which cannot reach state in C; or
     its class is not a global of a module."""
     kind = type(value)
-    if "<locals>" in static_types.names(kind)[1]:
-        return False
+    module, name = static_types.names(kind)
     copyreg = sys.modules.get("copyreg")
     if copyreg is not None and kind in copyreg.dispatch_table:
         return True
+    if kind.__flags__ & 1 << 9 and module in sys.modules and _global(module, name) is not kind:
+        return False
     reduce = found(kind, "__reduce__")
     if type(reduce) is types.MethodDescriptorType and reduce.__name__ == "__reduce_cython__":
         return False  # Cython adds it to classes without one; it raises for most
     redefined = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
+    if not redefined and not _can_be_made(kind):
+        return False
     return redefined or class_types.state(value) is not None or _fields(value, kind) is not None

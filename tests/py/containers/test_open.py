@@ -157,6 +157,13 @@ def test_truncated_anywhere(path):
         pytest.raises(CorruptError, lambda: recstore.open(short)).match("TRUNCATED")
 
 
+@pytest.mark.parametrize("data", [b"a", b'{"id": 1}\n', b"RECS", b"\x1f\x8b" + bytes(8000)])
+def test_another_file_of_any_size(path, data):
+    """The message has the advice for a file of another format, also for one that is shorter than a header."""
+    path.write_bytes(data)
+    pytest.raises(CorruptError, lambda: recstore.open(path)).match("MAGIC.*recstore.read_jsonl, read_csv and others")
+
+
 def test_bytes_beyond_the_end_are_ignored(path):
     data = path.read_bytes()
     path.write_bytes(data + b"more")

@@ -135,7 +135,9 @@ def test_shared_memory_without_arrays_stays():
     before = dict(vars(x))
     report = share(x, 100)
     assert report.replaced == [] and all(vars(x)[name] is before[name] for name in before)
-    assert audit(x, threshold=100).size < 20_000
+    forecast = audit(x, threshold=100)
+    assert 3 * 8 * N <= forecast.size < 3 * 8 * N + 5000 and "KeyError" not in forecast.pickle_error
+    assert "KeyError" not in audit(Plain(memory=memory)).pickle_error  # after share_dataset has met it
 
 
 def test_both_kinds_beside_private_memory(mapped):

@@ -99,3 +99,29 @@ def test_system_names_differ_by_user(monkeypatch):
     ours = named_segments.system_name("coco", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert named_segments.system_name("coco", "1") != ours
+
+
+def test_calls_in_a_folder_of_many_segments_search_it_now_and_then(place, monkeypatch):
+    """n calls for n names open O(n) segments. The unused files of the called name are removed by each call."""
+    searched = []
+    monkeypatch.setattr(named_segments, "collect", lambda *arguments: searched.append(arguments))
+    monkeypatch.setattr(named_segments, "_due", {})
+    monkeypatch.setattr(named_segments, "_SHORT", 1e9)
+    for _ in range(3):
+        named_segments.collect_first("a", "name")
+    assert searched == [("a",)] * 3
+    monkeypatch.setattr(named_segments, "_SHORT", -1.0)
+    monkeypatch.setattr(named_segments, "_PAUSE", 1e9)
+    for _ in range(3):
+        named_segments.collect_first("b", "name")
+        named_segments.collect_first("b")
+    assert searched[3:] == [("b",)] + [("b", named_segments.stem("name"))] * 2
+
+
+def test_a_call_removes_the_unused_file_of_its_name_at_once(place, monkeypatch):
+    monkeypatch.setattr(named_segments, "_due", {str(place): float("inf")})
+    target = Target("again", dir=place)
+    for name in (target.file_name, Target("other", dir=place).file_name):
+        (place / f"{name}.abc").write_bytes(b"left by a killed process")
+    named_segments.collect_first(str(place), "again")
+    assert os.listdir(place) == [Target("other", dir=place).file_name + ".abc"]
