@@ -347,8 +347,7 @@ TEST(test_marks_deep) {
     rs_tree_clear(&tree);
 }
 
-/* A part that counts more marks before it than there are is refused as such, wherever it stands, and also where it has
- * one record. */
+/* A part that claims more marks before it than exist is refused, at any position and even with one record. */
 TEST(test_counts_of_marks) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
@@ -375,8 +374,8 @@ TEST(test_counts_of_marks) {
     rs_tree_clear(&tree);
 }
 
-/* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
- * one run of zeros as long as a value with its bits and its body. */
+/* If no record of a block has a value of a node with runs, because no record takes its alternative, the block has one
+ * run of zeros with the size of a value's bits and body. */
 TEST(test_runs_of_no_value) {
     static const uint8_t kinds[][4] = {
         {TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0}, {BOOL, 0, 0, 0}};
