@@ -445,7 +445,7 @@ TEST(test_bad_payloads) {
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\3\x91\0\0"),
         BAD("\x11\x13\0\x90"),      /* Decimal: an int */
         BAD("\x11\x13\0\x09\0"),    /* no digits */
-        BAD("\x11\x13\0\x09\1-"),   /* nor behind a sign, */
+        BAD("\x11\x13\0\x09\1-"),   /* nor after a sign, */
         BAD("\x11\x13\0\x09\1."),   /* at a point, */
         BAD("\x11\x13\0\x09\3-E1"), /* or before an exponent */
         BAD("\x11\x13\0\x09\3"

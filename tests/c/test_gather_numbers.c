@@ -310,7 +310,7 @@ TEST(test_flat_arrays) {
     }
 }
 
-static uint32_t extra; /* dimensions behind those of the row */
+static uint32_t extra; /* dimensions after the row's own */
 
 /* Arrays whose rows have the most dimensions allowed. */
 RECORD(add_deep) {

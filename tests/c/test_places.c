@@ -208,7 +208,7 @@ static rs_tree tree_of_rising(void) {
     return tree_of(kinds, 3);
 }
 
-/* The last residual ends with the places, and no byte behind it is read. */
+/* The last residual ends with the places, and no byte after it is read. */
 TEST(test_rising_at_the_end) {
     rs_tree tree = tree_of_rising();
     unsigned forms = 0;
@@ -313,7 +313,7 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
 }
 
 /* Marks of both forms: any bit that flips among the bits of form 1 or their counts is found, and in form 0 a low byte
- * that names a record behind the last. */
+ * that names a record after the last. */
 TEST(test_marks_deep) {
     rs_tree tree = tree_of_three();
     unsigned form, forms = 0;

@@ -551,8 +551,8 @@ TEST(test_shortest_codes) {
     rs_buffer_clear(&table);
 }
 
-/* The escape takes two bytes and a unit where it is the first symbol behind those of one byte: "abc" is "a" and "bc",
- * and not "ab" and an escaped "c". */
+/* If the escape is the first symbol after the one-byte symbols, it takes two bytes and a unit: "abc" is "a" and "bc",
+ * not "ab" and an escaped "c". */
 TEST(test_escape_behind_short_codes) {
     static const uint8_t table[] = {1,   0,   2,   0, 4, 0, 0, 0, 0x02, 0, 0, 0x01, 0, 0, 0, 0, 0, 0x12, 0, 0,
                                     'a', 'b', 'c', 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0, 0, 0,    0};

@@ -272,7 +272,7 @@ TEST(test_symbols) {
     rs_store_close(&store), hand_clear(&h);
 }
 
-/* Symbols as long as they may be, behind a part of wider units: the capacity fits them, and is not much larger. */
+/* Symbols of the greatest length after a part with wider units: the capacity fits them, and is not much larger. */
 static void check_long_symbols(uint8_t unit, uint8_t first) {
     const uint32_t length = unit == 1 ? 15 : 8, zero = 0;
     make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
