@@ -10,7 +10,7 @@ import random
 
 SEED = 2017
 SIDE = 640
-IMAGES = 117_266  # of train2017 that have annotations
+IMAGES = 117_266  # images of train2017 with annotations
 _LAST_IMAGE = 581_930
 _CROWD_IDS = 900_100_000_000
 

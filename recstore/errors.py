@@ -92,7 +92,7 @@ class VersionError(_FileError, ValueError):
 
 
 class UntrustedError(_FileError, ValueError):
-    """Reading on would load code or classes that the reader has not allowed. `filename` is as of CorruptError."""
+    """Reading on would load code or classes that the reader has not allowed. `filename` is as in CorruptError."""
 
 
 class ClosedError(Error, ValueError):

@@ -4,7 +4,7 @@
 #include "read/rs_text.h"
 
 enum {
-    PART_COPY = 16,  /* a short part is copied with so many bytes */
+    PART_COPY = 16,  /* bytes copied for a short part */
     PART_DIGITS = 24 /* room for rs_text_digits */
 };
 

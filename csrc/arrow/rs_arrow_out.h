@@ -24,7 +24,7 @@ enum {
     RS_ARROW_FULL = 4,    /* the batch has batch_bytes */
 
     RS_ARROW_WINDOW = 256,           /* the most records that are located at once */
-    RS_ARROW_BATCH_BYTES = 256 << 20 /* a batch ends once it has so many bytes */
+    RS_ARROW_BATCH_BYTES = 256 << 20 /* the bytes at which a batch ends */
 };
 
 /* How to read the records of a known block, or a field of them. */
@@ -58,7 +58,7 @@ typedef struct rs_arrow_out {
     bool has_rest;    /* a known block has records that must be read to know the types */
     bool settled;
     bool wide;            /* some record may be too large for 32-bit offsets, so all offsets have 64 bits */
-    uint64_t batch_bytes; /* a run stops once the batch has so many bytes; RS_ARROW_BATCH_BYTES by default */
+    uint64_t batch_bytes; /* the bytes of the batch at which a run stops; RS_ARROW_BATCH_BYTES by default */
     uint64_t window;      /* the most records between two checks of the batch's size */
     /* The current window. */
     rs_slice records[RS_ARROW_WINDOW];

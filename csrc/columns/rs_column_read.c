@@ -3,7 +3,7 @@
 
 #include "columns/rs_placed_rows.h"
 
-enum { ALIKE = 16 }; /* from so many records of one tree on, loops over one node are faster than cells */
+enum { ALIKE = 16 }; /* from this many records of one tree, loops over one node are faster than cells */
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];

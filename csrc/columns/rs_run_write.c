@@ -6,7 +6,7 @@
 
 enum {
     BLOCK = 256,            /* numbers to load before they are converted, so that they stay in the L1 cache */
-    UNPACKED_MOST = 1 << 16 /* packed lists of up to so many numbers are unpacked at once, which is faster */
+    UNPACKED_MOST = 1 << 16 /* shorter packed lists of numbers are unpacked at once, which is faster */
 };
 
 /* The type of loaded numbers. */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* A slot is prefetched so many keys before its insertion. */
+/* A slot is prefetched this many keys before its insertion. */
 enum { LOOK_AHEAD = 16 };
 
 static uint64_t slots_for(uint64_t n) { return (8 * n + 4) / 5; }

@@ -13,7 +13,7 @@ enum {
     TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
     TEXT_PARTS_BITS = 24,                         /* least gain of a text in parts, which takes longer to read */
     SYMBOLS_BYTES = 2048,                         /* the least cost of a symbol table */
-    MIN_RECORDED = 1024                           /* failed attempts are recorded from so many values on */
+    MIN_RECORDED = 1024                           /* the fewest values for which a failed attempt is recorded */
 };
 
 /* The cost of an entry that an earlier block had too, as a share of its bytes: it is likely to repeat. */

@@ -16,7 +16,7 @@ typedef enum rs_cut_op {
     RS_CUT_LEAF = 0,
     RS_CUT_FIRST = 1, /* divides at the first character `c` */
     RS_CUT_LAST = 2,  /* divides at the last character `c` */
-    RS_CUT_HEAD = 3,  /* divides behind the leading run of characters of class `c`, at least one */
+    RS_CUT_HEAD = 3,  /* divides after the leading run of characters of class `c`, at least one */
     RS_CUT_TAIL = 4   /* divides before the trailing run of characters of class `c`, at least one */
 } rs_cut_op;
 

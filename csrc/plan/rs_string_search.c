@@ -6,7 +6,7 @@
 
 enum {
     SIGNS = 48,           /* only the first signs of a string count */
-    TOKENS = 10,          /* a field is cut into at most so many runs of one class */
+    TOKENS = 10,          /* the most runs of one class into which a field is cut */
     MISFITS = 6,          /* at most 1/6 of the strings do not fit */
     DEPTH = 2,            /* how often a field is divided, beside the cut into runs */
     EVALUATIONS = 400,    /* a limit of columns, to bound the time */

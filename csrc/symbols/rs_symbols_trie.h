@@ -1,5 +1,5 @@
-/* rs_symbols_trie.h: finds the longest symbol at the begin of a text while symbols are still being added. Private to
- * the trainer of symbol tables.
+/* rs_symbols_trie.h: finds the longest symbol at the beginning of a text while symbols are still being added. Private
+ * to the trainer of symbol tables.
  *
  * It is a trie with all edges in one hash table, keyed by node and unit. Most of the time of a match goes to the chain
  * of loads from node to node, so a match skips the first nodes: a second hash table leads from 4 bytes straight to

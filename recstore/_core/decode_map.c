@@ -43,7 +43,7 @@ static PyObject *keys_of(decode_state *self, const map_side *side, uint64_t n) {
 
 PyObject *decode_all_put(PyObject *dict, uint64_t n) {
     if (RS_LIKELY((uint64_t)PyDict_GET_SIZE(dict) == n)) return dict;
-    (void)codec_corrupt("a dict with a key that is there twice");
+    (void)codec_corrupt("a dict with a repeated key");
     return dropped(dict);
 }
 

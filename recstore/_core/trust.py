@@ -49,7 +49,7 @@ class Writer:
 
     def note(self, name: ClassName, cls: type) -> None:
         """Remembers the class of a value. Raises EncodeError if another class of the same name was stored, because
-        readers cannot tell the two apart."""
+        readers cannot distinguish the two."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)

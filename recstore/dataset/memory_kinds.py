@@ -1,7 +1,7 @@
 """Classifies memory by address: private to this process, shared between processes, or mapped from a file.
 
-Linux lists the mappings of all addresses in /proc/self/maps. Elsewhere the objects must tell: torch, or a mapping
-behind an array.
+Linux lists the mappings of all addresses in /proc/self/maps. Elsewhere only the objects show it: torch tensors, or a
+mapping behind an array.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _array_extent(array: Any) -> tuple[int, int]:
 
 
 def was_written(low: int, high: int) -> bool:
-    """Whether this process has changed pages of a private mapping of a file; True if the system does not tell."""
+    """Whether this process has changed pages of a private mapping of a file; True if the system does not show it."""
     import numpy as np
 
     page = os.sysconf("SC_PAGE_SIZE")

@@ -177,7 +177,7 @@ class Travel:
     def source(self, region: Region, value: Any) -> Source:
         """The Source of a value in a region. Raises Unreachable."""
         if region.key is None:
-            raise Unreachable("this system does not tell the file; open it in the worker, in __setstate__")
+            raise Unreachable("this system does not show which file it is; open it in the worker, in __setstate__")
         _check_form(value)
         if is_of_torch(region, value):
             raise Unreachable("torch sends it by its own descriptors")

@@ -29,8 +29,8 @@ _ARRAY, _OBJECT, _QUOTE = b'[{"'
 
 
 class Document:
-    """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, and `self.text` at
-    `self.base` in the file. Not thread-safe.
+    """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, which
+    begins at `self.base` in the file. Not thread-safe.
 
     `skipped` lists the skipped containers: `(keys, whether it is an object, number of elements)`.
     """

@@ -27,7 +27,7 @@ __all__ = ["parquet", "read_parquet"]
 _BATCH_BYTES = 4 << 20  # decoded bytes of a batch, without dictionaries
 _LEAST_BATCH = 1 << 19  # the same at least, if columns are read in several parts
 _FIRST_ROWS = 64  # rows of the first batch, which shows how many bytes a row takes
-_GROWTH = 4  # a batch has at most so many times the rows of the previous batch
+_GROWTH = 4  # a batch has at most this many times the rows of the previous batch
 _MOST_ROWS = 1 << 13  # rows of a batch
 _MOST_VARYING = 1 << 9  # the same, if the bytes of a row may vary
 _MOST_OF_LARGE = 1 << 8  # the same, if pages are also large
@@ -344,7 +344,7 @@ def _spooled(
     batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
 ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
     """Writes the batches to a temporary file in slices of about `budget` bytes; an iterator that reads them. With
-    `n_rows` it may end after so many rows."""
+    `n_rows` it may end after that many rows."""
     import tempfile
 
     from pyarrow import ipc

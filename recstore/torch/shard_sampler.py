@@ -53,7 +53,7 @@ class ShardSampler(epochs.IndexSampler):
 
     ``state_dict`` counts the samples consumed by all ranks, and has two ints for each number of nodes that has read
     from the epoch. A run may resume on another number of ranks or workers, or with another batch size, in the same
-    order. On another number of nodes the rest of the epoch is divided anew, unless `nodes` is given.
+    order. On another number of nodes the rest of the epoch is divided again, unless `nodes` is given.
 
     Memory: 40 bytes a shard. The first index of an epoch takes 10 ms per 10^5 shards.
 

@@ -15,7 +15,7 @@ static uint64_t sample(uint64_t *state) {
 
 static uint64_t other_of(const rs_alias *table, uint64_t slot) { return ((const uint32_t *)table->others)[slot]; }
 
-/* The share of each number, as the slots of the table have it, against its weight. */
+/* Compares the share of each number in the slots of the table with its weight. */
 static void check_shares(const double *weights, uint64_t n) {
     double *shares = (double *)calloc((size_t)n, sizeof *shares), sum = 0;
     uint64_t wrong = 0;
@@ -49,7 +49,8 @@ TEST(test_tables_hold_the_weights) {
             weights[i] = i % 3 == 0 ? 0 : 1e-300 * (double)i; /* some are 0, all are tiny */
         weights[n - 1] = 1e-300;
         check_shares(weights, n);
-        for (uint64_t i = 0; i < n; i++) weights[i] = 0.1; /* equal: what rounding leaves over is one slot each */
+        for (uint64_t i = 0; i < n; i++)
+            weights[i] = 0.1; /* equal weights: the slots left over by rounding go to one number each */
         check_shares(weights, n);
         weights[n / 2] = 1e300; /* one has all */
         check_shares(weights, n);
@@ -105,7 +106,7 @@ TEST(test_bytes_of_tables) {
     rs_alias_clear(&table);
 }
 
-/* 4 bytes hold each number below 2^32, so they serve for a table of as many. */
+/* 4 bytes hold each number below 2^32, enough for a table of that size. */
 TEST(test_width_of_numbers) {
     CHECK_U64(rs_alias_width(1), 4);
     CHECK_U64(rs_alias_width(UINT64_C(1) << 32), 4);

@@ -153,7 +153,7 @@ static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     return status;
 }
 
-/* Rule 23: a value spends the budget of values; depth comes back; too much of either is refused. */
+/* Rule 23: a value spends the budget of values; depth comes back; a value beyond either limit is refused. */
 TEST(test_budgets) {
     static const uint8_t value[] = {0x0D, 3, 0x0E, 1, 0x90, 0x0F, 1, 0x90, 0x90, 0x0D, 0};
     rs_budget budget = {5, 0, 2};
@@ -261,7 +261,7 @@ TEST(test_array_outside) {
     }
 }
 
-/* Random values: the walk ends where the value ends, and no cut or changed byte leads beyond the allocation. */
+/* Random values: the walk ends with the value, and no truncated or changed byte leads beyond the allocation. */
 TEST(test_random) {
     rs_buffer bytes = {0};
     for (unsigned round = 0; round < 2000; round++) {

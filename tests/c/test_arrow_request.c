@@ -36,7 +36,7 @@ static bool same_views(const struct ArrowArray *array) {
     return array->n_buffers == 4 && rs_load_u64((const uint8_t *)array->buffers[3]) == at;
 }
 
-/* What field number `f` of a table becomes when `wanted` is asked for. */
+/* The type of field number `f` of a table when the consumer requests `wanted`. */
 static const char *answered(const built *b, unsigned f, const char *wanted, const char *element) {
     static const char *const names[] = {"byte", "plus", "single", "text", "list", "none", "low"};
     static opened o;

@@ -94,8 +94,8 @@ RECORD(placed_record) {
 
 static bool never(uint64_t i) { return (void)i, false; }
 
-/* Values that depend on the number of their record are read back, and take room in the places alone: a record has the
- * 13 bits of the usual ints, and 3 are too few for the others. */
+/* Values that depend on the number of their record are read back, and are stored only in the places: a record has the
+ * 13 bits of the usual ints, and 3 bits are too few for the others. */
 TEST(test_placed) {
     built b = build_blocks(placed_record, 3000, never);
     uint32_t n[256] = {0};
@@ -110,7 +110,7 @@ TEST(test_placed) {
     built_clear(&b);
 }
 
-/* Whether two ints of so many bytes stay raw when their codes take 10, with and without padding in the segment. */
+/* Whether two ints of this many bytes stay raw when their codes take 10, with and without padding in the segment. */
 static bool stays_raw(uint64_t raw, bool pads) {
     static const rs_span spans[] = {{0, 2}, {2, 2}};
     rs_segment_writer writer;
@@ -153,7 +153,7 @@ TEST(test_short_last_block) {
     rs_store store, longer;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, COLUMNS_PART, &store);
-    /* 40 records of the next part have new words: a tree of their own, and no other tables than for these. */
+    /* 40 records of the next part have new words: they get their own tree, and tables only for these words. */
     built c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
     REQUIRE(c.data != NULL);
     check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
@@ -210,7 +210,7 @@ TEST(test_dictionaries_of_one_path) {
 
 static uint64_t seed;
 
-/* One of few, mostly, so that tables pay. */
+/* Mostly one of a few values, so that tables are worth it. */
 RECORD(add_random) {
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
     uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));

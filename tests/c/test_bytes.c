@@ -110,7 +110,7 @@ TEST(test_short_runs) {
     CHECK(rs_equal_few(NULL, NULL, 0));
 }
 
-/* One field, in a group that ends with it. */
+/* A field that ends its group. */
 static void check_field(unsigned offset, unsigned width) {
     size_t size = (offset + width + 7) / 8;
     uint64_t mask = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;

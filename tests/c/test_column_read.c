@@ -309,7 +309,7 @@ TEST(test_positions_that_change) {
     rs_os_thread thread;
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_field("late"), &err); /* which the first 1,000 records lack: a stop says where */
+    REQUIRE_OK(open_field("late"), &err); /* the first 1,000 records lack it: the stop has the position */
     REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
     for (unsigned round = 0; round < 2000; round++) {
         rs_column_read got = {0};

@@ -94,7 +94,7 @@ TEST(test_repeat) {
     }
 }
 
-/* Half floats: of every double between two of them the nearer one, and of the middle the even one. */
+/* Half floats: a double between two of them is rounded to the nearer one, in the middle to the even one. */
 TEST(test_half) {
     uint32_t wrong = 0;
     for (uint32_t half = 0; half < 0x7BFF; half++) {

@@ -254,8 +254,8 @@ TEST(test_positions_and_sizes) {
 
 /* ---- Damage ---- */
 
-/* Random changes of heap, offsets, groups and tables give values, stops or errors, within bounds. Half of the rounds
- * change bytes between the two steps, too. */
+/* After random changes of heap, offsets, groups and tables, reading gives values, stops or errors, within bounds. Half
+ * of the rounds also change bytes between the two steps. */
 static void check_damage(built_record record, const char *const *fields, bool compress) {
     built sound = build(record, 300, compress), b;
     built_layout layout;

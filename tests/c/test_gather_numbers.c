@@ -88,7 +88,7 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
     hand_finish(h, 0);
 }
 
-/* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
+/* An entry is read once. A None entry is a missing value, and the record after it has its own value. */
 TEST(test_entries_of_unions) {
     hand h = {0};
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
@@ -286,7 +286,7 @@ TEST(test_misshapen_arrays) {
     }
 }
 
-/* Empty lists of lists, and then an array of one dimension: what stood in the other is forgotten. */
+/* Empty lists of lists, then an array of one dimension: the shape of the lists is forgotten. */
 RECORD(add_flat) {
     static const uint64_t flat[] = {3};
     put_key(raw);
@@ -310,9 +310,9 @@ TEST(test_flat_arrays) {
     }
 }
 
-static uint32_t extra; /* dimensions behind those of the row */
+static uint32_t extra; /* dimensions after the row's own */
 
-/* Arrays whose row has as many dimensions as a row may have. */
+/* Arrays whose rows have the most dimensions allowed. */
 RECORD(add_deep) {
     static const uint64_t dims[] = {1, 2, 1, 1, 2, 1, 1, 2, 1, 1};
     put_key(raw);
@@ -339,7 +339,7 @@ TEST(test_most_dimensions) {
 
 static bool is_bfloat16;
 
-/* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
+/* A tensor of two int16, or of two numbers of a type that numpy lacks, as their bits. */
 RECORD(add_tensor) {
     static const uint64_t two[] = {2};
     put_key(raw);

@@ -2,7 +2,7 @@
 #include "base/rs_hash.h"
 #include "rs_make.h"
 
-/* What the reference implementation's self-test hashes: the high bytes of a product that goes on and on. */
+/* The input of the reference implementation's self-test: the high bytes of a repeated product. */
 enum { SANITY = 2367 };
 #define PRIME32 UINT64_C(2654435761)
 static uint8_t sanity[SANITY];

@@ -197,7 +197,7 @@ TEST(test_front) {
     }
 }
 
-/* The entries stand in the order of their sections, and those of equal offsets in the order of their kinds. */
+/* The entries are in the order of their sections; entries with equal offsets are in the order of their kinds. */
 TEST(test_sorted_entries) {
     static const uint8_t expected[] = {4, 6, 1, 2, 3, 5};
     uint8_t *s = make_segment();
@@ -213,7 +213,7 @@ TEST(test_sorted_entries) {
     free(s);
 }
 
-/* Rule 12 the other way round, and limits of the caller's choice. */
+/* Rule 12 for blocks without records, and the caller's own limits. */
 TEST(test_no_blocks_and_limits) {
     rs_limits limits = {4, 9};
     uint8_t *s = make_segment();
@@ -247,7 +247,7 @@ TEST(test_optional_section) {
     free(s);
 }
 
-/* The label is one of those: found where it is of store 0, and looked at no closer. */
+/* The label is such a section. It is found for store 0, and its bytes are not read. */
 TEST(test_label) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     rs_header header;
@@ -286,7 +286,7 @@ TEST(test_write) {
     free(s);
 }
 
-/* Without limits the header gives no more than the segment may become; under limits it gives what it declares. */
+/* Without limits, the result is at most the size that the segment may reach; with limits, it is the declared value. */
 TEST(test_becomes) {
     const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
     uint8_t *s = make_segment();

@@ -257,7 +257,8 @@ TEST(test_broken_slots) {
     table_clear(&t);
 }
 
-/* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
+/* Slots of 8 bytes. An index with slots this wide has too many entries for a test, so this table has 5 of its slots,
+ * all with one hash. */
 TEST(test_wide_slots) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
     uint64_t entry = 0;
@@ -285,8 +286,8 @@ TEST(test_wide_slots) {
     free(slots);
 }
 
-/* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
- * may look at 64 slots for each slot of the table, and at 64 more. */
+/* Rule 45: keys with the same hash are adjacent, so the last ones are far from their first slot. All lookups together
+ * may read 64 slots for each slot of the table, and 64 more. */
 TEST(test_steps_of_a_check) {
     for (uint64_t n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);

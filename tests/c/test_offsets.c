@@ -36,7 +36,7 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer_clear(&out);
 }
 
-/* Records of size a, but the one numbered `odd` of size b. */
+/* Records of size a, except record `odd` of size b. */
 static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32_t width) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
     if (ends == NULL) abort();
@@ -152,7 +152,7 @@ TEST(test_lines_of_each_width) {
     }
 }
 
-/* Rule 15: bytes that say anything give a record within the heap or an error. */
+/* Rule 15: any bytes give a record within the heap or an error. */
 TEST(test_bad_lines) {
     uint64_t seed = 1;
     for (unsigned bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {

@@ -245,7 +245,7 @@ TEST(test_large_reservations) {
 #if defined(__linux__)
     CHECK((uintptr_t)data % RS_OS_HUGE_PAGE == 0);
 #endif
-    for (uint64_t at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* behind the end, within the last page */
+    for (uint64_t at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* after the end, within the last page */
     CHECK(wrong == 0);
     rs_os_unmap(data, SIZE);
     rs_os_close(&fd);

@@ -12,8 +12,8 @@
 
 static rs_error err;
 
-/* What the next calls do: `times` of them fail with `code`, or with code 0 do nothing and return 0; those after them do
- * as the system does, with at most `most` bytes. */
+/* The results of the next calls. The first `times` calls fail with `code`, or with code 0 do nothing and return 0.
+ * Later calls reach the system, with at most `most` bytes. */
 typedef struct plan {
     unsigned times;
     int code;

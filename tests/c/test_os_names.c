@@ -161,7 +161,7 @@ TEST(test_generations) {
     generations(RS_BACKING_TEMPORARY);
 }
 
-/* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
+/* Children publish under one name at the same moment: one succeeds; the others get EEXIST and leave no files. */
 TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
     int gate[2], status, winners;
@@ -191,7 +191,7 @@ TEST(test_publishing_at_once) {
     }
 }
 
-/* What somebody has put under our name is neither read nor removed. */
+/* A foreign file under our name is neither read nor removed. */
 TEST(test_planted) {
     rs_segment segment;
     rs_os_lock lock;
@@ -211,7 +211,7 @@ TEST(test_planted) {
     CHECK(symlink(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(unlink(at("lock")) == 0);
-    /* A file of this user, with the mode of a lock, linked there under the lock's name: it would be emptied. */
+    /* A hard link with the lock's name to another file of this user, with the mode of a lock: it would be emptied. */
     CHECK(chmod(at("target"), 0600) == 0 && link(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "2 names") != NULL);
@@ -260,7 +260,7 @@ TEST(test_locks) {
     CHECK(two.fd < 0);
 }
 
-/* A builder that is killed keeps nobody waiting, though it forked a child that lives on. */
+/* After a builder is killed, nobody waits, even if a child that it forked is still alive. */
 TEST(test_lock_of_a_killed_parent) {
     rs_os_lock mine, other;
     bool named;
@@ -300,7 +300,8 @@ TEST(test_lock_of_a_killed_parent) {
     (void)close(gate[1]);
 }
 
-/* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
+/* A killed user leaves a file that can be locked. A killed builder leaves no file, or a temporary file that can be
+ * locked. */
 TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
     int status;

@@ -7,7 +7,7 @@ static rs_error err;
 
 enum { ARRAY = RS_FMT_ARRAY_INLINE + 100 };
 
-/* One ndarray of uint8, whose data stands outside; *raw_off is where its position begins. */
+/* One ndarray of uint8 with its data outside; *raw_off is the offset of its position. */
 static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *raw_off) {
     uint8_t data[ARRAY + 64];
     size_t n = ARRAY + i % 64, gap = (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes);
@@ -20,7 +20,7 @@ static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *r
     if (rs_buffer_append(arrays, data, n, NULL) != RS_OK) abort();
 }
 
-/* Record i: a list of i % 3 arrays and a number between. */
+/* Record i: a list of i % 3 arrays, and a number. */
 static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer *array_slots) {
     uint64_t slot[2];
     make_head(raw, 0x0D, i % 3 * 2);

@@ -44,8 +44,8 @@ TEST(test_mul_high) {
               UINT64_C(0x121FA00AD77D7422));
 }
 
-/* The position of an element, as the head of rs_permute.h read backwards has it: what shows that long lists, which
- * nobody can go through, are permuted and not just scattered. */
+/* The position of an element: the inverse of the description in rs_permute.h. It shows that long lists are permuted,
+ * not just scattered, without reading them in full. */
 static uint64_t mixed(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -97,7 +97,7 @@ TEST(test_bijective) {
     EACH (i, longer) CHECK(is_bijective(longer[i], UINT64_MAX - i));
 }
 
-/* Lists too long to go through: positions from both ends and between are found again. */
+/* Lists too long to read in full: positions at both ends and in between are found again. */
 TEST(test_bijective_when_long) {
     static const uint64_t longer[] = {1000003,
                                       UINT32_MAX,
@@ -146,7 +146,7 @@ TEST(test_any_argument) {
     }
 }
 
-/* A run is the single elements at its positions, whatever its first position, step, count and turns past the end. */
+/* A run equals the single elements at its positions, for any first position, step and count, even past the end. */
 TEST(test_runs) {
     static const uint64_t lengths[] = {
         0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
@@ -184,7 +184,7 @@ TEST(test_seeds_of_numbers) {
     CHECK_U64(rs_permutation_seed(77, 0), 77);
     CHECK_U64(rs_permutation_seed(0, 1), UINT64_C(0x5692161d100b05e5)); /* mix(1), by tests/ref/permute.py */
     CHECK_U64(rs_permutation_seed(UINT64_MAX, 1), UINT64_C(0x5692161d100b05e4));
-    for (uint64_t a = 0; a < 30; a++) { /* an order of the next seed is none of the next number */
+    for (uint64_t a = 0; a < 30; a++) { /* the seed of number b is not the seed a + b */
         for (uint64_t b = 1; b < 30; b++) CHECK(rs_permutation_seed(a, b) != rs_permutation_seed(a + b, 0));
     }
 }
@@ -278,7 +278,7 @@ TEST(test_all_orders_of_a_few) {
     }
 }
 
-/* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
+/* Half of all orders are odd. This fails if both halves of the cipher have an odd number of values. */
 TEST(test_parity) {
     static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
     EACH (k, lengths) {

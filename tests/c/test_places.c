@@ -208,7 +208,7 @@ static rs_tree tree_of_rising(void) {
     return tree_of(kinds, 3);
 }
 
-/* The last residual ends with the places, and no byte behind it is read. */
+/* The last residual ends with the places, and no byte after it is read. */
 TEST(test_rising_at_the_end) {
     rs_tree tree = tree_of_rising();
     unsigned forms = 0;
@@ -313,7 +313,7 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
 }
 
 /* Marks of both forms: any bit that flips among the bits of form 1 or their counts is found, and in form 0 a low byte
- * that names a record behind the last. */
+ * that names a record after the last. */
 TEST(test_marks_deep) {
     rs_tree tree = tree_of_three();
     unsigned form, forms = 0;
@@ -347,8 +347,7 @@ TEST(test_marks_deep) {
     rs_tree_clear(&tree);
 }
 
-/* A part that counts more marks before it than there are is refused as such, wherever it stands, and also where it has
- * one record. */
+/* A part that claims more marks before it than exist is refused, at any position and even with one record. */
 TEST(test_counts_of_marks) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
@@ -375,8 +374,8 @@ TEST(test_counts_of_marks) {
     rs_tree_clear(&tree);
 }
 
-/* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
- * one run of zeros as long as a value with its bits and its body. */
+/* If no record of a block has a value of a node with runs, because no record takes its alternative, the block has one
+ * run of zeros with the size of a value's bits and body. */
 TEST(test_runs_of_no_value) {
     static const uint8_t kinds[][4] = {
         {TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0}, {BOOL, 0, 0, 0}};

@@ -109,7 +109,7 @@ TEST(test_lists_of_floats) {
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
 }
 
-/* Offsets take too much memory to be kept for all lists. Then none are used: the first ones would show small numbers
+/* Keeping the offsets of all lists takes too much memory. Then none are used: the first ones would show small numbers
  * alone. */
 TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
@@ -268,7 +268,7 @@ TEST(test_levels) {
 
 /* ---- The log ---- */
 
-/* Says the log's entries as "keys.depth of/kind bits", a star after the one that was chosen. */
+/* Writes the log's entries as "keys.depth of/kind bits", with a star after the chosen form. */
 static const char *logged(const rs_plan_log *log) {
     said_size = 0;
     for (uint32_t i = 0; i < log->n; i++) {
@@ -316,7 +316,7 @@ TEST(test_log) {
     choices.log = NULL;
 }
 
-/* 600 columns of six parts each would be 4,201 nodes. The log tells of the plan that was kept alone. */
+/* 600 columns of six parts each would be 4,201 nodes. The log has only the plan that was kept. */
 TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];

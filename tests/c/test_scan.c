@@ -67,7 +67,7 @@ TEST(test_totals) {
     done();
 }
 
-/* An ext value and its EXTRA count for nothing, its payload as usual. */
+/* An ext value and its EXTRA do not count; its payload does. */
 TEST(test_ext) {
     make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL),
         make_int(&raw, 2);

@@ -64,7 +64,7 @@ enum { RECORDS = 2 * COLUMNS_PART + 50 };
 
 static bool only_maps;
 
-/* Dicts whose keys are data: so many that they become maps, and some of them hold others. */
+/* Dicts whose keys are data. They become maps because of their number; some of them contain others. */
 static rs_status add_maps(rs_builder *builder) {
     char key[16];
     for (uint64_t i = 0; i < 300; i++) {
@@ -140,7 +140,7 @@ TEST(test_memory) {
     }
 }
 
-/* Only one allocation fails: an ignored error is not hidden by the error of a later step. */
+/* Only one allocation fails, so that the error of a later step does not hide an ignored error. */
 TEST(test_memory_once) {
     only_one = true;
     test_memory();
@@ -233,7 +233,7 @@ TEST(test_saved_indexes) {
     built_clear(&list), built_clear(&out);
 }
 
-/* ---- One allocation that fails, of code that goes on where it does not look ---- */
+/* ---- One failing allocation, for code that would ignore it and continue ---- */
 
 static rs_status match_once(void) {
     static const uint8_t *const symbols[] = {(const uint8_t *)"symbol", (const uint8_t *)"s", (const uint8_t *)"table"};

@@ -1,4 +1,4 @@
-/* test_zones.c: the spans of a time zone are asked for once, whatever the order of the times. */
+/* test_zones.c: each span of a time zone is requested once, for any order of the times. */
 #include "arrow/rs_zones.h"
 #include "rs_make.h"
 

@@ -106,7 +106,7 @@ class Life:
             recstore.RecordList([1], backing="dir").close()
 
     def state(self):
-        """What remains of the store now and after the next call, in the words of the page."""
+        """The remains of the store now and after the next call, in the words of the page."""
         held, before = self.is_held(), self.files()
         self.next_call()
         if held:

@@ -1,5 +1,5 @@
-"""Dict keys that are hard to tell apart: equal keys of different types, different keys with equal hashes, and keys that
-look alike. A mapping must tell them apart exactly as a dict does."""
+"""Dict keys that are easily confused: equal keys of different types, different keys with equal hashes, and keys that
+look alike. A mapping must distinguish them exactly as a dict does."""
 
 import collections
 import dataclasses

@@ -1,5 +1,5 @@
-"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It chooses nothing and refuses nothing, so
-tests can make broken mappings with right checksums.
+"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It makes no choices and no checks, so
+tests can make broken mappings with valid checksums.
 """
 
 import struct

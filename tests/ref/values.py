@@ -1,6 +1,6 @@
 """Values of csrc/FORMAT.md that need no tree: any values, ext values and arrays.
 
-Written from that document alone, never from the C code: a mistake must be made twice to stay hidden. Simple rather
+Written from that document, never from the C code, so that a mistake in one shows against the other. Simple rather
 than fast.
 """
 

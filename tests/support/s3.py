@@ -198,7 +198,7 @@ class Server:
         self._ask("DELETE", f"/{bucket}/{key}")
 
     def age(self, key, seconds, bucket="bucket"):
-        """Makes an object so much older."""
+        """Makes an object `seconds` older."""
         import datetime
 
         from moto.s3.models import s3_backends

@@ -38,7 +38,7 @@ def seats(ends, window, key, lanes):
 
 
 def dealt(left, lanes):
-    """The remaining records in the order of a leg with so many lanes: `(lane, record)`."""
+    """The remaining records in the order of a leg with `lanes` lanes: `(lane, record)`."""
     parts = [share(left, lanes, lane) for lane in range(lanes)]
     return [(p % lanes, parts[p % lanes][p // lanes]) for p in range(len(left))]
 
@@ -90,7 +90,7 @@ class Opener:
 
 
 def set_of(counts):
-    """`(records, opener)` of a set of shards with so many records each; the records are 0, 1, 2 and so on."""
+    """`(records, opener)` of a set of shards with these numbers of records; the records are 0, 1, 2 and so on."""
     starts = [sum(counts[:i]) for i in range(len(counts))]
     opener = Opener([recstore.RecordList(range(start, start + count)) for start, count in zip(starts, counts)])
     shards = native.Shards(counts, native.MappedShards(len(counts), opener))

@@ -35,7 +35,7 @@ cdef object word_of(dict words, object word, str what):
     """The value of an option's word."""
     if type(word) is str and word in words:
         return words[word]
-    raise ValueError(f"{what} {word!r:.60} is none of {', '.join(words)}")
+    raise ValueError(f"{what} {word!r:.60} is not one of {', '.join(words)}")
 
 
 # ---- Specs ----
@@ -183,7 +183,7 @@ cdef class GatherSpec:
             else:
                 raise TypeError(f"names are strs and ints of 64 bits, not {type(name).__name__} {name!r:.60}")
             if not is_new:
-                raise ValueError(f"the name {name!r:.60} is there twice")
+                raise ValueError(f"the name {name!r:.60} is repeated")
         self.core.names = &self.known
         return 0
 
@@ -555,7 +555,7 @@ cdef class Gather:
             return ValueError(f"{name} {longest}: truncate=True cuts it")
         value = self.value(state)
         if stop.why == RS_GATHER_UNNAMED:
-            error = ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
+            error = ValueError(f"{name} is {value!r:.60}, which is not one of the {spec.known.n} names")
         elif stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.core.dtype]

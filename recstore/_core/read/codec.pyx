@@ -420,7 +420,7 @@ cdef object prepare_keys(decode_state *c, uint32_t n):
     except NO_HASH:
         codec_corrupt(b"a dict key that cannot be hashed")
     if distinct != n:
-        codec_corrupt(b"a dict with a key that is there twice")
+        codec_corrupt(b"a dict with a repeated key")
     return tuple(keys)
 
 

@@ -196,7 +196,7 @@ cdef class Record:
             if opened == MAP:
                 found = map_keys(self.program, &cursor, &place)
                 if len(set(found)) != len(found):
-                    raise errors.CorruptError("a dict with a key that is there twice")
+                    raise errors.CorruptError("a dict with a repeated key")
                 return tuple(found)
             if opened != DICT:
                 raise errors.CorruptError("the record has changed under its reader")
@@ -208,7 +208,7 @@ cdef class Record:
                 keys[key] = None
                 check(rs_path_any_pass(&cursor, &err), &err)
             if <uint64_t>len(keys) != n:
-                raise errors.CorruptError("a dict with a key that is there twice")
+                raise errors.CorruptError("a dict with a repeated key")
             return tuple(keys)
         except errors.Error as e:
             raise in_record(e, self.segment, self.store, self.index) from None

@@ -478,7 +478,7 @@ cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, u
         if entry == own:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"key index: entry {own} is not where its key is looked for")
+            raise errors.CorruptError(f"key index: entry {own} cannot be found by its key")
         PyErr_CheckSignals()
         if entry not in hashes:
             hashes[entry] = hash_of(key_of_entry(segment, reader, entry), "entry", entry)

@@ -49,7 +49,7 @@ cdef int verify_segment(Segment segment, limits) except -1:
         if status == RS_E_STATE_STOPPED:
             raise_what_is_set()
         check(status, &err)
-        # Only Python can tell whether dict keys can be hashed and differ, and whether text in arrays is valid.
+        # Only Python can check whether dict keys can be hashed and differ, and whether text in arrays is valid.
         for number in range(1 + segment.is_mapping):
             verify_values(StoreReader.apart(segment.numbered(number)))
     finally:

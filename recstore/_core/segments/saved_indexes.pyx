@@ -305,7 +305,7 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
         if entry == own:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"saved index: entry {own} is not where its key is looked for")
+            raise errors.CorruptError(f"saved index: entry {own} cannot be found by its key")
         if self.core.kind == RS_FMT_SAVED_RECORDS:
             check(rs_saved_index_records(&self.core, entry, &record, &last, &err), &err)
         else:

@@ -147,7 +147,7 @@ def test_a_missing_file_is_one_line_in_every_run(tmp_path):
 
 
 def interrupted(command, lines):
-    """Send SIGINT to the whole group, like a terminal, after so many lines of standard error; returns the rest."""
+    """Send SIGINT to the whole group, like a terminal, after `lines` lines of standard error; returns the rest."""
     for _ in range(lines):
         command.stderr.readline()
     os.killpg(command.pid, signal.SIGINT)

@@ -272,7 +272,7 @@ def mapped(folder):
         return sum(str(folder) in line for line in file)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
 def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     opener = Opener(write(tmp_path, [20] * 30))
@@ -299,7 +299,7 @@ def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     assert mapped(tmp_path) == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 def test_batches_of_tensors_keep_few_shards(tmp_path):
     pytest.importorskip("torch")
     from recstore.torch import Fields
@@ -325,7 +325,7 @@ def switching():
     sys.setswitchinterval(before)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 def test_threads_read_beside_unmapping(tmp_path, switching):
     opener = Opener(write(tmp_path, [20] * 30))
     opener.most_mapped = 2 * opener.paths[0].stat().st_size

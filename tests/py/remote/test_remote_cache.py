@@ -174,7 +174,7 @@ def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
     assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # the most recently used
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
 def test_evicted_files_are_unmapped(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes // 2 + 1000, lazy=True, options=made.options)

@@ -120,7 +120,7 @@ def descriptors(folder):
     return sum(link.startswith(f"{folder}/") for link in links)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
 def test_filters_take_no_descriptors_and_bounded_memory(server, tmp_path, monkeypatch):
     shard_sets.write(server.at, MIXED, server.options)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
@@ -140,7 +140,7 @@ def mapped(folder):
         return sum(str(folder) in line and ".recs" in line for line in file)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
 def test_a_lazy_mapping_keeps_few_files_mapped(server, tmp_path):
     """Keys, values and lookups share one mapping of a file, and release it together."""

@@ -313,7 +313,7 @@ def test_classes_that_cannot_be_pickled(tmp_path):
     assert recstore.open(tmp_path / "set", classes=[Local]).to_list() == ALL
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
 def test_descriptors_are_closed(made, tmp_path):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     before = descriptors.count()
