@@ -370,6 +370,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice label, rs_error *err)
     rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err)
     rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err)
+    rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err)
     void rs_cache_close(rs_cache *self)
     rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, rs_bool *found, rs_cache_value *out,
                             rs_error *err)
