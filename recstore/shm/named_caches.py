@@ -100,11 +100,5 @@ def facts(path: str) -> dict[str, Any] | None:
 
 def siblings(name: str, dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
     """`(path, label)` of all caches of this user with a name."""
-    place, start = named_segments.folder(dir), named_segments.stem(name)
-    found = []
-    for file in sorted(os.listdir(place)):
-        if file.startswith(start) and named_segments.is_cache(file):
-            known = facts(os.path.join(place, file))
-            if known is not None:
-                found.append((os.path.join(place, file), known["label"]))
-    return found
+    paths = named_segments.found(name, dir, named_segments.is_cache)
+    return [(path, known["label"]) for path in paths if (known := facts(path)) is not None]

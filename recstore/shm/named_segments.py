@@ -325,11 +325,11 @@ def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[nativ
     )
 
 
-def found(name: str, dir: Path | None = None) -> list[str]:
-    """The paths of all segments with this name."""
+def found(name: str, dir: Path | None = None, is_wanted: Callable[[str], bool] = is_segment) -> list[str]:
+    """The paths of all segments with this name, or of the files with it whose file names are wanted."""
     place, start = folder(dir), stem(name)
     files = sorted(os.listdir(place))
-    return [os.path.join(place, file) for file in files if file.startswith(start) and is_segment(file)]
+    return [os.path.join(place, file) for file in files if file.startswith(start) and is_wanted(file)]
 
 
 # ---- Removing ----
@@ -372,13 +372,17 @@ def _removable(path: str) -> os.stat_result | None:
 
 
 def _removable_cache(path: str) -> os.stat_result | None:
-    """As _removable, for a cache. A damaged cache is replaced by its next user, and stays until then."""
+    """As _removable, for a cache."""
     try:
         status = os.lstat(path)
-        label = Label.unpacked(native.inspect_cache(path)["label"]) if status.st_uid == os.geteuid() else None
-    except (CorruptError, VersionError, OSError):
+        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o600:
+            return None
+        label = Label.unpacked(native.inspect_cache(path)["label"])
+    except CorruptError:
+        return status
+    except (VersionError, OSError):
         return None
-    return status if label is not None and expired(label, status.st_mtime) else None
+    return status if expired(label, status.st_mtime) else None
 
 
 def expired(label: Label, used: float) -> bool:
@@ -397,8 +401,7 @@ def expired(label: Label, used: float) -> bool:
 
 def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     """The error for a name without a segment."""
-    return SegmentNotFoundError(
-        errno.ENOENT,
-        f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last process has ended; "
-        "recstore.names.list() lists all segments",
-    )
+    why = "it was never built, or its last process has ended; recstore.names.list() lists all segments"
+    if found(name, dir, is_cache):
+        why = "a cache has this name, and recstore.cache() opens it"
+    return SegmentNotFoundError(errno.ENOENT, f"no segment {name!r} of this user in {folder(dir)}: {why}")

@@ -317,12 +317,14 @@ def test_the_limit_of_the_cgroup(made):
 def test_classes_of_mapped_files(made):
     smaps = mapping("/memfd:recstore (deleted)", 70, rss=400, pss=100, device="00:01")
     smaps += mapping("/dev/shm/torch_10_1_2 (deleted)", 71, rss=300, pss=300)
+    smaps += mapping("/dev/shm/recs1-abcdefghij-klmnop23.cache (deleted)", 74, rss=200, pss=200)
     smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
     smaps += mapping("/data/train.bin", 73, rss=50, pss=50, device="08:01")
-    made.process(10, anon=1000, file=400, shmem=400, smaps=smaps)
+    smaps += mapping("/nvme/recs1-abcdefghij-klmnop23.cache", 75, rss=50, pss=50, device="08:01")
+    made.process(10, anon=1000, file=500, shmem=600, smaps=smaps)
     entry, _ = sampler(made).sample()
     assert entry["named"] == {
-        "private": 1000 * KB, "stores": {"store 70": 100 * KB}, "batches": 300 * KB, "pinned": 0, "shared memory": 0, "files": 100 * KB,
+        "private": 1000 * KB, "stores": {"store 70": 100 * KB}, "caches": 300 * KB, "batches": 300 * KB, "pinned": 0, "shared memory": 0, "files": 100 * KB,
         "interpreter": 300 * KB, "other": 0,
     }  # fmt: skip
     assert attribution.share_named(entry["named"]) == 1.0
