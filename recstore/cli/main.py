@@ -131,8 +131,8 @@ def _add_stores(commands: Commands) -> None:
         "gc",
         "remove files left by killed processes, or unused files of a set of shards",
         stores.collect,
-        "Without URL, removes named stores and caches whose processes were killed. With URL, removes old manifests from "
-        "the set of shards, and shard files that no other manifest names.",
+        "Without URL, removes named stores and caches whose processes were killed. With URL, removes old manifests "
+        "from the set of shards, and shard files that no other manifest names.",
     )
     about = "a set of shards: a folder, or a URL such as s3://bucket/train"
     gc.add_argument("url", metavar="URL", nargs="?", help=about)

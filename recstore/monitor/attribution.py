@@ -24,7 +24,8 @@ _BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
 _CACHE = re.compile(r".*/recs1-[a-z2-7]{10}-[a-z2-7]{8}\.cache( \(deleted\))?$")  # see shm.named_segments
 _STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
 _LIBRARY = re.compile(r"\.so(\.[\d.]+)?$")
-_MAGIC = b"\x89RECS\r\n\x1a"  # csrc/FORMAT.md, "Header"
+_NAMELESS = re.compile(r"/dev/shm/#\d")  # in its creator, a file keeps this path when it gets its name
+_KINDS = {b"\x89RECS\r\n\x1a": "store", b"\x89RSCACH\n": "caches"}  # by magic: csrc/FORMAT.md, "Header" and "Caches"
 _TRIES = 10  # attempts to read the name of a store, which may still be incomplete
 # CUDA allocates page-locked memory as shared anonymous memory, shown as /dev/zero, and maps its devices.
 _PINNED, _GPU = "/dev/zero", "/dev/nvidia"
@@ -88,6 +89,11 @@ class Names:
         if key in self._kinds and (number is None or self._kinds[key] != "store" or self._names.get(key)):
             return
         kind = next((kind for kind, form in _FORMS.items() if form.match(path)), "shared memory")
+        if _NAMELESS.match(path):
+            content = None if number is None else _content(f"{self._proc.root}/{pid}/fd/{number}")
+            if content is None:
+                return  # unknown, or a store that is being built: look again
+            kind = content
         self._kinds[key] = "pinned" if pinned else kind
         tries = self._tries.get(key, 0)
         if kind == "store" and number is not None and self._ask is not None and tries < _TRIES:
@@ -102,7 +108,7 @@ class Names:
     def is_saved_store(self, key: Key, path: str) -> bool:
         """Whether a mapped file is a saved store. Its name is the file name."""
         if key not in self._saved:
-            self._saved[key] = path.endswith(".recs") or _has_magic(path)
+            self._saved[key] = path.endswith(".recs") or _content(path) == "store"
             if self._saved[key]:
                 self._names[key] = self._unique(os.path.basename(path), key)
         return self._saved[key]
@@ -116,14 +122,15 @@ class Names:
         return self._names.get(key) or f"store {key[1]}"
 
 
-def _has_magic(path: str) -> bool:
+def _content(path: str) -> str | None:
+    """The kind of a store or cache, by the first bytes of the file; None for another file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have side effects
-            return False
+            return None
         with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            return _KINDS.get(file.read(8))
     except OSError:
-        return False
+        return None
 
 
 def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], int]:

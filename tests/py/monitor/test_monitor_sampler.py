@@ -330,6 +330,19 @@ def test_classes_of_mapped_files(made):
     assert attribution.share_named(entry["named"]) == 1.0
 
 
+@pytest.mark.parametrize(("magic", "kind"), [(b"\x89RECS\r\n\x1a", "store"), (b"\x89RSCACH\n", "caches")])
+def test_files_that_got_their_name_later(made, magic, kind):
+    """In the process that created it, such a file has no name."""
+    names, path = attribution.Names(processes.Proc(made.folder)), "/dev/shm/#70 (deleted)"
+    names.classify((0, 70), path)
+    made.write("10/fd/3", "")  # not yet complete
+    names.classify((0, 70), path, 10, "3")
+    assert names.kind((0, 70)) == "shared memory"
+    made.write("10/fd/3", magic)
+    names.classify((0, 70), path, 10, "3")
+    assert names.kind((0, 70)) == kind
+
+
 def test_a_store_without_pages_in_memory(made):
     smaps = mapping("/data/x.recs", 70, rss=0, pss=0, device="08:01")
     smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
