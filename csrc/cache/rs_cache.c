@@ -34,9 +34,22 @@ static uint64_t begun_arenas(const rs_cache *self) {
     return n < self->layout.n_arenas ? n : self->layout.n_arenas;
 }
 
+/* Sets *size to the size of the file after the table. The mapping must not be read beyond it. */
+static rs_status check_size(const rs_cache *self, uint64_t *size, rs_error *err) {
+    rs_os_identity now;
+    RS_TRY(rs_os_identify(self->fd, &now, err));
+    if (RS_UNLIKELY(now.size_bytes < self->layout.table_end)) {
+        return rs_error_set(err, RS_E_FMT_TRUNCATED, now.size_bytes, "the file of the cache has been cut");
+    }
+    *size = now.size_bytes - self->layout.table_end;
+    if (*size > self->data_bytes) *size = self->data_bytes;
+    return RS_OK;
+}
+
 uint64_t rs_cache_used(const rs_cache *self) {
+    uint64_t sum = 0, file_size;
+    if (check_size(self, &file_size, NULL) != RS_OK) return 0;
     const uint64_t n = begun_arenas(self);
-    uint64_t sum = 0;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t used = load(used_of(self, i));
         sum += used < self->layout.arena_bytes ? used : self->layout.arena_bytes;
@@ -97,18 +110,6 @@ static void advance(const rs_cache *self, place *at) {
 }
 
 /* ---------------------------------------------------------------- reading */
-
-/* Sets *size to the size of the file. The mapping must not be read beyond it. */
-static rs_status check_size(const rs_cache *self, uint64_t *size, rs_error *err) {
-    rs_os_identity now;
-    RS_TRY(rs_os_identify(self->fd, &now, err));
-    if (RS_UNLIKELY(now.size_bytes < self->layout.table_end)) {
-        return rs_error_set(err, RS_E_FMT_TRUNCATED, now.size_bytes, "the file of the cache has been cut");
-    }
-    *size = now.size_bytes - self->layout.table_end;
-    if (*size > self->data_bytes) *size = self->data_bytes;
-    return RS_OK;
-}
 
 static RS_COLD rs_status damaged(const rs_cache *self, uint64_t at, rs_error *err) {
     return rs_error_set(err, RS_E_FMT_VALUE, self->layout.table_end + at, "a value of the cache is damaged");
@@ -224,6 +225,8 @@ uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes) {
 /* ---------------------------------------------------------------- what fits */
 
 bool rs_cache_admits(const rs_cache *self, uint64_t hash) {
+    uint64_t file_size;
+    if (check_size(self, &file_size, NULL) != RS_OK) return true; /* storing the value gives the error */
     const uint64_t n = load(number_at(self, RS_CACHE_SEEN_AT)), bytes = load(number_at(self, RS_CACHE_SEEN_AT + 8));
     if (self->layout.slots == 0 || n < SEEN_LEAST) return true;
     const double expected = (double)bytes / (double)n * (double)self->layout.slots;
@@ -232,6 +235,8 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash) {
 }
 
 void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes) {
+    uint64_t file_size;
+    if (check_size(self, &file_size, NULL) != RS_OK) return;
     add(number_at(self, RS_CACHE_SEEN_AT + 8), size_bytes);
     add(number_at(self, RS_CACHE_SEEN_AT), 1);
 }
@@ -252,6 +257,19 @@ static void leave_arena(rs_cache_arena *arena) {
     arena->index = RS_NOWHERE;
 }
 
+/* The end of the last value of an arena, where the next one goes. A damaged file may have any number there. */
+static uint64_t end_of(const rs_cache *self, uint64_t arena) {
+    const uint64_t used = load(used_of(self, arena));
+    return used < self->layout.arena_bytes ? rs_align_up(used, ALIGNMENT) : self->layout.arena_bytes;
+}
+
+static bool are_empty(const rs_cache *self, uint64_t first, uint64_t n) {
+    for (uint64_t i = first; i < first + n; i++) {
+        if (load(used_of(self, i)) != 0) return false;
+    }
+    return true;
+}
+
 /* Begins `n` new arenas and locks them. *out is RS_NOWHERE if none are left. */
 static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t *out, rs_error *err) {
     for (;;) {
@@ -261,7 +279,9 @@ static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t
         if (first > self->layout.n_arenas || n > self->layout.n_arenas - first) return RS_OK;
         RS_TRY(rs_os_try_lock_range(fd, first, n, &locked, err));
         *out = first;
-        if (locked) return RS_OK; /* else a writer in search of space was faster; it has these arenas now */
+        /* Otherwise a writer in search of space was faster: it has one of these arenas, or has filled and left it. */
+        if (locked && are_empty(self, first, n)) return RS_OK;
+        if (locked) rs_os_unlock_range(fd, first, n);
     }
 }
 
@@ -271,11 +291,10 @@ static rs_status find_arena(const rs_cache *self, int fd, uint64_t size, uint64_
     *out = RS_NOWHERE;
     for (uint64_t i = 0; i < n; i++) {
         bool locked;
-        if (size > self->layout.arena_bytes || load(used_of(self, i)) > self->layout.arena_bytes - size) continue;
+        if (size > self->layout.arena_bytes || end_of(self, i) > self->layout.arena_bytes - size) continue;
         RS_TRY(rs_os_try_lock_range(fd, i, 1, &locked, err));
         if (!locked) continue;
-        const uint64_t used = load(used_of(self, i));
-        if (used <= self->layout.arena_bytes - size) {
+        if (end_of(self, i) <= self->layout.arena_bytes - size) {
             *out = i;
             return RS_OK;
         }
@@ -290,9 +309,9 @@ static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64
                              rs_error *err) {
     const uint64_t bytes = self->layout.arena_bytes;
     if (arena->index != RS_NOWHERE && size <= bytes) {
-        const uint64_t used = load(used_of(self, arena->index));
-        if (used <= bytes - size) {
-            *first = arena->index, *at = used;
+        const uint64_t end = end_of(self, arena->index);
+        if (end <= bytes - size) {
+            *first = arena->index, *at = end;
             return RS_OK;
         }
     }
@@ -303,7 +322,7 @@ static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64
         if (*first == RS_NOWHERE) RS_TRY(begin_arenas(self, arena->fd, 1, first, err));
         if (*first == RS_NOWHERE) return RS_OK;
         arena->index = *first;
-        *at = load(used_of(self, *first));
+        *at = end_of(self, *first);
         return RS_OK;
     }
     return begin_arenas(self, arena->fd, (size - 1) / bytes + 1, first, err);
@@ -418,11 +437,14 @@ rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_val
 /* ---------------------------------------------------------------- counters of processes */
 
 rs_cache_process *rs_cache_rows(const rs_cache *self) {
+    uint64_t file_size;
+    if (check_size(self, &file_size, NULL) != RS_OK) return NULL;
     return (rs_cache_process *)(void *)(self->table + RS_CACHE_ROWS_AT);
 }
 
 rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time) {
     rs_cache_process *rows = rs_cache_rows(self);
+    if (rows == NULL) return NULL;
     for (int i = 0; i < RS_CACHE_PROCESSES; i++) {
         if (load(&rows[i].pid) == pid && load(&rows[i].start_time) == start_time) return &rows[i];
     }

@@ -104,6 +104,9 @@ RS_NODISCARD rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err);
 /* Reads the layout and the label of a cache without mapping it. `label` gets the bytes of the label. */
 RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err);
 
+/* Counts the values of the cache of `fd`, a descriptor for reading. */
+RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
+
 /* Ends the mappings and closes the file. Does nothing for a closed cache. */
 void rs_cache_close(rs_cache *self);
 
@@ -134,12 +137,13 @@ RS_NODISCARD rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, b
                                      rs_error *err);
 /* Returns the number of published values, and in *table_bytes the reserved bytes of the table. */
 uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes);
-/* Returns the bytes of all values, published or lost. */
+/* Returns the bytes of all values, published or lost. 0 if the file has been cut, as above. */
 uint64_t rs_cache_used(const rs_cache *self);
 
-/* The rows of counters, RS_CACHE_PROCESSES of them. */
+/* The rows of counters, RS_CACHE_PROCESSES of them; NULL if the file has been cut. */
 rs_cache_process *rs_cache_rows(const rs_cache *self);
-/* Returns the row of counters of a process, new if it has none; NULL if all rows belong to running processes. */
+/* Returns the row of counters of a process, new if it has none; NULL if all rows belong to running processes, or as
+ * above. */
 rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time);
 
 /* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. */

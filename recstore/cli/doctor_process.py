@@ -228,10 +228,10 @@ def orphans(folder: str | None = None) -> Finding:
     places = sorted({os.path.dirname(path) for path, _ in files})
     values = {"count": len(files), "bytes": total, "folders": places}
     if not files:
-        return ok("every file of this user's stores is in use or kept", **values)
+        return ok("every file of this user's stores and caches is in use or kept", **values)
     why = (
-        f"no process uses {counted(len(files), 'file')} of this user's stores, {size_text(total)}, in "
-        f"{' and '.join(places)}: killed processes left them, and the next build removes them"
+        f"no process uses {counted(len(files), 'file')} of this user's stores and caches, "
+        f"{size_text(total)}, in {' and '.join(places)}: killed processes left them, and the next build removes them"
     )
     return warning(why, "recstore gc" + (f" --dir {folder}" if folder else ""), **values)
 

@@ -30,7 +30,7 @@ def path_of(target: named_segments.Target) -> str:
 def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> tuple[CacheFile, bool]:
     """`(cache, whether this process created it)`: one process of this user on this machine creates the file, and the
     others open it. Raises ValueError for a cache with other slots, VersionError, PermissionError, OutOfSpaceError."""
-    path = path_of(target)
+    path, made = path_of(target), None
     while True:
         try:
             file = native.open_cache(path)
@@ -40,11 +40,11 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
                 label["keep"] = str(target.keep)
             label["code"] = code[:1000]
             try:
-                file = native.create_cache(target.folder, target.temporary(), path, slots, limit, label.pack()[1])
+                made = native.create_cache(target.folder, target.temporary(), path, slots, limit, label.pack()[1])
             except SegmentExistsError:
                 continue  # another process was faster
-            file.kept = target.keep is not None
-            return file, True
+            made.kept = True  # until it is open by its name, which /proc shows then
+            continue
         except BusyError:
             time.sleep(_DELAY_S)  # another process tests whether the file is in use, for microseconds
             continue
@@ -52,7 +52,7 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
             _remove(path)
             continue
         _check(file, target, slots)
-        return file, False
+        return file, made is not None
 
 
 def _remove(path: str) -> None:
@@ -100,11 +100,5 @@ def facts(path: str) -> dict[str, Any] | None:
 
 def siblings(name: str, dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
     """`(path, label)` of all caches of this user with a name."""
-    place, start = named_segments.folder(dir), named_segments.stem(name)
-    found = []
-    for file in sorted(os.listdir(place)):
-        if file.startswith(start) and named_segments.is_cache(file):
-            known = facts(os.path.join(place, file))
-            if known is not None:
-                found.append((os.path.join(place, file), known["label"]))
-    return found
+    paths = named_segments.found(name, dir, named_segments.is_cache)
+    return [(path, known["label"]) for path in paths if (known := facts(path)) is not None]

@@ -328,11 +328,11 @@ def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[nativ
     )
 
 
-def found(name: str, dir: Path | None = None) -> list[str]:
-    """The paths of all segments with this name."""
+def found(name: str, dir: Path | None = None, is_wanted: Callable[[str], bool] = is_segment) -> list[str]:
+    """The paths of all segments with this name, or of the files with it whose file names are wanted."""
     place, start = folder(dir), stem(name)
     files = sorted(os.listdir(place))
-    return [os.path.join(place, file) for file in files if file.startswith(start) and is_segment(file)]
+    return [os.path.join(place, file) for file in files if file.startswith(start) and is_wanted(file)]
 
 
 # ---- Removing ----
@@ -416,8 +416,7 @@ def expired(label: Label, used: float) -> bool:
 
 def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     """The error for a name without a segment."""
-    return SegmentNotFoundError(
-        errno.ENOENT,
-        f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last process has ended; "
-        "recstore.names.list() lists all segments",
-    )
+    why = "it was never built, or its last process has ended; recstore.names.list() lists all segments"
+    if found(name, dir, is_cache):
+        why = "a cache has this name, and recstore.cache() opens it"
+    return SegmentNotFoundError(errno.ENOENT, f"no segment {name!r} of this user in {folder(dir)}: {why}")

@@ -33,6 +33,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice label, rs_error *err)
     rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err)
     rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err)
+    rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err)
     void rs_cache_close(rs_cache *self)
     rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, rs_bool *found, rs_cache_value *out,
                             rs_error *err)
@@ -238,10 +239,13 @@ cdef class CacheFile(Owner):
 
     def rows(self):
         """`(pid, start time, counters)` of each process that has used the cache."""
-        cdef rs_cache_process *rows = rs_cache_rows(&self.core)
+        cdef rs_cache_process *rows
         cdef int i, k
         self.enter()
         try:
+            rows = rs_cache_rows(&self.core)
+            if rows == NULL:
+                raise errors.CorruptError("the file of the cache has been cut", filename=self.path)
             return [(rows[i].pid, rows[i].start_time, tuple([rows[i].counters[k] for k in range(RS_CACHE_COUNTERS)]))
                     for i in range(RS_CACHE_PROCESSES) if rows[i].pid != 0]
         finally:
@@ -252,7 +256,7 @@ cdef class CacheFile(Owner):
         cdef int k
         self.enter()
         try:
-            if self.row == NULL:
+            if self.row == NULL or rs_cache_rows(&self.core) == NULL:
                 return (0,) * RS_CACHE_COUNTERS
             return tuple([self.row.counters[k] for k in range(RS_CACHE_COUNTERS)])
         finally:
@@ -265,7 +269,8 @@ cdef class CacheFile(Owner):
     def note(self, int kind):
         """Adds one to a counter of this process."""
         self.enter()
-        self.tally(kind)
+        if rs_cache_rows(&self.core) != NULL:
+            self.tally(kind)
         self.leave()
 
     # ---- Keys ----
@@ -620,14 +625,20 @@ cdef dict inspect_descriptor(int fd, path):
         rs_buffer_clear(&label)
 
 
-def inspect_cache(path):
-    """The facts in the header of a cache: slots, limit, created_ns, label. Takes no lease. Raises as open_cache."""
+def inspect_cache(path, bint count=False):
+    """The facts in the header of a cache: slots, limit, created_ns, label; with `count`, the number of values too, as
+    `filled`. Takes no lease. Raises as open_cache."""
     cdef rs_error err
     cdef int fd = -1
+    cdef uint64_t filled
     encoded = encode_path(path)
     check_path(rs_os_open_readonly(encoded, False, &fd, &err), &err, path)
     try:
-        return inspect_descriptor(fd, path)
+        facts = inspect_descriptor(fd, path)
+        if count:
+            check_path(rs_cache_count_file(fd, &filled, &err), &err, path)
+            facts["filled"] = filled
+        return facts
     finally:
         rs_os_close(&fd)
 
