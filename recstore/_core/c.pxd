@@ -373,8 +373,8 @@ cdef extern from "recstore.h" nogil:
     void rs_cache_close(rs_cache *self)
     rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, rs_bool *found, rs_cache_value *out,
                             rs_error *err)
+    rs_status rs_cache_check_file(const rs_cache *self, rs_error *err)
     rs_bool rs_cache_admits(const rs_cache *self, uint64_t hash)
-    void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes)
     rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                            rs_cache_outcome *outcome, rs_error *err)
     rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err)

@@ -372,13 +372,17 @@ def _removable(path: str) -> os.stat_result | None:
 
 
 def _removable_cache(path: str) -> os.stat_result | None:
-    """As _removable, for a cache. A damaged cache is replaced by its next user, and stays until then."""
+    """As _removable, for a cache."""
     try:
         status = os.lstat(path)
-        label = Label.unpacked(native.inspect_cache(path)["label"]) if status.st_uid == os.geteuid() else None
-    except (CorruptError, VersionError, OSError):
+        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o600:
+            return None
+        label = Label.unpacked(native.inspect_cache(path)["label"])
+    except (CorruptError, SegmentNotFoundError):
+        return status
+    except (VersionError, OSError):
         return None
-    return status if label is not None and expired(label, status.st_mtime) else None
+    return status if expired(label, status.st_mtime) else None
 
 
 def expired(label: Label, used: float) -> bool:

@@ -120,8 +120,8 @@ _PLAIN = (
 _FILE_METHODS = ("close", "read")  # an object with both is an open file of some library
 
 
-def of(value: Any) -> str:
-    """The remedy for a value that cannot be stored."""
+def of(value: Any, offers_pickle: bool = True) -> str:
+    """The remedy for a value that cannot be stored. `offers_pickle`: the caller has the option on_unsupported."""
     kind = type(value)
     torch: Any = sys.modules.get("torch")
     numpy: Any = sys.modules.get("numpy")
@@ -148,7 +148,13 @@ def of(value: Any) -> str:
     if is_a(value, BaseException):
         more = and_attributes(value)
         return f"store (type(x).__name__, x.args, str(x)), without its class{more}, traceback and cause"
-    return _known(kind) or _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
+    return (
+        _known(kind)
+        or _date(value)
+        or _plain(value, kind)
+        or _by_methods(value, kind)
+        or _object(value, kind, offers_pickle)
+    )
 
 
 def _known(kind: type) -> str | None:
@@ -217,8 +223,8 @@ def _by_methods(value: Any, kind: type) -> str | None:
     return None
 
 
-def _object(value: Any, kind: type) -> str:
-    function = _function(value, kind)
+def _object(value: Any, kind: type, offers_pickle: bool) -> str:
+    function = _function(value, kind, offers_pickle)
     if function is not None:
         return function
     state, remedies = class_types.state(value), []
@@ -230,7 +236,7 @@ def _object(value: Any, kind: type) -> str:
             path, inner = culprit
             return f"its attribute {path} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
         remedies = [_iterable(value, kind), _fields(value, kind), remedy]
-    if can_pickle(value):
+    if offers_pickle and can_pickle(value):
         remedies.append(_PICKLE)
     return ", or ".join(filter(None, remedies)) or _BOTH_WAYS
 
@@ -259,7 +265,7 @@ def _is_callable(value: Any) -> bool:
     return is_a(value, type) or found(type(value), "__call__") is not None
 
 
-def _function(value: Any, kind: type) -> str | None:
+def _function(value: Any, kind: type, offers_pickle: bool) -> str | None:
     """The remedy for a function or class. A pickle of it is its name."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
@@ -273,9 +279,10 @@ def _function(value: Any, kind: type) -> str | None:
     else:
         return None
     global_value = vars(sys.modules[module]).get(name) if type(module) is str and module in sys.modules else None
-    if global_value is value:
+    if global_value is value and offers_pickle:
         return _PICKLE
-    return "it is not a global of a module; store a name for it, and look it up when the record is read"
+    reason = "" if global_value is value else "it is not a global of a module; "
+    return f"{reason}store a name for it, and look it up when the record is read"
 
 
 def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
