@@ -120,9 +120,8 @@ class Cache:
     ) -> None:
         target = named_segments.Target(name, fingerprint, keep, dir)
         named_segments.collect(target.folder)
-        dir = (
-            None if dir is None else os.path.abspath(os.fsdecode(dir))
-        )  # the unpickling process may be in another folder
+        # The process that unpickles the cache may be in another folder.
+        dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
         self._arguments = name, fingerprint, limit, slots, keep, dir, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
         self._file, self._created = self._opened(target, slots, limit, code)
