@@ -46,6 +46,11 @@ static rs_status check_size(const rs_cache *self, uint64_t *size, rs_error *err)
     return RS_OK;
 }
 
+rs_status rs_cache_check_file(const rs_cache *self, rs_error *err) {
+    uint64_t size;
+    return check_size(self, &size, err);
+}
+
 uint64_t rs_cache_used(const rs_cache *self) {
     uint64_t sum = 0, file_size;
     if (check_size(self, &file_size, NULL) != RS_OK) return 0;
@@ -231,12 +236,13 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash) {
     if (self->layout.slots == 0 || n < SEEN_LEAST) return true;
     const double expected = (double)bytes / (double)n * (double)self->layout.slots;
     const double share = (double)self->layout.limit_bytes / expected;
-    return share >= 1 || (double)(rs_mix64(hash ^ self->layout.seed) >> 11) < share * (double)((uint64_t)1 << 53);
+    /* Less than the whole limit, because the chosen keys may be more than expected; the last ones would not fit. */
+    return share >= 1 ||
+           (double)(rs_mix64(hash ^ self->layout.seed) >> 11) < share * (31.0 / 32) * (double)((uint64_t)1 << 53);
 }
 
-void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes) {
-    uint64_t file_size;
-    if (check_size(self, &file_size, NULL) != RS_OK) return;
+/* Counts a value of a size, with its head and padding, for rs_cache_admits. */
+static void note_size(const rs_cache *self, uint64_t size_bytes) {
     add(number_at(self, RS_CACHE_SEEN_AT + 8), size_bytes);
     add(number_at(self, RS_CACHE_SEEN_AT), 1);
 }
@@ -274,8 +280,9 @@ static bool are_empty(const rs_cache *self, uint64_t first, uint64_t n) {
 static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t *out, rs_error *err) {
     for (;;) {
         bool locked;
-        const uint64_t first = add(number_at(self, RS_CACHE_NEXT_ARENA_AT), n);
         *out = RS_NOWHERE;
+        if (n > self->layout.n_arenas - begun_arenas(self)) return RS_OK;
+        const uint64_t first = add(number_at(self, RS_CACHE_NEXT_ARENA_AT), n);
         if (first > self->layout.n_arenas || n > self->layout.n_arenas - first) return RS_OK;
         RS_TRY(rs_os_try_lock_range(fd, first, n, &locked, err));
         *out = first;
@@ -285,26 +292,35 @@ static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t
     }
 }
 
-/* Finds an arena with `size` free bytes that nobody writes to: its last writer has ended or left it. */
-static rs_status find_arena(const rs_cache *self, int fd, uint64_t size, uint64_t *out, rs_error *err) {
-    const uint64_t n = rs_os_has_range_locks() ? begun_arenas(self) : 0;
+/* Whether `n` arenas have space for a value of `size` bytes: one has it behind its other values, several are empty. */
+static bool have_space(const rs_cache *self, uint64_t first, uint64_t n, uint64_t size) {
+    const uint64_t most = n == 1 ? self->layout.arena_bytes - size : 0;
+    for (uint64_t i = first; i < first + n; i++) {
+        if (end_of(self, i) > most) return false;
+    }
+    return true;
+}
+
+/* Finds and locks `n` arenas with space that nobody writes to: their last writers have ended or left them. */
+static rs_status find_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t size, uint64_t *out, rs_error *err) {
+    const uint64_t begun = rs_os_has_range_locks() ? begun_arenas(self) : 0;
     *out = RS_NOWHERE;
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < begun && n <= begun - i; i++) {
         bool locked;
-        if (size > self->layout.arena_bytes || end_of(self, i) > self->layout.arena_bytes - size) continue;
-        RS_TRY(rs_os_try_lock_range(fd, i, 1, &locked, err));
+        if (!have_space(self, i, n, size)) continue;
+        RS_TRY(rs_os_try_lock_range(fd, i, n, &locked, err));
         if (!locked) continue;
-        if (end_of(self, i) <= self->layout.arena_bytes - size) {
+        if (have_space(self, i, n, size)) {
             *out = i;
             return RS_OK;
         }
-        rs_os_unlock_range(fd, i, 1);
+        rs_os_unlock_range(fd, i, n);
     }
     return RS_OK;
 }
 
 /* Sets *first to the arena and *at to the place in it for a value of `size` bytes. *first is RS_NOWHERE if none is
- * left. A value larger than an arena takes several new ones. */
+ * left. A value larger than an arena takes several empty ones. */
 static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *first, uint64_t *at,
                              rs_error *err) {
     const uint64_t bytes = self->layout.arena_bytes;
@@ -317,15 +333,13 @@ static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64
     }
     leave_arena(arena);
     *at = 0;
-    if (size <= bytes) {
-        RS_TRY(find_arena(self, arena->fd, size, first, err));
-        if (*first == RS_NOWHERE) RS_TRY(begin_arenas(self, arena->fd, 1, first, err));
-        if (*first == RS_NOWHERE) return RS_OK;
-        arena->index = *first;
-        *at = end_of(self, *first);
-        return RS_OK;
-    }
-    return begin_arenas(self, arena->fd, (size - 1) / bytes + 1, first, err);
+    const uint64_t n = (size - 1) / bytes + 1;
+    RS_TRY(find_arenas(self, arena->fd, n, size, first, err));
+    if (*first == RS_NOWHERE) RS_TRY(begin_arenas(self, arena->fd, n, first, err));
+    if (*first == RS_NOWHERE || n > 1) return RS_OK;
+    arena->index = *first;
+    *at = end_of(self, *first);
+    return RS_OK;
 }
 
 /* Marks `size` bytes from `at` in arena `first` as used, and as many of the next arenas as they reach into. */
@@ -417,6 +431,7 @@ rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_val
     *outcome = RS_CACHE_FULL;
     RS_TRY(size_of(value, &size, err));
     RS_TRY(check_size(self, &file_size, err));
+    note_size(self, size);
     const uint64_t used = rs_cache_used(self);
     if (size > limit || used > limit - size) return RS_OK;
     RS_TRY(require_memory(self, arena, size, err));

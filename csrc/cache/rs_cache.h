@@ -107,6 +107,10 @@ RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer 
 /* Counts the values of the cache of `fd`, a descriptor for reading. */
 RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
 
+/* Checks that the file still has the bytes before its arenas. To touch the table of a file that was cut ends the process.
+ * find, put and scan check it themselves. RS_E_FMT_TRUNCATED. */
+RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
+
 /* Ends the mappings and closes the file. Does nothing for a closed cache. */
 void rs_cache_close(rs_cache *self);
 
@@ -118,8 +122,6 @@ RS_NODISCARD rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_sli
 /* Returns whether the key with this hash belongs to the part of a cache that fits within the limit: with `slots` known
  * and the mean size of the values seen so far, each key has the same chance. True while nothing is known. */
 bool rs_cache_admits(const rs_cache *self, uint64_t hash);
-/* Counts a value of a size for rs_cache_admits. */
-void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes);
 
 /* Stores a value, whose parts are as in rs_cache_value; its crc is not read. `arena` is kept between calls. Nothing is
  * stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE for a form

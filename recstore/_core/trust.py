@@ -35,10 +35,17 @@ def name_of(cls: type) -> ClassName:
 class Writer:
     """The encoding options of one builder, and the classes of the values that it has stored."""
 
-    __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses")
+    __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses", "offers_pickle")
 
-    def __init__(self, pickled: bool = False, arrays: str = "copy", plain: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        pickled: bool = False,
+        arrays: str = "copy",
+        plain: Callable[[Any], Any] | None = None,
+        offers_pickle: bool = True,
+    ) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
+        self.offers_pickle = offers_pickle  # whether the caller could choose that
         self.arrays = arrays
         self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits
         self.seen: dict[ClassName, type] | None = None

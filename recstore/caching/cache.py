@@ -11,7 +11,7 @@ from recstore.building import fingerprints
 from recstore.caching import limits, random_state, stacking
 from recstore.caching.info import CacheInfo, CacheUse
 from recstore.errors import CorruptError, EncodeError, OutOfSpaceError
-from recstore.shm import named_caches, named_segments, process_identity
+from recstore.shm import named_caches, named_segments, process_identity, registry
 from recstore.text import size_text
 
 TYPE_CHECKING = False
@@ -28,7 +28,6 @@ __all__ = ["Cache", "cache"]
 
 _MISSING = object()
 _STRICT_EVERY = 100  # hits between two that are made again, in strict mode
-_watching_forks = False
 
 
 def cache(
@@ -75,6 +74,8 @@ def cache(
     named_segments.check_name(name)
     if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
         raise ValueError(f"slots is the number of int keys, at least 1, not {slots!r:.80}")
+    if code is not None and not callable(code):
+        raise TypeError(f"code is the function that makes the values, not {type(code).__name__}")
     if arrays not in ("copy", "view"):
         raise ValueError(f'arrays is "copy" or "view", not {arrays!r:.80}')
     parts = [] if fingerprint is None and files is None else [fingerprints.full(None, fingerprint or "-", files)]
@@ -92,13 +93,6 @@ def _described(code: Any) -> str:
     if lines is None:
         return "" if code is None else type(code).__qualname__
     return f"{function.__qualname__} ({os.path.basename(lines.co_filename)}:{lines.co_firstlineno})"
-
-
-def _watch_forks() -> None:
-    global _watching_forks
-    if not _watching_forks:
-        _watching_forks = True
-        native.watch_forks()
 
 
 class Cache:
@@ -124,13 +118,15 @@ class Cache:
         arrays: Arrays,
         code: str = "",
     ) -> None:
-        _watch_forks()
         target = named_segments.Target(name, fingerprint, keep, dir)
         named_segments.collect(target.folder)
+        # The process that unpickles the cache may be in another folder.
+        dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
         self._arguments = name, fingerprint, limit, slots, keep, dir, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
         self._file, self._created = self._opened(target, slots, limit, code)
         self._file.set_options(trust.Reader(trusted=False, arrays=arrays), process_identity.start_time)
+        registry.announce_cache(self._file)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"
         self._hits = 0
 
@@ -235,7 +231,7 @@ class Cache:
         """The CacheInfo of this moment."""
         filled, table_bytes = self._file.count()
         running = process_identity.start_time
-        uses = [CacheUse(pid, running(pid) is not None, counters) for pid, _, counters in self._file.rows()]
+        uses = [CacheUse(pid, running(pid) == start, counters) for pid, start, counters in self._file.rows()]
         return CacheInfo(
             name=self.name,
             fingerprint=self._arguments[1],
@@ -299,20 +295,26 @@ class Cache:
         try:
             return self._file.get(key, _MISSING)
         except CorruptError as error:
-            self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
+            self._warn_of_damage(error)
             return _MISSING
+
+    def _warn_of_damage(self, error: CorruptError) -> None:
+        self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
 
     def _made(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         with random_state.kept():
             value = make(*args)
         try:
             self.put(key, value)
+            self._doubt()
+        except CorruptError as error:
+            self._warn_of_damage(error)
         except EncodeError as error:
             self._warn(
                 f"type {error.reason}",
                 f"a value for the cache {self.name!r} cannot be stored, so it is made at each use: {error}",
             )
-        self._doubt()
+            self._doubt()
         return value
 
     def _compare(self, key: Any, value: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> None:

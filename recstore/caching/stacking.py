@@ -30,6 +30,8 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
         raise ValueError(f"only arrays and tensors can be stacked, not {type(model).__name__}")
     if out is None:
         out = _new(model, len(keys))
+    elif not hasattr(out, "dtype"):
+        raise TypeError(f"out is an array or a tensor, not {type(out).__name__}")
     elif tuple(out.shape) != (len(keys), *model.shape) or out.dtype != model.dtype:
         raise ValueError(
             f"out has the shape {tuple(out.shape)} and {out.dtype}, but {len(keys)} values need "

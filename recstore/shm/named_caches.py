@@ -6,11 +6,19 @@ entries, and `code`, the functions that its fingerprint covers.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
 from recstore._core import native
-from recstore.errors import BusyError, CorruptError, SegmentExistsError, SegmentNotFoundError, VersionError
+from recstore.errors import (
+    BusyError,
+    CorruptError,
+    SegmentExistsError,
+    SegmentNotFoundError,
+    VersionError,
+    WaitTimeoutError,
+)
 from recstore.shm import named_segments
 
 TYPE_CHECKING = False
@@ -30,7 +38,7 @@ def path_of(target: named_segments.Target) -> str:
 def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> tuple[CacheFile, bool]:
     """`(cache, whether this process created it)`: one process of this user on this machine creates the file, and the
     others open it. Raises ValueError for a cache with other slots, VersionError, PermissionError, OutOfSpaceError."""
-    path, made = path_of(target), None
+    path, begin, made = path_of(target), time.monotonic(), None
     while True:
         try:
             file = native.open_cache(path)
@@ -46,7 +54,12 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
             made.kept = True  # until it is open by its name, which /proc shows then
             continue
         except BusyError:
-            time.sleep(_DELAY_S)  # another process tests whether the file is in use, for microseconds
+            # Another process tests whether the file is in use, for microseconds unless it was stopped in between.
+            if time.monotonic() - begin > named_segments.PATIENCE:
+                raise WaitTimeoutError(
+                    errno.ETIMEDOUT, f"another process has locked {path}; fuser -v {path} shows the process"
+                ) from None
+            time.sleep(_DELAY_S)
             continue
         except CorruptError:
             _remove(path)

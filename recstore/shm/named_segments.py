@@ -393,7 +393,7 @@ def _removable_cache(path: str) -> os.stat_result | None:
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o600:
             return None
         label = Label.unpacked(native.inspect_cache(path)["label"])
-    except CorruptError:
+    except (CorruptError, SegmentNotFoundError):
         return status
     except (VersionError, OSError):
         return None

@@ -124,8 +124,8 @@ _PLAIN = (
 _FILE_METHODS = ("close", "read")  # an object with both is an open file of some library
 
 
-def of(value: Any) -> str:
-    """The remedy for a value that cannot be stored."""
+def of(value: Any, offers_pickle: bool = True) -> str:
+    """The remedy for a value that cannot be stored. `offers_pickle`: the caller has the option on_unsupported."""
     kind = type(value)
     torch: Any = sys.modules.get("torch")
     numpy: Any = sys.modules.get("numpy")
@@ -152,7 +152,13 @@ def of(value: Any) -> str:
     if is_a(value, BaseException):
         more = and_attributes(value)
         return f"store (type(x).__name__, x.args, str(x)), without its class{more}, traceback and cause"
-    return _known(kind) or _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
+    return (
+        _known(kind)
+        or _date(value)
+        or _plain(value, kind)
+        or _by_methods(value, kind)
+        or _object(value, kind, offers_pickle)
+    )
 
 
 def _known(kind: type) -> str | None:
@@ -221,8 +227,8 @@ def _by_methods(value: Any, kind: type) -> str | None:
     return None
 
 
-def _object(value: Any, kind: type) -> str:
-    function = _function(value, kind)
+def _object(value: Any, kind: type, offers_pickle: bool) -> str:
+    function = _function(value, kind, offers_pickle)
     if function is not None:
         return function
     state, remedies = class_types.state(value), []
@@ -234,7 +240,7 @@ def _object(value: Any, kind: type) -> str:
             path, inner = culprit
             return f"its attribute {path} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
         remedies = [_iterable(value, kind), _fields(value, kind), remedy]
-    if can_pickle(value):
+    if offers_pickle and can_pickle(value):
         remedies.append(_PICKLE)
     return ", or ".join(filter(None, remedies)) or _BOTH_WAYS
 
@@ -263,7 +269,7 @@ def _is_callable(value: Any) -> bool:
     return is_a(value, type) or found(type(value), "__call__") is not None
 
 
-def _function(value: Any, kind: type) -> str | None:
+def _function(value: Any, kind: type, offers_pickle: bool) -> str | None:
     """The remedy for a function or class. A pickle of it is its name."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
@@ -276,9 +282,11 @@ def _function(value: Any, kind: type) -> str | None:
         return "store its object and the name of the method"
     else:
         return None
-    if _global(module, name) is value:
+    is_global = _global(module, name) is value
+    if is_global and offers_pickle:
         return _PICKLE
-    return "it is not a global of a module; store a name for it, and look it up when the record is read"
+    reason = "" if is_global else "it is not a global of a module; "
+    return f"{reason}store a name for it, and look it up when the record is read"
 
 
 def _global(module: Any, name: Any) -> Any:

@@ -37,8 +37,8 @@ cdef extern from "recstore.h" nogil:
     void rs_cache_close(rs_cache *self)
     rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, rs_bool *found, rs_cache_value *out,
                             rs_error *err)
+    rs_status rs_cache_check_file(const rs_cache *self, rs_error *err)
     rs_bool rs_cache_admits(const rs_cache *self, uint64_t hash)
-    void rs_cache_note_size(const rs_cache *self, uint64_t size_bytes)
     rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                            rs_cache_outcome *outcome, rs_error *err)
     rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err)
@@ -55,17 +55,9 @@ cdef extern from "recstore.h" nogil:
 # The counters of a process: lookups that found a value and that did not; values that were stored, that another writer
 # had stored first, for which there was no space, and that cannot be stored.
 CACHE_HITS, CACHE_MISSES, CACHE_STORED, CACHE_LOST, CACHE_FULL, CACHE_REFUSED = range(RS_CACHE_COUNTERS)
-cdef Py_ssize_t forks = 0  # the number of forks since the first cache was opened
-
-
 cdef enum:
     HITS_ = 0
     MISSES_ = 1
-
-
-def _forked():
-    global forks
-    forks += 1
 
 
 cdef class CacheArena:
@@ -106,11 +98,12 @@ cdef class CacheFile(Owner):
         checks: whether each hit is compared with its checksum.
     """
 
+    cdef object __weakref__
     cdef rs_cache core
     cdef rs_cache_process *row
     cdef Program program
     cdef object start_time
-    cdef Py_ssize_t forked_at    # `forks` when `row` was claimed
+    cdef bint counts             # whether `row` was claimed
     cdef list arenas
     cdef int64_t writes_as       # the process of `arenas`
     cdef Py_ssize_t busy
@@ -132,7 +125,6 @@ cdef class CacheFile(Owner):
         self.path, self.encoded, self.arenas = path, encode_path(path), []
         check_path(rs_cache_open(fd, &self.core, &err), &err, path)
         self.open_ = True
-        self.forked_at = -1
         return 0
 
     def set_options(self, reader, start_time):
@@ -142,18 +134,28 @@ cdef class CacheFile(Owner):
 
     # ---- Life ----
 
-    cdef int enter(self) except -1:
-        """Begins a call that reads the mapping. It stays until `leave`."""
+    cdef int enter(self, bint checked=False) except -1:
+        """Begins a call that reads the mapping. It stays until `leave`. `checked`: the call begins with a function of C
+        that checks the file."""
+        cdef rs_error err
         if self.closing or not self.open_:
             raise errors.ClosedError("the cache is closed")
-        count_up(&self.busy, 1)
-        if self.forked_at != forks:
+        if not checked or not self.counts:
+            check_path(rs_cache_check_file(&self.core, &err), &err, self.path)
+        if not self.counts:
             self.claim_row()
+        count_up(&self.busy, 1)
         return 0
 
     cdef void leave(self):
-        if count_up(&self.busy, -1) == 0 and self.closing:
+        # `forget_calls` sets it to 0 in a child that is forked during the call.
+        if count_of(&self.busy) > 0 and count_up(&self.busy, -1) == 0 and self.closing:
             self.leases_ended()
+
+    def forget_calls(self):
+        """For a forked child: the threads that used the cache, and their space, exist only in the parent."""
+        self.busy, self.counts, self.row = 0, False, NULL
+        self.arenas = []
 
     cdef void leases_ended(self):
         if self.closing and not FREE_THREADED and self.busy == 0 and self.leases == 0:
@@ -161,7 +163,7 @@ cdef class CacheFile(Owner):
 
     cdef int claim_row(self) except -1:
         self.row = rs_cache_claim_row(&self.core, getpid(), self.start_time(getpid()) or 0)
-        self.forked_at = forks
+        self.counts = True
         return 0
 
     @property
@@ -176,9 +178,27 @@ cdef class CacheFile(Owner):
         set_flag(&self.closing)
         self.leases_ended()
 
-    cdef void release(self):
+    @property
+    def owner_pid(self):
+        """This process: each user of a cache removes it at exit if no other has it."""
+        return getpid()
+
+    def unlink(self):
+        """As `close`, at the exit of the process: arrays over the cache stay."""
+        set_flag(&self.closing)
+        if self.busy == 0 and self.leases == 0:
+            self.release()
+        elif self.busy == 0:
+            rs_os_close(&self.core.fd)
+            self.give_up_name()
+
+    cdef void give_up_name(self):
         cdef rs_bool _removed
         cdef rs_status _ignored
+        if not self.kept and self.encoded is not None:
+            _ignored = rs_os_unlink_unused(self.encoded, &self.core.identity, &_removed, NULL)
+
+    cdef void release(self):
         if self.core.fd < 0:
             return
         self.arenas = None
@@ -188,8 +208,7 @@ cdef class CacheFile(Owner):
             rs_cache_close(&self.core)
         else:
             rs_os_close(&self.core.fd)
-        if not self.kept and self.encoded is not None:
-            _ignored = rs_os_unlink_unused(self.encoded, &self.core.identity, &_removed, NULL)
+        self.give_up_name()
 
     # ---- Facts ----
 
@@ -346,7 +365,7 @@ cdef class CacheFile(Owner):
     def get(self, key, default=None):
         """The value of a key, or `default`."""
         cdef rs_cache_value value
-        self.enter()
+        self.enter(True)
         try:
             if not self.find(key, &value):
                 self.tally(MISSES_)
@@ -358,7 +377,7 @@ cdef class CacheFile(Owner):
 
     def contains(self, key):
         cdef rs_cache_value value
-        self.enter()
+        self.enter(True)
         try:
             return self.find(key, &value)
         except IndexError:
@@ -391,7 +410,7 @@ cdef class CacheFile(Owner):
         batch.values = <rs_cache_value *>calloc(len(keys) or 1, sizeof(rs_cache_value))
         if batch.values == NULL:
             raise MemoryError
-        self.enter()
+        self.enter(True)
         try:
             for i in range(len(keys)):
                 if self.find(keys[i], &batch.values[batch.n]):
@@ -505,15 +524,20 @@ cdef class CacheFile(Owner):
             else:
                 form = self.form(key, &parts.hash)
                 parts.form = rs_slice_of(PyBytes_AS_STRING(form), PyBytes_GET_SIZE(form))
-                encode_value(&name, NULL, key, None, True)
-                if name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
+                writer = trust.Writer(offers_pickle=False)
+                encode_value(&name, NULL, key, writer, True)
+                if writer.seen is not None:
+                    # Other processes could not compare it. An equal plain key, such as the tuple of a namedtuple, can be.
+                    if self.decode(&parts.form, NULL) != key:
+                        refuse_unregistered(writer)
+                elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
                     parts.key = rs_slice_of(name.data, name.size_bytes)
-            writer = trust.Writer(arrays="view")  # arrays as they are in memory, to be gathered and viewed
+            # Arrays as they are in memory, to be gathered and viewed.
+            writer = trust.Writer(arrays="view", offers_pickle=False)
             encode_value(&raw, &arrays, value, writer)
             refuse_unregistered(writer)
             parts.body = rs_slice_of(raw.data, raw.size_bytes)
             parts.arrays = rs_slice_of(arrays.data, arrays.size_bytes)
-            rs_cache_note_size(&self.core, raw.size_bytes + arrays.size_bytes)
             arena = self.arena()
             with nogil:
                 status = rs_cache_put(&self.core, &arena.core, &parts, &outcome, &err)
@@ -641,9 +665,3 @@ def inspect_cache(path, bint count=False):
         return facts
     finally:
         rs_os_close(&fd)
-
-
-def watch_forks():
-    """Makes forked children notice that they are new processes. Called when the first cache is opened."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forked)

@@ -148,7 +148,7 @@ cdef int put_record(encode_state *out, object value) except -1:
     except _Unsupported:
         unsupported = hooks.module("unsupported")
     writer = None if out.writer == NULL else <object>out.writer
-    raise unsupported.explain(value, RS_FMT_DEPTH, writer is not None and writer.pickled)
+    raise unsupported.explain(value, RS_FMT_DEPTH, writer)
 
 
 cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False,
