@@ -125,7 +125,7 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
     if object_graph.is_buffer(type(value)):
         return _HEADER, _spans(value), ()
     if held_memory.is_function_class(type(value)):
-        return 0, (), held_memory.of_function(value)
+        return sys.getsizeof(value), (), held_memory.of_function(value)
     base = object_graph.base_of(value)
     size = 0 if base is None else base.__sizeof__(value) + 16
     referents = []
