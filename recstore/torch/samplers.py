@@ -42,12 +42,20 @@ class ShuffleSampler(epochs.IndexSampler):
         drop_last: if n is not a multiple of world_size, drop the last indices. False: repeat the first ones, so that
             each rank has as many. DistributedSampler does the same.
         shuffle: False: the records in their own order.
+        by_node: whether each record stays on one node in all epochs, so that a :func:`recstore.cache` of each node
+            needs only its part of the records. The seed fixes the parts, whose lengths differ by at most 1. In each
+            epoch the ranks of a node share its part in a new order. Each node has as many ranks, with neighboring
+            numbers.
+        nodes: the number of nodes for `by_node`, the same on all ranks. None: GROUP_WORLD_SIZE of torchrun or
+            SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
 
     Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
     samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
+    With `by_node` the number of nodes must be the same; each may have another number of ranks.
 
-    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for one out of range.
-    One thread at a time may iterate; the other methods are thread-safe.
+    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for one out of range,
+    and for ranks or records that the nodes cannot share. One thread at a time may iterate; the other methods are
+    thread-safe.
 
     >>> from recstore.torch import ShuffleSampler
     >>> sampler = ShuffleSampler(6, seed=3, rank=0, world_size=2)
@@ -60,6 +68,11 @@ class ShuffleSampler(epochs.IndexSampler):
     >>> later.load_state_dict(sampler.state_dict())
     >>> list(later)
     [5, 2, 1, 3]
+    >>> sampler = ShuffleSampler(6, seed=3, rank=1, world_size=2, by_node=True, nodes=2)
+    >>> first = list(sampler)
+    >>> sampler.set_epoch(1)
+    >>> first, list(sampler)
+    ([], [])
     """
 
     _kind = "ShuffleSampler"
@@ -73,15 +86,57 @@ class ShuffleSampler(epochs.IndexSampler):
         world_size: SupportsIndex | None = None,
         drop_last: bool = False,
         shuffle: bool = True,
+        by_node: bool = False,
+        nodes: SupportsIndex | None = None,
     ) -> None:
+        if not isinstance(by_node, bool):
+            raise TypeError(f"by_node must be True or False, not {by_node!r:.60}")
+        if nodes is not None and not by_node:
+            raise TypeError("nodes belongs to by_node=True")
+        self.by_node = by_node
+        self._nodes = None if nodes is None else places.at_least(1, nodes, "nodes")
         self._set(length_of(n), seed, rank, world_size, drop_last, shuffle)
 
     def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
-        if live.length:
-            native.fill_permutation(out, live.length, self._key(live.epoch), live.position(taken), live.world_size)
+        key, nodes = self._key(live.epoch), self._nodes_of(live.world_size)
+        if live.length and nodes == 1:
+            native.fill_permutation(out, live.length, key, live.position(taken), live.world_size)
+        elif live.length:
+            self._fill_part(out, live, taken, key, nodes)
+
+    def _fill_part(self, out: Any, live: epochs.Iteration, taken: int, key: int | None, nodes: int) -> None:
+        """Fills `out` from the part of this rank's node: each record whose place in a fixed order leaves the number of
+        the node as its remainder. All nodes have consumed as many records, so `first` is a multiple of `nodes`."""
+        ranks = live.world_size // nodes
+        node, rank = divmod(live.rank, ranks)
+        part = epochs.share(live.length - node, nodes, drop_last=False)
+        if part < 1:
+            raise ValueError(f"{live.length:,} records cannot be divided among {nodes:,} nodes")
+        native.fill_permutation(out, part, key, live.first // nodes + rank + taken * ranks, ranks)
+        fixed = None if key is None else native.permutation_seed(self.seed, epochs.MOST_EPOCHS)
+        native.spread_permutation(out, live.length, fixed, node, nodes)
+
+    def _nodes_of(self, world_size: int) -> int:
+        if not self.by_node:
+            return 1
+        nodes = self._nodes or places.nodes(world_size)
+        if world_size % nodes:
+            raise ValueError(f"by_node needs as many ranks on each node: {world_size:,} ranks, {nodes:,} nodes")
+        return nodes
 
     def _identity(self) -> dict[str, Any]:
-        return {**super()._identity(), "order": "feistel-1" if self.shuffle else "records"}
+        own = {**super()._identity(), "order": "feistel-1" if self.shuffle else "records"}
+        return {**own, "nodes": self._nodes_of(self.world_size)} if self.by_node else own
+
+    def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
+        theirs, mine = state.get("nodes"), self._identity().get("nodes")
+        if state.get("kind") == "recstore.torch.ShuffleSampler" and theirs != mine:
+            had, has = ("by_node=False" if n is None else f"by_node=True and nodes={n!r:.20}" for n in (theirs, mine))
+            raise ValueError(
+                f"the state is of a sampler with {had}, and this one has {has}, so the records of a node would move: "
+                f"give this one {had}"
+            )
+        return super()._checked_state(state)
 
     def __repr__(self) -> str:
         place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
