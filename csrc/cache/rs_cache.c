@@ -227,6 +227,21 @@ uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes) {
     return n;
 }
 
+rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err) {
+    rs_cache cache = {.fd = fd};
+    rs_buffer label = {0};
+    uint64_t table_bytes;
+    const uint8_t *mapped;
+    const rs_status code = rs_cache_inspect(fd, &cache.layout, &label, err);
+    rs_buffer_clear(&label);
+    if (code != RS_OK) return code;
+    RS_TRY(rs_os_map(fd, cache.layout.table_end, &mapped, err));
+    cache.table = (uint8_t *)(uintptr_t)mapped; /* counting writes nothing */
+    *out = rs_cache_count(&cache, &table_bytes);
+    rs_os_unmap(mapped, cache.layout.table_end);
+    return RS_OK;
+}
+
 /* ---------------------------------------------------------------- what fits */
 
 bool rs_cache_admits(const rs_cache *self, uint64_t hash) {

@@ -143,20 +143,6 @@ rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_er
     return rs_buffer_append(label, head + LABEL_AT, label_size, err);
 }
 
-rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err) {
-    uint8_t head[RS_CACHE_HEADER];
-    uint32_t label_size;
-    uint64_t table_bytes;
-    const uint8_t *mapped;
-    rs_cache cache = {.fd = fd};
-    RS_TRY(inspect(fd, head, &cache.layout, &label_size, &cache.identity, err));
-    RS_TRY(rs_os_map(fd, cache.layout.table_end, &mapped, err));
-    cache.table = (uint8_t *)(uintptr_t)mapped; /* counting writes nothing */
-    *out = rs_cache_count(&cache, &table_bytes);
-    rs_os_unmap(mapped, cache.layout.table_end);
-    return RS_OK;
-}
-
 rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err) {
     uint8_t head[RS_CACHE_HEADER];
     uint32_t label_size;

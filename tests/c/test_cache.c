@@ -1,4 +1,4 @@
-/* test_cache.c: the file of a cache, filled and read, full, shared, damaged and cut; and the calls of the system below. */
+/* test_cache.c: the file of a cache, filled, shared, full, damaged and cut; and the calls of the system below it. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "base/rs_crc.h"
