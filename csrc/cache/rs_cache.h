@@ -39,6 +39,7 @@ typedef struct rs_cache_layout {
     uint64_t table_end; /* also the start of the arenas */
     uint64_t arena_bytes;
     uint64_t n_arenas;
+    bool kept; /* whether the file stays without users */
     uint32_t n_levels;
     uint8_t id[RS_CACHE_ID_SIZE];
     uint64_t level_slots[RS_CACHE_LEVELS_MOST];
@@ -95,7 +96,8 @@ typedef enum rs_cache_outcome {
 
 /* Writes the first bytes of a new cache to the empty file of `fd` and reserves their space. slots is 0 for hashed keys.
  * RS_E_ARG_RANGE for too many slots or a label that is too long; RS_E_SPACE. */
-RS_NODISCARD rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice label, rs_error *err);
+RS_NODISCARD rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kept, rs_slice label,
+                                       rs_error *err);
 
 /* Opens the cache of `fd`, a writable descriptor, which `out` owns after RS_OK. Checks the header, whose rules are in
  * FORMAT.md. */

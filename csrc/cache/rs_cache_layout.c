@@ -7,6 +7,7 @@ static const uint8_t MAGIC[8] = {0x89, 'R', 'S', 'C', 'A', 'C', 'H', 0x0A};
 
 enum {
     VERSION = 1,
+    KEPT = 1, /* a flag */
     LABEL_AT = RS_CACHE_HEADER - 4 - RS_CACHE_LABEL_MOST,
     UNIT = 64 * 1024,      /* the largest page size of the supported systems */
     CHUNK_LEAST = 4096,    /* bytes */
@@ -63,7 +64,7 @@ static rs_status lay_out(rs_cache_layout *out, rs_error *err) {
     return RS_OK;
 }
 
-rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice label, rs_error *err) {
+rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kept, rs_slice label, rs_error *err) {
     uint8_t head[RS_CACHE_HEADER] = {0};
     rs_cache_layout layout = {.slots = slots, .limit_bytes = limit_bytes};
     const size_t label_size = rs_slice_left(&label);
@@ -82,6 +83,7 @@ rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice
     RS_TRY(rs_os_truncate(fd, layout.table_end, err));
     memcpy(head, MAGIC, sizeof MAGIC);
     rs_store_u32(head + 8, VERSION);
+    rs_store_u32(head + 12, kept ? KEPT : 0);
     rs_store_u64(head + 16, slots);
     rs_store_u64(head + 24, limit_bytes);
     rs_store_u64(head + 40, rs_os_now_ns());
@@ -104,6 +106,7 @@ static rs_status read_header(const uint8_t *head, rs_cache_layout *out, uint32_t
     if (rs_crc32c(0, head, RS_CACHE_HEADER - 4) != rs_load_u32(head + RS_CACHE_HEADER - 4)) {
         return rs_error_set(err, RS_E_FMT_CHECKSUM, 0, "the header of the cache does not match its checksum");
     }
+    layout.kept = (rs_load_u32(head + 12) & KEPT) != 0;
     layout.slots = rs_load_u64(head + 16);
     layout.limit_bytes = rs_load_u64(head + 24);
     layout.seed = rs_load_u64(head + 32);

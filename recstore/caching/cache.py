@@ -119,7 +119,7 @@ class Cache:
         code: str = "",
     ) -> None:
         target = named_segments.Target(name, fingerprint, keep, dir)
-        named_segments.collect(target.folder)
+        named_segments.collect_first(target.folder, name)
         # The process that unpickles the cache may be in another folder.
         dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
         self._arguments = name, fingerprint, limit, slots, keep, dir, arrays, code

@@ -48,11 +48,12 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
                 label["keep"] = str(target.keep)
             label["code"] = code[:1000]
             try:
-                made = native.create_cache(target.folder, target.temporary(), path, slots, limit, label.pack()[1])
+                made = native.create_cache(
+                    target.folder, target.temporary(), path, slots, limit, target.keep is not None, label.pack()[1]
+                )
             except SegmentExistsError:
                 continue  # another process was faster
-            made.kept = True  # until it is open by its name, which /proc shows then
-            continue
+            continue  # it is opened by its name, which /proc shows then
         except BusyError:
             # Another process tests whether the file is in use, for microseconds unless it was stopped in between.
             if time.monotonic() - begin > named_segments.PATIENCE:
@@ -79,7 +80,6 @@ def _remove(path: str) -> None:
 def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
     """Checks that an open file is the cache of `target`, and reads whether it is kept."""
     label = named_segments.Label.unpacked(file.label())
-    file.kept = "keep" in label
     try:
         if (label.name, label.fingerprint) != (target.name, target.fingerprint):
             raise CorruptError(

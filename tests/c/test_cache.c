@@ -22,7 +22,7 @@ static rs_cache_arena arena;
 
 static rs_status create(uint64_t slots, uint64_t limit, const char *label) {
     const int fd = open(at("cache"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    rs_status code = rs_cache_create(fd, slots, limit, rs_slice_of((const uint8_t *)label, strlen(label)), &err);
+    rs_status code = rs_cache_create(fd, slots, limit, false, rs_slice_of((const uint8_t *)label, strlen(label)), &err);
     if (code == RS_OK) code = rs_cache_open(fd, &cache, &err);
     if (code != RS_OK) (void)close(fd);
     return code;
@@ -177,10 +177,10 @@ TEST(test_the_limit) {
 TEST(test_a_part_of_the_keys_fits) {
     uint64_t n = 0;
     REQUIRE_OK(begin(1000, 500000), &err);
-    for (int i = 0; i < 31; i++) rs_cache_note_size(&cache, 1000);
+    for (uint64_t i = 0; i < 31; i++) CHECK(put(i, 900) == RS_CACHE_STORED);
     for (uint64_t i = 0; i < 1000; i++) n += rs_cache_admits(&cache, i);
     CHECK_U64(n, 1000);
-    rs_cache_note_size(&cache, 1000);
+    CHECK(put(31, 900) == RS_CACHE_STORED);
     for (uint64_t i = n = 0; i < 1000; i++) n += rs_cache_admits(&cache, i);
     CHECK(n > 400 && n < 600);
     end();

@@ -16,6 +16,7 @@ cdef extern from "recstore.h" nogil:
         RS_CACHE_STORED, RS_CACHE_EXISTS, RS_CACHE_FULL
     ctypedef struct rs_cache_layout:
         uint64_t slots, limit_bytes, seed, created_ns, table_end
+        rs_bool kept
         uint8_t *id
     ctypedef struct rs_cache_process:
         uint64_t pid
@@ -30,7 +31,8 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_cache_value:
         uint64_t hash
         rs_slice form, key, body, arrays
-    rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_slice label, rs_error *err)
+    rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, rs_bool kept, rs_slice label,
+                              rs_error *err)
     rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err)
     rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err)
     rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err)
@@ -94,7 +96,6 @@ cdef class CacheFile(Owner):
 
     Attributes:
         path: of the file.
-        kept: whether the file stays when its last user closes it.
         checks: whether each hit is compared with its checksum.
     """
 
@@ -110,7 +111,7 @@ cdef class CacheFile(Owner):
     cdef bint open_, closing, views
     cdef bytes encoded
     cdef readonly str path
-    cdef public bint kept, checks
+    cdef public bint checks
 
     def __cinit__(self):
         self.core.fd = -1
@@ -118,12 +119,13 @@ cdef class CacheFile(Owner):
     def __dealloc__(self):
         self.release()
 
-    cdef int begin(self, int fd, str path) except -1:
-        """Owns the descriptor from the call on."""
+    cdef int begin(self, int fd, str path, bytes encoded) except -1:
+        """Owns the descriptor from the call on. Runs no Python code, so an interrupt leaves no file."""
         cdef rs_error err
         self.core.fd = fd
-        self.path, self.encoded, self.arenas = path, encode_path(path), []
+        self.path, self.arenas = path, []
         check_path(rs_cache_open(fd, &self.core, &err), &err, path)
+        self.encoded = encoded
         self.open_ = True
         return 0
 
@@ -195,7 +197,7 @@ cdef class CacheFile(Owner):
     cdef void give_up_name(self):
         cdef rs_bool _removed
         cdef rs_status _ignored
-        if not self.kept and self.encoded is not None:
+        if not self.core.layout.kept and self.encoded is not None:
             _ignored = rs_os_unlink_unused(self.encoded, &self.core.identity, &_removed, NULL)
 
     cdef void release(self):
@@ -219,6 +221,11 @@ cdef class CacheFile(Owner):
     @property
     def limit(self):
         return self.core.layout.limit_bytes
+
+    @property
+    def kept(self):
+        """Whether the file stays when its last user closes it."""
+        return bool(self.core.layout.kept)
 
     @property
     def created_ns(self):
@@ -599,7 +606,7 @@ cdef bint array_of(const rs_cache_value *value, rs_slice *head, const uint8_t **
 
 # ---- Opening ----
 
-def create_cache(str directory, str temporary, str path, uint64_t slots, uint64_t limit, bytes label):
+def create_cache(str directory, str temporary, str path, uint64_t slots, uint64_t limit, bint kept, bytes label):
     """Creates a cache and gives it its name. Raises SegmentExistsError if another process was faster."""
     cdef rs_error err
     cdef int fd = -1
@@ -613,14 +620,14 @@ def create_cache(str directory, str temporary, str path, uint64_t slots, uint64_
         c_temporary = name
     try:
         os.fchmod(fd, 0o600)
-        check_path(rs_cache_create(fd, slots, limit, rs_slice_of(PyBytes_AS_STRING(label), len(label)), &err), &err,
-                   directory)
+        check_path(rs_cache_create(fd, slots, limit, kept, rs_slice_of(PyBytes_AS_STRING(label), len(label)), &err),
+                   &err, directory)
         check_path(rs_os_publish(fd, c_temporary, target, NULL, &err), &err, path)
     except BaseException:
         if c_temporary != NULL:
             os.unlink(name)
         raise
-    out.begin(fd, path)
+    out.begin(fd, path, target)
     return out
 
 
@@ -631,8 +638,7 @@ def open_cache(str path):
     cdef CacheFile out = CacheFile.__new__(CacheFile)
     encoded = encode_path(path)
     check_path(rs_os_open_leased_writable(encoded, &fd, &err), &err, path)
-    out.kept = True  # until its label is read, so that a file that is not a cache stays
-    out.begin(fd, path)
+    out.begin(fd, path, encoded)
     return out
 
 
