@@ -563,12 +563,13 @@ def create_cache(str directory, str temporary, str path, uint64_t slots, uint64_
         os.fchmod(fd, 0o600)
         check_path(rs_cache_create(fd, slots, limit, rs_slice_of(PyBytes_AS_STRING(label), len(label)), &err), &err,
                    directory)
+        out.begin(fd, path)
+        # From here on no Python function is called, because a KeyboardInterrupt would leave the name behind.
         check_path(rs_os_publish(fd, c_temporary, target, NULL, &err), &err, path)
     except BaseException:
         if c_temporary != NULL:
             os.unlink(name)
         raise
-    out.begin(fd, path)
     return out
 
 
