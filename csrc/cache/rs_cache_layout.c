@@ -149,8 +149,8 @@ rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err) {
     rs_cache cache = {.fd = fd, .memory_backed = rs_os_is_memory_backed(fd)};
     RS_TRY(inspect(fd, head, &cache.layout, &label_size, &cache.identity, err));
     cache.data_bytes = cache.layout.n_arenas * cache.layout.arena_bytes;
-    /* A mapping keeps the lease of its descriptor. These have another one, so that the lease ends with `fd` although views
-     * of the arenas are alive. */
+    /* A mapping keeps the lease of its descriptor. These have another descriptor, so that the lease ends with `fd`
+     * although views of the arenas are alive. */
     int mapped;
     RS_TRY(rs_os_reopen_writable(fd, &mapped, err));
     rs_status code = rs_os_map_writable(mapped, cache.layout.table_end, &cache.table, err);

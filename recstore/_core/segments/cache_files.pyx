@@ -475,7 +475,7 @@ cdef class CacheFile(Owner):
                 writer = trust.Writer(offers_pickle=False)
                 encode_value(&name, NULL, key, writer, True)
                 if writer.seen is not None:
-                    # Other processes could not compare it. An equal plain key, such as the tuple of a namedtuple, can be.
+                    # Other processes could not compare it, but an equal plain key, such as a namedtuple's tuple.
                     if self.decode(&parts.form, NULL) != key:
                         refuse_unregistered(writer)
                 elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
