@@ -109,8 +109,8 @@ RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer 
 /* Counts the values of the cache of `fd`, a descriptor for reading. */
 RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
 
-/* Checks that the file still has the bytes before its arenas. To touch the table of a file that was cut ends the process.
- * find, put and scan check it themselves. RS_E_FMT_TRUNCATED. */
+/* Checks that the file still has the bytes before its arenas. To touch the table of a file that was cut ends the
+ * process. find, put and scan check it themselves. RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
 
 /* Ends the mappings and closes the file. Does nothing for a closed cache. */

@@ -152,14 +152,18 @@ rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err) {
     rs_cache cache = {.fd = fd, .memory_backed = rs_os_is_memory_backed(fd)};
     RS_TRY(inspect(fd, head, &cache.layout, &label_size, &cache.identity, err));
     cache.data_bytes = cache.layout.n_arenas * cache.layout.arena_bytes;
-    RS_TRY(rs_os_map_writable(fd, cache.layout.table_end, &cache.table, err));
-    rs_status code = rs_os_map_from(fd, cache.layout.table_end, cache.data_bytes, &cache.data, err);
-    if (code != RS_OK) {
-        rs_os_unmap(cache.table, cache.layout.table_end);
-        return code;
+    /* A mapping keeps the lease of its descriptor. These have another descriptor, so that the lease ends with `fd`
+     * although views of the arenas are alive. */
+    int mapped;
+    RS_TRY(rs_os_reopen_writable(fd, &mapped, err));
+    rs_status code = rs_os_map_writable(mapped, cache.layout.table_end, &cache.table, err);
+    if (code == RS_OK) {
+        code = rs_os_map_from(mapped, cache.layout.table_end, cache.data_bytes, &cache.data, err);
+        if (code != RS_OK) rs_os_unmap(cache.table, cache.layout.table_end);
     }
-    *out = cache;
-    return RS_OK;
+    rs_os_close(&mapped);
+    if (code == RS_OK) *out = cache;
+    return code;
 }
 
 void rs_cache_close(rs_cache *self) {

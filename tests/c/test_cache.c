@@ -395,7 +395,6 @@ TEST(test_damaged_counters) {
             REQUIRE_OK(begin(0, LIMIT), &err);
             if (what == 2) rs_store_u64(cache.table + RS_CACHE_NEXT_ARENA_AT, 2);
             rs_store_u64(cache.table + offsets[what], numbers[i]);
-            rs_cache_note_size(&cache, 1000);
             (void)rs_cache_admits(&cache, 1);
             bool stored[4];
             for (uint64_t n = 0; n < 4; n++) {

@@ -534,7 +534,7 @@ cdef class CacheFile(Owner):
                 writer = trust.Writer(offers_pickle=False)
                 encode_value(&name, NULL, key, writer, True)
                 if writer.seen is not None:
-                    # Other processes could not compare it. An equal plain key, such as the tuple of a namedtuple, can be.
+                    # Other processes could not compare it, but an equal plain key, such as a namedtuple's tuple.
                     if self.decode(&parts.form, NULL) != key:
                         refuse_unregistered(writer)
                 elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
@@ -622,12 +622,13 @@ def create_cache(str directory, str temporary, str path, uint64_t slots, uint64_
         os.fchmod(fd, 0o600)
         check_path(rs_cache_create(fd, slots, limit, kept, rs_slice_of(PyBytes_AS_STRING(label), len(label)), &err),
                    &err, directory)
+        out.begin(fd, path, target)
+        # From here on no Python function is called, because a KeyboardInterrupt would leave the name behind.
         check_path(rs_os_publish(fd, c_temporary, target, NULL, &err), &err, path)
     except BaseException:
         if c_temporary != NULL:
             os.unlink(name)
         raise
-    out.begin(fd, path, target)
     return out
 
 
