@@ -170,22 +170,24 @@ rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a slot of the cache leads to another value");
 }
 
-/* Fills the head of a value, without its checksum, and returns the checksum. */
-static uint32_t crc_of(const rs_cache_value *value, uint8_t head[RS_CACHE_VALUE_HEAD]) {
+/* Fills the head of a value, without its checksum, and returns the checksum, or 0 without `wanted`: memory does not
+ * outlive a restart of the machine, after which checksums are read. */
+static uint32_t crc_of(const rs_cache_value *value, uint8_t head[RS_CACHE_VALUE_HEAD], bool wanted) {
     const rs_slice parts[] = {value->form, value->key, value->body, value->arrays};
     rs_store_u32(head + 4, (uint32_t)rs_slice_left(&value->form));
     rs_store_u64(head + 8, value->hash);
     rs_store_u64(head + 16, rs_slice_left(&value->key));
     rs_store_u64(head + 24, rs_slice_left(&value->body));
     rs_store_u64(head + 32, rs_slice_left(&value->arrays));
+    if (!wanted) return 0;
     uint32_t crc = rs_crc32c(0, head + 4, RS_CACHE_VALUE_HEAD - 4);
     for (int i = 0; i < 4; i++) crc = rs_crc32c(crc, parts[i].ptr, rs_slice_left(&parts[i]));
     return crc;
 }
 
-rs_status rs_cache_check(const rs_cache_value *value, rs_error *err) {
+rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err) {
     uint8_t head[RS_CACHE_VALUE_HEAD];
-    if (crc_of(value, head) == value->crc) return RS_OK;
+    if (self->memory_backed || crc_of(value, head, true) == value->crc) return RS_OK;
     return rs_error_set(err, RS_E_FMT_CHECKSUM, RS_NOWHERE, "a value of the cache does not match its checksum");
 }
 
@@ -378,7 +380,8 @@ static void give_back_space(const rs_cache *self, uint64_t first, uint64_t at, u
 
 static rs_status write_value(const rs_cache *self, uint64_t offset, const rs_cache_value *value, rs_error *err) {
     uint8_t head[RS_CACHE_VALUE_HEAD] = {0};
-    rs_store_u32(head, crc_of(value, head));
+    const uint32_t crc = crc_of(value, head, !self->memory_backed);
+    rs_store_u32(head, crc);
     const rs_slice parts[] = {rs_slice_of(head, sizeof head), value->form, value->key, value->body};
     for (int i = 0; i < 4; i++) {
         RS_TRY(rs_os_write_at(self->fd, parts[i].ptr, rs_slice_left(&parts[i]), offset, err));

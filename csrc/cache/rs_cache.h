@@ -150,5 +150,5 @@ rs_cache_process *rs_cache_rows(const rs_cache *self);
  * above. */
 rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time);
 
-/* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. */
-RS_NODISCARD rs_status rs_cache_check(const rs_cache_value *value, rs_error *err);
+/* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. A file in memory has none. */
+RS_NODISCARD rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err);

@@ -87,7 +87,7 @@ static rs_status get(uint64_t n, size_t arrays_size, bool *found, bool *equal) {
     if (code == RS_OK && *found) {
         *equal = same(got.form, it.value.form) && same(got.key, it.value.key) && same(got.body, it.value.body) &&
                  same(got.arrays, it.value.arrays);
-        code = rs_cache_check(&got, &err);
+        code = rs_cache_check(&cache, &got, &err);
     }
     free(it.arrays);
     return code;
@@ -120,7 +120,7 @@ static void fill_and_read(uint64_t slots) {
     for (;;) {
         REQUIRE_OK(rs_cache_scan(&cache, &position, &found, &value, &err), &err);
         if (!found) break;
-        CHECK_OK(rs_cache_check(&value, &err), &err);
+        CHECK_OK(rs_cache_check(&cache, &value, &err), &err);
         sum += rs_slice_left(&value.arrays);
     }
     CHECK_U64(sum, 101);
@@ -308,7 +308,7 @@ static void read_damaged(void) {
         const rs_status code = rs_cache_scan(&cache, &position, &found, &value, &err);
         CHECK(code == RS_OK || is_format(code));
         if (code != RS_OK || !found) continue;
-        const rs_status whole = rs_cache_check(&value, &err);
+        const rs_status whole = rs_cache_check(&cache, &value, &err);
         CHECK(whole == RS_OK || whole == RS_E_FMT_CHECKSUM);
     }
     CHECK(rs_cache_count(&cache, &table_bytes) <= 4096);

@@ -186,6 +186,13 @@ def test_a_file_of_a_later_version_stays(name):
     os.unlink(path)
 
 
+def is_in_memory(folder):
+    device = os.stat(folder).st_dev
+    numbers = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return any(line.split()[2] == numbers and " - tmpfs " in line for line in file)
+
+
 def test_checksums_after_a_restart_of_the_machine(name, tmp_path, monkeypatch):
     """Pages of values may be missing that the table names."""
     with opened(name, dir=tmp_path) as cache:
@@ -200,6 +207,8 @@ def test_checksums_after_a_restart_of_the_machine(name, tmp_path, monkeypatch):
         file.write(b"x")
     with opened(name, dir=tmp_path) as cache:
         assert cache.get("b") == 1
+        if is_in_memory(tmp_path):
+            pytest.skip("the temporary folder is in memory, where values have no checksum")
         with pytest.raises(CorruptError, match="does not match its checksum"):
             cache.get("a")
     os.unlink(path)

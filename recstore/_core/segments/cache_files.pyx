@@ -51,7 +51,7 @@ cdef extern from "recstore.h" nogil:
     uint64_t rs_cache_used(const rs_cache *self)
     rs_cache_process *rs_cache_rows(const rs_cache *self)
     rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time)
-    rs_status rs_cache_check(const rs_cache_value *value, rs_error *err)
+    rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err)
 
 
 # The counters of a process: lookups that found a value and that did not; values that were stored, that another writer
@@ -342,7 +342,7 @@ cdef class CacheFile(Owner):
         if rs_slice_left(&out.key) != 0 and self.key_of(out) != key:
             return False  # another key of the same form
         if self.checks:
-            check_path(rs_cache_check(out, &err), &err, self.path)
+            check_path(rs_cache_check(&self.core, out, &err), &err, self.path)
         return True
 
     cdef object key_of(self, const rs_cache_value *value):
