@@ -28,8 +28,8 @@ ROOMS = [
     ["dataset", "sources"],
     ["remote"],
     ["caching"],
-    ["integrations"],
     ["torch"],
+    ["integrations"],
     ["monitor"],
     ["cli"],
 ]
