@@ -6,10 +6,12 @@ import enum
 import functools
 from typing import Any
 
+import torch.utils.data
 from monai.data.meta_tensor import MetaTensor
 from monai.transforms.compose import Compose
 from monai.transforms.traits import RandomizableTrait
 from monai.transforms.transform import Transform
+from monai.transforms.utils import reset_ops_id
 from monai.utils import enums
 
 from recstore.building import fingerprints
@@ -54,13 +56,13 @@ def cached(dataset: monai.data.Dataset, name: str, **options: Unpack[CacheOption
         raise ValueError("a lazy Compose resamples once for several transforms, so it cannot be divided: lazy=False")
     first = transform.get_index_of_first(lambda t: isinstance(t, RandomizableTrait) or not isinstance(t, Transform))
     if options.get("fingerprint") is None:
-        steps = functools.partial(dict, data=dataset.data, transforms=transform.transforms[:first])
-        options["fingerprint"] = fingerprints.derive(steps)
+        transforms = transform.transforms[:first]
+        options["fingerprint"] = fingerprints.derive(functools.partial(dict, data=dataset.data, transforms=transforms))
     then = None if first is None else _Rest(transform, first)
     return CachedDataset(_Deterministic(dataset, first), name, then=then, **options)
 
 
-class _Deterministic:
+class _Deterministic(torch.utils.data.Dataset[Any]):
     """The samples of a dataset before its first random transform."""
 
     def __init__(self, dataset: monai.data.Dataset, first: int | None) -> None:
@@ -70,7 +72,9 @@ class _Deterministic:
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Any:
-        return self.dataset.transform(self.dataset.data[index], end=self.first)
+        sample = self.dataset.transform(self.dataset.data[index], end=self.first)
+        reset_ops_id(sample)  # the traces for inverse() name transforms by their address in this process
+        return sample
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "dataset" not in self.__dict__:

@@ -94,7 +94,7 @@ class CachedDataset(Dataset[T]):
         )
 
     def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]  # checked above
+        return len(self.dataset)
 
     def _slot(self, index: SupportsIndex) -> int:
         """The slot of an index. Raises IndexError."""
@@ -107,7 +107,7 @@ class CachedDataset(Dataset[T]):
     def __getitem__(self, index: SupportsIndex) -> T:
         slot = self._slot(index)
         sample: Any = self.cache.get_or_make(slot, self.dataset.__getitem__, slot)
-        return sample if self.then is None else self.then(sample)  # type: ignore[no-any-return]
+        return sample if self.then is None else self.then(sample)
 
     @batch_method
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[T]:

@@ -72,7 +72,7 @@ class ShuffleSampler(epochs.IndexSampler):
     >>> first = list(sampler)
     >>> sampler.set_epoch(1)
     >>> first, list(sampler)
-    ([], [])
+    ([0, 5, 1], [1, 0, 5])
     """
 
     _kind = "ShuffleSampler"

@@ -92,11 +92,18 @@ def train(dataset, batches):
         try:
             for batch in torch.utils.data.DataLoader(dataset, batch_sampler=batches[len(out) :], num_workers=2):
                 out.append(digest(batch))
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
+        except Exception as error:
+            if not of_killed_worker(error):
                 raise
             say("killed")
     return out
+
+
+def of_killed_worker(error):
+    """Whether torch's signal handler raised the error. It may interrupt any code, which then raises another one."""
+    while error is not None and "DataLoader worker" not in str(error):
+        error = error.__context__
+    return error is not None
 
 
 def main(folder, name, n, rank, ranks):

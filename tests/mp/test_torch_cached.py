@@ -96,6 +96,7 @@ class Rank:
                     continue
                 killed += 1
                 self.wait(killed, "killed", "done")
+        return killed
 
 
 @pytest.mark.slow

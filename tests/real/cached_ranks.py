@@ -9,12 +9,17 @@ import warnings
 import numpy as np
 import vision
 
-vision.prepare()
+if vision.prepare():
+    from torchvision import datasets
+
+    class Folder(datasets.ImageFolder):
+        """In this module so that a spawned worker imports it, and with it the operators of torchvision."""
 
 
 def text(value):
     """All content of a batch."""
     if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key != "id"}  # of MONAI, the address of a transform
         return str({key: text(item) for key, item in sorted(value.items(), key=str)})
     if isinstance(value, (list, tuple)):
         return str([text(item) for item in value])
@@ -46,10 +51,10 @@ def to_array(image):
 
 
 def augmented_folder(root):
-    from torchvision import datasets, transforms
+    from torchvision import transforms
 
     steps = [transforms.RandomCrop(16), transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.5), to_array]
-    return datasets.ImageFolder(root, transforms.Compose(steps), target_transform=float)
+    return Folder(root, transforms.Compose(steps), target_transform=float)
 
 
 # ---- MONAI ----
@@ -110,6 +115,7 @@ def yolo(folder, cached):
     """A dataset for training as the trainer makes it, with cache="ram" or with no cache."""
     os.environ.setdefault("YOLO_CONFIG_DIR", str(folder))
     import cv2
+    import torch
     from ultralytics.cfg import get_cfg
     from ultralytics.utils import DEFAULT_CFG
 
@@ -125,7 +131,8 @@ def yolo(folder, cached):
     trainer = DetectionTrainer.__new__(DetectionTrainer)  # without a model
     trainer.args = get_cfg(DEFAULT_CFG, {"cache": "ram", "imgsz": 32, "task": "detect"})
     trainer.data = {"names": {0: "cat"}, "nc": 1, "channels": 3}
-    trainer.model = None
+    trainer.model = torch.nn.Identity()
+    trainer.model.stride = torch.tensor([32])
     if cached:
         return trainer.build_dataset(str(images), batch=4)
     trainer.args.cache = None
