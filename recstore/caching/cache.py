@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import warnings
+from _weakrefset import WeakSet
 
 from recstore._core import native, trust
 from recstore.building import fingerprints
 from recstore.caching import limits, random_state, stacking
 from recstore.caching.info import CacheInfo, CacheUse
-from recstore.errors import CorruptError, EncodeError, OutOfSpaceError
+from recstore.errors import BusyError, CorruptError, EncodeError, OutOfSpaceError
 from recstore.shm import named_caches, named_segments, process_identity
 from recstore.text import size_text
 
@@ -29,6 +31,7 @@ __all__ = ["Cache", "cache"]
 _MISSING = object()
 _STRICT_EVERY = 100  # hits between two that are made again, in strict mode
 _watching_forks = False
+_open: WeakSet[Cache] = WeakSet()
 
 
 def cache(
@@ -99,6 +102,17 @@ def _watch_forks() -> None:
     if not _watching_forks:
         _watching_forks = True
         native.watch_forks()
+        atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    """Ends the use of caches that are still referred to when the interpreter exits, so that their last user removes
+    them."""
+    for cache in list(_open):
+        try:
+            cache.close()
+        except BusyError:
+            continue
 
 
 class Cache:
@@ -131,6 +145,7 @@ class Cache:
         self._dir, self._slots, self._warned = dir, slots, set[str]()
         self._file, self._created = self._opened(target, slots, limit, code)
         self._file.set_options(trust.Reader(trusted=False, arrays=arrays), process_identity.start_time)
+        _open.add(self)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"
         self._hits = 0
 
