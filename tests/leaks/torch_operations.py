@@ -9,6 +9,7 @@ from leaks.operations import every_attribute, operation
 
 from recstore.torch import (
     BatchSampler,
+    CachedDataset,
     Field,
     Fields,
     GroupSampler,
@@ -63,6 +64,13 @@ def samplers(folder):
     ):
         sampler.set_epoch(1)
         list(sampler), len(sampler), sampler.load_state_dict(sampler.state_dict()), every_attribute(sampler)
+
+
+@operation("recstore.torch.cached", "recstore.torch.cached.CachedDataset")
+def cached(folder):
+    x = CachedDataset(made(), "leaks-dataset", limit="1MB", then=dict, fingerprint="1")
+    x[0], x[1], x.__getitems__([0, 5]), len(x), x.dataset, x.then, getattr(x, "closed")  # noqa: B009
+    x.cache.close()
 
 
 @operation("recstore.torch.loader.Loader")
