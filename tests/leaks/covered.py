@@ -41,6 +41,7 @@ LEFT_OUT = {
     "recstore.errors.*": "classes without state; refusals raises the errors of a single process",
     "recstore.*Error": "see recstore.errors",
     "recstore.torch.*.__reduce__": "pickled by tensors",
+    "recstore.torch.cached.CachedDataset.__getattr__": "run by the name of an attribute of the dataset",
     "recstore.torch.bottleneck.*": "Python that measures a loader and holds no store",
     "recstore.values.classes.register": "run as recstore.register",
     "recstore.names.*": "run as recstore.names.list, remove and collect",
