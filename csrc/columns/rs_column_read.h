@@ -27,16 +27,15 @@ enum {
 /* The column so far. Owns its buffers. Zero the struct and call rs_column_read_open; call rs_column_read_clear at the
  * end. One thread at a time may use it. */
 typedef struct rs_column_read {
-    int kind;          /* the kind of column; RS_COLUMN_OTHER before the first value that is not None */
-    bool nulls;        /* None becomes a null */
-    rs_slice missing;  /* the any value for records without the field; if ptr is NULL the read stops at them */
-    rs_column numbers; /* SCALAR, SEQUENCE: the numbers; a null scalar is False */
-    rs_buffer text;    /* TEXT: the UTF-8 of all values */
-    rs_buffer
-        offsets;     /* SEQUENCE, TEXT: i64, the start of each record's numbers or bytes, and the end of the last */
-    rs_buffer valid; /* with `nulls`: a byte for each record, 0 for a null */
-    uint64_t n;      /* number of records read */
-    uint64_t n_null; /* number of nulls among them */
+    int kind;           /* the kind of column; RS_COLUMN_OTHER before the first value that is not None */
+    bool nulls;         /* None becomes a null */
+    rs_slice missing;   /* the any value for records without the field; if ptr is NULL the read stops at them */
+    rs_column numbers;  /* SCALAR, SEQUENCE: the numbers; a null scalar is False */
+    rs_buffer text;     /* TEXT: the UTF-8 of all values */
+    rs_buffer offsets;  /* SEQUENCE, TEXT: i64, the start of each record's numbers or bytes, and the end of the last */
+    rs_buffer valid;    /* with `nulls`: a byte for each record, 0 for a null */
+    uint64_t n;         /* number of records read */
+    uint64_t n_null;    /* number of nulls among them */
     rs_entries entries; /* the cache of table entries */
     rs_window window;   /* the current records */
 } rs_column_read;
