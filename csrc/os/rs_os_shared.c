@@ -78,14 +78,14 @@ static rs_status map(int fd, int access, uint64_t offset, uint64_t size_bytes, v
 }
 
 rs_status rs_os_map_writable(int fd, uint64_t size_bytes, uint8_t **out, rs_error *err) {
-    void *data;
+    void *data = NULL;
     RS_TRY(map(fd, PROT_READ | PROT_WRITE, 0, size_bytes, &data, err));
     *out = (uint8_t *)data;
     return RS_OK;
 }
 
 rs_status rs_os_map_from(int fd, uint64_t offset, uint64_t size_bytes, const uint8_t **out, rs_error *err) {
-    void *data;
+    void *data = NULL;
     RS_TRY(map(fd, PROT_READ, offset, size_bytes, &data, err));
     *out = (const uint8_t *)data;
     return RS_OK;
