@@ -372,6 +372,18 @@ def test_wrong_arguments(name, options):
     pytest.raises(ValueError, recstore.cache, "a/b")
 
 
+@pytest.mark.parametrize("fingerprint", ["", "a\0", "\ud800", "é" * 501])
+def test_wrong_fingerprints(name, fingerprint):
+    with pytest.raises(ValueError, match=r"fingerprint .* not|surrogates"):
+        recstore.cache(name, fingerprint=fingerprint, limit="1MB")
+
+
+def test_a_function_with_a_long_name(name):
+    maker = type("x", (), {"__call__": lambda self: 1, "__qualname__": "é" * 5000})
+    with recstore.cache(name, fingerprint="e" * 900, code=maker(), limit="1MB") as cache:
+        assert cache.put(1, 1)
+
+
 def test_code_is_a_function(name):
     with pytest.raises(TypeError, match="code is the function that makes the values, not int"):
         recstore.cache(name, code=5)
