@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from recstore._core.native import CacheFile
     from recstore._types import Arrays, Path, Paths
     from recstore.containers.dicts import RecordDict
     from recstore.containers.records import RecordList
@@ -78,7 +77,8 @@ def cache(
         raise TypeError(f"code is the function that makes the values, not {type(code).__name__}")
     if arrays not in ("copy", "view"):
         raise ValueError(f'arrays is "copy" or "view", not {arrays!r:.80}')
-    parts = [] if fingerprint is None and files is None else [fingerprints.full(None, fingerprint or "-", files)]
+    own = "-" if fingerprint is None else fingerprint
+    parts = [] if fingerprint is None and files is None else [fingerprints.full(None, own, files)]
     if code is not None:
         parts.append(fingerprints.derive(code))
     kept = dir is not None if keep is None else keep
@@ -124,16 +124,11 @@ class Cache:
         dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
         self._arguments = name, fingerprint, limit, slots, keep, dir, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
-        self._file, self._created = self._opened(target, slots, limit, code)
+        self._file = named_caches.opened(target, slots or 0, limits.parse(limit, target.folder), code)
         self._file.set_options(trust.Reader(trusted=False, arrays=arrays), process_identity.start_time)
         registry.announce_cache(self._file)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"
         self._hits = 0
-
-    def _opened(
-        self, target: named_segments.Target, slots: int | None, limit: int | str, code: str
-    ) -> tuple[CacheFile, bool]:
-        return named_caches.opened(target, slots or 0, limits.parse(limit, target.folder), code)
 
     # ---- One value ----
 

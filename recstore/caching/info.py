@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheInfo", "CacheUse"]
 
+_COUNTERS = ("hits", "misses", "stored", "lost", "full", "refused")
+
 
 class CacheUse:
     """What one process has done with a cache.
@@ -43,7 +45,7 @@ class CacheUse:
 
 
 class CacheInfo:
-    """A cache at one moment. Prints as a table.
+    """A cache at one moment. Prints as a table, with one row for all processes that have ended.
 
     Attributes:
         name, fingerprint, path: as the cache has them.
@@ -73,10 +75,13 @@ class CacheInfo:
     def __str__(self) -> str:
         of = "" if self.slots is None else f" of {self.slots:,}"
         head = f"cache {self.name!r}: {self.filled:,}{of} values, {size_text(self.nbytes)} of {size_text(self.limit)}"
-        rows = [["process", "hits", "misses", "stored", "lost", "full", "refused"]]
-        for use in self.processes:
-            numbers = (use.hits, use.misses, use.stored, use.lost, use.full, use.refused)
-            rows.append([f"{use.pid}{'' if use.is_running else ' (ended)'}", *(f"{n:,}" for n in numbers)])
+        groups = [(str(use.pid), [use]) for use in self.processes if use.is_running]
+        ended = [use for use in self.processes if not use.is_running]
+        if ended:
+            groups.append((f"{len(ended):,} ended", ended))
+        rows = [["process", *_COUNTERS]]
+        for name, uses in groups:
+            rows.append([name, *(f"{sum(getattr(use, counter) for use in uses):,}" for counter in _COUNTERS)])
         return f"{head}\n{table(rows, '<>>>>>>')}"
 
     __repr__ = __str__

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from recstore.errors import CorruptError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,28 +17,26 @@ if TYPE_CHECKING:
 def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, out: Any) -> Any:
     """See `Cache.get_many`. Hits are copied before `make` runs."""
     file = cache._file
-    batch = file.locate(keys)
+    if not keys:
+        raise ValueError("no keys to stack: the shape of the values is unknown")
+    if make is not None and cache._strict:
+        return _one_by_one(cache, keys, make, out)
+    try:
+        batch = file.locate(keys)
+    except CorruptError as error:
+        if make is None:
+            raise
+        cache._warn_of_damage(error)
+        return _one_by_one(cache, keys, make, out)
     hits, misses = batch.hits, batch.misses
     made: dict[Any, Any] = {}
     if misses and make is None:
         raise KeyError(keys[misses[0]])
     if hits:
         model = file.value_of(batch, 0)
-    elif misses and make is not None:
-        model = made[keys[misses[0]]] = cache._made(keys[misses[0]], make, (keys[misses[0]],))
-    else:
-        raise ValueError("no keys to stack: the shape of the values is unknown")
-    if not hasattr(model, "shape"):
-        raise ValueError(f"only arrays and tensors can be stacked, not {type(model).__name__}")
-    if out is None:
-        out = _new(model, len(keys))
-    elif not hasattr(out, "dtype"):
-        raise TypeError(f"out is an array or a tensor, not {type(out).__name__}")
-    elif tuple(out.shape) != (len(keys), *model.shape) or out.dtype != model.dtype:
-        raise ValueError(
-            f"out has the shape {tuple(out.shape)} and {out.dtype}, but {len(keys)} values need "
-            f"{(len(keys), *model.shape)} and {model.dtype}"
-        )
+    elif make is not None:
+        model = made[keys[0]] = cache._made(keys[0], make, (keys[0],))
+    out = _fitting(out, model, len(keys))
     memory = _bytes_of(out)
     if hits and (memory is None or file.copy_rows(batch, memory, len(memory) // len(keys)) >= 0):
         for number, i in enumerate(hits):
@@ -47,6 +47,30 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
         if key not in made and make is not None:
             made[key] = cache._made(key, make, (key,))
         _put_row(out, i, made[key], key)
+    return out
+
+
+def _one_by_one(cache: Cache, keys: list[Any], make: Callable[[Any], Any], out: Any) -> Any:
+    values = [cache.get_or_make(key, make, key) for key in keys]
+    out = _fitting(out, values[0], len(keys))
+    for i, value in enumerate(values):
+        _put_row(out, i, value, keys[i])
+    return out
+
+
+def _fitting(out: Any, model: Any, n: int) -> Any:
+    """The array or tensor for n values like `model`: `out` if it is not None. Raises ValueError and TypeError."""
+    if not hasattr(model, "shape"):
+        raise ValueError(f"only arrays and tensors can be stacked, not {type(model).__name__}")
+    if out is None:
+        return _new(model, n)
+    if not hasattr(out, "dtype"):
+        raise TypeError(f"out is an array or a tensor, not {type(out).__name__}")
+    if tuple(out.shape) != (n, *model.shape) or out.dtype != model.dtype:
+        raise ValueError(
+            f"out has the shape {tuple(out.shape)} and {out.dtype}, but {n} values need "
+            f"{(n, *model.shape)} and {model.dtype}"
+        )
     return out
 
 

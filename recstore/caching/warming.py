@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 
 from recstore.building.progress import Bar
+from recstore.errors import CorruptError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def _done(cache: Cache, chunks: Iterator[list[Any]], make: Callable[[Any], Any],
 def fill(cache: Cache, make: Callable[[Any], Any], keys: list[Any]) -> int:
     """Makes the missing values of some keys. Runs in a worker."""
     for key in keys:
-        if key not in cache:
+        try:
+            has_value = key in cache
+        except CorruptError as error:
+            cache._warn_of_damage(error)
+            continue  # a damaged value cannot be replaced
+        if not has_value:
             cache._made(key, make, (key,))
     return len(keys)

@@ -6,6 +6,7 @@ entries, and `code`, the functions that its fingerprint covers.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -29,16 +30,21 @@ if TYPE_CHECKING:
     from recstore._types import Path
 
 _DELAY_S = 0.001
+_FINGERPRINT_MOST, _CODE_MOST = 1000, 500  # bytes, so that a label fits into the header
 
 
 def path_of(target: named_segments.Target) -> str:
     return target.path + named_segments.CACHE
 
 
-def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> tuple[CacheFile, bool]:
-    """`(cache, whether this process created it)`: one process of this user on this machine creates the file, and the
-    others open it. Raises ValueError for a cache with other slots, VersionError, PermissionError, OutOfSpaceError."""
-    path, begin, made = path_of(target), time.monotonic(), None
+def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> CacheFile:
+    """The cache of `target`: one process of this user on this machine creates the file, and the others open it. Raises
+    ValueError for a long fingerprint and for a cache with other slots, VersionError, PermissionError,
+    OutOfSpaceError."""
+    size = len(target.fingerprint.encode())
+    if size > _FINGERPRINT_MOST:
+        raise ValueError(f"the fingerprint of a cache has at most {_FINGERPRINT_MOST:,} bytes, not {size:,}: hash it")
+    path, begin = path_of(target), time.monotonic()
     while True:
         try:
             file = native.open_cache(path)
@@ -46,14 +52,14 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
             label = named_segments.Label(name=target.name, fingerprint=target.fingerprint, **named_segments.maker())
             if target.keep is not None:
                 label["keep"] = str(target.keep)
-            label["code"] = code[:1000]
+            label["code"] = code.encode("utf-8", "replace")[:_CODE_MOST].decode("utf-8", "ignore")
             try:
-                made = native.create_cache(
+                _made = native.create_cache(
                     target.folder, target.temporary(), path, slots, limit, target.keep is not None, label.pack()[1]
                 )
             except SegmentExistsError:
                 continue  # another process was faster
-            continue  # it is opened by its name, which /proc shows then
+            continue  # it is opened by its name, which /proc shows then; `_made` holds the lease until it is
         except BusyError:
             # Another process tests whether the file is in use, for microseconds unless it was stopped in between.
             if time.monotonic() - begin > named_segments.PATIENCE:
@@ -66,7 +72,7 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
             _remove(path)
             continue
         _check(file, target, slots)
-        return file, made is not None
+        return file
 
 
 def _remove(path: str) -> None:
@@ -97,7 +103,8 @@ def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
     # After a restart of the machine, pages of the file may be missing although its table names them.
     file.checks = label.boot != named_segments.maker()["boot"]
     if file.kept:
-        os.utime(file.path)
+        with contextlib.suppress(FileNotFoundError):  # names.remove() was called meanwhile
+            os.utime(file.path)
 
 
 def facts(path: str) -> dict[str, Any] | None:

@@ -110,7 +110,7 @@ class ShuffleSampler(epochs.IndexSampler):
         ranks = live.world_size // nodes
         node, rank = divmod(live.rank, ranks)
         part = epochs.share(live.length - node, nodes, drop_last=False)
-        if part < 1:
+        if live.length < nodes:  # on all nodes, so that none waits for another
             raise ValueError(f"{live.length:,} records cannot be divided among {nodes:,} nodes")
         native.fill_permutation(out, part, key, live.first // nodes + rank + taken * ranks, ranks)
         fixed = None if key is None else native.permutation_seed(self.seed, epochs.MOST_EPOCHS)

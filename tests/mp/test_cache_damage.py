@@ -117,6 +117,7 @@ def test_a_file_that_is_cut(name, to):
                 use(4)
         with pytest.warns(RuntimeWarning, match="is damaged, and its damaged values are made again") as caught:
             assert [cache.get_or_make(4, str, key) for key in range(3)] == ["0", "1", "2"]
+            assert cache.get_many([4, 5], np.array, stack=True).tolist() == [4, 5]
         assert len(caught) == 1
         with opened(name, slots=10) as new:
             assert new.put(4, "new") and new.get(4) == "new"
@@ -132,8 +133,12 @@ def test_values_that_are_cut(name):
         assert cache.get(0)[-1] == 0
         with pytest.raises(CorruptError, match="a value of the cache is damaged"):
             cache.get(4)
+        with pytest.raises(CorruptError):
+            cache.get_many([0, 4], stack=True)
         with pytest.warns(RuntimeWarning, match="is damaged"):
-            assert cache.get_or_make(4, str, 5) == "5"
+            assert cache.warm([0, 4], str).filled == 5
+            made = cache.get_many([0, 4], lambda key: np.full(200_000, key), stack=True)
+        assert made[:, -1].tolist() == [0, 4]
 
 
 def test_changed_bytes_never_end_a_process(name, tmp_path):

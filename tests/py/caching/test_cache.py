@@ -17,6 +17,7 @@ from alike import alike
 
 import recstore
 from recstore._core import trust
+from recstore.caching.info import CacheUse
 from recstore.errors import BusyError, ClosedError, EncodeError
 
 _numbers = itertools.count()
@@ -372,6 +373,18 @@ def test_wrong_arguments(name, options):
     pytest.raises(ValueError, recstore.cache, "a/b")
 
 
+@pytest.mark.parametrize("fingerprint", ["", "a\0", "\ud800", "é" * 501])
+def test_wrong_fingerprints(name, fingerprint):
+    with pytest.raises(ValueError, match=r"fingerprint .* not|surrogates"):
+        recstore.cache(name, fingerprint=fingerprint, limit="1MB")
+
+
+def test_a_function_with_a_long_name(name):
+    maker = type("x", (), {"__call__": lambda self: 1, "__qualname__": "é" * 5000})
+    with recstore.cache(name, fingerprint="e" * 900, code=maker(), limit="1MB") as cache:
+        assert cache.put(1, 1)
+
+
 def test_code_is_a_function(name):
     with pytest.raises(TypeError, match="code is the function that makes the values, not int"):
         recstore.cache(name, code=5)
@@ -469,4 +482,7 @@ def test_the_counters_of_a_process(cache):
     (use,) = info.processes
     assert (use.pid, use.is_running, use.hits, use.misses, use.stored, use.lost) == (os.getpid(), True, 1, 1, 1, 1)
     assert (info.filled, info.nbytes > 0, info.slots, info.limit) == (1, True, None, 8 * 10**6)
-    assert f"cache {cache.name!r}: 1 values" in str(info) and str(os.getpid()) in str(info)
+    assert f"cache {cache.name!r}: 1 values" in str(info)
+    info.processes += [CacheUse(1, False, (7, 0, 0, 0, 0, 0)), CacheUse(2, False, (1000, 0, 0, 0, 0, 3))]
+    rows = [line.split() for line in str(info).splitlines()[2:]]
+    assert rows == [[str(os.getpid()), *"111100"], ["2", "ended", "1,007", *"0000", "3"]], "one row for all that ended"

@@ -171,6 +171,14 @@ def test_strict_mode_makes_every_hundredth_value_again(name, monkeypatch):
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
+def test_strict_mode_compares_stacked_values(name, monkeypatch):
+    monkeypatch.setenv("RECSTORE_STRICT", "1")
+    with recstore.cache(name, limit="1MB", slots=100) as cache:
+        cache.get_many(range(100), image, stack=True)
+        with pytest.warns(RuntimeWarning, match="has another value for the key 99 than make"):
+            assert cache.get_many(range(100), lambda key: image(-1), stack=True)[5, 0, 0] == 5
+
+
 def misses(cache, make=image, epochs=3):
     for _ in range(epochs):
         for key in range(100):

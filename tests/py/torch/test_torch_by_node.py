@@ -128,8 +128,9 @@ def test_wrong_arguments():
         ShuffleSampler(9, by_node=True, nodes=0)
     with pytest.raises(ValueError, match="as many ranks on each node: 3 ranks, 2 nodes"):
         list(ShuffleSampler(9, rank=0, world_size=3, by_node=True, nodes=2))
-    with pytest.raises(ValueError, match="1 records cannot be divided among 2 nodes"):
-        list(ranks(1, 2, 1)[1])
+    for sampler in ranks(1, 2, 1):
+        with pytest.raises(ValueError, match="1 records cannot be divided among 2 nodes"):
+            list(sampler)
     assert list(ranks(0, 2, 1)[1]) == []
 
 
