@@ -1,6 +1,6 @@
 """Where the records of a build come from: `Source`, the base class of the readers of files and tables, and the checks
 of the argument of RecordList and RecordDict. Mappings and functions are refused, because they do not iterate over
-records; the error has the call that does."""
+records; the error message has a call that iterates over records."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Source(Generic[_T_co]):
         """Builds the store in the file `path` instead of memory; :func:`recstore.open` reads it. `options` are those of
         :class:`recstore.RecordList`, without `name` and `backing`.
 
-        Raises what a build raises, and what ``x.save(path)`` raises. After an error an older file at `path` is
+        Raises the exceptions of a build and of ``x.save(path)``. After an error an older file at `path` is
         unchanged.
         """
         from recstore.building import streaming
@@ -176,7 +176,8 @@ def parts_of(source: Source) -> Sequence[Any] | None:
 
 
 def append_all(source: Source, builder: Any) -> Source:
-    """Appends all records of a source to a builder. Returns the source of this build, which has the attributes."""
+    """Appends all records of a source to a builder. Returns the source made for this
+    build, whose `attributes` are complete."""
     source = source._begun()
     source._fill(builder, False)
     source._check()
@@ -185,8 +186,8 @@ def append_all(source: Source, builder: Any) -> Source:
 
 
 def append_part(part: Source, builder: Any) -> object:
-    """Appends all records of one part of a source. Returns its report for that source; None if the part is a source of
-    its own."""
+    """Appends all records of one part of a source. Returns the part's report for the `_told` of that source; None if
+    the part keeps its own state, and so takes its report itself."""
     source = part._begun()
     source._fill(builder, False)
     report = source._report()
@@ -225,8 +226,9 @@ def _by_length(source: Any, n: int) -> Iterator[Any]:
 
 
 def source_of(source: object) -> Source | None:
-    """The Source that reads `source`: itself for a Source, one over its Arrow arrays for a table or column of another
-    library (pyarrow, polars, pandas, Hugging Face datasets and others). None for any other object."""
+    """The Source that reads `source`: `source` itself if it is a Source; for a table or column of another library
+    (pyarrow, polars, pandas, Hugging Face datasets and others), a Source over its Arrow arrays. None for any other
+    object."""
     if isinstance(source, Source):
         return source
     kind = type(source)

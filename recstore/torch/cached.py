@@ -1,4 +1,4 @@
-"""CachedDataset: a Dataset of PyTorch whose samples the processes of a machine make once."""
+"""CachedDataset: a PyTorch Dataset. All processes of a machine share its samples and make each sample once."""
 
 from __future__ import annotations
 

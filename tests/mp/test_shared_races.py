@@ -1,4 +1,5 @@
-"""Races of stores shared by name, reproduced one by one. The storms would meet them once in a million rounds."""
+"""Races of stores shared by name, reproduced one by one. The random test (test_shared_storm.py) would meet each about
+once in a million rounds."""
 
 import ctypes
 import fcntl

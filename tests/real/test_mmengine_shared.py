@@ -203,7 +203,7 @@ def test_the_fingerprint(path):
     assert len(recstore.names.list(name)) == len(stores) and len(stores[-1]) == 21
     SharedBoxes(**arguments(path, pipeline=[open_mmlab.label_of]), shared=name, max_refetch=3, serialize_data=False)
     assert len(recstore.names.list(name)) == len(stores)
-    with pytest.raises(TypeError, match="keep belong to shared="):
+    with pytest.raises(TypeError, match="keep requires shared="):
         SharedBoxes(**arguments(path), keep="2h")
 
 
