@@ -154,7 +154,7 @@ static bool has_key(const rs_cache_value *value, uint64_t hash, rs_slice form) {
 rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool *found, rs_cache_value *out,
                         rs_error *err) {
     place at = {0, 0};
-    uint64_t size, i;
+    uint64_t size = 0, i;
     *found = false;
     RS_TRY(check_size(self, &size, err));
     for (; slot_at(self, hash, &at, &i); advance(self, &at)) {
@@ -193,7 +193,7 @@ rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_e
 
 rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, bool *found, rs_cache_value *out, rs_error *err) {
     const rs_cache_layout *l = &self->layout;
-    uint64_t size, before = 0;
+    uint64_t size = 0, before = 0;
     *found = false;
     RS_TRY(check_size(self, &size, err));
     for (uint32_t level = 0; level < l->n_levels; before += l->level_slots[level++]) {
@@ -395,7 +395,7 @@ static rs_status write_value(const rs_cache *self, uint64_t offset, const rs_cac
 static rs_status publish(const rs_cache *self, const rs_cache_value *value, uint64_t entry, rs_cache_outcome *outcome,
                          rs_error *err) {
     place at = {0, 0};
-    uint64_t i, size, *slot;
+    uint64_t i, size = 0, *slot;
     rs_cache_value other;
     for (; slot_at(self, value->hash, &at, &i); advance(self, &at)) {
         RS_TRY(reserve_slot(self, at.level, i, &slot, err));
