@@ -597,7 +597,8 @@ cdef bint array_of(const rs_cache_value *value, rs_slice *head, const uint8_t **
         return False
     if rs_array_shape_take(&in_, t.item_bytes, &ndim, dims, &all_bytes, &err) != RS_OK or all_bytes != size:
         return False
-    head.ptr, head.end = value.body.ptr, in_.ptr
+    head.ptr = value.body.ptr
+    head.end = in_.ptr
     if rs_array_data_skip(&in_, size, rs_slice_left(&value.arrays), &outside, &err) != RS_OK:
         return False
     data[0] = in_.ptr - size if outside == RS_NOWHERE else value.arrays.ptr + outside
