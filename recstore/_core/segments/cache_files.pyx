@@ -356,8 +356,11 @@ cdef class CacheFile(Owner):
     cdef object decode(self, const rs_slice *body, const rs_slice *arrays):
         """Decodes one any value. Its arrays are copies if `arrays` is NULL or the cache copies."""
         cdef decode_state c
-        cdef size_t size = rs_slice_left(body), arrays_size = 0 if arrays == NULL else rs_slice_left(arrays)
-        set_cursor(&c.cursor, body.ptr, size, NULL if arrays == NULL else arrays.ptr, arrays_size)
+        cdef rs_slice beside = rs_slice_of(NULL, 0)
+        if arrays != NULL:
+            beside = arrays[0]
+        cdef size_t size = rs_slice_left(body), arrays_size = rs_slice_left(&beside)
+        set_cursor(&c.cursor, body.ptr, size, beside.ptr, arrays_size)
         c.cursor.budget.bytes += arrays_size
         self.program.start(&c)
         if arrays != NULL and self.views:
