@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import warnings
@@ -71,6 +72,9 @@ def cache(
     ({'square': 49}, {'square': 49}, None)
     """
     named_segments.check_name(name)
+    if slots is not None and hasattr(slots, "__index__") and not isinstance(slots, bool):
+        slots = operator.index(slots)  # of numpy's ints too
+    dir = dir or None  # "" is an unset variable of the environment
     if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
         raise ValueError(f"slots is the number of int keys, at least 1, not {slots!r:.80}")
     if code is not None and not callable(code):
@@ -297,8 +301,15 @@ class Cache:
         self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
 
     def _made(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        with random_state.kept():
+        with random_state.kept() as used:
             value = make(*args)
+        if used:
+            self._warn(
+                "random",
+                f"making a value for the cache {self.name!r} drew random numbers of {' and '.join(used)}: the value "
+                "stays as it was drawn, and each value draws the same numbers; cache the part before them, and draw "
+                "them after reading (then= of a CachedDataset)",
+            )
         try:
             self.put(key, value)
             self._doubt()

@@ -13,18 +13,23 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """Restores the states of `random`, of numpy's global generator and of torch's CPU generator. Modules that are not
-    loaded when the call begins have not been seeded."""
+def kept() -> Iterator[list[str]]:
+    """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and fills the list
+    with the generators that were used. Modules that are not loaded when the call begins have not been seeded."""
+    used: list[str] = []
     numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     plain = random.getstate()
     of_numpy = None if numpy is None else numpy.get_state()
     of_torch = None if torch is None else torch.get_rng_state()
     try:
-        yield
+        yield used
     finally:
-        random.setstate(plain)
-        if numpy is not None:
+        if random.getstate() != plain:
+            used.append("random")
+            random.setstate(plain)
+        if numpy is not None and repr(numpy.get_state()) != repr(of_numpy):
+            used.append("numpy.random")
             numpy.set_state(of_numpy)
-        if torch is not None:
+        if torch is not None and not torch.equal(torch.get_rng_state(), of_torch):
+            used.append("torch")
             torch.set_rng_state(of_torch)

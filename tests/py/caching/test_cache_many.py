@@ -127,6 +127,7 @@ def test_seal(cache, name):
 # ---- Random state ----
 
 
+@pytest.mark.filterwarnings("ignore:making a value for the cache:RuntimeWarning")
 def test_the_random_state_is_the_same_after_a_hit_and_after_a_call(cache):
     def states():
         torch_state = [] if torch is None else torch.get_rng_state().tolist()
@@ -149,6 +150,12 @@ def test_the_random_state_is_the_same_after_a_hit_and_after_a_call(cache):
 
 
 # ---- Strict mode and warnings ----
+
+
+def test_values_that_are_drawn_are_one_warning(cache):
+    with pytest.warns(RuntimeWarning) as caught:
+        first, second = cache.get_or_make(0, random.random), cache.get_or_make(1, random.random)
+    assert first == second and len(caught) == 1 and caught[0].filename == __file__
 
 
 def test_strict_mode_makes_every_hundredth_value_again(name, monkeypatch):
