@@ -59,6 +59,8 @@ def cache(
         arrays: "copy": a hit is the caller's own and writable. "view": its numpy arrays are read-only views of the
             shared bytes. Tensors are always copies.
 
+    A cache that exists keeps the `limit`, `slots` and `keep` that it was created with.
+
     Nobody owns the cache, and no process waits for another. A value appears whole or not at all, whenever its writer is
     killed. Values are never evicted: without space, a hash of the key decides which values are kept if `slots` is
     given, else the first values are. Classes in values must be registered, see :func:`register`.

@@ -37,8 +37,9 @@ class CachedDataset(Dataset[T]):
             ``dataset.__getitem__`` and the values that it reads (docs/fingerprints.md).
 
     Each access gives a sample of its own, with writable arrays, so `then` may change it in place. With
-    ``arrays="view"`` its arrays are read-only, and `then` must copy. The random number generators of Python, numpy and
-    torch have the same state afterwards whether the sample was in the cache or not.
+    ``arrays="view"`` its arrays are read-only: `then` must copy, and default_collate makes torch warn of them. The
+    random number generators of Python, numpy and torch have the same state afterwards whether the sample was in the
+    cache or not.
 
     A DataLoader reads a batch by one call. Attributes of the dataset that are not callable, such as ``classes``, can be
     read from this object; the dataset itself is ``dataset``, and the cache is ``cache``. A change of the dataset does
