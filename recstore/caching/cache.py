@@ -126,9 +126,8 @@ class Cache:
     ) -> None:
         target = named_segments.Target(name, fingerprint, keep, dir)
         named_segments.collect_first(target.folder, name)
-        # The process that unpickles the cache may be in another folder.
-        dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
-        self._arguments = name, fingerprint, limit, slots, keep, dir, arrays, code
+        # The process that unpickles the cache may have another RECSTORE_DIR, as a fork server that started earlier has.
+        self._arguments = name, fingerprint, limit, slots, keep, target.folder, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
         self._file = named_caches.opened(target, slots or 0, limits.parse(limit, target.folder), code)
         self._file.set_options(trust.Reader(trusted=False, arrays=arrays), process_identity.start_time)
