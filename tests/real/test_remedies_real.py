@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from refusals import remedied, stored
 
+from recstore._core import trust
 from recstore.errors import EncodeError
 
 
@@ -41,7 +42,8 @@ def test_configurations_of_omegaconf():
     assert remedied(made)[0] == {"a": [1, {"b": 2}]} and remedied(made.a)[0] == [1, {"b": 2}]
 
 
-def test_images():
+def test_images(monkeypatch):
+    monkeypatch.delitem(trust.registered, ("PIL.Image", "Image"), raising=False)  # by integrations.torchvision
     image = pytest.importorskip("PIL.Image").new("RGB", (3, 2), (1, 2, 3))
     assert remedied(image, numpy=np)[0].tolist() == [[[1, 2, 3]] * 3] * 2
 
