@@ -59,8 +59,8 @@ class SharedImages(_Mixed):  # type: ignore[misc]
 class DetectionTrainer(SharedImages, _DetectionTrainer):  # type: ignore[misc]
     """ultralytics' trainer for detection. Its ``cache="ram"`` is one copy for all ranks; see :class:`SharedImages`::
 
-        trainer = recstore.integrations.ultralytics.DetectionTrainer
-        YOLO("yolo11n.pt").train(data="coco.yaml", cache="ram", trainer=trainer)
+    trainer = recstore.integrations.ultralytics.DetectionTrainer
+    YOLO("yolo11n.pt").train(data="coco.yaml", cache="ram", trainer=trainer)
     """
 
 

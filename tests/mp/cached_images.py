@@ -100,10 +100,13 @@ def train(dataset, batches):
 
 
 def of_killed_worker(error):
-    """Whether torch's signal handler raised the error. It may interrupt any code, which then raises another one."""
-    while error is not None and "DataLoader worker" not in str(error):
+    """Whether torch's signal handler raised the error, or a batch was on its way from a killed worker. The handler may
+    interrupt any code, which then raises another error."""
+    while error is not None:
+        if "DataLoader worker" in str(error) or isinstance(error, (ConnectionError, EOFError)):
+            return True
         error = error.__context__
-    return error is not None
+    return False
 
 
 def main(folder, name, n, rank, ranks):
