@@ -57,10 +57,12 @@ class SharedImages(_Mixed):  # type: ignore[misc]
 
 
 class DetectionTrainer(SharedImages, _DetectionTrainer):  # type: ignore[misc]
-    """ultralytics' trainer for detection. Its ``cache="ram"`` is one copy for all ranks; see :class:`SharedImages`::
+    """ultralytics' trainer for detection, with one copy of the images of ``cache="ram"`` for all ranks::
 
-    trainer = recstore.integrations.ultralytics.DetectionTrainer
-    YOLO("yolo11n.pt").train(data="coco.yaml", cache="ram", trainer=trainer)
+        trainer = recstore.integrations.ultralytics.DetectionTrainer
+        YOLO("yolo11n.pt").train(data="coco.yaml", cache="ram", trainer=trainer)
+
+    :class:`SharedImages` says how.
     """
 
 
