@@ -10,7 +10,7 @@ import sys
 from recstore._core import trust
 from recstore.building import cores
 from recstore.building.build_options import BACKINGS, check_choice, name_taken
-from recstore.errors import OutOfSpaceError, SegmentExistsError
+from recstore.errors import OutOfSpaceError, SegmentExistsError, warn_caller
 from recstore.shm import file_backing, folders, named_segments, registry
 
 TYPE_CHECKING = False
@@ -68,17 +68,9 @@ def _warn_in_spawned_child() -> None:
     """Warns if this process is a spawned child that imports its main module: every child would build the store."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
-        import warnings
-
-        # The warning names the nearest line outside recstore.
-        depth, frame = 1, sys._getframe()
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
-            depth, frame = depth + 1, frame.f_back
-        warnings.warn(
+        warn_caller(
             "a spawned child builds a store while it imports its main module, and so does every other child: build it "
-            'under if __name__ == "__main__":, or in a function',
-            RuntimeWarning,
-            stacklevel=depth,
+            'under if __name__ == "__main__":, or in a function'
         )
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
-import sys
-import warnings
 
 from recstore._core import native, trust
 from recstore.building import fingerprints
 from recstore.caching import limits, random_state, stacking
 from recstore.caching.info import CacheInfo, CacheUse
-from recstore.errors import CorruptError, EncodeError, OutOfSpaceError
+from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, warn_caller
 from recstore.shm import named_caches, named_segments, process_identity, registry
 from recstore.text import size_text
 
@@ -366,11 +364,7 @@ class Cache:
         return f" of this name, made from {', '.join(found[:3])}" if found else ""
 
     def _warn(self, kind: str, text: str) -> None:
-        """Warns once for each kind in this process, and names the first caller outside this package."""
-        if kind in self._warned:
-            return
-        self._warned.add(kind)
-        level, frame = 2, sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("recstore."):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(text, RuntimeWarning, stacklevel=level)
+        """Warns once for each kind in this process."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warn_caller(text)

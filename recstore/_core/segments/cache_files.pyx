@@ -227,19 +227,6 @@ cdef class CacheFile(Owner):
         """Whether the file stays when its last user closes it."""
         return bool(self.core.layout.kept)
 
-    @property
-    def created_ns(self):
-        return self.core.layout.created_ns
-
-    @property
-    def id(self):
-        return PyBytes_FromStringAndSize(<const char *>self.core.layout.id, 16)
-
-    @property
-    def identity(self):
-        """`(device, inode)` of the file."""
-        return self.core.identity.device, self.core.identity.inode
-
     def label(self):
         """The bytes of the label."""
         return inspect_descriptor(self.core.fd, self.path)["label"]
