@@ -263,8 +263,12 @@ class Target:
         return self._label
 
     def temporary(self) -> str:
-        """A random file name for a temporary file beside the segment."""
-        return f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
+        """A file name for a temporary file beside the segment. No file has it: three random letters, for macOS, would
+        otherwise name the lock file or what a killed process left once in 32,768 builds."""
+        while True:
+            name = f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
+            if not name.endswith(LOCK) and not os.path.lexists(os.path.join(self.folder, name)):
+                return name
 
     def new_builder(self, make: Callable[..., _BuilderT], compression: native.Choices, writer: Writer) -> _BuilderT:
         return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())

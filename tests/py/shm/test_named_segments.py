@@ -153,6 +153,15 @@ def test_foreign_files_stay(place):
     assert recstore.names.collect() == 2 and sorted(os.listdir(place)) == sorted(foreign)
 
 
+def test_no_file_has_a_temporary_name(monkeypatch, place):
+    """Random letters may spell the suffix of the lock file or of a file that a killed process left."""
+    target = Target("taken", dir=place)
+    open(os.path.join(place, target.file_name + ".abc"), "x").close()
+    suffixes = iter(["lck-----", "abc-----", "xyz-----"])
+    monkeypatch.setattr(named_segments, "_spell", lambda digest: next(suffixes))
+    assert target.temporary() == target.file_name + ".xyz"
+
+
 def test_system_names_differ_by_user(monkeypatch):
     ours = named_segments.system_name("coco", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
