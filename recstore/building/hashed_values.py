@@ -234,6 +234,8 @@ class ValueHash:
             self.tensor(value, where)
         elif kind.__module__.startswith("numpy.dtypes") or name == "numpy.dtype":
             self.text("dtype", repr(value))
+        elif "_kind" in vars(kind) and kind.__module__.startswith("recstore.containers."):
+            self.text("records", value.fingerprint)
         elif kind.__module__.partition(".")[0] == "recstore":
             self.refuse(where, f"is {an(kind.__name__)} of recstore, which has no record of its source")
         else:

@@ -26,6 +26,8 @@ __all__ = ["Cache", "cache"]
 
 _MISSING = object()
 _STRICT_EVERY = 100  # hits between two that are made again, in strict mode
+_SAMPLE = 1000  # keys whose misses are counted, to see whether the cache is of use
+_SAMPLE_LEAST = 32
 
 
 def cache(
@@ -132,13 +134,19 @@ class Cache:
         registry.announce_cache(self._file)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"
         self._hits = 0
+        self._missed_once: set[Any] = set()
+        self._missed_twice: set[Any] = set()
 
     # ---- One value ----
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or `default`. A stored None is a value: ``key in cache`` tells. Raises IndexError for an
         int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for a damaged file."""
-        return self._file.get(key, default)
+        value = self._file.get(key, _MISSING)
+        if value is not _MISSING:
+            return value
+        self._doubt(key)
+        return default
 
     def put(self, key: Any, value: Any) -> bool:
         """Stores a value. Returns False if the key has a value, and if there is no space for it, see `info`. Raises
@@ -209,6 +217,7 @@ class Cache:
             values = [self._file.get(key, _MISSING) for key in asked]
             for key, value in zip(asked, values):
                 if value is _MISSING:
+                    self._doubt(key)
                     raise KeyError(key)
             return values
         return [self.get_or_make(key, make, key) for key in asked]
@@ -311,7 +320,7 @@ class Cache:
             )
         try:
             self.put(key, value)
-            self._doubt()
+            self._doubt(key)
         except CorruptError as error:
             self._warn_of_damage(error)
         except EncodeError as error:
@@ -319,7 +328,7 @@ class Cache:
                 f"type {error.reason}",
                 f"a value for the cache {self.name!r} cannot be stored, so it is made at each use: {error}",
             )
-            self._doubt()
+            self._doubt(key)
         return value
 
     def _compare(self, key: Any, value: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -336,32 +345,41 @@ class Cache:
                 "not deterministic, or it has changed; cache the deterministic part, and pass code= or fingerprint=",
             )
 
-    def _doubt(self) -> None:
-        """Warns once if a process has asked for most keys twice and nearly all lookups miss."""
-        if not self._slots or "hits" in self._warned:
+    def _doubt(self, key: Any) -> None:
+        """Counts a miss. Warns once if this process has asked for most keys twice and nearly all lookups missed."""
+        once, twice = self._missed_once, self._missed_twice
+        if "hits" in self._warned:
+            return
+        if key not in once:
+            if len(once) < _SAMPLE:
+                once.add(key)
+            return
+        twice.add(key)
+        least = _SAMPLE_LEAST if self._slots is None else min(self._slots, _SAMPLE) // 2
+        if len(once) < least or 2 * len(twice) <= len(once):
             return
         counters = self._file.counters()
         hits, misses, full, refused = (
             counters[kind] for kind in (native.CACHE_HITS, native.CACHE_MISSES, native.CACHE_FULL, native.CACHE_REFUSED)
         )
-        if hits + misses < 2 * self._slots or 100 * hits >= hits + misses:
+        if 100 * hits >= hits + misses:
             return
         if refused > misses // 2:
             reason = "most values cannot be stored"
-        elif full > misses // 2:
+        elif full > misses // 2 or 10 * self._file.used() > 9 * self._file.limit:
             reason = f"the limit of {size_text(self._file.limit)} is reached"
         else:
-            reason = "the values are in another cache" + self._others()
+            reason = self._elsewhere()
         self._warn("hits", f"{hits:,} of {hits + misses:,} lookups in the cache {self.name!r} were hits: {reason}")
 
-    def _others(self) -> str:
-        """The other caches of the name, as text."""
-        found = [
-            label.code or repr(label.fingerprint)
-            for path, label in named_caches.siblings(self.name, self._dir)
-            if path != self._file.path
-        ]
-        return f" of this name, made from {', '.join(found[:3])}" if found else ""
+    def _elsewhere(self) -> str:
+        """Where the values may be, as text: another fingerprint or another name."""
+        known = [label for path, label in named_caches.known(self._dir) if path != self._file.path]
+        made = [label.code or f"fingerprint={label.fingerprint!r}" for label in known if label.name == self.name]
+        if made:
+            return f"other caches of this name have another fingerprint: {', '.join(made[:3])}"
+        names = sorted({repr(label.name) for label in known})
+        return "no process has stored its values" + (f"; other caches are {', '.join(names[:5])}" if names else "")
 
     def _warn(self, kind: str, text: str) -> None:
         """Warns once for each kind in this process."""

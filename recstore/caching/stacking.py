@@ -36,7 +36,7 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
         model = file.value_of(batch, 0)
     elif make is not None:
         model = made[keys[0]] = cache._made(keys[0], make, (keys[0],))
-    out = _fitting(out, model, len(keys))
+    result, out = _fitting(out, model, len(keys))
     memory = _bytes_of(out)
     if hits and (memory is None or file.copy_rows(batch, memory, len(memory) // len(keys)) >= 0):
         for number, i in enumerate(hits):
@@ -47,31 +47,38 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
         if key not in made and make is not None:
             made[key] = cache._made(key, make, (key,))
         _put_row(out, i, made[key], key)
-    return out
+    return result
 
 
 def _one_by_one(cache: Cache, keys: list[Any], make: Callable[[Any], Any], out: Any) -> Any:
     values = [cache.get_or_make(key, make, key) for key in keys]
-    out = _fitting(out, values[0], len(keys))
+    result, out = _fitting(out, values[0], len(keys))
     for i, value in enumerate(values):
         _put_row(out, i, value, keys[i])
-    return out
+    return result
 
 
-def _fitting(out: Any, model: Any, n: int) -> Any:
-    """The array or tensor for n values like `model`: `out` if it is not None. Raises ValueError and TypeError."""
+def _fitting(out: Any, model: Any, n: int) -> tuple[Any, Any]:
+    """The array or tensor for n values like `model`, which is `out` if that is not None, and the same memory as an
+    array for arrays and as a tensor for tensors. Raises ValueError and TypeError."""
     if not hasattr(model, "shape"):
         raise ValueError(f"only arrays and tensors can be stacked, not {type(model).__name__}")
     if out is None:
-        return _new(model, n)
+        out = _new(model, n)
     if not hasattr(out, "dtype"):
         raise TypeError(f"out is an array or a tensor, not {type(out).__name__}")
-    if tuple(out.shape) != (n, *model.shape) or out.dtype != model.dtype:
+    if hasattr(out, "flags") and not out.flags.writeable:
+        raise ValueError("out is read-only")
+    rows = out
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(out, torch.Tensor) != isinstance(model, torch.Tensor):
+        rows = out.numpy() if isinstance(out, torch.Tensor) else torch.from_numpy(out)
+    if tuple(rows.shape) != (n, *model.shape) or rows.dtype != model.dtype:
         raise ValueError(
-            f"out has the shape {tuple(out.shape)} and {out.dtype}, but {n} values need "
+            f"out has the shape {tuple(rows.shape)} and {rows.dtype}, but {n} values need "
             f"{(n, *model.shape)} and {model.dtype}"
         )
-    return out
+    return out, rows
 
 
 def _new(model: Any, n: int) -> Any:

@@ -236,6 +236,22 @@ def orphans(folder: str | None = None) -> Finding:
     return warning(why, "recstore gc" + (f" --dir {folder}" if folder else ""), **values)
 
 
+def caches(folder: str | None = None) -> Finding:
+    """The caches of this user."""
+    from recstore import names
+
+    try:
+        infos = [info for info in names.list(dir=folder) if info.kind == "cache"]
+    except OSError as error:
+        return warning(f"unknown: {reason(error)}", "")
+    values = {"count": len(infos), "bytes": sum(info.nbytes for info in infos)}
+    parts = [
+        f"{info.name!r} ({counted(info.records or 0, 'value')}, {size_text(info.nbytes)}, {info.state})"
+        for info in infos
+    ]
+    return ok(", ".join(parts) or "this user has none", **values)
+
+
 CHECKS = {
     "address space": address_space,
     "open files": open_files,

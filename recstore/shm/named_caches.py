@@ -118,7 +118,8 @@ def facts(path: str) -> dict[str, Any] | None:
         return None
 
 
-def siblings(name: str, dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
-    """`(path, label)` of all caches of this user with a name."""
-    paths = named_segments.found(name, dir, named_segments.is_cache)
-    return [(path, known["label"]) for path in paths if (known := facts(path)) is not None]
+def known(dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
+    """`(path, label)` of all caches of this user in a folder."""
+    place = named_segments.folder(dir)
+    paths = (os.path.join(place, file) for file in sorted(os.listdir(place)) if named_segments.is_cache(file))
+    return [(path, header["label"]) for path in paths if (header := facts(path)) is not None]

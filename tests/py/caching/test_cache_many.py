@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -69,6 +70,22 @@ def test_stacked_tensors(cache):
     assert cache.get_many([2, 0], stack=True)[:, 0, 0].tolist() == [2, 0]
     out = torch.zeros(2, 2, 3, dtype=torch.bfloat16).share_memory_()
     assert cache.get_many([1, 2], out=out) is out and out[:, 1, 2].tolist() == [1, 2]
+
+
+def test_arrays_into_a_tensor_and_tensors_into_an_array(cache):
+    torch = pytest.importorskip("torch")
+    for key in range(2):
+        cache.put(key, image(key))
+        cache.put(key + 2, torch.full((4, 5), key, dtype=torch.float32))
+    out = torch.zeros(3, 4, 5)
+    assert cache.get_many([1, 0, 9], image, out=out) is out and out[:, 0, 0].tolist() == [1, 0, 9]
+    out = np.zeros((3, 4, 5), "f4")
+    assert cache.get_many([3, 2, 3], out=out) is out and out[:, 0, 0].tolist() == [1, 0, 1]
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        cache.get_many([3, 2, 3], out=out)
+    with pytest.raises(ValueError, match="out has the shape"):
+        cache.get_many([0, 1], out=torch.zeros(2, 4, 5, dtype=torch.float64))
 
 
 def test_values_that_cannot_be_stacked(cache):
@@ -194,7 +211,7 @@ def misses(cache, make=image, epochs=3):
 
 def test_one_warning_where_nothing_hits_because_it_is_full(name):
     with recstore.cache(name, limit=65_536, slots=100) as cache:
-        with pytest.warns(RuntimeWarning, match=r"0 of 200 lookups .* were hits: the limit of .* is reached") as caught:
+        with pytest.warns(RuntimeWarning, match=r"0 of 151 lookups .* were hits: the limit of .* is reached") as caught:
             misses(cache, lambda key: bytes(70_000))
     assert len(caught) == 1 and caught[0].filename == __file__
 
@@ -204,6 +221,26 @@ def test_one_warning_where_nothing_hits_because_nothing_can_be_stored(cache):
         misses(cache, lambda key: object())
     assert len(caught) == 2 and "lookups in the cache" in str(caught[1].message)
     assert str(caught[1].message).endswith("were hits: most values cannot be stored")
+
+
+@pytest.mark.parametrize("slots", [None, 100])
+def test_one_warning_where_the_values_are_in_another_cache(name, slots):
+    """Lookups without make are misses too, of any keys."""
+    with recstore.cache(name, limit="1MB", slots=slots, code=image) as filled:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            misses(filled)
+        for fingerprint, own, reason in (
+            ("other", name, r"of this name have another fingerprint: image \(test_cache_many.py:\d+\)$"),
+            ("other", name + "!", f"no process has stored its values; other caches are .*'{name}'"),
+        ):
+            with recstore.cache(own, limit="1MB", slots=slots, fingerprint=fingerprint) as empty:
+                for key in [*range(100), *[5] * 200]:
+                    empty.get(key)
+                with pytest.warns(RuntimeWarning, match="0 of .* were hits: .*" + reason) as caught:
+                    for key in range(100):
+                        empty.get(key)
+                assert len(caught) == 1
 
 
 def test_no_warning_of_a_cache_that_hits(name, recwarn):
