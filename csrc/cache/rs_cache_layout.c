@@ -13,8 +13,9 @@ enum {
     CHUNK_LEAST = 4096,    /* bytes */
     CHUNKS_MOST = 8192,    /* of a level */
     FIRST_LEVEL = 1 << 12, /* slots; each further level of hashed keys has four times as many */
-    ARENA_LEAST = 1 << 24, /* bytes */
-    ARENAS_MOST = 1 << 15, /* of the space for four times the limit */
+    VALUE_LEAST = 64,      /* bytes */
+    ARENA_LEAST = 1 << 20, /* bytes */
+    ARENAS_MOST = 1 << 12, /* of the space for four times the limit */
     ARENAS_SPARE = 1 << 10 /* for writers that have begun an arena */
 };
 #define LIMIT_MOST ((uint64_t)1 << 43) /* bytes; the offset of a value has 46 bits */
@@ -50,9 +51,10 @@ static rs_status lay_out(rs_cache_layout *out, rs_error *err) {
     if (out->slots != 0) {
         add_level(out, out->slots, &n_chunks);
     } else {
-        for (uint64_t slots = FIRST_LEVEL; out->n_levels < RS_CACHE_LEVELS_MOST; slots *= 4) {
-            add_level(out, slots, &n_chunks);
-        }
+        const uint64_t values_most = out->limit_bytes / VALUE_LEAST;
+        uint64_t slots = FIRST_LEVEL;
+        add_level(out, slots, &n_chunks);
+        while (slots / 4 < values_most && out->n_levels < RS_CACHE_LEVELS_MOST) add_level(out, slots *= 4, &n_chunks);
     }
     out->table = rs_align_up(rs_cache_chunks_at(out) + n_chunks, UNIT);
     uint64_t at = out->table;

@@ -20,7 +20,7 @@ import errno
 import operator
 import os
 import sys
-from _collections_abc import ItemsView, KeysView, ValuesView
+from _collections_abc import Hashable, ItemsView, KeysView, ValuesView
 from _collections_abc import Mapping as AbstractMapping
 from _weakref import ref
 

@@ -350,11 +350,14 @@ class Cache:
         once, twice = self._missed_once, self._missed_twice
         if "hits" in self._warned:
             return
-        if key not in once:
-            if len(once) < _SAMPLE:
-                once.add(key)
+        try:
+            if key not in once:
+                if len(once) < _SAMPLE:
+                    once.add(key)
+                return
+            twice.add(key)
+        except TypeError:  # a slice has no hash before Python 3.12
             return
-        twice.add(key)
         least = _SAMPLE_LEAST if self._slots is None else min(self._slots, _SAMPLE) // 2
         if len(once) < least or 2 * len(twice) <= len(once):
             return

@@ -307,8 +307,9 @@ cdef class CacheFile(Owner):
         """The form of a hashed key, and its hash."""
         form = key_form(key)
         if form is None:
-            raise TypeError(f"{an(type(key).__name__)} with this value cannot be a key of a cache: its equality is "
-                            "unknown; use a str, an int or a tuple of them")
+            why = "the equality of this value is unknown" if isinstance(key, Hashable) else "it is not hashable"
+            raise TypeError(f"{an(type(key).__name__)} cannot be a key of a cache: {why}; use a str, an int or a tuple "
+                            "of them")
         hash_out[0] = rs_hash64(PyBytes_AS_STRING(form), PyBytes_GET_SIZE(form), self.core.layout.seed)
         return form
 

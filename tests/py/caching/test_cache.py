@@ -123,7 +123,7 @@ def test_a_value_of_every_size(cache):
 
 
 def test_a_value_larger_than_an_arena(name):
-    """An arena has 16 MiB. Values of several arenas and small ones share the file."""
+    """Values of several arenas and small ones share the file."""
     with recstore.cache(name, limit="64MiB") as cache:
         large = np.arange(40 << 17, dtype="i8") % 251
         assert [cache.put(i, large[i:] if i == 1 else i) for i in range(3)] == [True] * 3
@@ -189,7 +189,7 @@ def test_integers_beyond_floats_that_hash_alike_are_two_keys(cache):
 @pytest.mark.parametrize("key", [float("nan"), object(), [1], {1: 2}, refuse, (1, object()), Color], ids=lambda key: type(key).__name__)  # fmt: skip
 def test_a_value_that_cannot_be_a_key(cache, key):
     for use in (cache.get, cache.__contains__, lambda key: cache.put(key, 1), lambda key: cache.get_or_make(key, int)):
-        with pytest.raises(TypeError, match="cannot be a key of a cache: its equality is unknown"):
+        with pytest.raises(TypeError, match="cannot be a key of a cache"):
             use(key)
 
 
