@@ -238,7 +238,7 @@ class Cache:
         """The CacheInfo of this moment."""
         filled, table_bytes = self._file.count()
         running = process_identity.start_time
-        uses = [CacheUse(pid, running(pid) == start, counters) for pid, start, counters in self._file.rows()]
+        uses = [CacheUse(pid, start, running(pid) == start, counters) for pid, start, counters in self._file.rows()]
         return CacheInfo(
             name=self.name,
             fingerprint=self._arguments[1],

@@ -17,7 +17,7 @@ class CacheUse:
     """What one process has done with a cache.
 
     Attributes:
-        pid: the process.
+        pid, started: the process, and its start time as the system counts it.
         is_running: whether it runs still.
         hits, misses: lookups that found a value, and that did not.
         stored: values that it has stored.
@@ -26,8 +26,9 @@ class CacheUse:
         refused: values that cannot be stored.
     """
 
-    __slots__ = ("full", "hits", "is_running", "lost", "misses", "pid", "refused", "stored")
+    __slots__ = ("full", "hits", "is_running", "lost", "misses", "pid", "refused", "started", "stored")
     pid: int
+    started: int
     is_running: bool
     hits: int
     misses: int
@@ -36,8 +37,8 @@ class CacheUse:
     full: int
     refused: int
 
-    def __init__(self, pid: int, is_running: bool, counters: tuple[int, ...]) -> None:
-        self.pid, self.is_running = pid, is_running
+    def __init__(self, pid: int, started: int, is_running: bool, counters: tuple[int, ...]) -> None:
+        self.pid, self.started, self.is_running = pid, started, is_running
         self.hits, self.misses, self.stored, self.lost, self.full, self.refused = counters
 
     def __repr__(self) -> str:
@@ -71,6 +72,28 @@ class CacheInfo:
     def __init__(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self, name, value)
+
+    def since(self, before: CacheInfo) -> CacheInfo:
+        """This moment with the counters since an earlier one, such as the begin of an epoch.
+
+        >>> import recstore
+        >>> with recstore.cache("doctest", slots=9, limit="1MB") as cache:
+        ...     made = cache.get_or_make(3, str, 3)
+        ...     before = cache.info()
+        ...     made = cache.get_or_make(3, str, 3)
+        ...     cache.info().since(before).processes[0].hits
+        1
+        """
+        known = {(use.pid, use.started): use for use in before.processes}
+        processes = []
+        for use in self.processes:
+            earlier = known.get((use.pid, use.started))
+            counters = [getattr(use, name) - (getattr(earlier, name) if earlier else 0) for name in _COUNTERS]
+            if any(counters):
+                processes.append(CacheUse(use.pid, use.started, use.is_running, tuple(counters)))
+        return CacheInfo(
+            **{name: getattr(self, name) for name in self.__slots__ if name != "processes"}, processes=processes
+        )
 
     def __str__(self) -> str:
         of = "" if self.slots is None else f" of {self.slots:,}"

@@ -483,6 +483,6 @@ def test_the_counters_of_a_process(cache):
     assert (use.pid, use.is_running, use.hits, use.misses, use.stored, use.lost) == (os.getpid(), True, 1, 1, 1, 1)
     assert (info.filled, info.nbytes > 0, info.slots, info.limit) == (1, True, None, 8 * 10**6)
     assert f"cache {cache.name!r}: 1 values" in str(info)
-    info.processes += [CacheUse(1, False, (7, 0, 0, 0, 0, 0)), CacheUse(2, False, (1000, 0, 0, 0, 0, 3))]
+    info.processes += [CacheUse(1, 0, False, (7, 0, 0, 0, 0, 0)), CacheUse(2, 0, False, (1000, 0, 0, 0, 0, 3))]
     rows = [line.split() for line in str(info).splitlines()[2:]]
     assert rows == [[str(os.getpid()), *"111100"], ["2", "ended", "1,007", *"0000", "3"]], "one row for all that ended"

@@ -10,6 +10,7 @@ import pytest
 
 import recstore
 from recstore._core import native
+from recstore.caching import random_state
 
 _numbers = itertools.count()
 
@@ -169,6 +170,24 @@ def test_the_random_state_is_the_same_after_a_hit_and_after_a_call(cache):
 # ---- Strict mode and warnings ----
 
 
+@pytest.mark.parametrize("generator", [np.random.MT19937, np.random.PCG64])
+@pytest.mark.parametrize("drawn", [0, 1, 2])
+def test_the_state_of_numpy(generator, drawn):
+    """numpy draws normal numbers in pairs and keeps the second one."""
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(generator(5))
+    try:
+        np.random.randn(drawn)
+        known = repr(np.random.get_state(legacy=False))
+        for draw in (str, np.random.rand, np.random.randn, lambda: np.random.randn(3), lambda: np.random.seed(1)):
+            with random_state.kept() as used:
+                draw()
+            assert repr(np.random.get_state(legacy=False)) == known
+            assert used == ([] if draw is str else ["numpy.random"])
+    finally:
+        np.random.set_bit_generator(before)
+
+
 def test_values_that_are_drawn_are_one_warning(cache):
     with pytest.warns(RuntimeWarning) as caught:
         first, second = cache.get_or_make(0, random.random), cache.get_or_make(1, random.random)
@@ -207,6 +226,15 @@ def misses(cache, make=image, epochs=3):
     for _ in range(epochs):
         for key in range(100):
             cache.get_or_make(key, make, key)
+
+
+def test_the_counters_of_an_epoch(cache):
+    misses(cache, epochs=1)
+    before = cache.info()
+    assert cache.info().since(before).processes == []
+    cache.get(3), cache.put(3, 4)
+    (use,) = cache.info().since(before).processes
+    assert (use.pid, use.hits, use.misses, use.stored, use.lost) == (os.getpid(), 1, 0, 0, 1)
 
 
 def test_one_warning_where_nothing_hits_because_it_is_full(name):
@@ -271,6 +299,6 @@ def test_no_space_on_the_disk_is_one_warning(cache, monkeypatch):
 def test_the_kinds_of_counters_are_those_of_info(cache):
     from recstore.caching.info import CacheUse
 
-    use = CacheUse(1, True, tuple(range(6)))
+    use = CacheUse(1, 5, True, tuple(range(6)))
     kinds = ("hits", "misses", "stored", "lost", "full", "refused")
     assert [getattr(use, kind) for kind in kinds] == [getattr(native, f"CACHE_{kind.upper()}") for kind in kinds]
