@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ROWS = 1 << 16  # rows converted at once
 # Arrow types that may also hold converted values of other types.
-_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|month)")
+_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|month|struct)")
 
 
 def _pyarrow() -> Any:
@@ -137,7 +137,7 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     """Whether Arrow would change a value of a mixed column: a str into bytes, a datetime into a date, a number into a
-    date, time or duration, or a local time into an instant."""
+    date, time or duration, or a local time into an instant; or would give a dict the keys of others."""
     if types.is_binary(kind):
         return isinstance(value, str)
     if types.is_temporal(kind):
@@ -149,7 +149,7 @@ def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     if types.is_list(kind) and not isinstance(value, (float, type(None))):
         return any(_is_changed(types, kind.value_type, item) for item in value)
     if types.is_struct(kind) and isinstance(value, dict):
-        return any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
+        return len(value) < kind.num_fields or any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
     return False
 
 
