@@ -149,7 +149,9 @@ def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     if types.is_list(kind) and not isinstance(value, (float, type(None))):
         return any(_is_changed(types, kind.value_type, item) for item in value)
     if types.is_struct(kind) and isinstance(value, dict):
-        return len(value) < kind.num_fields or any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
+        return len(value) < kind.num_fields or any(
+            _is_changed(types, field.type, value.get(field.name)) for field in kind
+        )
     return False
 
 

@@ -127,7 +127,9 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "values", [[{"a": 1}, {"b": 2}, None], [[{"a": 1}, {}], []], [{"a": {"b": 1}}, {"a": {}}], [{}, {"a": None}]], ids=str
+    "values",
+    [[{"a": 1}, {"b": 2}, None], [[{"a": 1}, {}], []], [{"a": {"b": 1}}, {"a": {}}], [{}, {"a": None}]],
+    ids=str,
 )
 def test_dicts_keep_their_own_keys(values):
     with RecordList(pd.DataFrame({"x": pd.Series(values, dtype=object)})) as x:
