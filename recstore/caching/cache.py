@@ -7,7 +7,7 @@ import os
 
 from recstore._core import native, trust
 from recstore.building import fingerprints
-from recstore.caching import limits, random_state, stacking
+from recstore.caching import limits, random_state, stacking, warming
 from recstore.caching.info import CacheInfo, CacheUse
 from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, warn_caller
 from recstore.shm import named_caches, named_segments, process_identity, registry
@@ -227,8 +227,6 @@ class Cache:
     ) -> CacheInfo:
         """Makes the missing values of keys with ``make(key)``, in `workers` processes, and returns the `info`. With
         workers, `make` must be picklable. `progress` shows a bar, which needs rich. Raises the exception of `make`."""
-        from recstore.caching import warming
-
         warming.warm(self, keys, make, workers, progress)
         return self.info()
 

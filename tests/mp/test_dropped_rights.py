@@ -30,6 +30,8 @@ WORK = {
     "a build that fails": "def build():\n    raise KeyError(part)\ntry: shared(name, build)\nexcept KeyError: x = shared(name, lambda: [part], fingerprint='2'); assert x[0] == part",
     "a builder that died": "pid = os.fork()\nif pid == 0: shared(name, lambda: os._exit(1), fingerprint='1')\nos.waitpid(pid, 0); assert shared(name, lambda: [part], fingerprint='1')[0] == part",
     "a forked child": "x = RecordList([part])\nif os.fork() == 0: os._exit(RecordList([x[0]])[0])\nassert os.wait()[1] >> 8 == part",
+    "cache": "c = cache(name, limit='1MB', code=len); assert c.get_or_make(1, str, 1) == '1' == c.get(1) and c.seal()[1] == '1'; c.info(); c.warm([2], str); assert len(c) == 2",
+    "cached text": "with cache(name, limit='1MB', slots=9) as c: assert [c.get_or_make(3, list, 'ab') for _ in range(2)] == [['a', 'b']] * 2\nassert recstore.names.list(name) == []",
     "names": "assert isinstance(recstore.names.list(), list)",
 }
 
@@ -38,7 +40,7 @@ WORK = {
 def test_without_imports(python, name, work):
     """With another segment in the folder, because a build collects the files of killed processes."""
     with recstore.RecordList([1], name=f"{name} other"):
-        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, shared\nname, part = sys.argv[1], 5\n"
+        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, cache, shared\nname, part = sys.argv[1], 5\n"
         assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
 
 
