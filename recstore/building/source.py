@@ -219,8 +219,9 @@ def _by_length(source: Any, n: int) -> Iterator[Any]:
     for number in range(n):
         try:
             item = source[number]
-        except IndexError as error:
-            raise IndexError(f"record {number:,} of a {type(source).__name__} of {n:,}: {error}") from error
+        except (IndexError, StopIteration) as error:
+            kind = IndexError if isinstance(error, IndexError) else RuntimeError  # a generator cannot raise the other
+            raise kind(f"record {number:,} of {an(type(source).__name__)} of {n:,}: {error!r}") from error
         yield item
         item = None  # frees the record before the next one is made
 
