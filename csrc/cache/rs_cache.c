@@ -145,6 +145,14 @@ static rs_status value_of(const rs_cache *self, uint64_t entry, uint64_t size, r
     return tag_of(out->hash) == tag_of(entry) ? RS_OK : damaged(self, at, err);
 }
 
+/* As value_of, for a `size` that was read before the entry: the file may have grown since. */
+static rs_status published_value(const rs_cache *self, uint64_t entry, uint64_t size, rs_cache_value *out,
+                                 rs_error *err) {
+    if (value_of(self, entry, size, out, NULL) == RS_OK) return RS_OK;
+    RS_TRY(check_size(self, &size, err));
+    return value_of(self, entry, size, out, err);
+}
+
 static bool has_key(const rs_cache_value *value, uint64_t hash, rs_slice form) {
     const size_t n = rs_slice_left(&form);
     return value->hash == hash && rs_slice_left(&value->form) == n &&
@@ -162,7 +170,7 @@ rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool
         const uint64_t entry = slot == NULL ? 0 : load(slot);
         if (entry == 0) return RS_OK; /* slots fill in the order of the search and are never emptied */
         if (tag_of(entry) != tag_of(hash)) continue;
-        RS_TRY(value_of(self, entry, size, out, err));
+        RS_TRY(published_value(self, entry, size, out, err));
         *found = has_key(out, hash, form);
         if (*found) return RS_OK;
     }
@@ -205,7 +213,7 @@ rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, bool *found, r
             const uint64_t entry = slot == NULL ? 0 : load(slot);
             if (entry == 0) continue;
             *found = true;
-            return value_of(self, entry, size, out, err);
+            return published_value(self, entry, size, out, err);
         }
     }
     return RS_OK;

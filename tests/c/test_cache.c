@@ -211,6 +211,27 @@ TEST(test_an_arena_is_continued) {
     rs_cache_close(&cache);
 }
 
+TEST(test_a_reader_of_a_growing_file) {
+    enum { N = 30000 };
+    REQUIRE_OK(begin(N, LIMIT), &err);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        rs_cache_outcome outcome;
+        bool good = rs_cache_open_arena(&cache, &arena, &err) == RS_OK;
+        for (uint64_t n = 0; n < N && good; n++) good = put_with(&arena, n, 0, &outcome) == RS_OK;
+        _exit(good ? 0 : 1);
+    }
+    rs_cache_value value;
+    for (uint64_t n = 0; n < N;) {
+        bool found;
+        REQUIRE_OK(rs_cache_find(&cache, n, rs_slice_of(NULL, 0), &found, &value, &err), &err);
+        if (found) n++;
+    }
+    int status;
+    CHECK(waitpid(writer, &status, 0) == writer && status == 0);
+    end();
+}
+
 TEST(test_an_arena_that_another_writer_took_first) {
     rs_cache_outcome outcome;
     rs_cache_arena other;

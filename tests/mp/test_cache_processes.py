@@ -165,13 +165,17 @@ def test_it_is_kept_for_a_while(name):
 
 def killed_at_random(name, kills, target, *arguments, crew=4):
     chance, living = random.Random(7), []
-    for seed in range(kills + crew):
-        living.append(started(FORK, target, name, *arguments, seed))
-        if seed >= crew:
-            time.sleep(chance.random() * 0.02)
-            victim = living.pop(chance.randrange(crew))
-            victim.kill()
-            ended(victim, status=-signal.SIGKILL)
+    try:
+        for seed in range(kills + crew):
+            living.append(started(FORK, target, name, *arguments, seed))
+            if seed >= crew:
+                time.sleep(chance.random() * 0.02)
+                victim = living.pop(chance.randrange(crew))
+                victim.kill()
+                ended(victim, status=-signal.SIGKILL)
+    except BaseException:
+        sharers.kill(living)
+        raise
     return living
 
 
