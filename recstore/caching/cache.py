@@ -9,13 +9,14 @@ from recstore._core import native, trust
 from recstore.building import fingerprints
 from recstore.caching import limits, random_state, stacking, warming
 from recstore.caching.info import CacheInfo, CacheUse
-from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, warn_caller
+from recstore.errors import BusyError, CorruptError, EncodeError, OutOfSpaceError, warn_caller
 from recstore.shm import named_caches, named_segments, process_identity, registry
 from recstore.text import size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
     from typing import Any
 
     from recstore._types import Arrays, Path, Paths
@@ -282,8 +283,15 @@ class Cache:
     def __enter__(self) -> Cache:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BusyError:
+            # The traceback of an error in the block keeps arrays alive, and the caller must see that error.
+            if error is None:
+                raise
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, self._arguments

@@ -75,7 +75,7 @@ cdef class CacheArena:
 
 
 cdef class CacheBatch:
-    """The values of some keys. While it lives the cache cannot be closed."""
+    """The values of some keys, for a with statement. Until its end the cache cannot be closed."""
 
     cdef CacheFile file
     cdef rs_cache_value *values  # of the hits, in order
@@ -84,9 +84,21 @@ cdef class CacheBatch:
     cdef readonly list misses
 
     def __dealloc__(self):
+        self.release()
+
+    cdef void release(self):
         free(self.values)
+        self.values, self.n = NULL, 0
         if self.file is not None:
             count_up(&self.file.leases, -1)
+            self.file = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        # The traceback of an error keeps the batch alive.
+        self.release()
 
 
 @cython.no_gc_clear  # __dealloc__ needs path

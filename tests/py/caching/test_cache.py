@@ -258,6 +258,13 @@ def test_a_view_keeps_the_cache_open(name):
     assert not os.path.exists(path)
 
 
+def test_an_error_is_seen_although_its_traceback_holds_views(name):
+    with pytest.raises(ZeroDivisionError), recstore.cache(name, limit="1MB", arrays="view") as cache:
+        cache.put("a", np.zeros(1000))
+        view = cache.get("a")
+        assert 1 / 0 == view
+
+
 def test_tensors_are_never_views(name):
     torch = pytest.importorskip("torch")
     with recstore.cache(name, limit="1MB", arrays="view") as cache:
