@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from recstore.errors import CorruptError
+from recstore.errors import CorruptError, UntrustedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from recstore._core.native import CacheFile
     from recstore.caching.cache import Cache
+
+UNREADABLE = CorruptError, UntrustedError  # the errors of values that can be made again
 
 
 def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, out: Any) -> Any:
@@ -23,10 +25,10 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
         return _one_by_one(cache, keys, make, out)
     try:
         result, rows, misses = _hits(cache._file, keys, make is not None, out)
-    except CorruptError as error:
+    except UNREADABLE as error:
         if make is None:
             raise
-        cache._warn_of_damage(error)
+        cache._warn_of(error)
         return _one_by_one(cache, keys, make, out)
     made: dict[Any, Any] = {}
     for i in misses:

@@ -538,7 +538,10 @@ cdef class CacheFile(Owner):
                 encode_value(&name, NULL, key, writer, True)
                 if writer.seen is not None:
                     # Other processes could not compare it, but an equal plain key, such as a namedtuple's tuple.
-                    if self.decode(&parts.form, NULL) != key:
+                    try:
+                        if self.decode(&parts.form, NULL) != key:
+                            refuse_unregistered(writer)
+                    except errors.UntrustedError:
                         refuse_unregistered(writer)
                 elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
                     parts.key = rs_slice_of(name.data, name.size_bytes)
@@ -567,10 +570,10 @@ cdef class CacheFile(Owner):
 
 cdef int refuse_unregistered(object writer) except -1:
     """Raises EncodeError for a class that other processes would not find: bytes reached by name import nothing."""
-    for name, cls in (writer.seen or {}).items():
-        if name not in trust.registered:
-            raise errors.EncodeError(f"a cache holds objects of registered classes only: call recstore.register("
-                                     f"{cls.__name__}) where the class is defined")
+    names = [".".join(name) for name in writer.seen or () if name not in trust.registered]
+    if names:
+        raise errors.EncodeError(f"a cache holds objects of registered classes only: call recstore.register() for "
+                                 f"{' and '.join(names)} in a module that every process imports")
     return 0
 
 

@@ -18,7 +18,7 @@ from alike import alike
 import recstore
 from recstore._core import trust
 from recstore.caching.info import CacheUse
-from recstore.errors import BusyError, ClosedError, EncodeError
+from recstore.errors import BusyError, ClosedError, EncodeError, UntrustedError
 
 _numbers = itertools.count()
 
@@ -194,7 +194,7 @@ def test_a_value_that_cannot_be_a_key(cache, key):
 
 
 def test_a_key_of_a_class_that_other_processes_do_not_know(cache):
-    with pytest.raises(EncodeError, match=r"recstore\.register\(Color\)"):
+    with pytest.raises(EncodeError, match=r"recstore\.register\(\) for .*\.Color in"):
         cache.put(Color.RED, 1)
     assert len(cache) == 0
 
@@ -305,6 +305,26 @@ def test_a_class_that_other_processes_do_not_know(cache, monkeypatch):
         assert alike(cache.get(type(value).__name__), [value])
 
 
+def test_a_class_that_this_process_does_not_know(cache, monkeypatch):
+    """It is never read as another class."""
+    recstore.register(Point)
+    cache.put("a", Point(1))
+    monkeypatch.setattr(trust, "registered", {})
+    with recstore.cache(cache.name) as other:
+        with pytest.raises(UntrustedError, match=r"Point is not registered.*call recstore\.register"):
+            other.get("a")
+        with pytest.warns(RuntimeWarning, match="are made at each use: the class .*Point is not registered") as caught:
+            assert [other.get_or_make("a", Point, 2) for _ in range(3)] == [Point(2)] * 3
+        assert len(caught) == 1
+
+
+def test_a_record_of_a_class_that_no_process_knows(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(trust, "registered", {})
+    recstore.RecordList([Point(1)]).save(tmp_path / "points")
+    with recstore.open(tmp_path / "points") as points, pytest.warns(RuntimeWarning, match="at each use"):
+        assert [cache.get_or_make("a", points.__getitem__, 0) for _ in range(3)] == [points[0]] * 3
+
+
 def test_one_warning_for_a_type_that_cannot_be_stored(cache):
     """At the line of the caller, with the path in the value."""
     with pytest.warns(
@@ -390,6 +410,11 @@ def test_a_function_with_a_long_name(name):
     maker = type("x", (), {"__call__": lambda self: 1, "__qualname__": "é" * 5000})
     with recstore.cache(name, fingerprint="e" * 900, code=maker(), limit="1MB") as cache:
         assert cache.put(1, 1)
+
+
+def test_code_whose_fingerprint_cannot_be_derived(name):
+    with pytest.raises(TypeError, match='code is a method-wrapper, .*; give fingerprint="'):
+        recstore.cache(name, code=np.zeros(3).__getitem__)
 
 
 def test_code_is_a_function(name):
