@@ -54,8 +54,9 @@ def cache(
             fingerprint (docs/fingerprints.md), so that a changed function fills a cache of its own.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         fingerprint: a str. Caches of one name with different fingerprints are different caches.
-        slots: the number of int keys, 0 to slots - 1. None: a key is any value that can be a key of a RecordDict, such
-            as a str or a tuple ``(episode, camera, frame)``.
+        slots: the number of int keys, 0 to slots - 1, which share the limit: leave it out for ids with large gaps.
+            None: a key is any value that can be a key of a RecordDict, such as a str or a tuple ``(episode, camera,
+            frame)``.
         keep: whether the cache stays without users: False, True, or a duration such as ``"2h"``. None: only with `dir`.
         arrays: "copy": a hit is the caller's own and writable. "view": its numpy arrays are read-only views of the
             shared bytes. Tensors are always copies.
@@ -172,6 +173,7 @@ class Cache:
 
         Two processes may make the same value at once; one of them is stored. The random number generators of Python,
         numpy and torch have the same state afterwards whether `make` was called or not: cache the deterministic part.
+        They belong to all threads, so numbers that another thread draws meanwhile come again.
         A value that cannot be stored is returned, with one warning.
         """
         value = self._found(key)
@@ -382,6 +384,9 @@ class Cache:
             return
         if refused > misses // 2:
             reason = "most values cannot be stored"
+        elif full > misses // 2 and self._slots is not None and 0 < 2 * self._file.used() < self._file.limit:
+            limit = size_text(self._file.limit)
+            reason = f"its {self._slots:,} slots share the limit of {limit}; if few of them are used, leave out slots="
         elif full > misses // 2 or 10 * self._file.used() > 9 * self._file.limit:
             reason = f"the limit of {size_text(self._file.limit)} is reached"
         else:

@@ -262,6 +262,17 @@ def test_one_warning_where_nothing_hits_because_it_is_full(name):
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
+def test_one_warning_where_nothing_hits_because_few_slots_are_used(name):
+    with recstore.cache(name, limit="1MB", slots=10**6) as cache:
+        with pytest.warns(RuntimeWarning, match="1,000,000 slots share the limit of 1 MB.*leave out slots="):
+            for key in [*range(0, 10**6, 200)] * 2:
+                cache.get_or_make(key, bytes, 3000)
+        assert 0 < cache.info().nbytes < 500_000
+    with recstore.cache(name, limit="20MB") as cache:
+        cache.warm(range(0, 10**6, 200), lambda key: bytes(3000))
+        assert len(cache) == 5000
+
+
 def test_one_warning_where_nothing_hits_because_nothing_can_be_stored(cache):
     with pytest.warns(RuntimeWarning) as caught:
         misses(cache, lambda key: object())
