@@ -18,7 +18,7 @@ from alike import alike
 import recstore
 from recstore._core import trust
 from recstore.caching.info import CacheUse
-from recstore.errors import BusyError, ClosedError, EncodeError, UntrustedError
+from recstore.errors import BusyError, ClosedError, EncodeError
 
 _numbers = itertools.count()
 
@@ -293,36 +293,6 @@ def test_a_value_that_cannot_be_stored(cache):
         cache.put("key", os.path.join)
     assert "on_unsupported" not in str(caught.value)
     assert len(cache) == 0 and cache.put("key", 1)
-
-
-def test_a_class_that_other_processes_do_not_know(cache, monkeypatch):
-    monkeypatch.setattr(trust, "registered", {})
-    for value in (Color.RED, Frame("a", 1), Point(1)):
-        with pytest.raises(EncodeError, match=r"recstore\.register"):
-            cache.put("key", [value])
-        recstore.register(type(value))
-        assert cache.put(type(value).__name__, [value])
-        assert alike(cache.get(type(value).__name__), [value])
-
-
-def test_a_class_that_this_process_does_not_know(cache, monkeypatch):
-    """It is never read as another class."""
-    recstore.register(Point)
-    cache.put("a", Point(1))
-    monkeypatch.setattr(trust, "registered", {})
-    with recstore.cache(cache.name) as other:
-        with pytest.raises(UntrustedError, match=r"Point is not registered.*call recstore\.register"):
-            other.get("a")
-        with pytest.warns(RuntimeWarning, match="are made at each use: the class .*Point is not registered") as caught:
-            assert [other.get_or_make("a", Point, 2) for _ in range(3)] == [Point(2)] * 3
-        assert len(caught) == 1
-
-
-def test_a_record_of_a_class_that_no_process_knows(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(trust, "registered", {})
-    recstore.RecordList([Point(1)]).save(tmp_path / "points")
-    with recstore.open(tmp_path / "points") as points, pytest.warns(RuntimeWarning, match="at each use"):
-        assert [cache.get_or_make("a", points.__getitem__, 0) for _ in range(3)] == [points[0]] * 3
 
 
 def test_one_warning_for_a_type_that_cannot_be_stored(cache):
