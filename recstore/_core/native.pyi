@@ -550,6 +550,8 @@ CACHE_REFUSED: int
 class CacheBatch:
     hits: list[int]
     misses: list[int]
+    def __enter__(self) -> CacheBatch: ...
+    def __exit__(self, *error: object) -> None: ...
 
 @final
 class CacheFile:

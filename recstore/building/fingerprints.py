@@ -56,14 +56,14 @@ def of_files(files: Any) -> str:
     return blake2b(b"\n".join(parts), digest_size=8).hexdigest()
 
 
-def derive(build: Any) -> str:
+def derive(build: Any, name: str = "build") -> str:
     """The fingerprint of a function, as 16 hexadecimal digits. Raises TypeError if the function depends on a value that
-    cannot be hashed."""
+    cannot be hashed; it calls the function `name`."""
     program = _Program()
     home = _package_of(build)
     if home not in sys.stdlib_module_names:
         program.home = home
-    program.root(build, "build")
+    program.root(build, name)
     return program.digest().hex()
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Where: TypeAlias = "str | tuple[Where, object]"
 
 REMEDY = (
-    '; give fingerprint="..." (a str that changes whenever the records would; files= adds the files that build reads),'
-    " or make or read the value within build"
+    '; give fingerprint="..." (a str that changes whenever the records would; files= adds the files that are read), or'
+    " make or read the value within the function"
 )
 _TEXT = frozenset((type(None), bool, str, bytes, bytearray, type(...)))
 _FLAT = frozenset((type(None), bool, int, float, str, bytes))

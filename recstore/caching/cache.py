@@ -9,13 +9,14 @@ from recstore._core import native, trust
 from recstore.building import fingerprints
 from recstore.caching import limits, random_state, stacking, warming
 from recstore.caching.info import CacheInfo, CacheUse
-from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, warn_caller
+from recstore.errors import BusyError, CorruptError, EncodeError, OutOfSpaceError, UntrustedError, warn_caller
 from recstore.shm import named_caches, named_segments, process_identity, registry
 from recstore.text import size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
     from typing import Any
 
     from recstore._types import Arrays, Path, Paths
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "cache"]
 
-_MISSING = object()
+_MISSING, _UNREADABLE = object(), object()
 _STRICT_EVERY = 100  # hits between two that are made again, in strict mode
 _SAMPLE = 1000  # keys whose misses are counted, to see whether the cache is of use
 _SAMPLE_LEAST = 32
@@ -53,8 +54,9 @@ def cache(
             fingerprint (docs/fingerprints.md), so that a changed function fills a cache of its own.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         fingerprint: a str. Caches of one name with different fingerprints are different caches.
-        slots: the number of int keys, 0 to slots - 1. None: a key is any value that can be a key of a RecordDict, such
-            as a str or a tuple ``(episode, camera, frame)``.
+        slots: the number of int keys, 0 to slots - 1, which share the limit: leave it out for ids with large gaps.
+            None: a key is any value that can be a key of a RecordDict, such as a str or a tuple ``(episode, camera,
+            frame)``.
         keep: whether the cache stays without users: False, True, or a duration such as ``"2h"``. None: only with `dir`.
         arrays: "copy": a hit is the caller's own and writable. "view": its numpy arrays are read-only views of the
             shared bytes. Tensors are always copies.
@@ -86,7 +88,7 @@ def cache(
     own = "-" if fingerprint is None else fingerprint
     parts = [] if fingerprint is None and files is None else [fingerprints.full(None, own, files)]
     if code is not None:
-        parts.append(fingerprints.derive(code))
+        parts.append(fingerprints.derive(code, "code"))
     kept = dir is not None if keep is None else keep
     return Cache(name, "+".join(parts), limit, slots, named_segments.seconds(kept), dir, arrays, _described(code))
 
@@ -130,7 +132,7 @@ class Cache:
         self._arguments = name, fingerprint, limit, slots, keep, target.folder, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
         self._file = named_caches.opened(target, slots or 0, limits.parse(limit, target.folder), code)
-        self._file.set_options(trust.Reader(trusted=False, arrays=arrays), process_identity.start_time)
+        self._file.set_options(trust.Reader(trusted=False, arrays=arrays, requires=True), process_identity.start_time)
         registry.announce_cache(self._file)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"
         self._hits = 0
@@ -141,7 +143,8 @@ class Cache:
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or `default`. A stored None is a value: ``key in cache`` tells. Raises IndexError for an
-        int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for a damaged file."""
+        int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for a damaged file,
+        UntrustedError for a value of a class that is not registered."""
         value = self._file.get(key, _MISSING)
         if value is not _MISSING:
             return value
@@ -170,11 +173,12 @@ class Cache:
 
         Two processes may make the same value at once; one of them is stored. The random number generators of Python,
         numpy and torch have the same state afterwards whether `make` was called or not: cache the deterministic part.
+        They belong to all threads, so numbers that another thread draws meanwhile come again.
         A value that cannot be stored is returned, with one warning.
         """
         value = self._found(key)
-        if value is _MISSING:
-            return self._made(key, make, args)
+        if value is _MISSING or value is _UNREADABLE:
+            return self._made(key, make, args, stores=value is _MISSING)
         if self._strict:
             self._compare(key, value, make, args)
         return value
@@ -282,8 +286,15 @@ class Cache:
     def __enter__(self) -> Cache:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BusyError:
+            # The traceback of an error in the block keeps arrays alive, and the caller must see that error.
+            if error is None:
+                raise
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, self._arguments
@@ -296,17 +307,21 @@ class Cache:
     # ---- Making ----
 
     def _found(self, key: Any) -> Any:
-        """The value of a key, or _MISSING. A damaged value counts as missing: it can be made again."""
+        """The value of a key, _MISSING, or _UNREADABLE for one that can be made again, but not replaced."""
         try:
             return self._file.get(key, _MISSING)
-        except CorruptError as error:
-            self._warn_of_damage(error)
-            return _MISSING
+        except stacking.UNREADABLE as error:
+            self._warn_of(error)
+            return _UNREADABLE
 
-    def _warn_of_damage(self, error: CorruptError) -> None:
-        self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
+    def _warn_of(self, error: Exception) -> None:
+        """Warns of an error of stacking.UNREADABLE."""
+        if isinstance(error, UntrustedError):
+            self._warn(f"class {error}", f"values of the cache {self.name!r} are made at each use: {error}")
+        else:
+            self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
 
-    def _made(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def _made(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...], stores: bool = True) -> Any:
         with random_state.kept() as used:
             value = make(*args)
         if used:
@@ -316,11 +331,13 @@ class Cache:
                 "stays as it was drawn, and each value draws the same numbers; cache the part before them, and draw "
                 "them after reading (then= of a CachedDataset)",
             )
+        if not stores:
+            return value
         try:
             self.put(key, value)
             self._doubt(key)
         except CorruptError as error:
-            self._warn_of_damage(error)
+            self._warn_of(error)
         except EncodeError as error:
             self._warn(
                 f"type {error.reason}",
@@ -367,6 +384,9 @@ class Cache:
             return
         if refused > misses // 2:
             reason = "most values cannot be stored"
+        elif full > misses // 2 and self._slots is not None and 0 < 2 * self._file.used() < self._file.limit:
+            limit = size_text(self._file.limit)
+            reason = f"its {self._slots:,} slots share the limit of {limit}; if few of them are used, leave out slots="
         elif full > misses // 2 or 10 * self._file.used() > 9 * self._file.limit:
             reason = f"the limit of {size_text(self._file.limit)} is reached"
         else:

@@ -4,50 +4,57 @@ from __future__ import annotations
 
 import sys
 
-from recstore.errors import CorruptError
+from recstore.errors import CorruptError, UntrustedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from recstore._core.native import CacheFile
     from recstore.caching.cache import Cache
+
+UNREADABLE = CorruptError, UntrustedError  # the errors of values that can be made again
 
 
 def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, out: Any) -> Any:
     """See `Cache.get_many`. Hits are copied before `make` runs."""
-    file = cache._file
     if not keys:
         raise ValueError("no keys to stack: the shape of the values is unknown")
     if make is not None and cache._strict:
         return _one_by_one(cache, keys, make, out)
     try:
-        batch = file.locate(keys)
-    except CorruptError as error:
+        result, rows, misses = _hits(cache._file, keys, make is not None, out)
+    except UNREADABLE as error:
         if make is None:
             raise
-        cache._warn_of_damage(error)
+        cache._warn_of(error)
         return _one_by_one(cache, keys, make, out)
-    hits, misses = batch.hits, batch.misses
     made: dict[Any, Any] = {}
-    if misses and make is None:
-        raise KeyError(keys[misses[0]])
-    if hits:
-        model = file.value_of(batch, 0)
-    elif make is not None:
-        model = made[keys[0]] = cache._made(keys[0], make, (keys[0],))
-    result, out = _fitting(out, model, len(keys))
-    memory = _bytes_of(out)
-    if hits and (memory is None or file.copy_rows(batch, memory, len(memory) // len(keys)) >= 0):
-        for number, i in enumerate(hits):
-            _put_row(out, i, file.value_of(batch, number), keys[i])
-    del batch
     for i in misses:
         key = keys[i]
         if key not in made and make is not None:
             made[key] = cache._made(key, make, (key,))
-        _put_row(out, i, made[key], key)
+        if rows is None:
+            result, rows = _fitting(out, made[key], len(keys))
+        _put_row(rows, i, made[key], key)
     return result
+
+
+def _hits(file: CacheFile, keys: list[Any], makes: bool, out: Any) -> tuple[Any, Any, list[int]]:
+    """`out` or a new array with the hits, the same memory as in `_fitting`, and the positions of the misses. The first
+    two are None without a hit."""
+    with file.locate(keys) as batch:
+        if batch.misses and not makes:
+            raise KeyError(keys[batch.misses[0]])
+        if not batch.hits:
+            return None, None, batch.misses
+        result, rows = _fitting(out, file.value_of(batch, 0), len(keys))
+        memory = _bytes_of(rows)
+        if memory is None or file.copy_rows(batch, memory, len(memory) // len(keys)) >= 0:
+            for number, i in enumerate(batch.hits):
+                _put_row(rows, i, file.value_of(batch, number), keys[i])
+        return result, rows, batch.misses
 
 
 def _one_by_one(cache: Cache, keys: list[Any], make: Callable[[Any], Any], out: Any) -> Any:

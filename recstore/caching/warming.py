@@ -63,7 +63,7 @@ def fill(cache: Cache, make: Callable[[Any], Any], keys: list[Any]) -> int:
         try:
             has_value = key in cache
         except CorruptError as error:
-            cache._warn_of_damage(error)
+            cache._warn_of(error)
             continue  # a damaged value cannot be replaced
         if not has_value:
             cache._made(key, make, (key,))

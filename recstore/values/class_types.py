@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from types import GetSetDescriptorType, MemberDescriptorType
 
+from recstore._core import trust
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error
 from recstore.text import an
@@ -42,9 +43,10 @@ def handler(value: Any) -> Handler | None:
     The function must not refer to the class, which is its key in a WeakKeyDictionary.
     """
     cls = type(value)
-    name = static_types.names(cls)
-    if not name[0]:
+    module, qualname = static_types.names(cls)
+    if not module:
         return None
+    name = trust.main_name(module), qualname
     entry = classes.registration(cls)
     encode = None if entry is None else entry[1]
     if encode is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from recstore._core import native
+from recstore._core import native, trust
 from recstore._core.native import TAG_EXT
 from recstore.values import ext_codes as codes
 
@@ -184,7 +184,7 @@ def _enum_form(key: Any) -> bytes | None:
     kind, name = type(key), key.name
     single = name is not None and kind.__members__.get(name) is key
     payload = _plain(name if single else int(key.value))
-    return _ext(codes.ENUM, payload, _plain((kind.__module__, kind.__qualname__)))
+    return _ext(codes.ENUM, payload, _plain(trust.name_of(kind)))
 
 
 def _int_form(key: Any) -> bytes | None:

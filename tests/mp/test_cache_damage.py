@@ -142,6 +142,16 @@ def test_values_that_are_cut(name):
         assert made[:, -1].tolist() == [0, 4]
 
 
+def test_a_damaged_value_of_a_batch_is_made_again(name):
+    with opened(name, slots=10) as cache:
+        cache.put(0, np.arange(9))
+        with open(cache._file.path, "r+b") as file:
+            file.seek(-77, os.SEEK_END)  # the tag of the value: its type, shape and numbers follow
+            file.write(b"\xff")
+        with pytest.warns(RuntimeWarning, match="is damaged"):
+            assert cache.get_many([0, 1], lambda key: np.arange(9), stack=True)[0].tolist() == list(range(9))
+
+
 def test_changed_bytes_never_end_a_process(name, tmp_path):
     """Each byte of the file may change at any time. Reads give an error or another value."""
     with opened(name, dir=tmp_path, limit="1MB") as cache:

@@ -5,6 +5,8 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -71,6 +73,36 @@ def test_independent_programs_share_it(python, name):
         second.communicate("\n")
         assert cache.get("from") == "first" and len(sharers.left(name)) == 1
     assert sharers.left(name) == []
+
+
+MAIN = """
+import dataclasses, enum, multiprocessing, sys
+import recstore
+
+@recstore.register
+@dataclasses.dataclass
+class Point:
+    x: int
+
+@recstore.register
+class Color(enum.Enum):
+    RED = 1
+
+def fill(cache):
+    cache.put(Color.RED, Point(1))
+
+if __name__ == "__main__":
+    with recstore.cache(sys.argv[1], limit="1MB") as cache:
+        child = multiprocessing.get_context("spawn").Process(target=fill, args=(cache,))
+        child.start()
+        child.join()
+        assert cache.get(Color.RED) == Point(1) and list(cache) == [Color.RED]
+"""
+
+
+def test_a_spawned_child_stores_classes_of_the_main_program(tmp_path, name):
+    (tmp_path / "main.py").write_text(MAIN)
+    subprocess.run([sys.executable, tmp_path / "main.py", name], check=True)
 
 
 def test_a_forked_child_uses_the_cache_of_its_parent(name):

@@ -75,7 +75,7 @@ cdef class CacheArena:
 
 
 cdef class CacheBatch:
-    """The values of some keys. While it lives the cache cannot be closed."""
+    """The values of some keys, for a with statement. Until its end the cache cannot be closed."""
 
     cdef CacheFile file
     cdef rs_cache_value *values  # of the hits, in order
@@ -84,9 +84,21 @@ cdef class CacheBatch:
     cdef readonly list misses
 
     def __dealloc__(self):
+        self.release()
+
+    cdef void release(self):
         free(self.values)
+        self.values, self.n = NULL, 0
         if self.file is not None:
             count_up(&self.file.leases, -1)
+            self.file = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        # The traceback of an error keeps the batch alive.
+        self.release()
 
 
 @cython.no_gc_clear  # __dealloc__ needs path
@@ -526,7 +538,10 @@ cdef class CacheFile(Owner):
                 encode_value(&name, NULL, key, writer, True)
                 if writer.seen is not None:
                     # Other processes could not compare it, but an equal plain key, such as a namedtuple's tuple.
-                    if self.decode(&parts.form, NULL) != key:
+                    try:
+                        if self.decode(&parts.form, NULL) != key:
+                            refuse_unregistered(writer)
+                    except errors.UntrustedError:
                         refuse_unregistered(writer)
                 elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
                     parts.key = rs_slice_of(name.data, name.size_bytes)
@@ -555,10 +570,10 @@ cdef class CacheFile(Owner):
 
 cdef int refuse_unregistered(object writer) except -1:
     """Raises EncodeError for a class that other processes would not find: bytes reached by name import nothing."""
-    for name, cls in (writer.seen or {}).items():
-        if name not in trust.registered:
-            raise errors.EncodeError(f"a cache holds objects of registered classes only: call recstore.register("
-                                     f"{cls.__name__}) where the class is defined")
+    names = [".".join(name) for name in writer.seen or () if name not in trust.registered]
+    if names:
+        raise errors.EncodeError(f"a cache holds objects of registered classes only: call recstore.register() for "
+                                 f"{' and '.join(names)} in a module that every process imports")
     return 0
 
 

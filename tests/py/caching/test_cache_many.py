@@ -11,6 +11,7 @@ import pytest
 import recstore
 from recstore._core import native
 from recstore.caching import random_state
+from recstore.errors import ClosedError
 
 _numbers = itertools.count()
 
@@ -103,6 +104,23 @@ def test_values_that_cannot_be_stacked(cache):
     with pytest.raises(ValueError, match="for the key 50"):
         cache.get_many([0, 50], make=lambda key: np.zeros(3, "f4"), stack=True)
     pytest.raises(KeyError, cache.get_many, [0, 60], stack=True)
+
+
+@pytest.mark.parametrize("keys", [[1], [0, 1], [0, 2]])
+def test_an_error_in_a_batch_is_seen_and_the_cache_can_be_closed(name, keys):
+    cache = recstore.cache(name, limit="1MB")
+    cache.put(0, image(0))
+    cache.put(2, np.zeros(3))
+    try:
+        cache.get_many(keys, lambda key: 1 / 0, stack=True)
+    except (ZeroDivisionError, ValueError):  # its traceback is alive
+        cache.close()
+    assert not os.path.exists(cache._file.path)
+
+
+def test_make_may_close_the_cache_of_a_batch(name):
+    cache = recstore.cache(name, limit="1MB")
+    pytest.raises(ClosedError, cache.get_many, [1, 2], lambda key: cache.close() or image(key), stack=True)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +260,17 @@ def test_one_warning_where_nothing_hits_because_it_is_full(name):
         with pytest.warns(RuntimeWarning, match=r"0 of 151 lookups .* were hits: the limit of .* is reached") as caught:
             misses(cache, lambda key: bytes(70_000))
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_one_warning_where_nothing_hits_because_few_slots_are_used(name):
+    with recstore.cache(name, limit="1MB", slots=10**6) as cache:
+        with pytest.warns(RuntimeWarning, match="1,000,000 slots share the limit of 1 MB.*leave out slots="):
+            for key in [*range(0, 10**6, 200)] * 2:
+                cache.get_or_make(key, bytes, 3000)
+        assert 0 < cache.info().nbytes < 500_000
+    with recstore.cache(name, limit="20MB") as cache:
+        cache.warm(range(0, 10**6, 200), lambda key: bytes(3000))
+        assert len(cache) == 5000
 
 
 def test_one_warning_where_nothing_hits_because_nothing_can_be_stored(cache):
