@@ -25,8 +25,8 @@ RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_e
 RS_NODISCARD rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                                            uint64_t dims[RS_FMT_ARRAY_NDIM], uint64_t *data_bytes, rs_error *err);
 
-/* Returns the bytes of the data of an array whose items take item_bytes each and all_bytes together: all_bytes, or base
- * and bit group of a narrow array. all_bytes is below 2^63. */
+/* Returns the bytes of an array's data. Its items take item_bytes each and all_bytes together. The data are the items
+ * or, in a narrow array, base and bit group. all_bytes is below 2^63. */
 static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, uint64_t all_bytes) {
     const uint64_t width = flags >> RS_FMT_ARRAY_WIDTH_SHIFT, n = width == 0 ? 0 : all_bytes / item_bytes;
     return width == 0 ? all_bytes : item_bytes + n / 8 * width + (n % 8 * width + 7) / 8;

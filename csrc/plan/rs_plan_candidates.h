@@ -44,5 +44,5 @@ RS_NODISCARD rs_status rs_plan_join(rs_plan_chooser *self, rs_plan_candidate *ca
                                     rs_plan_candidate *out);
 
 /* Logs a candidate: the bits of all values of the alternative, and how many of them fit. `child` is the kind of the
- * child of a list, else 0. Does nothing for other fields than the log's. */
+ * child of a list, else 0. Does nothing for a field other than the log's. */
 void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits);

@@ -214,8 +214,8 @@ static void survey_anew(rs_builder *self) {
 
 /* Closes the open block, inside the monitor of the pipeline if there is one. */
 static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
-    /* Before adding the last chunk: during the wait for the survey it may go on to the next chunk, and the old memory
-     * does not have the records of the last one. */
+    /* Restart the survey before adding the last chunk. While this thread waits for the old survey, that may go on to
+     * its next chunk, and the old memory lacks the records of the last chunk. */
     if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
     rs_status status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
                                               self->scan.n_key_sets, err);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum {
-    MOST_BYTES = 30 * 1024 * 1024, /* above it, in tables and closed blocks, the caller waits */
-    OPEN_BYTES = 32 * 1024 * 1024, /* above it, in tables and all blocks, only the oldest block is surveyed */
+    MOST_BYTES = 30 * 1024 * 1024, /* with more in tables and closed blocks, the caller waits */
+    OPEN_BYTES = 32 * 1024 * 1024, /* with more in tables and all blocks, only the oldest block is surveyed */
     MOST_SPARE = 2,                /* blocks whose memory is kept for reuse */
     FORGET_BYTES = 1024 * 1024,    /* written blocks give back the pages of larger buffers */
     TRIM_BYTES = 4 * 1024 * 1024,  /* after settling a larger block, malloc gives back free pages */
