@@ -28,7 +28,7 @@ static inline uint8_t *make_exact(const void *bytes, size_t size) {
     return copy;
 }
 
-/* Appending to a buffer cannot fail in a test but for memory. */
+/* In a test, appending to a buffer can fail only for lack of memory. */
 static inline void make_bytes(rs_buffer *out, const void *bytes, size_t n) {
     if (rs_buffer_append(out, bytes, n, NULL) != RS_OK) abort();
 }

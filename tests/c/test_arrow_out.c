@@ -275,7 +275,8 @@ TEST(test_full_batches) {
     close_over(&o);
 }
 
-/* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */
+/* With single bytes of heaps, offsets and trees changed, and matching checksums, an export gives a batch or a status.
+ */
 TEST(test_changed_bytes) {
     static opened o;
     static built_layout layout;

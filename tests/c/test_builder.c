@@ -188,7 +188,7 @@ TEST(test_the_same_bytes) {
     same_list(add_random, 5 * BLOCK + 7);
 }
 
-/* A build starts threads only for more work than starting them takes, even for a single block. */
+/* A build starts threads only if its work takes longer than starting them, even for a single block. */
 TEST(test_threads_of_small_builds) {
     const uint64_t n[] = {1, 100, 2000, 20000};
     for (size_t i = 0; i < 4; i++) {
@@ -336,7 +336,7 @@ TEST(test_a_failure_stays) {
     m.writer.fd = fd;
     stop(&m);
 
-    /* Of another builder of the same pipeline. */
+    /* Records of another builder of the same pipeline. */
     CHECK_OK(add_pairs(&m, 100, 2), &err);
     fd = m.writer.fd;
     m.writer.fd = -1;

@@ -171,7 +171,7 @@ TEST(test_symbols) {
     rs_symbol_table *other =
         symbols("nothing like it, %u XYZ", 2000, 1); /* the old table codes them badly, so they get a new one */
     CHECK(other != NULL && other != first && written == 2);
-    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* of other units */
+    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* units of 2 bytes */
     CHECK(third != NULL && third->unit_bytes == 2 && written == 3);
     CHECK(first->encoder != NULL); /* used in this run */
     rs_dictionaries_begin_run(&dictionaries);

@@ -1,5 +1,5 @@
-/* test_gather.c: gathers of known fields in every form; stops; damage, also between the two steps; no memory at each
- * step. The linker replaces the allocator by the one of this file (CMakeLists.txt). */
+/* test_gather.c: gathers of known fields in every form; stops; damage, also between the two steps; lack of memory at
+ * each step. The linker replaces the allocator by the one of this file (CMakeLists.txt). */
 #include "columns/rs_gather.h"
 
 #include "rs_columns.h"

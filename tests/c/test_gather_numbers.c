@@ -264,7 +264,7 @@ TEST(test_arrays_as_lists_of_lists) {
 static unsigned which; /* the last record of add_misshapen */
 static bool in_list;
 
-/* A list of arrays (2, 3), or one alone, and as record 4 an array that has no place among them. */
+/* An array (2, 3), or a list that ends with it. In record 4 the array has another shape, which does not fit. */
 RECORD(add_misshapen) {
     static const uint64_t flat[] = {3}, deep[] = {2, 3, 1};
     put_key(raw);

@@ -286,7 +286,7 @@ TEST(test_write) {
     free(s);
 }
 
-/* Without limits, the result is at most the size that the segment may reach; with limits, it is the declared value. */
+/* Without limits, the size of the segment bounds the declared maxima (rule 43). With limits, they stay as declared. */
 TEST(test_becomes) {
     const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
     uint8_t *s = make_segment();

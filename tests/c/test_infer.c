@@ -51,7 +51,7 @@ static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_dictionaries dictionaries = {.write_values = drop_values, .write_bytes = drop_bytes, .choices = &choices};
 static rs_links links;
 
-/* The tree of the block's first n records; `links` and `dictionaries` then serve encoding, until forget(). */
+/* Makes the tree of the block's first n records. Until forget(), `links` and `dictionaries` can be used to encode. */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_stats survey = {0};
@@ -402,7 +402,7 @@ TEST(test_many_keys) {
     CHECK_STR(inferred(), "map(concat(const, digits), int16+0)");
 }
 
-/* Returns whether record i has key k: one of `step` does. */
+/* Returns whether record i has key k. One record in `step` has it. */
 static bool has_key(uint32_t i, uint32_t k, uint32_t step) { return ((i * 12 + k) * 2654435761u >> 16) % step == 0; }
 
 /* Adds 3000 records of up to 12 keys, and of the key "all". */
@@ -428,7 +428,7 @@ static void add_sparse(uint32_t step, bool text) {
 TEST(test_seldom_there) {
     add_sparse(6, true);
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
-    add_sparse(6, false); /* a row of one size gives that up where it saves most of its bytes */
+    add_sparse(6, false); /* a row gives up its fixed size if that saves most of its bytes */
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
     add_sparse(1, true);
     CHECK(strstr(inferred(), "union(int11") == NULL);

@@ -1,4 +1,4 @@
-/* test_os.c: rs_os.h against the real system, and its reading of memory limits against folders made up here. */
+/* test_os.c: rs_os.h against the real system. Memory limits are read from made-up folders. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "rs_folder.h"
@@ -73,7 +73,8 @@ TEST(test_anonymous_and_seal) {
 }
 
 #if defined(__linux__)
-/* Returns its argument when it has read the page. It has no checks of its own: they belong to one thread. */
+/* Reads the page after half a second, and then returns its argument. It cannot use checks, which are single-threaded.
+ */
 static void *let_go_later(void *pipe_end) {
     static const struct timespec later = {0, 500 * 1000 * 1000};
     char page[4096];
@@ -387,7 +388,7 @@ TEST(test_headroom_inside_containers) {
     machine("e", "0::/docker/xyzzy\n", "30 23 0:26 /docker/xyz /cg rw - cgroup2 cgroup2 rw\n");
     version2("e/cg", 200, 140, 0);
     expect("e", 50u * MIB, "memory cgroup /docker/xyz");
-    /* The mount that shows us wins over the one before it. */
+    /* The mount that shows our cgroup wins over an earlier mount. */
     machine("f", "0::/here\n",
             "30 23 0:26 /there /one rw - cgroup2 cgroup2 rw\n"
             "31 23 0:26 / /two rw - cgroup2 cgroup2 rw\n");

@@ -211,7 +211,7 @@ TEST(test_planted) {
     CHECK(symlink(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(unlink(at("lock")) == 0);
-    /* A hard link with the lock's name to another file of this user, with the mode of a lock: it would be emptied. */
+    /* The lock's name is a hard link to another file of this user, with the mode of a lock. It would be emptied. */
     CHECK(chmod(at("target"), 0600) == 0 && link(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "2 names") != NULL);
@@ -260,7 +260,7 @@ TEST(test_locks) {
     CHECK(two.fd < 0);
 }
 
-/* After a builder is killed, nobody waits, even if a child that it forked is still alive. */
+/* After a builder is killed, no process waits for its lock, even if a child that it forked is still alive. */
 TEST(test_lock_of_a_killed_parent) {
     rs_os_lock mine, other;
     bool named;

@@ -198,7 +198,8 @@ TEST(test_literals) {
     }
 }
 
-/* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
+/* A chunk wider than max_width is malformed, at every position. Up to a max_width of 15, widths are stored unchanged.
+ */
 TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
     for (unsigned max_width = 0; max_width <= 64; max_width++) {

@@ -72,7 +72,7 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     return element;
 }
 
-/* Every element once, and each found where it is. */
+/* Whether every element occurs once, and the inverse finds its position. */
 static bool is_bijective(uint64_t n, uint64_t seed) {
     uint32_t *seen = make_counts(n + 1);
     rs_permutation p;
@@ -364,8 +364,9 @@ TEST(test_neighbours) {
                 agreeing += x == rs_permutation_at(&next, i);
             }
         }
-        /* A random order keeps 2 pairs of neighbours and 1 place, and shares 1 with another: 200 times that, and five
-         * standard deviations (20 and 14.1). */
+        /* On average, a random order keeps 2 pairs of neighbours and 1 element in its place, and has 1 element in the
+         * same place as another order. The bounds are 200 times that, plus or minus five standard deviations (20 and
+         * 14.1). */
         CHECK(together > 300 && together < 500);
         CHECK(fixed > 129 && fixed < 271);
         CHECK(agreeing > 129 && agreeing < 271);

@@ -49,10 +49,10 @@ TEST(test_decimals) {
     for (uint32_t i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "decimal10");
     for (uint32_t i = 0; i < 900; i++)
-        add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is none */
+        add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is not a decimal */
     CHECK_STR(planned(), "union(decimal10, float)");
     for (uint32_t i = 0; i < 900; i++)
-        add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half of them */
+        add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half are not decimals */
     CHECK_STR(planned(), "float");
     for (uint32_t i = 0; i < 900; i++) { /* each a few units in the last place off */
         double value = (double)(i * 7919 % 1000 + 1) / 100;
@@ -252,7 +252,7 @@ static void add_sentences(void) {
     }
 }
 
-/* FAST has no symbols, in parts of texts neither; SMALL makes the table whose bits AUTO estimates. */
+/* FAST uses no symbols, not even in parts of texts. SMALL makes a table where AUTO only estimates its bits. */
 TEST(test_levels) {
     add_sentences();
     CHECK(strstr(planned(), "symbols") != NULL);

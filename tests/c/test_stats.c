@@ -80,7 +80,7 @@ TEST(test_too_many_shapes) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
         }
-        /* Has a key of the first and one of a dict that went under `any`. */
+        /* This dict has a key of the first struct, and a key of a dict that went under `any`. */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "k0"), make_int(&block.raw, 1);
         make_str(&block.raw, "k299"), make_int(&block.raw, 1), make_record_end(&block);
     }

@@ -155,7 +155,7 @@ TEST(test_header_maxima) {
     }
 }
 
-/* One value less, one byte less or one level less than declared, and the record is refused (rule 23). */
+/* If the header declares one value, one byte or one level less, the record is refused (rule 23). */
 TEST(test_header_maxima_hold) {
     built b = build(add_tuple_key, 3, false);
     rs_store store;

@@ -446,7 +446,7 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
     free(out);
 }
 
-/* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
+/* Bits flip after the table was opened, because a mapped file may change. The codes are random. */
 TEST(test_bytes_that_change) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};

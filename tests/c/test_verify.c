@@ -11,8 +11,8 @@ static built_layout layout;
 
 enum { ALL = 605 };
 
-/* Blocks of 17 MiB would close by themselves; here the test closes them, so that one has groups, one is rows, one
- * arrays, one tables. Records of the first block end with a list, whose count gives their end. */
+/* The test closes the blocks itself: one has offset groups, one has rows of one size, one has arrays, one has tables.
+ * Records of the first block end with a list, whose count gives their end. */
 static void add(rs_builder *b, uint64_t i) {
     static const char *const names[] = {"x", "yy", "zzz"};
     if (i < 70) {
