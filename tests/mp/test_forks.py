@@ -99,7 +99,7 @@ print(all(signal.getsignal(number) is handler for number in (signal.SIGUSR1, sig
 
 
 def test_a_child_has_the_handlers_of_its_parent(python):
-    """Also if another thread forks it, which becomes the main thread of the child."""
+    """Also if another thread forks. That thread becomes the main thread of the child."""
     code = """
 import os, signal, sys, threading
 from recstore._core import forks

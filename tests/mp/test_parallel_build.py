@@ -252,7 +252,7 @@ def test_a_shard_stream_that_raises(forking):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
 def test_an_interrupted_build_ends_its_workers(python, number):
-    """At any moment: also while a worker is being forked. In a process of its own, which is ended with its signals."""
+    """The signal comes at any moment, also while a worker is being forked. The build runs in a process of its own."""
     code = f"""
 import multiprocessing, os, signal, threading
 from mp import shard_kinds as kinds
@@ -384,8 +384,8 @@ def test_classes_of_the_main_module(python, tmp_path, start):
 
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
 def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
-    """Each spawned worker would build again: they cannot, and the error has the line to write. Since Python 3.14 the
-    forkserver imports the main module before it starts any worker."""
+    """Each spawned worker would build again. A worker cannot, and the error has the line to write. Since Python 3.14
+    the forkserver imports the main module before it starts any worker."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing\n"

@@ -71,7 +71,8 @@ def trainer_of(lightning, folder, **options):
 
 
 def saving(lightning, folder):
-    """Saves a checkpoint in the middle of the second epoch: what `save_checkpoint` writes after `fit` says that it has ended."""
+    """Saves a checkpoint in the middle of the second epoch. A checkpoint written after `fit` would say that the epoch
+    has ended."""
     return lightning.callbacks.ModelCheckpoint(
         folder, "checkpoint", every_n_train_steps=26 + 7, save_on_train_epoch_end=False
     )

@@ -25,7 +25,7 @@ def options(**values):
 
 
 def test_val_does_not_attach_to_train(tmp_path):
-    """The fault: a program silently got the data of a program with other arguments."""
+    """Before a fix, a program silently got the data of a program with other arguments."""
     stores = []
     for split in ("train", "val"):
         build = compiled("def build(): return [args.split]", args=options(split=split))

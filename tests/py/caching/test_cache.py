@@ -328,7 +328,7 @@ def test_a_value_larger_than_the_cache(cache):
 
 
 def test_every_batch_has_the_same_share_of_hits(name):
-    """The keys that are kept are spread: a hash chooses them, not the order in which they come."""
+    """A hash chooses the keys that are kept, whatever their order is."""
     n, size = 4000, 1000
     with recstore.cache(name, limit=n * size // 2, slots=n) as cache:
         for i in range(n):

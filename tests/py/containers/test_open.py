@@ -159,7 +159,7 @@ def test_truncated_anywhere(path):
 
 @pytest.mark.parametrize("data", [b"a", b'{"id": 1}\n', b"RECS", b"\x1f\x8b" + bytes(8000)])
 def test_another_file_of_any_size(path, data):
-    """The message has the advice for a file of another format, also for one that is shorter than a header."""
+    """The message has the advice for a file of another format, even if the file is shorter than a header."""
     path.write_bytes(data)
     pytest.raises(CorruptError, lambda: recstore.open(path)).match("MAGIC.*recstore.read_jsonl, read_csv and others")
 

@@ -228,7 +228,7 @@ def test_repr(letters):
 
 
 def test_the_repr_of_the_same_records_is_the_same(tmp_path):
-    """Grain compares it when it resumes, in another process, from a file, or over a view."""
+    """Grain compares the repr when a run resumes. It is the same in another process, from a file, and over a view."""
     rows = [{"i": i} for i in range(20)]
     with RecordList(rows) as x, RecordList(rows, backing="dir") as y, RecordList(rows, compression="none") as z:
         x.save(tmp_path / "x")

@@ -189,7 +189,7 @@ def test_addition_keeps_the_options_of_the_first(monkeypatch):
         for y in (x + [big, print], x[:1] + [big, print], pickle.loads(pickle.dumps(x)) + [big, print]):
             flags = [y[i].flags.writeable for i in (0, 1)]
             assert flags == [False, False] and y[2] is print
-        # And so does an attached store.
+        # An attached store keeps these settings.
         reader = handles._reader_of(handles._reading_bits(x.segment), None)
         assert reader.key() == x.segment.reader.key() and reader.pickles
     with RecordList([big]) as x:

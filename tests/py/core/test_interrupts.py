@@ -21,7 +21,8 @@ class Alarm(Exception):
 
 
 class Last:
-    """Ends each store here. Python code makes its value, and would run the handler of a signal that nothing has checked."""
+    """The last record of each store here. Python code makes its value, and runs the handler of any signal still
+    pending."""
 
 
 def decode(_):

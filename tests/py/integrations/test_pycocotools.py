@@ -350,7 +350,7 @@ def test_copies_and_own_index(replaced):
 
 @WAYS
 def test_differences(replaced):
-    """Each follows from reads that make new records, or from `type(x) == list` in pycocotools."""
+    """Each difference follows from reads that make new records, or from `type(x) == list` in pycocotools."""
     coco = plain(synthetic())
     new = replaced(coco)
     with quiet(), pytest.raises(AssertionError, match="results in not an array of objects"):

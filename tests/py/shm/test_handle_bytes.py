@@ -236,7 +236,7 @@ def test_malformed_selections(text):
 
 
 def test_a_malformed_index_array():
-    """Reading checks the entries, not attaching, which takes constant time."""
+    """The entries are checked when they are read. Attaching does not check them, because it takes constant time."""
     x = RecordList(range(10))
     blob = native.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
     view = recstore.RecordView._blank()._set(x.selection.indexed(blob, 0, 4, 2))

@@ -104,7 +104,7 @@ def test_the_backlog_is_bounded(bench, monkeypatch):
     (queue,) = suite._backlog("Queue()", 0, 0.1, True, 2)
     (loader,) = suite._backlog("DataLoader", 2, 0.1, True, 2)
     assert queue["bound_batches"] is None and loader["bound_batches"] == 6
-    # A sample reads one process after another; meantime each worker may replace a batch with the next one.
+    # A sample reads one process after another. In between, each worker may replace a batch with the next one.
     assert 0 < loader["in_flight_batches"] <= 6 + 2 and 0 < queue["in_flight_batches"] <= 16
     figures = plots(bench)
     (drawn,) = figures.draw_backlog([loader, queue])

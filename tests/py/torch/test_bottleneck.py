@@ -14,7 +14,7 @@ PARTS = ("read", "transform", "collate", "pin", "transfer")
 
 
 class Clock:
-    """Stands still but for `pass_`."""
+    """A clock that only `pass_` moves."""
 
     now = 0.0
 
