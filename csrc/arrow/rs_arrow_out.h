@@ -5,9 +5,9 @@
  * rs_arrow_out_resolve fixes the types for all records together, and rs_arrow_out_settle prepares the batches. Third,
  * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out the appended records.
  *
- * Only one thread at a time may fill the caches of an rs_store, but an export runs beside other threads. So it uses
- * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and
- * continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but an export runs while other threads read. So it uses
+ * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and continues.
+ */
 #pragma once
 
 #include "read/rs_store.h"

@@ -185,7 +185,7 @@ static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t siz
     return n_bits == 64 ? value : value & ((UINT64_C(1) << n_bits) - 1);
 }
 
-/* Stores the low n_bits of `value` at bit bit_off of a large enough bit group, whose bits there are zero before. */
+/* Stores the low n_bits of `value` at bit bit_off of a large enough bit group. The bits there must be zero. */
 static inline void rs_store_bits(uint8_t *group, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     while (n_bits > 0) {
         unsigned shift = (unsigned)(bit_off & 7);

@@ -107,9 +107,9 @@ typedef struct rs_symbol_group {
     bool joins; /* output: the table saves more than a quarter of the bytes */
 } rs_symbol_group;
 
-/* Finds or makes one symbol table for n groups, n at least 1, whose strings are adjacent in one array. The table must
- * save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out becomes
- * NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
+/* Finds or makes one symbol table for n groups, at least 1. The strings of the groups are adjacent in one array. The
+ * table must save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out
+ * becomes NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
                                              uint32_t n, unsigned unit_bytes, uint64_t least, rs_symbol_table **out,
                                              rs_error *err);

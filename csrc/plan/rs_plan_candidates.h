@@ -6,7 +6,7 @@
 
 enum {
     RS_PLAN_PADDING_BITS = 4,    /* average padding of a child of a union, which fills whole bytes */
-    RS_PLAN_TABLE_BITS = 8 * 240 /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
+    RS_PLAN_TABLE_BITS = 8 * 240 /* cost of a table besides its entries: the element of TABLES, a tree, offsets */
 };
 
 #define RS_PLAN_OFF_THE_LOG UINT32_MAX

@@ -307,7 +307,7 @@ uint64_t rs_builder_least_heap(const rs_builder *self) {
     uint64_t least = rs_header_least_size(self->scan.n_values, self->out.raw_size);
     uint64_t follows = self->out.offsets.size_bytes + self->out.groups.size_bytes + self->out.blocks.size_bytes +
                        encoding->trees.size_bytes + encoding->tree_table.size_bytes;
-    /* So many of these bytes may be placed within the header, which the end of the heap includes. */
+    /* The most of these bytes that may be within the header, which the end of the heap includes. */
     follows -= follows > RS_FMT_HEADER_SIZE ? RS_FMT_HEADER_SIZE : follows;
     return least > follows ? least - follows : 0;
 }
@@ -397,7 +397,7 @@ void rs_builder_describe(const rs_builder *self, rs_header *header) {
     const rs_block_encoding *encoding = &self->out.encoding;
     header->features_required |= self->features_required | self->scan.features | encoding->features;
     header->features_required |= features_of(&self->out.blocks) | features_of(&encoding->dictionaries.tables);
-    /* There may be tables that no tree uses: of a tree that was discarded. */
+    /* There may be tables that no tree uses, because their tree was discarded. */
     if (rs_dictionaries_n_tables(&encoding->dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);

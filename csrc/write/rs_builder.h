@@ -11,8 +11,8 @@
 
 /* A store that is being built. Owns its buffers; borrows the writer. The caller appends one any value at a time to
  * `raw` (array data of RS_FMT_ARRAY_INLINE bytes and more to `arrays`, aligned to 64) and ends each record with
- * rs_builder_end_record. One thread at a time may use a builder, beside the pipeline's threads. A forked child may call
- * rs_builder_close on its copy, and no other function. */
+ * rs_builder_end_record. Besides the pipeline's threads, only one thread at a time may use a builder. A forked child
+ * may call rs_builder_close on its copy, and no other function. */
 typedef struct rs_builder {
     rs_segment_writer *writer;
     bool finished;

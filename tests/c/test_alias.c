@@ -201,7 +201,7 @@ TEST(test_keys_are_logarithms) {
     }
     CHECK_U64(wrong, 0);
     CHECK(isinf(keys[7]) && keys[8] < keys[7] && keys[8] > 1e300);
-    /* Of two numbers the heavier comes first as often as its weight says: 3 times in 4. */
+    /* The heavier of two numbers is drawn first as often as its weight says: 3 times in 4. */
     for (uint64_t i = 0; i < 10000; i++) {
         const double two[2] = {3, 1};
         double key[2];

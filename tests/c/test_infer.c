@@ -473,8 +473,8 @@ static void check_random_block(uint32_t n, unsigned depth) {
     make_block_clear(&block);
 }
 
-/* Strings of 2-byte units with one pattern, and bytes. A bytes value whose n bytes equal the beginning of a string of n
- * units, and which is followed in memory by the rest of that string, is still bytes. */
+/* Strings of 2-byte units with one pattern, and bytes. The n bytes of a bytes value equal the beginning of a string of
+ * n units, and the rest of that string follows in memory. The value is still bytes. */
 TEST(test_bytes_beside_parts) {
     enum { UNITS = 15, N = 400 };
     rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};

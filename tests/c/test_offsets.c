@@ -274,8 +274,8 @@ TEST(test_block_of_rows) {
         {44, 1, 1, RS_E_FMT_BLOCK},
         {44, 3, 1, RS_E_FMT_BLOCK},
         {44, 16, 1, RS_E_FMT_BLOCK},
-        {44, 2, 1, RS_E_FMT_BLOCK}, /* a row size beside a width */
-        {45, 1, 1, RS_E_FMT_BLOCK}, /* bits beside a row size */
+        {44, 2, 1, RS_E_FMT_BLOCK}, /* a row size and a width */
+        {45, 1, 1, RS_E_FMT_BLOCK}, /* bits and a row size */
         {46, 1, 1, RS_E_FMT_RESERVED},
         {47, 1, 1, RS_E_FMT_RESERVED},
         {48, 4100, 8, RS_E_FMT_BLOCK},
@@ -309,7 +309,7 @@ TEST(test_block_with_groups) {
     CHECK_CODE(read_block(&block, 44, 4, 1), RS_E_FMT_BLOCK, &err); /* wider groups do not fit */
     CHECK_CODE(read_block(&block, 44, 8, 1), RS_E_FMT_BLOCK, &err);
     CHECK_CODE(read_block(&block, 40, 1, 4), RS_E_FMT_BLOCK, &err);
-    CHECK_CODE(read_block(&block, 45, 16, 1), RS_E_FMT_BLOCK, &err); /* bits beside whole bytes */
+    CHECK_CODE(read_block(&block, 45, 16, 1), RS_E_FMT_BLOCK, &err); /* bits and whole bytes */
     block.index_width = RS_FMT_INDEX_LINES;
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 45, 0, 1), RS_E_FMT_BLOCK, &err);

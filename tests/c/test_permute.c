@@ -303,7 +303,7 @@ TEST(test_parity) {
     }
 }
 
-/* Over the seeds every element comes equally often to a position, and every position to an element. */
+/* Over many seeds, each element is at each position equally often. */
 TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
     EACH (k, lengths) {

@@ -341,5 +341,6 @@ print(sharers.left(sys.argv[1]), workers.segment_fds() == before)
 
 
 def test_interrupts_leave_nothing(python, name):
-    """In a process of its own: pytest keeps exceptions that are raised in a destructor, and their frames."""
+    """The test runs in a process of its own, because pytest keeps exceptions that are raised in a destructor, and their
+    frames."""
     assert python(INTERRUPTED, name).split() == ["[]", "True"]

@@ -121,7 +121,7 @@ def test_a_reused_descriptor(anonymous_only, forgotten, tmp_path):
         for fd in [other.segment.fileno(), *opened]:
             status = os.fstat(fd)
             check_detached(forgotten(forge(x, fd=fd)), "no longer")
-            # Even if device and inode were reused as well.
+            # The handle is refused even if device and inode were reused as well.
             y = forgotten(forge(x, fd=fd, device=status.st_dev, inode=status.st_ino))
             assert "detached" in repr(y)
         assert descriptors.names() == before

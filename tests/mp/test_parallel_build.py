@@ -73,7 +73,7 @@ def test_mappings(forking, monkeypatch):
 
 
 def test_keys_without_a_canonical_form(forking):
-    """As in a dict: equal keys of all shards are one, and each shard has its own NaN."""
+    """As in a dict, equal keys of all shards become one key, and each shard has its own NaN."""
     parts = cut(kinds.OddPairs, 300, 4)
     with RecordDict(parts, workers=2) as x:
         plain = dict(chained(parts))
@@ -316,7 +316,8 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
-    """Its end closes the pipes and so ends all workers, even if other workers have copies of the pipes."""
+    """The end of the builder closes the pipes, which ends all workers, even if other workers have copies of the
+    pipes."""
     code = """
 import multiprocessing, sys
 from mp import shard_kinds as kinds

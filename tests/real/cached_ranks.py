@@ -13,7 +13,7 @@ if vision.prepare():
     from torchvision import datasets
 
     class Folder(datasets.ImageFolder):
-        """In this module so that a spawned worker imports it, and with it the operators of torchvision."""
+        """This class is here so that a spawned worker imports this module, and with it the operators of torchvision."""
 
 
 def text(value):

@@ -239,7 +239,7 @@ WHOLE_MODULES = {
 
 @pytest.mark.parametrize("source", WHOLE_MODULES.values(), ids=WHOLE_MODULES)
 def test_a_module_of_the_program_as_a_value_is_refused(source, tmp_path):
-    """Its name alone would give the data of `split = "train"` to a program with `split = "val"`."""
+    """The name of the module alone would give the data of `split = "train"` to a program with `split = "val"`."""
     config = types.ModuleType("package.config")
     config.split = "train"
 

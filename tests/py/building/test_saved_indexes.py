@@ -134,7 +134,7 @@ def test_select_and_values(x):
 
 
 def test_saving_the_dict_of_a_saved_index(x, tmp_path):
-    """It is saved as a mapping, not as the whole file."""
+    """The dict is saved as a mapping, not as the whole file."""
     x.index_by("id").save(tmp_path / "d.recs")
     x.group_by("image").save(tmp_path / "g.recs")
     with recstore.open(tmp_path / "d.recs") as d, recstore.open(tmp_path / "g.recs") as g:

@@ -158,7 +158,7 @@ def test_values_of_every_kind(name, kind, arrays, monkeypatch):
 
 @pytest.mark.parametrize("key", [1, 1.0, True, np.int64(1), Level.LOW])
 def test_equal_keys_of_other_types_are_one_key(cache, slotted, key):
-    """As in a dict."""
+    """Keys compare as in a dict."""
     for one in (cache, slotted):
         assert one.put(key, "value")
         assert [one.get(other) for other in (1, 1.0, True, np.int64(1), Level.LOW)] == ["value"] * 5
@@ -466,7 +466,7 @@ def test_a_cache_in_a_folder_is_kept(name, tmp_path, monkeypatch):
 
 
 def test_twelve_thousand_keys(cache):
-    """More than the first levels of the table have slots for."""
+    """The first levels of the table have fewer slots."""
     for i in range(12_000):
         assert cache.put(i, i % 7)
     assert len(cache) == 12_000 and sorted(cache) == list(range(12_000))

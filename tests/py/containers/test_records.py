@@ -427,7 +427,7 @@ def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
 
 @pytest.mark.parametrize("module", ["decimal", "numpy", "enum", "collections", "torch"])
 def test_a_module_that_another_thread_is_importing(module, monkeypatch):
-    """It is in sys.modules, and still empty."""
+    """The module is in sys.modules, and still empty."""
     day = datetime.date(2020, 1, 1)
     monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
     with RecordList([{"day": day, "n": 10**30}] * 10) as x, RecordDict({day: 1}) as d:

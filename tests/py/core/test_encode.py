@@ -153,7 +153,7 @@ def test_nested_records_are_counted_as_a_scan_counts_them(seed):
 
 
 def test_a_refused_record_leaves_no_key_set_behind():
-    """Otherwise each later record would be taken for a record with other keys."""
+    """A key set left behind would give each later record the keys of another record."""
     builder = native.Builder("anonymous")
     good = [{"a": i, "b": {"c": i}} for i in range(200)]
     for i, record in enumerate(good):

@@ -62,7 +62,7 @@ def test_nothing_leaks(tmp_path):
     gc.collect()
     before = counts()
     assert watch.growth(lambda: work(tmp_path / "x"), 20) == {}
-    # There may be fewer, if garbage of earlier tests is gone now.
+    # The count may be lower, if garbage of earlier tests is gone now.
     assert all(now <= was for now, was in zip(counts(), before))
 
 

@@ -175,7 +175,7 @@ def test_the_report_names_the_file_and_says_when_a_worker_gets_a_copy(tmp_path, 
 
 
 def test_regions_are_read_as_the_kernel_writes_them(tmp_path):
-    """For example a name with a line feed, and a name that looks like that of a deleted file."""
+    """Names of files may have a line feed, or look like the name of a deleted file."""
     for name in ("new\nline", "a (deleted)", "sp ace", "\udcff"):
         path = os.path.join(os.fspath(tmp_path), name)
         np.arange(3000.0).tofile(path)

@@ -187,7 +187,7 @@ def test_evicted_files_are_unmapped(made, tmp_path):
 
 
 def test_files_with_a_future_time_are_evicted_first(made, tmp_path):
-    """Otherwise they would stay until that time."""
+    """In the usual order these files would stay until that time."""
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     ahead = tmp_path / "recstore" / f"{made.made.hashes[4]}.recs"
     os.utime(ahead, (time.time() + 10**8,) * 2)

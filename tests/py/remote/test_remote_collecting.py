@@ -125,7 +125,7 @@ def test_a_commit_during_a_collection(w, monkeypatch):
 
 
 def test_manifests_are_removed_before_their_files(w, monkeypatch):
-    """Otherwise a killed collection could leave a manifest that names removed files."""
+    """In the other order, a killed collection could leave a manifest that names removed files."""
     w.commit(w.write([1]))
     w.commit(w.write([2]))
     order = []

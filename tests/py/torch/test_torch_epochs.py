@@ -269,7 +269,7 @@ def test_ranks_of_torch_distributed(monkeypatch, tmp_path):
 
 
 def test_accelerate_divides_batches_itself(monkeypatch):
-    """With a fake state and loader of accelerate; tests/real has the package."""
+    """The state and the loader of accelerate are fakes; tests/real has the package."""
     state = types.SimpleNamespace(PartialState=types.SimpleNamespace(_shared_state={"num_processes": 2}))
     monkeypatch.setitem(sys.modules, "accelerate.state", state)
     loaders = types.ModuleType("accelerate.data_loader")

@@ -148,7 +148,7 @@ def test_mixed_values():
 
 
 def test_empty_inner_lists():
-    """They do not fix a length, since other records may have elements."""
+    """Empty inner lists do not fix a length, since other records may have elements."""
     with RecordList([{"a": [[], []], "n": np.zeros((3, 0)), "b": []}] * 2) as x:
         ragged = Fields(x, a=Field("ragged", dtype="int64"))[[0, 1]]["a"]
         assert ragged.values.offsets.tolist() == [0] * 5 and ragged.offsets.tolist() == [0, 2, 4]

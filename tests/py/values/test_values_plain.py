@@ -62,7 +62,7 @@ def test_round_trip(value, tmp_path):
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_many_different_values(compression):
-    """Their types vary from record to record."""
+    """The types of the values vary from record to record."""
     draw = random.Random(7)
     rows = []
     for i in range(3000):
