@@ -204,7 +204,7 @@ TEST(test_dtype_limits) {
     CHECK_CODE(skip_dtype(100, 1), RS_E_FMT_VALUE, &err);
 }
 
-/* The parts that the codec takes one by one. */
+/* Takes the parts of ext values one by one, as the codec does. */
 TEST(test_ext_head) {
     static const uint8_t bytes[] = {10, 9, 3, 'i', 'n', 't', 0x0F, 0};
     rs_slice in = rs_slice_of(bytes, sizeof bytes), head;
@@ -246,7 +246,7 @@ TEST(test_array_parts) {
     CHECK(shape.ptr == bytes + 2 && shape.end == bytes + 5 && size == 48);
 }
 
-/* Rule 22 for data outside: every position around the end of the arrays. */
+/* Rule 22 holds for data outside of the record, at every position around the end of the arrays. */
 TEST(test_array_outside) {
     uint64_t outside;
     for (uint64_t arrays = 1000; arrays < 1300; arrays++) {

@@ -239,7 +239,7 @@ TEST(test_stops) {
     built_clear(&b);
 }
 
-/* A batch that is full ends before the records do; stores of huge records get offsets of 64 bits. */
+/* A full batch ends before the last record. Stores of huge records get offsets of 64 bits. */
 TEST(test_full_batches) {
     static opened o;
     struct ArrowSchema schema = {0};

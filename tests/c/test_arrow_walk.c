@@ -144,7 +144,7 @@ TEST(test_naive_is_sure) {
     close_over(&o);
 }
 
-/* Offsets have 64 bits where the largest record, twice as long in UTF-8, may exceed 32 bits. */
+/* Offsets have 64 bits if the largest record may exceed 32 bits when UTF-8 doubles its size. */
 TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;

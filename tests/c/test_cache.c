@@ -449,7 +449,7 @@ TEST(test_the_header) {
     end();
 }
 
-/* Numbers out of range, with a valid checksum. */
+/* A header with a number out of range is refused, even with a valid checksum. */
 TEST(test_numbers_of_the_header) {
     static const struct {
         const char *what;

@@ -288,7 +288,7 @@ TEST(test_ext_of_dicts) {
     CHECK_STR(inferred(), "struct(ext8(struct(int1+0)), struct(int1+0))");
 }
 
-/* More classes than a position may have: the others are stored as `any`. */
+/* A position may have a limited number of classes. Objects of other classes are stored as `any`. */
 TEST(test_many_classes) {
     char name[8];
     for (unsigned i = 0; i < 300; i++) {
@@ -361,8 +361,8 @@ TEST(test_little_text) {
     CHECK_U64(tables_written, 0);
 }
 
-/* More key sets than a position may have: the dicts are stored as maps. If a key is not plain, a map cannot hold them,
- * and the other dicts are stored as `any`. */
+/* If a position has more key sets than it may have, its dicts are stored as maps. If a key is not plain, a map cannot
+ * hold them, and the other dicts are stored as `any`. */
 static void check_many_shapes(bool plain) {
     char key[8];
     for (unsigned i = 0; i < 300; i++) {

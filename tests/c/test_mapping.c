@@ -402,7 +402,7 @@ TEST(test_builder_states) {
     rs_buffer_clear(&wrong);
 }
 
-/* Invalid orders: a key's record twice, or a record that does not exist. */
+/* Invalid orders are refused: a key's record twice, or a record that does not exist. */
 TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     for (size_t i = 0; i < 5; i++) {

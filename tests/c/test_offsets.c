@@ -126,7 +126,7 @@ TEST(test_lines_at_their_limits) {
     CHECK(check_lines(ends, 128) > 0);
 }
 
-/* Ends of each width, the rare ones too. */
+/* Ends of each width are read back, even of rare widths. */
 TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -182,7 +182,7 @@ TEST(test_bad_lines) {
     }
 }
 
-/* Rule 15: base and ends out of bounds, ends that go down. */
+/* Rule 15 refuses base and ends out of bounds, and ends that descend. */
 TEST(test_bad_offsets) {
     static const struct {
         uint64_t base;

@@ -84,7 +84,7 @@ static uint64_t random_bits(unsigned bits) {
     return bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Every stride with every width, partial chunks and lists shorter than the stride. */
+/* Tests every stride with every width, partial chunks, and lists shorter than the stride. */
 TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
@@ -219,7 +219,7 @@ TEST(test_widths_too_wide) {
     }
 }
 
-/* Counts too large for the bytes: their sums must not wrap. */
+/* If counts are too large for the bytes, their sums must not wrap. */
 TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     for (unsigned shift = 8; shift < 64; shift++) {

@@ -402,7 +402,7 @@ TEST(test_runs_of_no_value) {
     rs_tree_clear(&tree);
 }
 
-/* Runs of floats, and of a union of floats and ints: a value has a body, and in the union bits before it. */
+/* In runs of floats a value has a body. In runs of a union of floats and ints it also has bits before the body. */
 TEST(test_runs_with_bodies) {
     static const uint8_t kinds[][4] = {{TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3},  {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0},
                                        {UNION, 0, 2, 5}, {FLOAT, 0, 0, 0}, {INT, 64, 0, 0}};

@@ -109,8 +109,8 @@ TEST(test_lists_of_floats) {
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
 }
 
-/* Keeping the offsets of all lists takes too much memory. Then none are used: the first ones would show small numbers
- * alone. */
+/* Keeping the offsets of all lists takes too much memory. Then no offsets are used, because the first ones would show
+ * only small numbers. */
 TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */

@@ -71,8 +71,8 @@ TEST(test_keys_that_are_equal) {
     }
 }
 
-/* More structs than a position may have: the other dicts are `any`. After that no dict joins a struct, or the encoder
- * would look for it there. */
+/* A position may have a limited number of structs; its other dicts are `any`. After that no dict joins a struct, or the
+ * encoder would look for it there. */
 TEST(test_too_many_shapes) {
     char key[16];
     for (unsigned k = 0; k < 2; k++) {

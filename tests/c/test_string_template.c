@@ -105,7 +105,7 @@ TEST(test_sample_alike) {
     CHECK_STR(found(), "none");
 }
 
-/* Two numbers that are equal in all strings but one are two numbers, at any position of that string. */
+/* Two numbers that are equal in all strings except one are separate parts, wherever that string is. */
 TEST(test_not_the_same) {
     char s[64];
     unsigned k;

@@ -117,7 +117,7 @@ TEST(test_every_cut) {
     }
 }
 
-/* Changed bytes under matching checksums: only the rules protect the reader. */
+/* With changed bytes and matching checksums, only the rules protect the reader. */
 TEST(test_sealed_changes) {
     built copy = {make_exact(small.data, small.size), small.size};
     uint64_t refused = 0;

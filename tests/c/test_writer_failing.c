@@ -247,7 +247,7 @@ static rs_status match_once(void) {
     return status;
 }
 
-/* The allocation of each array of a matcher may fail. */
+/* The allocation of each array of a matcher fails in turn. */
 TEST(test_matcher) {
     uint64_t n;
     fail_at = UINT64_MAX;

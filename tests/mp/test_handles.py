@@ -244,7 +244,7 @@ def test_close_ends_a_pin():
 
 
 def test_a_sweep_stops_at_the_first_pin_that_has_not_ended(monkeypatch):
-    """Looking at every pin took 3 ms in each pickle with 5,000 pins."""
+    """Before a fix, each pickle looked at all pins, which took 3 ms with 5,000 pins."""
     looks = []
 
     class Resource:

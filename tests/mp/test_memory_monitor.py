@@ -230,7 +230,7 @@ def test_a_removed_log_is_not_created_again(tmp_path):
 
 
 def test_a_program_that_blocks_and_ignores_signals(temporary):
-    """The watching process inherits both."""
+    """The watching process inherits the blocked and the ignored signals."""
     code = (
         "import signal, recstore\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

@@ -127,7 +127,7 @@ def test_wrappers(path):
 
 
 def test_base_dataset(path):
-    """The class itself, with a pipeline that drops samples."""
+    """Tests BaseDataset itself, with a pipeline that drops samples."""
     plain = open_mmlab.mmengine.dataset.BaseDataset(**arguments(path))
     assert infos(BaseDataset(**arguments(path))) == infos(plain)
     dataset = BaseDataset(**arguments(path, pipeline=[open_mmlab.dropping]))

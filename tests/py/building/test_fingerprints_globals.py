@@ -178,7 +178,7 @@ def test_large_values_are_refused(monkeypatch):
 
 
 def test_values_that_do_not_count(monkeypatch):
-    """The environment, imports within a function, loggers, and the globals of installed packages."""
+    """The environment, imports within a function, loggers and the globals of installed packages do not count."""
     import logging
 
     for source in (

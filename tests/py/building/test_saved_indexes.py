@@ -334,7 +334,7 @@ def test_handles_name_no_process(x, monkeypatch):
 
 
 def test_damaged_handles(x, monkeypatch):
-    """An index that does not exist, a part that it lacks, groups in place of records."""
+    """The handles name an index that does not exist, a part that it lacks, or groups in place of records."""
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     _, (handle,) = x.group_by("label").__reduce__()
     n_refused = 0

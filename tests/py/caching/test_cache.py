@@ -111,7 +111,7 @@ def test_make_may_close_the_cache(name):
 
 
 def test_a_value_of_every_size(cache):
-    """Around the sizes at which values and arrays share lines, pages and arenas."""
+    """The sizes are around those at which values and arrays share lines, pages and arenas."""
     sizes = [0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 100_000]
     for size in sizes:
         assert cache.put(("bytes", size), os.urandom(1) * size)
@@ -123,7 +123,7 @@ def test_a_value_of_every_size(cache):
 
 
 def test_a_value_larger_than_an_arena(name):
-    """Values of several arenas and small ones share the file."""
+    """Values that take several arenas and small values share the file."""
     with recstore.cache(name, limit="64MiB") as cache:
         large = np.arange(40 << 17, dtype="i8") % 251
         assert [cache.put(i, large[i:] if i == 1 else i) for i in range(3)] == [True] * 3
@@ -299,7 +299,7 @@ def test_a_class_that_other_processes_do_not_know(cache, monkeypatch):
 
 
 def test_one_warning_for_a_type_that_cannot_be_stored(cache):
-    """At the line of the caller, with the path in the value."""
+    """The warning names the line of the caller and the path in the value."""
     with pytest.warns(
         RuntimeWarning, match=r"cannot be stored, so it is made at each use: \$\.image: cannot"
     ) as caught:

@@ -205,7 +205,7 @@ def test_a_header_with_a_right_checksum(path, offset, value, error, code):
 
 
 def test_later_versions_that_this_reader_can_read(path):
-    """A higher version with our reader_version, and unknown optional features."""
+    """The files have a higher version with our reader_version, or unknown optional features."""
     data = bytearray(path.read_bytes())
     data[8:10], data[24:32], data[2000:2004] = b"\7\0", b"\xff" * 8, b"what"
     path.write_bytes(writer.reseal(data))

@@ -109,7 +109,7 @@ def test_reference_counts_of_what_is_shared():
 
 
 def test_close_while_verifying_and_saving(tmp_path):
-    """Calls without the GIL finish first."""
+    """A close waits for calls that run without the GIL."""
     x = RecordList({"i": i, "s": "x" * 50} for i in range(100_000))
     results = []
 

@@ -197,7 +197,7 @@ def test_two_entries_of_one_mapping_are_one_region():
 
 
 def test_without_maps(monkeypatch, mapped):
-    """As on macOS, where share_dataset asks the objects for their memory."""
+    """macOS has no such maps. There share_dataset asks the objects for their memory."""
     monkeypatch.setattr(memory_kinds, "_MAPS", "/proc/none")
     raw = multiprocessing.RawArray("d", N)
     x = Plain(a=shared(), b=mapped, c=np.ctypeslib.as_array(raw), d=np.asarray(memoryview(raw)), own=np.arange(3000.0))

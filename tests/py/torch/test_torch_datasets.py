@@ -220,7 +220,7 @@ def test_a_replaced_getitem_of_the_class_itself_reads_every_sample(x, monkeypatc
 
 
 def test_a_getitem_of_an_instance_is_ignored_everywhere(x):
-    """Python ignores it too, so `d[0]` and a batch agree."""
+    """Python ignores a `__getitem__` of an instance too, so `d[0]` and a batch agree."""
     dataset = RecordDataset(x)
     dataset.__getitem__ = lambda index: "mine"
     assert dataset[0] == RECORDS[0]

@@ -202,7 +202,7 @@ INVALID = [
 @pytest.mark.parametrize(("code", "extra", "payload"), INVALID, ids=str)
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_an_invalid_payload(code, extra, payload, compression, tmp_path, monkeypatch):
-    """Reading and the deep check refuse it."""
+    """Reading and the deep check refuse an invalid payload."""
     from recstore.values import ext_types
 
     if code in (28, 29):
