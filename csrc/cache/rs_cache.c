@@ -249,7 +249,7 @@ rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err) {
 
 bool rs_cache_admits(const rs_cache *self, uint64_t hash) {
     uint64_t file_size;
-    if (check_size(self, &file_size, NULL) != RS_OK) return true; /* storing the value gives the error */
+    if (check_size(self, &file_size, NULL) != RS_OK) return true; /* rs_cache_put reports the error */
     const uint64_t n = load(number_at(self, RS_CACHE_SEEN_AT)), bytes = load(number_at(self, RS_CACHE_SEEN_AT + 8));
     if (self->layout.slots == 0 || n < SEEN_LEAST) return true;
     const double expected = (double)bytes / (double)n * (double)self->layout.slots;

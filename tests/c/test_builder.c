@@ -87,7 +87,8 @@ RECORD(add_giant) {
     REQUIRE_OK(rs_buffer_append_zeros(raw, GIANT, &err), &err);
 }
 
-/* Values of every kind, drawn by a generator that depends on the number alone; kinds change from block to block. */
+/* Values of every kind, drawn by a generator that depends only on the record's number. The kinds change from block to
+ * block. */
 RECORD(add_random) {
     uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7;
     char text[40];

@@ -68,7 +68,7 @@ static void close_gather(void) {
     sources_close(&s);
 }
 
-/* Measures the remaining records, and loads blocks where that stops. */
+/* Measures the remaining records, and loads the missing block whenever that stops. */
 static rs_status measure(uint64_t n) {
     do {
         RS_TRY(rs_gather_measure(&g, &s.source, positions, 0, 1, n, &err));

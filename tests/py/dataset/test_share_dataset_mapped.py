@@ -1,5 +1,5 @@
-"""share_dataset over memory that is shared already or mapped from a file, which stays, and over private memory, which is
-replaced, in one process."""
+"""share_dataset in one process: it keeps memory that is already shared or mapped from a file, and replaces private
+memory."""
 
 import array
 import collections
