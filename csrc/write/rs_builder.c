@@ -5,8 +5,8 @@
 
 #include "base/rs_crc.h"
 
-/* The memory of raw records that threads read while the block is filled: it must not move. Only a giant record makes it
- * grow further. */
+/* The memory for raw records. It must not move, because threads read it while the block is filled. Only a giant record
+ * makes it grow further. */
 enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
 enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments with sections within the header's bytes */
 
@@ -307,7 +307,7 @@ uint64_t rs_builder_least_heap(const rs_builder *self) {
     uint64_t least = rs_header_least_size(self->scan.n_values, self->out.raw_size);
     uint64_t follows = self->out.offsets.size_bytes + self->out.groups.size_bytes + self->out.blocks.size_bytes +
                        encoding->trees.size_bytes + encoding->tree_table.size_bytes;
-    /* The most of these bytes that may be within the header, which the end of the heap includes. */
+    /* Up to RS_FMT_HEADER_SIZE of these bytes may be within the header, which is before the end of the heap. */
     follows -= follows > RS_FMT_HEADER_SIZE ? RS_FMT_HEADER_SIZE : follows;
     return least > follows ? least - follows : 0;
 }
@@ -385,7 +385,7 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Returns the feature bit of ends as distances from a line if an entry has them. */
+/* Returns the feature bit for ends that are distances from a line if an entry has such ends, else 0. */
 static uint64_t features_of(const rs_buffer *entries) {
     for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         if (entries->data[i + RS_FMT_B_INDEX_WIDTH] == RS_FMT_INDEX_LINES) return RS_FMT_FEATURE_ENDS;

@@ -19,7 +19,8 @@
 
 static rs_error err;
 
-/* A finished segment that holds `text`, in the test's folder; *temporary (to be freed) is its name until published. */
+/* Makes a finished segment with `text` in the test's folder. *temporary is its name before it is published, NULL if it
+ * has none; the caller frees it. */
 static rs_status make(rs_backing backing, const char *text, rs_segment *out, char **temporary) {
     rs_segment_writer writer;
     rs_status code = rs_segment_writer_open(&writer, backing, base, "temporary", &err);
@@ -146,7 +147,7 @@ static void generations(rs_backing backing) {
     CHECK_CODE(rs_os_publish(two.fd, second, at("name"), NULL, &err), RS_E_STATE_EXISTS, &err);
     CHECK_OK(rs_os_publish(two.fd, second, at("name"), at("between"), &err), &err);
     CHECK(access(at("between"), F_OK) != 0 && access(at("temporary"), F_OK) != 0);
-    CHECK(memcmp(one.data, "old", 3) == 0); /* a nameless inode by now */
+    CHECK(memcmp(one.data, "old", 3) == 0); /* its file has no name any more */
     REQUIRE_OK(rs_segment_open_leased(&read, at("name"), &err), &err);
     CHECK(memcmp(read.data, "new", 3) == 0);
     rs_segment_close(&read);
@@ -174,7 +175,7 @@ TEST(test_publishing_at_once) {
                 char *temporary, byte;
                 rs_status code = make(RS_BACKING_NAMED, "bytes", &made, &temporary);
                 (void)close(gate[1]);
-                if (code == RS_OK && temporary != NULL) code = RS_E_SYS; /* all would take one temporary name */
+                if (code == RS_OK && temporary != NULL) code = RS_E_SYS; /* else all children share one name */
                 if (read(gate[0], &byte, 1) < 0) _exit(3);
                 if (code == RS_OK) code = rs_os_publish(made.fd, NULL, at("name"), NULL, &err);
                 _exit(code == RS_OK ? 0 : code == RS_E_STATE_EXISTS ? 1 : 2);
@@ -282,7 +283,7 @@ TEST(test_lock_of_a_killed_parent) {
             if (locks[0].fd >= 0 || locks[2].fd >= 0) _exit(3);
             rs_os_close_lock(&locks[2]);
             if (write(there[1], &byte, 1) != 1) _exit(6);
-            _exit(read(gate[0], &byte, 1) == 0 ? 0 : 4); /* until the test ends */
+            _exit(read(gate[0], &byte, 1) == 0 ? 0 : 4); /* returns when the test closes the pipe */
         }
         (void)close(there[1]);
         if (read(there[0], &byte, 1) != 1) _exit(7); /* the child is past its fork */
