@@ -143,7 +143,8 @@ static inline rs_status make_compiled(const rs_buffer *bytes, rs_tree *out, rs_e
 
 enum { MAKE_RECORDS = 4096 };
 
-/* Append a value to `raw`, then make_record_end. Zero it to begin, make_block_clear at the end. */
+/* Records in one buffer. Zero it first. To add a record, append a value to `raw` and call make_record_end. Call
+ * make_block_clear at the end. */
 typedef struct make_block {
     rs_buffer raw;
     uint64_t ends[MAKE_RECORDS];

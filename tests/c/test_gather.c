@@ -74,7 +74,7 @@ static rs_status measure(uint64_t n) {
         RS_TRY(rs_gather_measure(&g, &s.source, positions, 0, 1, n, &err));
         if (g.stop.why == RS_GATHER_BLOCK) {
             const bool was = counting;
-            counting = false; /* the blocks are the store's */
+            counting = false; /* blocks belong to the store */
             rs_status status = sources_know(&s, g.stop.block, &err);
             counting = was;
             RS_TRY(status);

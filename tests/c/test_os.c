@@ -363,7 +363,7 @@ TEST(test_headroom_version_2) {
     expect("a", 300u * MIB, "memory cgroup /foo/bar");
     version2("a/cg/foo/bar", 100, 99, 0);
     expect("a", 0, "memory cgroup /foo/bar");
-    version2("a/cg/foo/bar", 400, 100, 200); /* more cache than usage: not believed */
+    version2("a/cg/foo/bar", 400, 100, 200); /* more cache than usage, which cannot be true */
     expect("a", 280u * MIB, "memory cgroup /foo/bar");
     CHECK(unlink(at("a/cg/foo/bar/memory.current")) == 0);
     expect("a", 550u * MIB, "MemAvailable of the machine");
@@ -384,7 +384,7 @@ TEST(test_headroom_inside_containers) {
     version2("d/my cg", 200, 130, 0);
     version2("d/my cg/work", 200, 100, 0);
     expect("d", 60u * MIB, "memory cgroup /docker/xyz");
-    /* A mount of another cgroup's part: only its top is visible. */
+    /* Our cgroup is outside of the mounted part. The top of the mount counts. */
     machine("e", "0::/docker/xyzzy\n", "30 23 0:26 /docker/xyz /cg rw - cgroup2 cgroup2 rw\n");
     version2("e/cg", 200, 140, 0);
     expect("e", 50u * MIB, "memory cgroup /docker/xyz");

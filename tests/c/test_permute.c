@@ -232,8 +232,8 @@ TEST(test_pinned) {
 
 /* ---- Statistics ---- */
 
-/* Pearson's chi-square of counts that should be equal, with its mean and variance (df and 2 df): within eight standard
- * deviations above, and not too even either. Cells hold twenty and more. */
+/* Returns whether counts are as equal as random counts: Pearson's chi-square, with the mean df and the variance 2 df,
+ * is within eight standard deviations of its mean. Each cell must expect twenty or more. */
 static bool is_uniform(const uint32_t *counts, uint64_t cells) {
     double total = 0, sum = 0, df = (double)(cells - 1);
     for (uint64_t i = 0; i < cells; i++) total += counts[i];
@@ -324,8 +324,8 @@ TEST(test_positions) {
     }
 }
 
-/* Elements `lag` positions apart, over one order: no correlation (it has a variance of 1 / n), and all pairs of
- * sixteenths of the list equally often. */
+/* Elements that are `lag` positions apart in an order are not correlated (the correlation has a variance of 1 / n), and
+ * all pairs of sixteenths of the list are equally frequent. */
 static void check_pairs(const rs_permutation *p, uint64_t lag) {
     const uint64_t n = p->n, m = n - lag;
     const double mean = (double)(n - 1) / 2;
