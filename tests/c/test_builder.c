@@ -17,7 +17,7 @@ static rs_error err;
 /* ---- Memory and threads that are refused ---- */
 
 static atomic_bool refuse_threads, refuse_elsewhere;
-static atomic_llong left; /* allocations before all fail, in the threads chosen by `refuse_elsewhere` */
+static atomic_llong left; /* with refuse_elsewhere: how many allocations of other threads still succeed */
 static pthread_t main_thread;
 static atomic_uint n_started; /* threads that were requested */
 

@@ -99,7 +99,7 @@ print(all(signal.getsignal(number) is handler for number in (signal.SIGUSR1, sig
 
 
 def test_a_child_has_the_handlers_of_its_parent(python):
-    """This holds even if another thread forks, which then is the main thread of the child."""
+    """Another thread than the main thread may fork. It is then the main thread of the child."""
     code = """
 import os, signal, sys, threading
 from recstore._core import forks

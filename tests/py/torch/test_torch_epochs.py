@@ -72,7 +72,7 @@ def test_resume_with_drop_last():
 
 
 def test_state_of_the_batches_a_loop_has_consumed():
-    """A DataLoader draws batches ahead, so the loop passes the number it has had."""
+    """A DataLoader draws batches ahead, so the loop passes the number of batches that it has had."""
     batches = BatchSampler(ShuffleSampler(100, seed=2), 8)
     iterator = iter(batches)
     for _ in range(6):
