@@ -205,7 +205,7 @@ static void end_writing(rs_pipeline *self, queued *f, rs_status status, const rs
     free(f);
 }
 
-/* Empties a written block for reuse. Gives back the pages of large buffers until then. */
+/* Empties a written block for reuse. Until the reuse, the system gets the pages of large buffers. */
 static void empty_block(rs_raw_block *block) {
     if (block->raw.size_bytes >= FORGET_BYTES) rs_os_forget(block->raw.data, block->raw.size_bytes);
     if (block->arrays.size_bytes >= FORGET_BYTES) rs_os_forget(block->arrays.data, block->arrays.size_bytes);

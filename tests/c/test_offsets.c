@@ -6,8 +6,8 @@ static rs_error err;
 
 /* ---- Groups: ends in, ends out ---- */
 
-/* Each record is found between the end before it and its own. `segment` is the offset groups, allocated exactly; the
- * heap is never touched, only pointed into. */
+/* Each record is found between the end of the previous record and its own end. `segment` is the offset groups,
+ * allocated exactly; the heap is never touched, only pointed into. */
 static void check_located(const uint8_t *segment, rs_block *block, const uint64_t *ends, uint32_t n) {
     block->n_records = n, block->heap_size_bytes = block->rows_size_bytes = ends[n - 1];
     for (uint32_t i = 0; i < n; i++) {
@@ -62,7 +62,7 @@ TEST(test_widths) {
     check_sizes(64, 1, 0, UINT16_MAX - 62, 4);
     check_sizes(64, 1, 0, UINT32_MAX - 63, 4);
     check_sizes(64, 1, 0, UINT32_MAX - UINT64_C(62), 8);
-    check_sizes(65, 1000, 64, 1001, 2); /* a group's size decides the width, not the heap's */
+    check_sizes(65, 1000, 64, 1001, 2); /* the width depends on the size of a group, not of the heap */
 }
 
 /* ---- Ends as distances from a line ---- */

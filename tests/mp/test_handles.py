@@ -175,8 +175,8 @@ def test_a_holder_that_closed_the_store():
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time of the clock of pins, in a list. The callback after collections keeps its clock from the beginning, so it
-    is replaced too."""
+    """Replaces the clock of pins. Returns its time, in a list. The callback that runs after collections holds the old
+    clock, so a second callback has the new one."""
     now = [1000.0]
     monkeypatch.setattr(pins, "monotonic", lambda: now[0])
     callback = native.SweepAfterCollection(pins._pins, lambda: now[0], pins.sweep_pins)

@@ -270,7 +270,7 @@ def test_a_copy_survives_its_file(path):
 
 
 def test_a_check_and_reads_do_not_share_objects(tmp_path):
-    """The check makes placeholders instead of objects of classes, which reads must never see."""
+    """The check makes placeholders instead of objects of classes. Reads must never see the placeholders."""
     path = tmp_path / "x.rec"
     values = [
         {"z": complex(i, 1), "at": [datetime.date(2000, 1, 1 + i % 20)], "where": pathlib.PurePosixPath("a")}

@@ -169,7 +169,7 @@ def test_split_stratified():
     train, test = x.split([0.8, 0.2], stratify="y")
     assert [r["id"] for r in train] == sorted(r["id"] for r in train)
     pytest.raises(TypeError, lambda: x.split([0.5, 0.5], stratify=lambda r: [])).match("unhashable")
-    # Every part gets its share even of classes with one record each.
+    # Every part gets its share of the records even if each class has only one record.
     assert [len(p) for p in x.split([0.9, 0.1], stratify="id")] == [90, 10]
 
 
