@@ -76,7 +76,7 @@ def batches(n, log):
 
 
 def _slow(i):
-    """An image that takes as long to make as a small file to decode."""
+    """Makes an image in the time that it takes to decode a small file."""
     end = time.perf_counter() + MAKE_S
     while time.perf_counter() < end:
         pass

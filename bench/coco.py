@@ -23,7 +23,7 @@ def annotations(real, count):
     for _ in range(count):
         record = dict(real[int(draw.random() * size)])
         (_crowd if isinstance(record["segmentation"], dict) else _polygons)(record, draw.random)
-        # As in train2017: ids grow within a category with gaps, and ids of crowds contain the image id.
+        # As in train2017, ids grow within a category, with gaps, and ids of crowds contain the image id.
         number += 1 + int(draw.random() * 4)
         record["image_id"] = images[int(draw.random() * len(images))]
         record["id"] = number if not record["iscrowd"] else _CROWD_IDS + record["image_id"]

@@ -116,7 +116,7 @@ struct rs_arrow_field {
     rs_arrow_field *alias;   /* the element that an item of tuples was merged into, or NULL */
     bool closed;             /* export only the existing children; skip others */
     bool utc;                /* datetimes of a named zone are in UTC, so their offset is not needed */
-    bool rows;               /* tuples of one length are rows here, with any items; for the field of records */
+    bool rows;               /* only for the root: tuples of one length become structs, whatever their items are */
     bool sealed;             /* no more children may be added */
     bool present;            /* at least one record, or its tree, has the field */
     bool dropped;            /* after rs_arrow_resolve: not a field of the type, because no record has it */

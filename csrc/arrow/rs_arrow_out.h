@@ -1,13 +1,13 @@
 /* rs_arrow_out.h: exports the records of stores to Arrow, batch after batch, without the interpreter.
  *
- * An export has three steps. First each block is made known: its tree is compiled, which gives the types of most
- * fields; rs_arrow_out_run then reads the records of blocks whose trees do not give all types. Second,
+ * An export has three steps. First, the caller makes each block known: its tree is compiled, which gives the types of
+ * most fields. If a tree does not give all types, rs_arrow_out_run reads the records of its blocks. Second,
  * rs_arrow_out_resolve fixes the types for all records together, and rs_arrow_out_settle prepares the batches. Third,
  * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out the appended records.
  *
- * Only one thread at a time may fill the caches of an rs_store, but an export runs beside other threads. So it uses
- * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and
- * continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but an export runs while other threads read. So it uses
+ * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and continues.
+ */
 #pragma once
 
 #include "read/rs_store.h"

@@ -9,8 +9,8 @@ enum {
     LINE = 8, /* slots that a search reads in one level: a line of the processor's cache */
     TAG_BITS = 24,
     ALIGNMENT = 64,    /* of values and of their arrays */
-    SEEN_LEAST = 32,   /* values before their mean size counts */
-    CHECKED = 32 << 20 /* bytes that a process writes between two looks at the available memory */
+    SEEN_LEAST = 32,   /* rs_cache_admits needs this many values */
+    CHECKED = 32 << 20 /* bytes that a process writes between two checks of the available memory */
 };
 
 /* ---------------------------------------------------------------- numbers that processes share */
@@ -64,8 +64,8 @@ uint64_t rs_cache_used(const rs_cache *self) {
 
 /* ---------------------------------------------------------------- the table */
 
-/* The slot number `i` of a level; NULL if its chunk has no space yet, so that it is empty. A mapped page without space
- * must not be read: that would allocate it, or end the process on a full disk. */
+/* Slot number `i` of a level. NULL if its chunk has no space yet, which means that the slot is empty. A mapped page
+ * without space must not be read: that would allocate it, or end the process on a full disk. */
 static uint64_t *slot_of(const rs_cache *self, uint32_t level, uint64_t i, uint8_t **chunk) {
     const rs_cache_layout *l = &self->layout;
     uint8_t *flag = self->table + rs_cache_chunks_at(l) + l->first_chunk[level] + 8 * i / l->chunk_bytes[level];
@@ -90,12 +90,13 @@ static rs_status reserve_slot(const rs_cache *self, uint32_t level, uint64_t i, 
 
 static uint64_t tag_of(uint64_t hash) { return hash & (((uint64_t)1 << TAG_BITS) - 1); }
 
-/* The first slot of the line of a hash in a level. The high bits choose it and the low bits are the tag. */
+/* The first slot of the line of a hash in a level. The high bits of the hash choose the line, and its low bits are the
+ * tag. */
 static uint64_t line_of(const rs_cache *self, uint32_t level, uint64_t hash) {
     return LINE * rs_hash_scale(hash, self->layout.level_slots[level] / LINE);
 }
 
-/* Where a search stands. Begins with zeros. */
+/* The progress of a search. Zero it at first. */
 typedef struct place {
     uint32_t level;
     uint32_t step;
@@ -178,8 +179,8 @@ rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a slot of the cache leads to another value");
 }
 
-/* Fills the head of a value, without its checksum, and returns the checksum, or 0 without `wanted`: memory does not
- * outlive a restart of the machine, after which checksums are read. */
+/* Fills the head of a value, without its checksum, and returns the checksum. Returns 0 if it is not wanted: a checksum
+ * is for the time after a restart of the machine, which files in memory do not outlive. */
 static uint32_t crc_of(const rs_cache_value *value, uint8_t head[RS_CACHE_VALUE_HEAD], bool wanted) {
     const rs_slice parts[] = {value->form, value->key, value->body, value->arrays};
     rs_store_u32(head + 4, (uint32_t)rs_slice_left(&value->form));
@@ -256,17 +257,17 @@ rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err) {
 
 bool rs_cache_admits(const rs_cache *self, uint64_t hash) {
     uint64_t file_size;
-    if (check_size(self, &file_size, NULL) != RS_OK) return true; /* storing the value gives the error */
+    if (check_size(self, &file_size, NULL) != RS_OK) return true; /* rs_cache_put reports the error */
     const uint64_t n = load(number_at(self, RS_CACHE_SEEN_AT)), bytes = load(number_at(self, RS_CACHE_SEEN_AT + 8));
     if (self->layout.slots == 0 || n < SEEN_LEAST) return true;
     const double expected = (double)bytes / (double)n * (double)self->layout.slots;
     const double share = (double)self->layout.limit_bytes / expected;
-    /* Less than the whole limit, because the chosen keys may be more than expected; the last ones would not fit. */
+    /* Aims at less than the whole limit, because by chance more keys may be chosen than expected. */
     return share >= 1 ||
            (double)(rs_mix64(hash ^ self->layout.seed) >> 11) < share * (31.0 / 32) * (double)((uint64_t)1 << 53);
 }
 
-/* Counts a value of a size, with its head and padding, for rs_cache_admits. */
+/* Counts a value of size_bytes, head and padding included, for rs_cache_admits. */
 static void note_size(const rs_cache *self, uint64_t size_bytes) {
     add(number_at(self, RS_CACHE_SEEN_AT + 8), size_bytes);
     add(number_at(self, RS_CACHE_SEEN_AT), 1);
@@ -311,13 +312,15 @@ static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t
         if (first > self->layout.n_arenas || n > self->layout.n_arenas - first) return RS_OK;
         RS_TRY(rs_os_try_lock_range(fd, first, n, &locked, err));
         *out = first;
-        /* Otherwise a writer in search of space was faster: it has one of these arenas, or has filled and left it. */
+        /* Otherwise another writer that searched for space was faster: it uses one of these arenas, or has filled it.
+         */
         if (locked && are_empty(self, first, n)) return RS_OK;
         if (locked) rs_os_unlock_range(fd, first, n);
     }
 }
 
-/* Whether `n` arenas have space for a value of `size` bytes: one has it behind its other values, several are empty. */
+/* Returns whether `n` arenas have space for a value of `size` bytes. One arena may hold other values; several must be
+ * empty. */
 static bool have_space(const rs_cache *self, uint64_t first, uint64_t n, uint64_t size) {
     const uint64_t most = n == 1 ? self->layout.arena_bytes - size : 0;
     for (uint64_t i = first; i < first + n; i++) {
@@ -326,7 +329,7 @@ static bool have_space(const rs_cache *self, uint64_t first, uint64_t n, uint64_
     return true;
 }
 
-/* Finds and locks `n` arenas with space that nobody writes to: their last writers have ended or left them. */
+/* Finds and locks `n` arenas that have space and no writer. */
 static rs_status find_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t size, uint64_t *out, rs_error *err) {
     const uint64_t begun = rs_os_has_range_locks() ? begun_arenas(self) : 0;
     *out = RS_NOWHERE;
@@ -367,7 +370,7 @@ static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64
     return RS_OK;
 }
 
-/* Marks `size` bytes from `at` in arena `first` as used, and as many of the next arenas as they reach into. */
+/* Marks `size` bytes from `at` in arena `first` as used. They may reach into the next arenas. */
 static void take_space(const rs_cache *self, uint64_t first, uint64_t at, uint64_t size) {
     const uint64_t bytes = self->layout.arena_bytes;
     for (uint64_t end = at + size; end != 0; first++) {
@@ -422,7 +425,7 @@ static rs_status publish(const rs_cache *self, const rs_cache_value *value, uint
     return RS_OK;
 }
 
-/* Looks at the available memory once in CHECKED bytes, because the kernel kills a process that passes a limit. */
+/* Checks the available memory every CHECKED bytes, because the kernel kills a process that passes a limit. */
 static rs_status require_memory(const rs_cache *self, rs_cache_arena *arena, uint64_t size, rs_error *err) {
     if (!self->memory_backed) return RS_OK;
     if (arena->checked_bytes < size) {
@@ -466,7 +469,7 @@ rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_val
     const uint64_t offset = self->layout.table_end + first * bytes + at;
     rs_status code = write_value(self, offset, value, err);
     if (code == RS_OK) {
-        /* Before publishing: a process that is killed in between loses the space, and never a published value. */
+        /* Take the space before publishing: if the process is killed in between, only the space is lost. */
         take_space(self, first, at, size);
         code = publish(self, value, offset / ALIGNMENT << TAG_BITS | tag_of(value->hash), outcome, err);
         if (code != RS_OK || *outcome != RS_CACHE_STORED) give_back_space(self, first, at, size);

@@ -2,10 +2,10 @@
  * file of recstore that changes while others read it.
  *
  * A value is written to the file first and published last, by one compare-and-swap of its slot in a table that every
- * process maps writable. Slots change once, from empty to published, so a reader never sees part of a value, and of
- * two writers of one key one succeeds. Nobody waits for another process. Each writer appends to an arena that it has
- * locked; the kernel ends the lock with the process, and another process then continues the arena after the last
- * value. */
+ * process maps writable. A slot changes once, from empty to published. So a reader never sees part of a value, and if
+ * two processes write the same key, one of them succeeds. No process waits for another. Each writer appends to an
+ * arena, a part of the file that it has locked. When a process ends, the kernel ends its lock, and another process may
+ * continue the arena after the last value. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -29,7 +29,7 @@ enum {
 /* The most slots of a cache with int keys. */
 #define RS_CACHE_SLOTS_MOST ((uint64_t)1 << 40)
 
-/* The layout of a cache, as its header has it. */
+/* The layout of a cache, as stored in its header. */
 typedef struct rs_cache_layout {
     uint64_t slots; /* 0: keys are hashed */
     uint64_t limit_bytes;
@@ -39,7 +39,7 @@ typedef struct rs_cache_layout {
     uint64_t table_end; /* also the start of the arenas */
     uint64_t arena_bytes;
     uint64_t n_arenas;
-    bool kept; /* whether the file stays without users */
+    bool kept; /* whether the file stays when no process uses it */
     uint32_t n_levels;
     uint8_t id[RS_CACHE_ID_SIZE];
     uint64_t level_slots[RS_CACHE_LEVELS_MOST];
@@ -74,11 +74,12 @@ typedef struct rs_cache {
 typedef struct rs_cache_arena {
     int fd;                 /* a descriptor of its own, which holds the lock */
     uint64_t index;         /* of the arena; RS_NOWHERE: none */
-    uint64_t checked_bytes; /* bytes that may be written before the next look at the available memory */
+    uint64_t checked_bytes; /* bytes that may be written before the available memory is checked again */
 } rs_cache_arena;
 
-/* A value in the cache: the form of the key (empty for int keys), the key if it differs from its form, the value, both
- * as `any` values, and the bytes of large arrays. They are borrowed from the mapping and may change at any time. */
+/* A value in the cache: the form of its key (empty for int keys), the key if it differs from its form, the value (key
+ * and value are `any` values), and the bytes of large arrays. All are borrowed from the mapping and may change at any
+ * time. */
 typedef struct rs_cache_value {
     uint64_t hash; /* of the form; for int keys the slot */
     uint32_t crc;
@@ -94,12 +95,12 @@ typedef enum rs_cache_outcome {
     RS_CACHE_FULL    /* the limit is reached */
 } rs_cache_outcome;
 
-/* Writes the first bytes of a new cache to the empty file of `fd` and reserves their space. slots is 0 for hashed keys.
- * RS_E_ARG_RANGE for too many slots or a label that is too long; RS_E_SPACE. */
+/* Writes the first bytes of a new cache to the empty file of `fd` and reserves their space. `slots` is 0 for hashed
+ * keys. RS_E_ARG_RANGE for too many slots or a label that is too long; RS_E_SPACE. */
 RS_NODISCARD rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kept, rs_slice label,
                                        rs_error *err);
 
-/* Opens the cache of `fd`, a writable descriptor, which `out` owns after RS_OK. Checks the header, whose rules are in
+/* Opens the cache of `fd`, a writable descriptor, which `out` owns after RS_OK. Checks the header by the rules of
  * FORMAT.md. */
 RS_NODISCARD rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err);
 
@@ -109,20 +110,21 @@ RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer 
 /* Counts the values of the cache of `fd`, a descriptor for reading. */
 RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
 
-/* Checks that the file still has the bytes before its arenas. To touch the table of a file that was cut ends the
- * process. find, put and scan check it themselves. RS_E_FMT_TRUNCATED. */
+/* Checks that the file still has the bytes before its arenas. Reading the table of a file that was cut kills the
+ * process. rs_cache_find, put and scan check this themselves. RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
 
 /* Ends the mappings and closes the file. Does nothing for a closed cache. */
 void rs_cache_close(rs_cache *self);
 
 /* Looks up a key by its hash and form; for int keys the hash is the slot, which is below layout.slots, and the form is
- * empty. Sets *found to whether it has a value. */
+ * empty. Sets *found to whether the key has a value. */
 RS_NODISCARD rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool *found,
                                      rs_cache_value *out, rs_error *err);
 
-/* Returns whether the key with this hash belongs to the part of a cache that fits within the limit: with `slots` known
- * and the mean size of the values seen so far, each key has the same chance. True while nothing is known. */
+/* Returns whether to store the value of the key with this hash. If all values together would exceed the limit, the hash
+ * selects a random part of the keys that fits. Their size is estimated from the number of slots and the mean size of
+ * the values so far. True for hashed keys, and until there are enough values. */
 bool rs_cache_admits(const rs_cache *self, uint64_t hash);
 
 /* Stores a value, whose parts are as in rs_cache_value; its crc is not read. `arena` is kept between calls. Nothing is
@@ -141,14 +143,15 @@ RS_NODISCARD rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, b
                                      rs_error *err);
 /* Returns the number of published values, and in *table_bytes the reserved bytes of the table. */
 uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes);
-/* Returns the bytes of all values, published or lost. 0 if the file has been cut, as above. */
+/* Returns the bytes of all values, published or lost; 0 if the file has been cut. */
 uint64_t rs_cache_used(const rs_cache *self);
 
 /* The rows of counters, RS_CACHE_PROCESSES of them; NULL if the file has been cut. */
 rs_cache_process *rs_cache_rows(const rs_cache *self);
-/* Returns the row of counters of a process, new if it has none; NULL if all rows belong to running processes, or as
- * above. */
+/* Returns the row of counters of a process, and makes one if it has none. NULL if all rows belong to running processes
+ * or the file has been cut. */
 rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time);
 
-/* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. A file in memory has none. */
+/* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. Values of a file in memory have
+ * none. */
 RS_NODISCARD rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err);

@@ -15,8 +15,8 @@ enum {
     FIRST_LEVEL = 1 << 12, /* slots; each further level of hashed keys has four times as many */
     VALUE_LEAST = 64,      /* bytes */
     ARENA_LEAST = 1 << 20, /* bytes */
-    ARENAS_MOST = 1 << 12, /* of the space for four times the limit */
-    ARENAS_SPARE = 1 << 10 /* for writers that have begun an arena */
+    ARENAS_MOST = 1 << 12, /* the most arenas for four times the limit */
+    ARENAS_SPARE = 1 << 10 /* more arenas, for writers that have begun one */
 };
 #define LIMIT_MOST ((uint64_t)1 << 43) /* bytes; the offset of a value has 46 bits */
 
@@ -154,8 +154,8 @@ rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err) {
     rs_cache cache = {.fd = fd, .memory_backed = rs_os_is_memory_backed(fd)};
     RS_TRY(inspect(fd, head, &cache.layout, &label_size, &cache.identity, err));
     cache.data_bytes = cache.layout.n_arenas * cache.layout.arena_bytes;
-    /* A mapping keeps the lease of its descriptor. These have another descriptor, so that the lease ends with `fd`
-     * although views of the arenas are alive. */
+    /* A mapping keeps the lease of its descriptor. These mappings have a descriptor of their own, so the lease ends
+     * with `fd` even while views of the arenas are alive. */
     int mapped;
     RS_TRY(rs_os_reopen_writable(fd, &mapped, err));
     rs_status code = rs_os_map_writable(mapped, cache.layout.table_end, &cache.table, err);

@@ -1,9 +1,9 @@
 /* rs_column_read.h: reads one field of many records into arrays without the interpreter. rs_column and rs_utf8 append
  * the values. A field with the same offset in all records of a block is read without a walk.
  *
- * Only one thread at a time may fill the caches of an rs_store, but column reads run beside other threads. So a column
- * read uses only loaded blocks with a compiled path and stops at any other; the caller loads that block under its lock,
- * compiles the path for its tree, and continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but column reads run while other threads read. So a
+ * column read uses only loaded blocks with a compiled path and stops at any other; the caller loads that block under
+ * its lock, compiles the path for its tree, and continues. */
 #pragma once
 
 #include "read/rs_utf8.h"

@@ -309,7 +309,7 @@ static int open_lock_file(const char *path) {
     struct stat st;
     int fd = open(path, flags, 0600);
     if (fd >= 0) {
-        if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* if it fails, check_ours tells */
+        if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* check_ours reports a failure */
         return fd;
     }
     if (errno != EACCES || lstat(path, &st) != 0 || !lacks_rights(&st) || chmod(path, 0600) != 0) return -1;

@@ -190,7 +190,7 @@ static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_
         RS_TRY(add_entry(d, rs_values_at(added, i), err));
         self->kept_bytes += added->spans[i].size_bytes;
     }
-    rs_buffer_fit(&d->bytes); /* a store may have hundreds of dictionaries, and most get few entries more */
+    rs_buffer_fit(&d->bytes); /* a store may have hundreds of dictionaries, and most get few more entries */
     d->tables[d->n_tables++] = number;
     return RS_OK;
 }

@@ -530,8 +530,8 @@ static uint64_t tree_bits(const rs_plan *d) {
     return bits;
 }
 
-/* Replaces the plan of a position whose dicts have many key sets by one with maps, when values and tree together take
- * fewer bytes. The log entries of the other plan begin at number `first`. */
+/* Replaces the plan of a position with many key sets by a plan with maps, when values and tree together then take fewer
+ * bytes. The log entries of the other plan begin at number `first`. */
 static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
     const size_t most = ((size_t)at->n + 1) * 2;
     candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, most * sizeof *candidates), best;

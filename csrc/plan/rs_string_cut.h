@@ -27,7 +27,7 @@ typedef struct rs_cut_step {
 } rs_cut_step;
 
 /* A cut. `start` is the common prefix of most strings: the leaves before leaf start_leaf and the characters between
- * them. It is empty at first. rs_cut_run compares it as a whole, and goes on with step start_step. */
+ * them. It is empty at first. rs_cut_run compares it as a whole, and continues with step start_step. */
 typedef struct rs_cut {
     uint16_t n_steps, n_leaves;
     uint16_t start_step, start_leaf, start_size;

@@ -58,8 +58,8 @@ static inline unsigned rs_matcher_head_bytes(unsigned unit_bytes) { return unit_
 static inline uint32_t rs_match_bytes(uint32_t match) { return match & ((1u << RS_MATCH_LENGTH_BITS) - 1); }
 static inline uint32_t rs_match_number(uint32_t match) { return match >> RS_MATCH_NUMBER_SHIFT; }
 
-/* Returns the match for the first two bytes of a text. If the first byte can be a symbol by itself, it is the high one,
- * so that the matches of all texts that begin with it are one page. */
+/* Returns the match for the first two bytes of a text. A first byte that can be a symbol by itself is the high byte of
+ * the index: all texts that begin with it then have their matches in one page. */
 static inline uint32_t rs_matcher_short(const rs_matcher *self, const uint8_t *p, unsigned unit_bytes) {
     const uint8_t high = unit_bytes == 1 ? p[0] : p[1], low = unit_bytes == 1 ? p[1] : p[0];
     return self->shorts[(uint32_t)self->pages[high] << 8 | low];

@@ -6,7 +6,7 @@
 
 static rs_error err;
 
-/* A store with an export over it, and what read_table makes. */
+/* A store with an export over it, and the batch and schema that read_table makes. */
 typedef struct opened {
     built owned; /* by open_built */
     rs_store store;

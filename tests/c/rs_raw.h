@@ -137,7 +137,7 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_CONCAT: raw_text(c, node, bits, out); break;
-    case RS_FMT_NODE_OPTIONAL: /* an absent key is raw_row's business */
+    case RS_FMT_NODE_OPTIONAL: /* raw_row handles an absent key */
         if ((bits & 1) == 0) make_tag(out, 0);
         else raw_body(c, node->children, bits >> 1, out);
         break;

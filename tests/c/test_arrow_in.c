@@ -510,7 +510,7 @@ TEST(test_broken_unions) {
     check_refused(m, RS_E_IN_BROKEN, "$: a buffer of an array is missing");
 }
 
-/* A list of nulls takes no memory in the producer, but a byte a value here. */
+/* A list of nulls takes no memory in the producer, but a byte for each value here. */
 TEST(test_a_record_of_too_many_values) {
     static const int64_t offsets[] = {0, (INT64_C(1) << 28) + 1};
     arrow_made *m = arrow_set(arrow_make("+L", "", 1, 2), 1, offsets, sizeof offsets);

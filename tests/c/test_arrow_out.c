@@ -239,7 +239,7 @@ TEST(test_stops) {
     built_clear(&b);
 }
 
-/* A batch that is full ends before the records do; stores of huge records get offsets of 64 bits. */
+/* A full batch ends before the last record. Stores of huge records get offsets of 64 bits. */
 TEST(test_full_batches) {
     static opened o;
     struct ArrowSchema schema = {0};
@@ -275,7 +275,8 @@ TEST(test_full_batches) {
     close_over(&o);
 }
 
-/* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */
+/* With single bytes of heaps, offsets and trees changed, and matching checksums, an export gives a batch or a status.
+ */
 TEST(test_changed_bytes) {
     static opened o;
     static built_layout layout;

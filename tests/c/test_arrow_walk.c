@@ -144,7 +144,7 @@ TEST(test_naive_is_sure) {
     close_over(&o);
 }
 
-/* Offsets have 64 bits where the largest record, twice as long in UTF-8, may exceed 32 bits. */
+/* Offsets have 64 bits if the largest record may exceed 32 bits when UTF-8 doubles its size. */
 TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;
@@ -435,7 +435,7 @@ TEST(test_bad_payloads) {
     } cases[] = {
         BAD("\x11\x0D\0\x09\1x"),                      /* date: a str */
         BAD("\x11\x10\0\x0E\0"),                       /* timedelta: a tuple */
-        BAD("\x11\x0E\0\x90"),                         /* time: no tuple */
+        BAD("\x11\x0E\0\x90"),                         /* time: not a tuple */
         BAD("\x11\x0F\0\x0E\2\x90\x90"),               /* datetime: two parts */
         BAD("\x11\x0F\0\x0E\3\0\x90\0"),               /* None microseconds */
         BAD("\x11\x0F\0\x0E\3\x90\x90\x91"),           /* an int for a zone */
@@ -445,9 +445,9 @@ TEST(test_bad_payloads) {
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\3\x91\0\0"),
         BAD("\x11\x13\0\x90"),      /* Decimal: an int */
         BAD("\x11\x13\0\x09\0"),    /* no digits */
-        BAD("\x11\x13\0\x09\1-"),   /* nor after a sign, */
-        BAD("\x11\x13\0\x09\1."),   /* at a point, */
-        BAD("\x11\x13\0\x09\3-E1"), /* or before an exponent */
+        BAD("\x11\x13\0\x09\1-"),   /* no digits after a sign */
+        BAD("\x11\x13\0\x09\1."),   /* no digits at a point */
+        BAD("\x11\x13\0\x09\3-E1"), /* no digits before an exponent */
         BAD("\x11\x13\0\x09\3"
             "1x2"),
         BAD("\x11\x13\0\x09\3"

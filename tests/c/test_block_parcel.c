@@ -39,7 +39,7 @@ static void side_close(side *s) {
     rs_segment_writer_abort(&s->writer);
 }
 
-/* Adds records, and places each block as it is written; with `whole`, all at the end. */
+/* Adds records, and places each block as it is written; with `whole`, places all blocks at the end. */
 static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool whole) {
     rs_builder *source = &from->builder, *target = &to->builder;
     rs_buffer out = {0};
@@ -137,7 +137,8 @@ static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t more, siz
     memcpy(out->data, head, sizeof head);
 }
 
-/* The first two numbers are the bytes of offsets and the number of blocks, of 80 bytes each; the fifth, those of trees. */
+/* The first number is the bytes of offsets, the second the number of blocks of 80 bytes each, the fifth the bytes of
+ * trees. */
 static void check_sums(side *to, rs_buffer *out) {
     const uint64_t blocks = rs_load_u64(out->data + 16) / RS_FMT_BLOCK_SIZE + 1;
     check_sum(to, out, 0, 0 - blocks * RS_FMT_BLOCK_SIZE, 1, blocks); /* negative */

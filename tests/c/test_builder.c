@@ -17,7 +17,7 @@ static rs_error err;
 /* ---- Memory and threads that are refused ---- */
 
 static atomic_bool refuse_threads, refuse_elsewhere;
-static atomic_llong left; /* allocations before all fail, in the threads chosen by `refuse_elsewhere` */
+static atomic_llong left; /* with refuse_elsewhere: how many allocations of other threads still succeed */
 static pthread_t main_thread;
 static atomic_uint n_started; /* threads that were requested */
 
@@ -87,7 +87,8 @@ RECORD(add_giant) {
     REQUIRE_OK(rs_buffer_append_zeros(raw, GIANT, &err), &err);
 }
 
-/* Values of every kind, drawn by a generator that depends on the number alone; kinds change from block to block. */
+/* Values of every kind, drawn by a generator that depends only on the record's number. The kinds change from block to
+ * block. */
 RECORD(add_random) {
     uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7;
     char text[40];
@@ -188,7 +189,7 @@ TEST(test_the_same_bytes) {
     same_list(add_random, 5 * BLOCK + 7);
 }
 
-/* A build starts threads only for more work than starting them takes, even for a single block. */
+/* A build starts threads only if its work takes longer than starting them, even for a single block. */
 TEST(test_threads_of_small_builds) {
     const uint64_t n[] = {1, 100, 2000, 20000};
     for (size_t i = 0; i < 4; i++) {
@@ -336,7 +337,7 @@ TEST(test_a_failure_stays) {
     m.writer.fd = fd;
     stop(&m);
 
-    /* Of another builder of the same pipeline. */
+    /* Records of another builder of the same pipeline. */
     CHECK_OK(add_pairs(&m, 100, 2), &err);
     fd = m.writer.fd;
     m.writer.fd = -1;

@@ -238,7 +238,7 @@ TEST(test_an_arena_that_another_writer_took_first) {
     if (!rs_os_has_range_locks()) return;
     REQUIRE_OK(begin(0, LIMIT), &err);
     REQUIRE_OK(rs_cache_open_arena(&cache, &other, &err), &err);
-    /* A writer has counted arena 0, and was stopped before it locked it. Another one fills it and leaves it. */
+    /* A writer has counted arena 0, and was stopped before it locked the arena. Another writer fills and leaves it. */
     rs_store_u64(cache.table + RS_CACHE_NEXT_ARENA_AT, 1);
     CHECK_OK(put_with(&other, 0, 100, &outcome), &err);
     CHECK_U64(begun(), 1);
@@ -315,7 +315,7 @@ static bool is_format(rs_status code) {
     return code == RS_E_FMT_VALUE || code == RS_E_FMT_CHECKSUM || code == RS_E_FMT_TRUNCATED;
 }
 
-/* Reads all that a damaged cache has: each call gives a status, and a value that passes its checksum is equal. */
+/* Reads everything in a damaged cache. Each call gives a status, and a value that passes its checksum is unchanged. */
 static void read_damaged(void) {
     uint64_t position = 0, table_bytes;
     rs_cache_value value;
@@ -399,7 +399,7 @@ TEST(test_damaged_chunks) {
     end();
 }
 
-/* Any numbers in the counters: values go elsewhere or nowhere, and those that are stored are found. */
+/* The counters hold any numbers. A value may not be stored, but every stored value is found. */
 TEST(test_damaged_counters) {
     static const uint64_t numbers[] = {0,         1,
                                        63,        64,
@@ -470,7 +470,7 @@ TEST(test_the_header) {
     end();
 }
 
-/* Numbers out of range under a right checksum. */
+/* A header with a number out of range is refused, even with a valid checksum. */
 TEST(test_numbers_of_the_header) {
     static const struct {
         const char *what;

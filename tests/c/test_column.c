@@ -152,7 +152,7 @@ static rs_node decimal_of(uint8_t bits, uint64_t size_bytes, uint64_t base, unsi
     return node;
 }
 
-/* Rows and lists of decimals against the reader of one. */
+/* Rows and lists of decimals against the reader of a single decimal. */
 static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);

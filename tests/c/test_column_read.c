@@ -270,7 +270,7 @@ TEST(test_positions_out_of_range) {
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_field("i"), &err);
-    for (uint64_t at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
+    for (uint64_t at = 0; at < 300; at += 299) { /* the first in a window, and one within the second window */
         for (uint64_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
             memset(&got, 0, sizeof got);
             for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);

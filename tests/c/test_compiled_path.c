@@ -191,7 +191,7 @@ TEST(test_units_of_keys) {
         make_int(&record, 7);
         REQUIRE_OK(rs_compiled_path_open(&compiled, &path, &tree, &err), &err);
         CHECK_OK(walk(&compiled, record.data, record.size_bytes, &place, &cursor, &found), &err);
-        for (k = 0; k < 3; k++) { /* as far as the units hold them */
+        for (k = 0; k < 3; k++) { /* narrow units hold only the low bytes */
             uint32_t a = texts[i / 9 % 4][k] & (uint32_t)(UINT64_C(0xFFFFFFFF) >> (32 - 8 * from));
             uint32_t b = texts[i / 36][k] & (uint32_t)(UINT64_C(0xFFFFFFFF) >> (32 - 8 * to));
             if (a != b) break;

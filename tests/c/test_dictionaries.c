@@ -102,7 +102,7 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
     return d;
 }
 
-/* The first lists of ints of a dictionary: a table for each frequent length, and a last one for the others. */
+/* The first lists of ints of a dictionary get a table for each frequent length, and a last table for the others. */
 TEST(test_lengths) {
     static const uint8_t lengths[] = {2, 5, 0, 15, 16};
     start();
@@ -116,7 +116,7 @@ TEST(test_lengths) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* A dictionary has at most 64 tables; the values after them start another one. */
+/* A dictionary has at most 64 tables; further values start another dictionary. */
 TEST(test_full) {
     start();
     rs_dictionary *d = extend(7, false, 0, 1);
@@ -130,7 +130,7 @@ TEST(test_full) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* Several dictionaries of one path in one run: none is forgotten before its values are encoded. */
+/* One run may have several dictionaries of one path. None is forgotten before its values are encoded. */
 TEST(test_forgetting) {
     rs_dictionary *d[5];
     start();
@@ -171,7 +171,7 @@ TEST(test_symbols) {
     rs_symbol_table *other =
         symbols("nothing like it, %u XYZ", 2000, 1); /* the old table codes them badly, so they get a new one */
     CHECK(other != NULL && other != first && written == 2);
-    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* of other units */
+    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* units of 2 bytes */
     CHECK(third != NULL && third->unit_bytes == 2 && written == 3);
     CHECK(first->encoder != NULL); /* used in this run */
     rs_dictionaries_begin_run(&dictionaries);

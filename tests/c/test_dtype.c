@@ -57,7 +57,7 @@ TEST(test_items) {
     CHECK(!rs_dtype_put_float(RS_DTYPE_BOOL, 2.0, item));
 }
 
-/* The first number that does not fit, in the middle of many, with steps. */
+/* Finds the first number that does not fit, in the middle of many numbers, also with steps. */
 TEST(test_many) {
     static int64_t ints[300];
     static uint64_t uints[300];

@@ -146,7 +146,8 @@ TEST(test_list) {
     CHECK_ENCODED(3, 0, 1, 2);
 }
 
-/* (bool, str, int3, float): bits of all, bodies of the fixed, bodies of the others. */
+/* (bool, str, int3, float) is stored as the bits of all, the bodies of the fixed children, then the bodies of the
+ * others. */
 TEST(test_tuple) {
     static const make_node nodes[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                       {BOOL, 0, 0, 0, 0, 0, 0, 0},
@@ -179,7 +180,7 @@ TEST(test_struct) {
     CHECK_CODE(encode(nodes, 3, aux, 14), RS_E_ARG_RANGE, &err);
 }
 
-/* [union(int3, str1, None)]: two bits an element, then each child standing alone. */
+/* A list of union(int3, str1, None) is stored as two bits for each element, then the value of each element alone. */
 TEST(test_union) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0},
                                       {UNION, 0, 0, 3, 2, 0, 0, 0},
@@ -223,7 +224,7 @@ TEST(test_array) {
     CHECK_ENCODED(10);
 }
 
-/* The tag, the code and EXTRA are the tree's; bits and body the payload's. */
+/* The tree has the tag, the code and EXTRA. Bits and body are those of the payload. */
 TEST(test_ext) {
     static const make_node nodes[] = {
         {LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};

@@ -107,7 +107,7 @@ TEST(test_entries_of_unions) {
     hand_clear(&h);
 }
 
-/* Entries that are floats, 0.3 and -1e300: each byte counts. */
+/* Entries may be floats. Each byte of 0.3 and -1e300 counts. */
 TEST(test_entries_of_floats) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
@@ -179,7 +179,7 @@ TEST(test_fixed_tuples) {
     hand_clear(&h);
 }
 
-/* Two fields of known size: each is written where its own part begins. */
+/* Each of two fields of known size is written where its own part begins. */
 TEST(test_two_fields) {
     static const make_node nodes[] = {
         {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
@@ -264,7 +264,7 @@ TEST(test_arrays_as_lists_of_lists) {
 static unsigned which; /* the last record of add_misshapen */
 static bool in_list;
 
-/* A list of arrays (2, 3), or one alone, and as record 4 an array that has no place among them. */
+/* An array (2, 3), or a list that ends with it. In record 4 the array has another shape, which does not fit. */
 RECORD(add_misshapen) {
     static const uint64_t flat[] = {3}, deep[] = {2, 3, 1};
     put_key(raw);

@@ -67,7 +67,7 @@ TEST(test_truncated) {
     free(s);
 }
 
-/* Rules 2 to 4: every byte of the header is covered. */
+/* Rules 2 to 4 cover every byte of the header. */
 TEST(test_every_header_byte) {
     uint8_t *s = make_segment();
     for (unsigned i = 0; i < 4096; i++) {
@@ -232,7 +232,7 @@ TEST(test_no_blocks_and_limits) {
     free(s);
 }
 
-/* A section of a kind that this reader does not know but may ignore. */
+/* A reader ignores a section of an optional kind that it does not know. */
 TEST(test_optional_section) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     put(s + 68, 7, 4), put(s + 32, SIZE + ENTRY, 8);
@@ -247,7 +247,7 @@ TEST(test_optional_section) {
     free(s);
 }
 
-/* The label is such a section. It is found for store 0, and its bytes are not read. */
+/* The label is an optional section. It is found for store 0, and its bytes are not read. */
 TEST(test_label) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     rs_header header;
@@ -286,7 +286,7 @@ TEST(test_write) {
     free(s);
 }
 
-/* Without limits, the result is at most the size that the segment may reach; with limits, it is the declared value. */
+/* Without limits, the size of the segment bounds the declared maxima (rule 43). With limits, they stay as declared. */
 TEST(test_becomes) {
     const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
     uint8_t *s = make_segment();

@@ -89,7 +89,7 @@ TEST(test_every_key_is_found) {
     check_all_found(200000, mix, 0);
 }
 
-/* The numbers of FORMAT.md: bytes per key, slots per lookup, few false candidates. */
+/* The numbers in FORMAT.md hold: bytes per key, slots per lookup, few false candidates. */
 TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
@@ -229,7 +229,7 @@ TEST(test_broken_heads) {
     table_clear(&t);
 }
 
-/* Slots that name no entry, and a table without an empty slot: lookups end. */
+/* Lookups end even if slots name no entry, or a table has no empty slot. */
 TEST(test_broken_slots) {
     table t = make_table(100, mix, 10);
     uint64_t entry = 0, steps;

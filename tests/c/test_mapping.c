@@ -221,7 +221,7 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
     close_mapping();
 }
 
-/* All keys of the narrowest width, or some of each width: stored as they are, or under a str of any width. */
+/* A str of one unit of 2 bytes. */
 static void wide_key(uint64_t i, rs_buffer *raw) {
     uint8_t unit[2] = {(uint8_t)(i % 8), (uint8_t)(1 + i / 8)};
     make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, unit, 2);
@@ -319,7 +319,7 @@ static void refuse(rs_mapping_builder *builder, uint8_t key, uint8_t value) {
     CHECK(builder->keys.raw.size_bytes == key_bytes && builder->values.raw.size_bytes == value_bytes);
 }
 
-/* A child that lives, with all mappings of its parent, until end_child closes the pipe. */
+/* A child with all mappings of its parent. It lives until end_child closes the pipe. */
 typedef struct child {
     pid_t pid;
     int ends[2];
@@ -402,7 +402,7 @@ TEST(test_builder_states) {
     rs_buffer_clear(&wrong);
 }
 
-/* Invalid orders: a key's record twice, or a record that does not exist. */
+/* Invalid orders are refused: a key's record twice, or a record that does not exist. */
 TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     for (size_t i = 0; i < 5; i++) {

@@ -5,7 +5,7 @@
 TEST(test_every_kind_has_a_row) {
     for (unsigned kind = 1; kind <= RS_FMT_NODE_LAST; kind++) {
         const rs_node_kind *row = rs_node_kind_of(kind);
-        if (kind == 29 || (kind > RS_FMT_NODE_OPTIONAL && kind < RS_FMT_NODE_RISING)) { /* for later */
+        if (kind == 29 || (kind > RS_FMT_NODE_OPTIONAL && kind < RS_FMT_NODE_RISING)) { /* reserved */
             CHECK(row == NULL);
             continue;
         }

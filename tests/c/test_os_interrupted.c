@@ -198,7 +198,7 @@ TEST(test_creating) {
 
 /* ---- Random bytes ---- */
 
-/* Whether each of n bytes is another one in some of the draws. */
+/* Whether each of n bytes differs between some of the draws. */
 static bool all_drawn(size_t n) {
     uint8_t seen[64] = {0}, bytes[64];
     for (size_t k = 0; k < 20; k++) {

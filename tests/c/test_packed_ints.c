@@ -84,7 +84,7 @@ static uint64_t random_bits(unsigned bits) {
     return bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Every stride with every width, partial chunks and lists shorter than the stride. */
+/* Tests every stride with every width, partial chunks, and lists shorter than the stride. */
 TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
@@ -198,7 +198,8 @@ TEST(test_literals) {
     }
 }
 
-/* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
+/* A chunk wider than max_width is malformed, at every position. Up to a max_width of 15, widths are stored unchanged.
+ */
 TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
     for (unsigned max_width = 0; max_width <= 64; max_width++) {
@@ -218,7 +219,7 @@ TEST(test_widths_too_wide) {
     }
 }
 
-/* Counts too large for the bytes: their sums must not wrap. */
+/* If counts are too large for the bytes, their sums must not wrap. */
 TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     for (unsigned shift = 8; shift < 64; shift++) {

@@ -128,7 +128,8 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
     return status;
 }
 
-/* Cut anywhere it is refused; with any number changed it is refused or gives records, and reads nothing beyond. */
+/* A parcel that is cut anywhere is refused. A parcel with any number changed is refused or gives records, and nothing
+ * beyond its end is read. */
 TEST(test_pieces_that_do_not_hold_together) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
     rs_parcel parcel = {0};

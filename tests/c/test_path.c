@@ -172,7 +172,7 @@ TEST(test_elements_of_numbers) {
     }
 }
 
-/* Leads to the record, and from there to child number `child`, none when it is negative. */
+/* Returns the place of child number `child` of the record, or of the record itself if `child` is negative. */
 static rs_place place_in(const rs_tree *tree, rs_cursor *c, const uint8_t *bytes, size_t n, int child) {
     rs_place place = {NULL, NULL, 0};
     *c = cursor_over(bytes, n, NULL);
@@ -209,7 +209,7 @@ TEST(test_optionals) {
     rs_tree_clear(&trees[0]), rs_tree_clear(&trees[1]);
 }
 
-/* Opens a segment whose only record `c` and the place lead to. */
+/* Opens a segment of one record, and sets `c` and the place to this record. */
 static rs_status begin_record(const hand *h, rs_store *store, rs_cursor *c, rs_place *place) {
     rs_record record;
     RS_TRY(rs_store_open(store, hand_slice(h), NULL, &err));
@@ -218,7 +218,8 @@ static rs_status begin_record(const hand *h, rs_store *store, rs_cursor *c, rs_p
     return rs_path_begin(c, record.tree->nodes, place, &err);
 }
 
-/* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
+/* A walk through entries of tables, to a child of a row in one table. The value of the child is an entry of another
+ * table. */
 TEST(test_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
                            text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};

@@ -72,7 +72,7 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     return element;
 }
 
-/* Every element once, and each found where it is. */
+/* Whether every element occurs once, and the inverse finds its position. */
 static bool is_bijective(uint64_t n, uint64_t seed) {
     uint32_t *seen = make_counts(n + 1);
     rs_permutation p;
@@ -232,8 +232,8 @@ TEST(test_pinned) {
 
 /* ---- Statistics ---- */
 
-/* Pearson's chi-square of counts that should be equal, with its mean and variance (df and 2 df): within eight standard
- * deviations above, and not too even either. Cells hold twenty and more. */
+/* Returns whether counts are as equal as random counts: Pearson's chi-square, with the mean df and the variance 2 df,
+ * is within eight standard deviations of its mean. Each cell must expect twenty or more. */
 static bool is_uniform(const uint32_t *counts, uint64_t cells) {
     double total = 0, sum = 0, df = (double)(cells - 1);
     for (uint64_t i = 0; i < cells; i++) total += counts[i];
@@ -303,7 +303,7 @@ TEST(test_parity) {
     }
 }
 
-/* Over the seeds every element comes equally often to a position, and every position to an element. */
+/* Over many seeds, each element is at each position equally often. */
 TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
     EACH (k, lengths) {
@@ -324,8 +324,8 @@ TEST(test_positions) {
     }
 }
 
-/* Elements `lag` positions apart, over one order: no correlation (it has a variance of 1 / n), and all pairs of
- * sixteenths of the list equally often. */
+/* Elements that are `lag` positions apart in an order are not correlated (the correlation has a variance of 1 / n), and
+ * all pairs of sixteenths of the list are equally frequent. */
 static void check_pairs(const rs_permutation *p, uint64_t lag) {
     const uint64_t n = p->n, m = n - lag;
     const double mean = (double)(n - 1) / 2;
@@ -364,8 +364,9 @@ TEST(test_neighbours) {
                 agreeing += x == rs_permutation_at(&next, i);
             }
         }
-        /* A random order keeps 2 pairs of neighbours and 1 place, and shares 1 with another: 200 times that, and five
-         * standard deviations (20 and 14.1). */
+        /* On average, a random order keeps 2 pairs of neighbours and 1 element in its place, and has 1 element in the
+         * same place as another order. The bounds are 200 times that, plus or minus five standard deviations (20 and
+         * 14.1). */
         CHECK(together > 300 && together < 500);
         CHECK(fixed > 129 && fixed < 271);
         CHECK(agreeing > 129 && agreeing < 271);

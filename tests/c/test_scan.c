@@ -39,7 +39,7 @@ TEST(test_shapes) {
     done();
 }
 
-/* A dict's number is where it begins: outer before inner, through lists and ext values. */
+/* Dicts are numbered by where they begin: outer before inner, also through lists and ext values. */
 TEST(test_order_of_shapes) {
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
     uint64_t inner = scan.key_sets[0];

@@ -205,7 +205,7 @@ TEST(test_ext_by_way_of_unions) {
                          {EXT, 7, 0, 1, 7, 0, 1, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0}};
     static const uint8_t aux[] = {0, 0x11, 7, 0, 0};
     rs_tree tree;
-    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* within the list it may be */
+    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* it may be within the list */
     CHECK(!tree.nodes[0].payload && tree.nodes[1].payload && tree.nodes[2].payload && tree.nodes[3].payload);
     CHECK(tree.nodes[4].payload && tree.nodes[5].payload && !tree.nodes[6].payload && tree.nodes[7].payload);
     rs_tree_clear(&tree);
@@ -217,7 +217,7 @@ TEST(test_ext_by_way_of_unions) {
     CHECK_CODE(compile(nodes, 8, aux, 5), RS_E_FMT_TREE, &err);
 }
 
-/* Bits, body and whether it is fixed are the child's. */
+/* An ext has the bits and body of its child, and is fixed if the child is. */
 TEST(test_ext_is_transparent) {
     static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0},
                                       {INT, 16, 0, 0, 0, 0, 8, 0},
@@ -237,7 +237,7 @@ TEST(test_ext_is_transparent) {
     }
 }
 
-/* Lists in lists, each an ext: two levels a container, and 400 may be. */
+/* Lists within lists, each within an ext: two levels for each list, and 400 levels are allowed. */
 static rs_status compile_ext_deep(uint32_t depth) {
     make_node nodes[1300];
     uint32_t n;
@@ -548,7 +548,7 @@ TEST(test_counts_of_tables_and_parts) {
     }
 }
 
-/* The results of compiling them: bits, sizes, whether they are fixed. */
+/* The results of compiling these nodes: bits, sizes, whether they are fixed. */
 TEST(test_packed_sizes) {
     static const struct {
         make_node nodes[3];

@@ -71,8 +71,8 @@ TEST(test_keys_that_are_equal) {
     }
 }
 
-/* More structs than a position may have: the other dicts are `any`. After that no dict joins a struct, or the encoder
- * would look for it there. */
+/* A position may have a limited number of structs; its other dicts are `any`. After that no dict joins a struct, or the
+ * encoder would look for it there. */
 TEST(test_too_many_shapes) {
     char key[16];
     for (unsigned k = 0; k < 2; k++) {
@@ -80,7 +80,7 @@ TEST(test_too_many_shapes) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
         }
-        /* Has a key of the first and one of a dict that went under `any`. */
+        /* This dict has a key of the first struct, and a key of a dict that went under `any`. */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "k0"), make_int(&block.raw, 1);
         make_str(&block.raw, "k299"), make_int(&block.raw, 1), make_record_end(&block);
     }

@@ -99,7 +99,7 @@ TEST(test_split_groups) {
     check_store(add_uneven, 116, true, 4, ANY_TREES); /* nothing after a block that was just closed */
 }
 
-/* 130 KiB each: 8 MiB are passed within a group, and the block goes on to its end. */
+/* Records of 130 KiB pass 8 MiB within a group. The block continues to the end of the group. */
 RECORD(add_large) { make_units(raw, 0x09, (130 << 10) + (size_t)(i % 7), 1, 'L'); }
 
 TEST(test_blocks_end_with_groups) { check_store(add_large, 200, true, 4, ANY_TREES); }
@@ -155,7 +155,7 @@ TEST(test_header_maxima) {
     }
 }
 
-/* One value less, one byte less or one level less than declared, and the record is refused (rule 23). */
+/* If the header declares one value, one byte or one level less, the record is refused (rule 23). */
 TEST(test_header_maxima_hold) {
     built b = build(add_tuple_key, 3, false);
     rs_store store;

@@ -71,11 +71,11 @@ TEST(test_not_alike) {
     for (unsigned i = 0; i < N; i++) add_text(i % 4 == 0 ? "one" : i % 4 == 1 ? "one-two" : i % 4 == 2 ? "a-b-c" : "");
     CHECK_STR(found(), "none");
     for (unsigned i = 0; i < N; i++)
-        (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in twenty is not */
+        (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one misfit in 20 is few */
     CHECK_STR(found(), "const digits const");
     CHECK_U64(template.n_fits, N - N / 20);
     for (unsigned i = 0; i < N; i++)
-        (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in five is */
+        (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in 5 is too many */
     CHECK_STR(found(), "none");
     for (unsigned i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
     CHECK_STR(found(), "none");
@@ -105,7 +105,7 @@ TEST(test_sample_alike) {
     CHECK_STR(found(), "none");
 }
 
-/* Two numbers that are equal in all strings but one are two numbers, at any position of that string. */
+/* Two numbers that are equal in all strings except one are separate parts, wherever that string is. */
 TEST(test_not_the_same) {
     char s[64];
     unsigned k;

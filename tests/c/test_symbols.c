@@ -162,7 +162,7 @@ TEST(test_long_string) {
     }
 }
 
-/* A string longer than the whole sample, which changes on its way: the sample is spread over it. */
+/* The sample is spread over a string that is longer than the whole sample and changes along the way. */
 TEST(test_huge_string) {
     const size_t size = 4 << 20;
     uint8_t *text = (uint8_t *)malloc(size);
@@ -214,7 +214,7 @@ TEST(test_nul_behind_a_symbol) {
     }
 }
 
-/* One unit throughout: only symbols of nearly the greatest length. */
+/* Strings of one repeated unit give only symbols of nearly the greatest length. */
 TEST(test_one_unit) {
     static uint8_t text[20000];
     memset(text, 'a', sizeof text);
@@ -224,7 +224,7 @@ TEST(test_one_unit) {
     check_strings(2, sizeof text / 8);
 }
 
-/* Training fails where a table gains nothing, and leaves the buffer alone. */
+/* Training fails if a table saves nothing, and leaves the buffer unchanged. */
 TEST(test_nothing_gained) {
     uint8_t text[2000];
     rs_buffer table = {0};
@@ -295,7 +295,7 @@ TEST(test_layout) {
     check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
 }
 
-/* Every length of symbol, with every byte changed in turn: only equal bytes are coded as the symbol. */
+/* For every length of symbol, every byte is changed in turn. Only equal bytes are coded as the symbol. */
 TEST(test_every_byte_counts) {
     for (uint32_t unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         for (uint32_t n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
@@ -325,7 +325,7 @@ TEST(test_every_byte_counts) {
     }
 }
 
-/* More symbols share their first bytes than a match compares: some are not used, and the text is still correct. The
+/* If more symbols share their first bytes than a match compares, some are not used, and the text is still correct. The
  * bound holds if a pair becomes a symbol after a few occurrences, not if every pair does at once. */
 TEST(test_many_alike) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
@@ -446,7 +446,7 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
     free(out);
 }
 
-/* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
+/* Bits flip after the table was opened, because a mapped file may change. The codes are random. */
 TEST(test_bytes_that_change) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};

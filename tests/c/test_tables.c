@@ -178,7 +178,8 @@ TEST(test_cycles) {
     hand_record(&higher, "", 0), hand_finish(&higher, root);
     CHECK_CODE(hand_check(&higher, 0, &err), RS_E_FMT_TREE, &err);
 
-    /* Tree 1 serves a block, which may use table 1, and table 1 itself: the order of loading makes no difference. */
+    /* A block and table 1 may share a tree that names table 0. If table 0 has this tree too, no load of the tree works.
+     */
     hand_table_of(&shared, hand_leaf(&shared, BOOL, 0, 0), "\1", 1);
     root = dict_tree(&shared, &zero, 1, 0, 1);
     hand_table_of(&shared, root, "", 0);
@@ -188,7 +189,7 @@ TEST(test_cycles) {
     CHECK_OK(rs_verify_segment(hand_slice(&shared), NULL, NULL, &err), &err);
     rs_store_u32(hand_table_entry(&shared, 0) + 12, root), rs_store_u32(hand_table_entry(&shared, 0) + 40, 0);
     rs_store_u64(hand_table_entry(&shared, 0) + 24, 0);
-    hand_seal(&shared); /* table 0 under tree 1, which names table 0 */
+    hand_seal(&shared); /* the tree of table 0 names table 0 */
     REQUIRE_OK(rs_store_open(&store, hand_slice(&shared), NULL, &err), &err);
     CHECK_CODE(rs_store_load_tree(&store, root, &err), RS_E_FMT_TREE, &err);
     CHECK_CODE(rs_store_load_table(&store, 0, &err), RS_E_FMT_TREE, &err);
@@ -219,7 +220,7 @@ TEST(test_tree_loaded_before) {
     hand_clear(&h);
 }
 
-/* The highest number of a tree's tables counts, in any order. */
+/* The highest table number of a tree counts, wherever it is listed. */
 TEST(test_highest_table_of_a_tree) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
     for (size_t i = 0; i < 4; i++) {

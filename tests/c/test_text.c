@@ -368,8 +368,8 @@ TEST(test_entries) {
     CHECK_CODE(take_entry(&str, 1, NULL, 0, "\2a", 2, a, 1), RS_E_FMT_TRUNCATED, &err);
 }
 
-/* The length of the short text of a concat whose only entry is coded in symbols with units of 1 or 2 bytes; -1 if it
- * does not fit. The general way must return `code` for the same text. */
+/* Takes the short text of a concat with one entry, which is coded in symbols with units of 1 or 2 bytes. Returns its
+ * length, or -1 if it does not fit. The general way must return `code` for the same text. */
 static int take_short(uint8_t unit, const void *codes, size_t size, rs_status code, uint8_t out[RS_TEXT_INLINE]) {
     static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)},
                            coded[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};

@@ -11,8 +11,8 @@ static built_layout layout;
 
 enum { ALL = 605 };
 
-/* Blocks of 17 MiB would close by themselves; here the test closes them, so that one has groups, one is rows, one
- * arrays, one tables. Records of the first block end with a list, whose count gives their end. */
+/* The test closes the blocks itself: one has offset groups, one has rows of one size, one has arrays, one has tables.
+ * Records of the first block end with a list, whose count gives their end. */
 static void add(rs_builder *b, uint64_t i) {
     static const char *const names[] = {"x", "yy", "zzz"};
     if (i < 70) {
@@ -117,7 +117,7 @@ TEST(test_every_cut) {
     }
 }
 
-/* Changed bytes under matching checksums: only the rules protect the reader. */
+/* With changed bytes and matching checksums, only the rules protect the reader. */
 TEST(test_sealed_changes) {
     built copy = {make_exact(small.data, small.size), small.size};
     uint64_t refused = 0;

@@ -11,8 +11,8 @@
 
 static rs_error err;
 static bool counting;
-static uint64_t steps, fail_at; /* allocations, or appends, since `counting`; the first to fail, and all after it */
-static bool only_one;           /* none after it fails */
+static uint64_t steps, fail_at; /* allocations or appends since `counting`; from number fail_at on they fail */
+static bool only_one;           /* only number fail_at fails */
 static uint64_t appends, refuse_at;
 static int64_t live; /* allocations of this thread since `counting` */
 
@@ -93,7 +93,7 @@ static rs_status add_all(rs_builder *builder) {
     return rs_builder_finish(builder, &err);
 }
 
-/* Everything but the first buffers of `raw`, which appending takes. */
+/* Counts all allocations except the first buffers of `raw`, which appending makes. */
 static rs_status build_once(built *out) {
     rs_segment_writer writer;
     rs_builder builder;
@@ -247,7 +247,7 @@ static rs_status match_once(void) {
     return status;
 }
 
-/* The allocation of each array of a matcher may fail. */
+/* The allocation of each array of a matcher fails in turn. */
 TEST(test_matcher) {
     uint64_t n;
     fail_at = UINT64_MAX;

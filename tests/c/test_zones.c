@@ -2,7 +2,8 @@
 #include "arrow/rs_zones.h"
 #include "rs_make.h"
 
-/* A zone whose offset is the number of the span of 1000 s, fold 1 in each third. It answers with `per_answer` spans. */
+/* A zone of spans of 1000 s. The offset of a span is its number, and every third span has fold 1. The zone answers with
+ * `per_answer` spans. */
 typedef struct a_zone {
     int calls, per_answer;
     rs_status status;

@@ -105,7 +105,7 @@ static void set_steps(rs_compiled_path *path, const fuzz_fields *self) {
                 if (node->kind == RS_FMT_NODE_STRUCT) {
                     rs_compiled_path_set(path, t, k, i, step_at(node, &self->keys[k]));
                 } else if (node->kind == RS_FMT_NODE_EXT) {
-                    /* The binding decides by code and EXTRA. Every step must be safe. */
+                    /* The binding chooses a step by code and EXTRA. Any step must be safe. */
                     rs_compiled_path_set(path, t, k, i, (int32_t)((i + k) % 6) + RS_STEP_OPEN);
                 }
             }

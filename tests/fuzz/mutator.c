@@ -225,7 +225,7 @@ static void change_tree(const parts *self, const part *p, uint64_t *random) {
 
 #define CHANGE_FIELDS(fields) change_field(self, p->off, p->size, fields, sizeof fields / sizeof(field), random)
 
-/* Chooses a part; rarely one whose change mostly makes opening fail. */
+/* Chooses a part. Rarely chooses a part where most changes make opening fail. */
 static const part *choose(const parts *self, uint64_t *random) {
     const part *p = &self->at[fuzz_below(random, self->n)];
     for (unsigned tries = 0; tries < 4; tries++) {

@@ -1,4 +1,4 @@
-/* mutator.h: changes a segment where its layout gives a change a meaning, and repairs the checksums. */
+/* mutator.h: changes fields and parts of a segment by its layout, and repairs the checksums. */
 #pragma once
 
 #include "fuzz.h"

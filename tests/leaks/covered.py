@@ -1,5 +1,5 @@
-"""Which of the pinned public names the operations run: names of an owner that an operation covers, if the operation's
-source uses the name, or syntax that calls it.
+"""Finds the pinned public names that the operations run. A name counts if an operation covers its owner, and the
+operation's source uses the name or syntax that calls it.
 """
 
 import ast

@@ -210,7 +210,7 @@ def is_in_memory(folder):
 
 
 def test_checksums_after_a_restart_of_the_machine(name, tmp_path, monkeypatch):
-    """Pages of values may be missing that the table names."""
+    """The table may name values whose pages were lost."""
     with opened(name, dir=tmp_path) as cache:
         cache.put("a", bytes(100_000))
         cache.put("b", 1)

@@ -114,7 +114,7 @@ def test_a_forked_child_uses_the_cache_of_its_parent(name):
 
 @pytest.mark.slow
 def test_sixty_four_processes_open_a_cache_of_many_slots(name):
-    """Without the memory for its table."""
+    """The processes do not take memory for its whole table."""
     slots = 10**8
 
     def use(i):
@@ -240,7 +240,7 @@ def test_all_are_killed_and_a_folder_is_back(name, tmp_path, log):
 
 @pytest.mark.slow
 def test_the_space_of_large_values_is_used_again(name):
-    """Writers are killed in the middle of values of 40 MiB; the file has not more pages than the writers need."""
+    """Writers are killed in the middle of values of 40 MiB; the file has no more pages than the writers need."""
     with opened(name, limit="400MiB") as cache:
         sharers.kill(killed_at_random(name, 60, cache_workers.storm_of_large))
         pages = os.stat(cache._file.path).st_blocks * 512
@@ -272,7 +272,8 @@ def test_a_stopped_writer_blocks_nobody(name):
 
 
 def test_one_that_stopped_while_it_locked_the_file_is_named(name, monkeypatch):
-    """A process tests whether a file is in use for microseconds. If it is stopped then, others tell."""
+    """Testing whether a file is in use locks it for microseconds. If a process is stopped then, the error of others
+    names it."""
     import fcntl
 
     monkeypatch.setattr(named_segments, "PATIENCE", 0.1)
@@ -376,5 +377,6 @@ print(sharers.left(sys.argv[1]), workers.segment_fds() == before)
 
 
 def test_interrupts_leave_nothing(python, name):
-    """In a process of its own: pytest keeps exceptions that are raised in a destructor, and their frames."""
+    """The test runs in a process of its own, because pytest keeps exceptions that are raised in a destructor, and their
+    frames."""
     assert python(INTERRUPTED, name).split() == ["[]", "True"]

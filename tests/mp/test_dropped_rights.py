@@ -38,7 +38,7 @@ WORK = {
 
 @pytest.mark.parametrize("work", WORK)
 def test_without_imports(python, name, work):
-    """With another segment in the folder, because a build collects the files of killed processes."""
+    """The folder has another segment, because a build collects the files of killed processes."""
     with recstore.RecordList([1], name=f"{name} other"):
         code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, cache, shared\nname, part = sys.argv[1], 5\n"
         assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
@@ -59,7 +59,7 @@ name, part = sys.argv[1], 5
 
 
 def test_after_the_package_was_removed(tmp_path, name):
-    """As in an upgrade while a program runs, in a folder that is also removed."""
+    """The package is removed as in an upgrade while a program runs. The program's folder is removed too."""
     home = tmp_path / "home"
     source = os.path.dirname(recstore.__file__)
     shutil.copytree(source, home / "recstore", dirs_exist_ok=True)

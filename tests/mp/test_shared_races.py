@@ -98,7 +98,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
 
 @pytest.mark.parametrize("timeout", [0, 0.3])
 def test_a_file_that_stays_locked(name, monkeypatch, timeout):
-    """By a process that was stopped while it checked the file."""
+    """A process that was stopped while it checked the file keeps the lock."""
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
     (path,) = named_segments.found(name)
     monkeypatch.setattr(named_segments, "_LEAST_WAIT", 0.1)
@@ -180,7 +180,7 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
 
 
 def test_another_process_publishes_during_a_build(name):
-    """Such as the child of a killed builder, in its last moment."""
+    """The other process is, for example, the child of a killed builder, in its last moment."""
     from recstore import sharing
 
     early = []

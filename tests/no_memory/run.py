@@ -1,4 +1,4 @@
-"""Out-of-memory through every allocation: `nox -s no_memory` runs this.
+"""Makes every allocation fail in turn. `nox -s no_memory` runs this.
 
 Each public operation of tests/leaks/operations.py runs again and again, and each time another allocation fails:
 an allocation of the C core or of Cython's C code (`--kind native`), or of an object that this code gets from the interpreter

@@ -74,15 +74,15 @@ class Spot:
 
 
 class Text(str):
-    """Equal to its str: stored pickled."""
+    """A key that equals its str. It is stored pickled."""
 
 
 class Number(int):
-    """Equal to its int: stored pickled."""
+    """A key that equals its int. It is stored pickled."""
 
 
 class Named:
-    """Equal to its name, as objects of some libraries are."""
+    """A key that equals its name, as objects of some libraries do."""
 
     def __init__(self, name):
         self.name = name

@@ -13,13 +13,13 @@ if vision.prepare():
     from torchvision import datasets
 
     class Folder(datasets.ImageFolder):
-        """In this module so that a spawned worker imports it, and with it the operators of torchvision."""
+        """This class is here so that a spawned worker imports this module, and with it the operators of torchvision."""
 
 
 def text(value):
     """All content of a batch."""
     if isinstance(value, dict):
-        value = {key: item for key, item in value.items() if key != "id"}  # of MONAI, the address of a transform
+        value = {key: item for key, item in value.items() if key != "id"}  # MONAI's "id" is an address
         return str({key: text(item) for key, item in sorted(value.items(), key=str)})
     if isinstance(value, (list, tuple)):
         return str([text(item) for item in value])
@@ -94,7 +94,7 @@ def noisy(results):
 
 def detection(folder, cached):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the age of mmengine
+        warnings.simplefilter("ignore")  # mmengine is older than this Python
         from mmengine.dataset import BaseDataset
 
         from recstore.integrations.mmengine import Cached

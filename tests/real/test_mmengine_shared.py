@@ -83,7 +83,7 @@ def test_each_read_makes_a_new_record(path):
 def test_subsets(path, indices):
     plain, mine = Boxes(**arguments(path)), SharedBoxes(**arguments(path))
     part = mine.get_subset(indices)
-    if indices not in (0, []):  # mmengine cannot make these two of serialized data
+    if indices not in (0, []):  # mmengine cannot select these two from serialized data
         assert infos(part) == infos(plain.get_subset(indices))
     assert type(part) is SharedBoxes and len(mine) == len(plain)
     assert part.data_list.segments == mine.data_list.segments or len(part) == 0, "no copy"
@@ -127,7 +127,7 @@ def test_wrappers(path):
 
 
 def test_base_dataset(path):
-    """The class itself, with a pipeline that drops samples."""
+    """Tests BaseDataset itself, with a pipeline that drops samples."""
     plain = open_mmlab.mmengine.dataset.BaseDataset(**arguments(path))
     assert infos(BaseDataset(**arguments(path))) == infos(plain)
     dataset = BaseDataset(**arguments(path, pipeline=[open_mmlab.dropping]))

@@ -74,7 +74,7 @@ def found_in(plain):
 
 
 def test_evaluation(both, tmp_path):
-    """loadRes of a list and of a file, and a whole evaluation."""
+    """Tests loadRes of a list and of a file, and a whole evaluation."""
     coco, plain = both
     detections = found_in(plain)
     (tmp_path / "found.json").write_text(json.dumps(detections))

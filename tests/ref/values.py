@@ -1,7 +1,7 @@
 """Values of csrc/FORMAT.md that need no tree: any values, ext values and arrays.
 
-Written from that document, never from the C code, so that a mistake in one shows against the other. Simple rather
-than fast.
+Written from that document, never from the C code, so that a comparison shows a mistake in either. Simple rather than
+fast.
 """
 
 import struct

@@ -308,7 +308,7 @@ def test_precommit_runs_the_tools_that_ci_runs():
 
 
 def test_no_file_is_large():
-    """The history keeps every file for ever."""
+    """The history keeps every file forever."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("this is not a git checkout")

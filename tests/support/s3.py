@@ -32,7 +32,7 @@ DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access D
 
 
 class Fault:
-    """A fault: its kind, the requests that it hits, and how many times it is still to happen."""
+    """A fault: its kind, the requests that it hits, and how often it will still happen."""
 
     def __init__(self, kind, times, method, match, argument):
         self.kind, self.times, self.method, self.match, self.argument = kind, times, method, match, argument

@@ -25,7 +25,7 @@ def options(**values):
 
 
 def test_val_does_not_attach_to_train(tmp_path):
-    """The fault: a program silently got the data of a program with other arguments."""
+    """Before a fix, a program silently got the data of a program with other arguments."""
     stores = []
     for split in ("train", "val"):
         build = compiled("def build(): return [args.split]", args=options(split=split))
@@ -178,7 +178,7 @@ def test_large_values_are_refused(monkeypatch):
 
 
 def test_values_that_do_not_count(monkeypatch):
-    """The environment, imports within a function, loggers, and the globals of installed packages."""
+    """The environment, imports within a function, loggers and the globals of installed packages do not count."""
     import logging
 
     for source in (
@@ -239,7 +239,7 @@ WHOLE_MODULES = {
 
 @pytest.mark.parametrize("source", WHOLE_MODULES.values(), ids=WHOLE_MODULES)
 def test_a_module_of_the_program_as_a_value_is_refused(source, tmp_path):
-    """Its name alone would give the data of `split = "train"` to a program with `split = "val"`."""
+    """The name of the module alone would give the data of `split = "train"` to a program with `split = "val"`."""
     config = types.ModuleType("package.config")
     config.split = "train"
 

@@ -111,7 +111,7 @@ def test_make_may_close_the_cache(name):
 
 
 def test_a_value_of_every_size(cache):
-    """Around the sizes at which values and arrays share lines, pages and arenas."""
+    """The sizes are around those at which values and arrays share lines, pages and arenas."""
     sizes = [0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 100_000]
     for size in sizes:
         assert cache.put(("bytes", size), os.urandom(1) * size)
@@ -123,7 +123,7 @@ def test_a_value_of_every_size(cache):
 
 
 def test_a_value_larger_than_an_arena(name):
-    """Values of several arenas and small ones share the file."""
+    """Values that take several arenas and small values share the file."""
     with recstore.cache(name, limit="64MiB") as cache:
         large = np.arange(40 << 17, dtype="i8") % 251
         assert [cache.put(i, large[i:] if i == 1 else i) for i in range(3)] == [True] * 3
@@ -158,7 +158,7 @@ def test_values_of_every_kind(name, kind, arrays, monkeypatch):
 
 @pytest.mark.parametrize("key", [1, 1.0, True, np.int64(1), Level.LOW])
 def test_equal_keys_of_other_types_are_one_key(cache, slotted, key):
-    """As in a dict."""
+    """Keys compare as in a dict."""
     for one in (cache, slotted):
         assert one.put(key, "value")
         assert [one.get(other) for other in (1, 1.0, True, np.int64(1), Level.LOW)] == ["value"] * 5
@@ -296,7 +296,7 @@ def test_a_value_that_cannot_be_stored(cache):
 
 
 def test_one_warning_for_a_type_that_cannot_be_stored(cache):
-    """At the line of the caller, with the path in the value."""
+    """The warning names the line of the caller and the path in the value."""
     with pytest.warns(
         RuntimeWarning, match=r"cannot be stored, so it is made at each use: \$\.image: cannot"
     ) as caught:
@@ -325,7 +325,7 @@ def test_a_value_larger_than_the_cache(cache):
 
 
 def test_every_batch_has_the_same_share_of_hits(name):
-    """The keys that are kept are spread: a hash chooses them, not the order in which they come."""
+    """A hash chooses the keys that are kept, whatever their order is."""
     n, size = 4000, 1000
     with recstore.cache(name, limit=n * size // 2, slots=n) as cache:
         for i in range(n):
@@ -468,7 +468,7 @@ def test_a_cache_in_a_folder_is_kept(name, tmp_path, monkeypatch):
 
 
 def test_twelve_thousand_keys(cache):
-    """More than the first levels of the table have slots for."""
+    """The first levels of the table have fewer slots."""
     for i in range(12_000):
         assert cache.put(i, i % 7)
     assert len(cache) == 12_000 and sorted(cache) == list(range(12_000))

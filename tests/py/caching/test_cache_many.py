@@ -282,7 +282,7 @@ def test_one_warning_where_nothing_hits_because_nothing_can_be_stored(cache):
 
 @pytest.mark.parametrize("slots", [None, 100])
 def test_one_warning_where_the_values_are_in_another_cache(name, slots):
-    """Lookups without make are misses too, of any keys."""
+    """Lookups without `make` are misses too, whatever their keys are."""
     with recstore.cache(name, limit="1MB", slots=slots, code=image) as filled:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -307,7 +307,7 @@ def test_no_warning_of_a_cache_that_hits(name, recwarn):
 
 
 def test_no_space_on_the_disk_is_one_warning(cache, monkeypatch):
-    """And the values are returned all the same."""
+    """The values are returned nevertheless."""
     file = cache._file
 
     class Full:

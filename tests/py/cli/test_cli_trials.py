@@ -196,7 +196,7 @@ def test_other_commands(monkeypatch, capsys):
 
 @pytest.fixture
 def rows(monkeypatch):
-    """Replaces the trials of the demo by made-up results; the list of the trials that it runs."""
+    """Replaces the trials of the demo by made-up results. Returns the list of the trials that the demo runs."""
     labels = []
     result = {"build_s": 1.0, "bytes": 5000, "pickle": 7, "read_ns": 10.0}
     result |= {"first_s": 0.5, "pass_s": 1.0, "uss": [1000, 3000], "total": 9000, "processes": 5}

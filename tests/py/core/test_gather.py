@@ -274,9 +274,8 @@ def test_closed_stores():
     pytest.raises(recstore.errors.ClosedError, lambda: native.Gather(x, []))
 
 
-@pytest.mark.parametrize(
-    "form", ["values", "strings"]
-)  # the buffer is allocated before the records are read, and after
+# For values the buffer is allocated before the records are read, for strings afterwards.
+@pytest.mark.parametrize("form", ["values", "strings"])
 def test_a_batch_enters_only_the_stores_of_its_records(form):
     stores = [recstore.RecordList({"id": i, "name": f"{i}"} for i in range(k, k + 50)) for k in (0, 50, 100)]
     x = stores[0] + stores[1] + stores[2]

@@ -1,5 +1,5 @@
-"""share_dataset over memory that is shared already or mapped from a file, which stays, and over private memory, which is
-replaced, in one process."""
+"""share_dataset in one process: it keeps memory that is already shared or mapped from a file, and replaces private
+memory."""
 
 import array
 import collections
@@ -175,7 +175,7 @@ def test_the_report_names_the_file_and_says_when_a_worker_gets_a_copy(tmp_path, 
 
 
 def test_regions_are_read_as_the_kernel_writes_them(tmp_path):
-    """For example a name with a line feed, and a name that looks like that of a deleted file."""
+    """Names of files may have a line feed, or look like the name of a deleted file."""
     for name in ("new\nline", "a (deleted)", "sp ace", "\udcff"):
         path = os.path.join(os.fspath(tmp_path), name)
         np.arange(3000.0).tofile(path)
@@ -197,7 +197,7 @@ def test_two_entries_of_one_mapping_are_one_region():
 
 
 def test_without_maps(monkeypatch, mapped):
-    """As on macOS, where the objects are asked."""
+    """macOS has no such maps. There share_dataset asks the objects for their memory."""
     monkeypatch.setattr(memory_kinds, "_MAPS", "/proc/none")
     raw = multiprocessing.RawArray("d", N)
     x = Plain(a=shared(), b=mapped, c=np.ctypeslib.as_array(raw), d=np.asarray(memoryview(raw)), own=np.arange(3000.0))

@@ -332,7 +332,7 @@ def test_classes_of_mapped_files(made):
 
 @pytest.mark.parametrize(("magic", "kind"), [(b"\x89RECS\r\n\x1a", "store"), (b"\x89RSCACH\n", "caches")])
 def test_files_that_got_their_name_later(made, magic, kind):
-    """In the process that created it, such a file has no name."""
+    """The process that created such a file sees it without a name."""
     names, path = attribution.Names(processes.Proc(made.folder)), "/dev/shm/#70 (deleted)"
     names.classify((0, 70), path)
     made.write("10/fd/3", "")  # not yet complete

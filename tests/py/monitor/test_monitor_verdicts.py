@@ -72,7 +72,7 @@ def test_a_filling_cache_is_not_a_leak():
 
 
 def test_a_heap_that_settles_is_not_a_leak():
-    """The memory of a DataLoader worker in its first three seconds, times two."""
+    """The memory grows like that of a DataLoader worker in its first three seconds, but twice as large."""
     first = [
         152, 157, 165, 153, 161, 165, 169, 177, 185, 189, 195, 185, 189, 197, 201, 205, 213, 213, 213, 217, 217, 217,
         221

@@ -102,7 +102,7 @@ def test_a_damaged_filter_is_fetched_again(server, tmp_path):
 
 
 def test_a_filter_of_another_shard_file_is_refused(server, tmp_path):
-    """It would silently hide existing keys."""
+    """Such a filter would silently hide existing keys."""
     found = shard_sets.write(server.at, MIXED, server.options)
     of_first, of_other = (f"{server.prefix}/{found.hashes[i]}.keys" for i in (0, 1))
     server.put(of_first, server.objects()[of_other])

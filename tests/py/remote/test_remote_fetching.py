@@ -64,7 +64,7 @@ def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
 
 
 def test_the_process_ends_with_its_standard_input(tmp_path):
-    """This happens at any end of the parent."""
+    """The standard input of a fetching process closes however its parent ends."""
     command = [sys.executable, "-m", "recstore.remote.fetch"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None

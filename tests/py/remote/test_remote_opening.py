@@ -95,7 +95,7 @@ def test_reading_options_apply_to_every_shard_file(made, tmp_path):
 
 
 def test_a_full_check_compares_the_content_with_the_name(tmp_path):
-    """Another shard file of the right size."""
+    """The shard file was replaced by another one of the same size."""
     found = shard_sets.write(tmp_path / "set", [list(range(100)), list(range(100, 200))])
     first, second = (tmp_path / "set" / f"{one}.recs" for one in found.hashes)
     assert found.sizes[0] == found.sizes[1]

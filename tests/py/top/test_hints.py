@@ -1,4 +1,4 @@
-"""The code in errors for names that lists, DataFrames, DataLoaders and other libraries have: it is run."""
+"""Runs the code that errors suggest for names of lists, DataFrames, DataLoaders and other libraries."""
 
 import abc
 import collections.abc
@@ -43,7 +43,7 @@ def test_a_field_as_an_index(x, index, expected):
 @pytest.mark.parametrize("sign", ["==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "**", "&", "|", "^"])
 @pytest.mark.parametrize("other", ["1", "True", "2.5", "'a'", "None", "(1, 2)", "{'n': 1}"])
 def test_an_operator_between_a_field_and_a_value(x, sign, other):
-    """A list would say False, and `x[x.field("label") == 1]` would read record 0."""
+    """A list would return False, and `x[x.field("label") == 1]` would read record 0."""
     if sign == "*" and other in ("1", "True"):
         assert eval(f"x.field('id') {sign} {other}").to_list() == list(range(12)), "as a list"
         return

@@ -72,7 +72,7 @@ def test_one_node_has_the_plain_order():
 @SHAPES
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_resuming_with_other_ranks(nodes, local, steps):
-    """The rest of an epoch, on the same nodes with another number of ranks."""
+    """The rest of an epoch runs on the same nodes with another number of ranks."""
     n, before = 101, ranks(101, nodes, local, 3)
     iterators = [iter(sampler) for sampler in before]
     seen = [next(iterator) for _ in range(steps) for iterator in iterators]
