@@ -46,9 +46,8 @@ def cache(
 
     Args:
         name: up to 64 characters.
-        limit: the most bytes of values, such as ``"20GiB"``, or a share such as ``"60%"`` of the memory that is free
-            when the cache is created (in the memory cgroup, else in the machine). With `dir` on a disk, the share is of
-            the free disk space.
+        limit: the most bytes of values, such as ``"20GiB"``, or a share such as ``"60%"`` of the memory that is free at
+            creation (in the cgroup, else the machine) or, with `dir` on a disk, of the free disk space.
         dir: a folder on a local disk. The cache is kept there and survives a restart. None: it is in memory.
         code: the function that makes the values. Its code, and the values that it reads, become part of the
             fingerprint (docs/fingerprints.md), so that a changed function gets a new cache.

@@ -47,8 +47,7 @@ def open(
 
     Args:
         path: a file that ``save`` wrote; or the folder or URL of a set of shards: ``"s3://bucket/train"`` for its
-            newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which opens without the network if it is in the
-            cache.
+            newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which needs no network if it is cached.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, or
             with `lazy` all bytes of a shard file at its first read.
         copy: copy the bytes into sealed memory. If an untrusted process can still write the file, use this.
@@ -59,9 +58,8 @@ def open(
             also at most 64 values and 1,024 bytes for each byte of the file.
         arrays: "copy" or "view", as for RecordList; for integers that a store holds in fewer bits, "view" gives a
             read-only copy. If the file of a view is truncated, reading the view ends the process: see `copy`.
-        cache: for a URL, a folder of yours on a local disk; the default is RECSTORE_CACHE. Shards are fetched into this
-            folder once and mapped there. Shards in a folder are mapped in place; then `cache`, `limit` and `lazy` do
-            nothing.
+        cache: for a URL, a folder of yours on a local disk, by default RECSTORE_CACHE. Shards are fetched into it once.
+            Shards in a folder are mapped in place; then `cache`, `limit` and `lazy` do nothing.
         limit: the most bytes in the cache, such as "500GiB". The least recently used shards are removed; processes that
             have mapped them can still read them.
         lazy: fetch each shard when its first record is read, instead of all of them now.

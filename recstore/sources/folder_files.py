@@ -63,8 +63,7 @@ def folder(
             function of that path that returns the name, or None to skip the file. None: records have no label.
         classes: the names of the classes in the order of their numbers, such as ``train.classes``. With None the names
             are numbered in sorted order. Unless `class_from` is "first", this takes two walks over the folders.
-        paths: "joined": paths begin with `root` as given. "relative": paths are relative to `root`, with ``/``.
-            "absolute": paths are absolute.
+        paths: "joined": beginning with `root` as given; "relative": relative to `root`, with ``/``; or "absolute".
         stat: add "size" in bytes and "mtime" in seconds since 1970, which takes a system call per file.
         as_tuples: records are tuples ``(path, label)``, as in ``ImageFolder.samples``; `stat` appends size and mtime.
         hidden: also read files and folders whose names begin with a dot.
