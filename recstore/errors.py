@@ -87,8 +87,8 @@ class CorruptError(_FileError, ValueError):
 
 
 class VersionError(_FileError, ValueError):
-    """The segment needs a newer reader: another format version, or a feature this one does not know. `filename` is as
-    of CorruptError."""
+    """The segment needs a newer reader: another format version, or a feature that this reader does not know. `filename`
+    is as in CorruptError."""
 
 
 class UntrustedError(_FileError, ValueError):
@@ -104,7 +104,7 @@ class BusyError(Error, BufferError):
 
 
 class SegmentNotFoundError(Error, FileNotFoundError):
-    """The segment of a handle, a name or a path does not exist, or no longer."""
+    """The segment of a handle, a name or a path does not exist, or no longer exists."""
 
 
 class SegmentExistsError(Error, FileExistsError):

@@ -20,8 +20,8 @@ def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
         name: only the stores and caches of this name.
         dir: the folder of the stores, instead of RECSTORE_DIR or /dev/shm.
 
-    The list is empty if nothing has the name. It counts the values of a cache, a millisecond for a million slots. Safe
-    from several threads at once.
+    The list is empty if nothing has the name. Counting the values of a cache takes a millisecond for a million slots.
+    Safe from several threads at once.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-listed")
@@ -49,6 +49,6 @@ def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None
 
 def collect(*, dir: Path | None = None) -> int:
     """Removes the stores and caches that no process uses and that are not kept, such as the files of killed processes.
-    Returns the number of files removed. Every build and every call for a name does this too, in a folder of thousands
-    of stores now and then. Safe from several threads at once."""
+    Returns the number of files removed. Every build and every call for a name does this too; in a folder of thousands
+    of stores, only some of them do. Safe from several threads at once."""
     return named_segments.collect(named_segments.folder(dir))

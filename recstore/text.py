@@ -101,8 +101,8 @@ def meant(name: object, names: Iterable[object]) -> str:
 
 
 def files_remedy(error: OSError) -> str:
-    """The end of the message for an OSError that says that the process has too many open files; empty for another
-    error, and if the message has the remedy."""
+    """The remedy to append to the message of an OSError about too many open files. Empty for any other error, and if
+    the message already has the remedy."""
     import errno
     import os
 

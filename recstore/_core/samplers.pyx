@@ -203,8 +203,8 @@ def alias_table(n, bytes thresholds, bytes others):
 
 
 def draw_below(bounds, key, first, step, period):
-    """Replaces bound k by a uniform random number below it, which belongs to draw (first + step * k) % period of
-    `key`."""
+    """Replaces each bound by a uniform random number below the bound. Item k gets the number of draw (first + step * k)
+    % period of `key`."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count
     cdef uint64_t draw_key = key, start = first, stride = step, modulus = period

@@ -51,7 +51,7 @@ class Writer:
         offers_pickle: bool = True,
     ) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
-        self.offers_pickle = offers_pickle  # whether the caller could choose that
+        self.offers_pickle = offers_pickle  # whether the caller has the option to pickle
         self.arrays = arrays
         self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits
         self.seen: dict[ClassName, type] | None = None

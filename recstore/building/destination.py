@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def new_builder(make: Callable[..., _BuilderT], options: Options) -> _BuilderT:
-    """A builder for these options; `make` is Builder or MappingBuilder. The backing is the one of the options, else of
-    RECSTORE_BACKING, else the best that the system supports."""
+    """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
+    RECSTORE_BACKING. Without either, it is the best that the system supports."""
     chosen = _backing(options)
     compression = options.compression, options.without
     make = functools.partial(make, threads=cores.available() if options.threads is None else options.threads)

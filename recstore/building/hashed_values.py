@@ -1,4 +1,5 @@
-"""Hashes of values for a fingerprint: equal values have equal hashes in every process, different values different ones.
+"""Hashes of values for a fingerprint: equal values have equal hashes in every process, and different values have
+different hashes.
 
 The hash covers the type of a value, then its size, then its content. This module reads data only and runs no method of
 the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the `__getattr__`
@@ -29,7 +30,7 @@ REMEDY = (
 )
 _TEXT = frozenset((type(None), bool, str, bytes, bytearray, type(...)))
 _FLAT = frozenset((type(None), bool, int, float, str, bytes))
-_SORTABLE = _FLAT - {float}  # a NaN has no place in an order
+_SORTABLE = _FLAT - {float}  # NaNs cannot be sorted
 _CHUNK = 1 << 16
 _DEPTH = 50
 MOST_BYTES = 256 << 20
@@ -304,7 +305,7 @@ def attributes(value: object) -> dict[str, Any]:
                 except AttributeError:
                     continue  # never assigned
     for cls in type(value).__mro__:
-        own = vars(cls).get("__dict__")  # of a lazy proxy it may be a property
+        own = vars(cls).get("__dict__")  # in a class of lazy proxies this may be a property
         if own is not None and type(own).__name__ in _DICT_KINDS:
             out.update(own.__get__(value))
             break

@@ -90,7 +90,7 @@ class FileTarget:
     def new_builder(
         self, make: Callable[..., _BuilderT], compression: native.Choices, writer: trust.Writer
     ) -> _BuilderT:
-        if os.path.lexists(self.path):  # from the first pass over pairs with many repeated keys
+        if os.path.lexists(self.path):  # left by the first pass over pairs with many repeated keys
             os.unlink(self.path)
         return make("file", name=self.path, compression=compression, writer=writer)
 
@@ -109,7 +109,8 @@ def publish(path: Path, write: Callable[[str], object]) -> None:
         _remove_stale(temporary)
         native.publish_file(temporary, path)
     except BaseException as error:
-        # Errors of writing name the temporary file. Other OSErrors, such as of a `decode` function, stay as they are.
+        # Errors of writing name the temporary file. Other OSErrors, for example of a `decode` function, stay as they
+        # are.
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = os.fsdecode(path)
         # The file remains if a signal came after `write`. A forked child leaves it to its parent.

@@ -120,7 +120,7 @@ class Source(Generic[_T_co]):
         """The result of `_fill`, a picklable value that a worker sends back."""
         return None
 
-    def _told(self, reports: list[Any]) -> None:
+    def _take_reports(self, reports: list[Any]) -> None:
         """Called at the end with the reports of all parts, in order."""
 
     def _identity(self) -> str:
@@ -176,24 +176,24 @@ def parts_of(source: Source) -> Sequence[Any] | None:
 
 
 def append_all(source: Source, builder: Any) -> Source:
-    """Appends all records of a source to a builder. Returns the source made for this
-    build, whose `attributes` are complete."""
+    """Appends all records of a source to a builder. Returns the source made for this build, with complete
+    `attributes`."""
     source = source._begun()
     source._fill(builder, False)
     source._check()
-    source._told([source._report()])
+    source._take_reports([source._report()])
     return source
 
 
 def append_part(part: Source, builder: Any) -> object:
-    """Appends all records of one part of a source. Returns the part's report for the `_told` of that source; None if
-    the part keeps its own state, and so takes its report itself."""
+    """Appends all records of one part of a source. Returns the part's report, for `_take_reports` of that source.
+    Returns None if the part keeps its own state, and so takes its report itself."""
     source = part._begun()
     source._fill(builder, False)
     report = source._report()
     if source is not part:
         source._check()
-        source._told([report])
+        source._take_reports([report])
         return None
     return report
 

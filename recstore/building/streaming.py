@@ -64,7 +64,7 @@ def fill(builder: Any, source: Any, options: Options) -> None:
 
         reports = parallel_build.fill(builder, shards, options)
     source._check()
-    source._told(reports)
+    source._take_reports(reports)
     if source.attributes and not source.pairs:
         builder.annotate(*_packed(source.attributes, kind))
 

@@ -1,4 +1,4 @@
-"""recstore.cache: values that the processes of a machine make once, and read."""
+"""recstore.cache: values that one process of a machine makes and all its processes read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Cache", "cache"]
 
 _MISSING, _UNREADABLE = object(), object()
-_STRICT_EVERY = 100  # hits between two that are made again, in strict mode
-_SAMPLE = 1000  # keys whose misses are counted, to see whether the cache is of use
+_STRICT_EVERY = 100  # in strict mode, one of this many hits is made again
+_SAMPLE = 1000  # count the misses of this many keys, to see whether the cache helps
 _SAMPLE_LEAST = 32
 
 
@@ -43,29 +43,30 @@ def cache(
     keep: bool | float | str | None = None,
     arrays: Arrays = "copy",
 ) -> Cache:
-    """The cache of a name: one for all processes of this user on this machine, whichever creates it.
+    """Opens the cache of this name, or creates it. All processes of this user on this machine share the cache.
 
     Args:
         name: up to 64 characters.
-        limit: the most bytes of values, such as ``"20GiB"``, or a share of what is free when the cache is created:
-            of the memory cgroup, else of the machine; with `dir` on a disk, of the disk.
+        limit: the most bytes of values, such as ``"20GiB"``, or a share such as ``"60%"`` of the memory that is free at
+            creation (in the cgroup, else the machine) or, with `dir` on a disk, of the free disk space.
         dir: a folder on a local disk. The cache is kept there and survives a restart. None: it is in memory.
         code: the function that makes the values. Its code, and the values that it reads, become part of the
-            fingerprint (docs/fingerprints.md), so that a changed function fills a cache of its own.
+            fingerprint (docs/fingerprints.md), so that a changed function gets a new cache.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         fingerprint: a str. Caches of one name with different fingerprints are different caches.
         slots: the number of int keys, 0 to slots - 1, which share the limit: leave it out for ids with large gaps.
             None: a key is any value that can be a key of a RecordDict, such as a str or a tuple ``(episode, camera,
             frame)``.
         keep: whether the cache stays without users: False, True, or a duration such as ``"2h"``. None: only with `dir`.
-        arrays: "copy": a hit is the caller's own and writable. "view": its numpy arrays are read-only views of the
-            shared bytes. Tensors are always copies.
+        arrays: "copy": a hit is a writable copy. "view": its numpy arrays are read-only views of the shared bytes.
+            Tensors are always copies.
 
     A cache that exists keeps the `limit`, `slots` and `keep` that it was created with.
 
     Nobody owns the cache, and no process waits for another. A value appears whole or not at all, whenever its writer is
-    killed. Values are never evicted: without space, a hash of the key decides which values are kept if `slots` is
-    given, else the first values are. Classes in values must be registered, see :func:`register`.
+    killed. Values are never evicted. If they do not fit within the limit, a cache with `slots` keeps the keys that a
+    hash selects, and any other cache keeps the values that came first. Classes in values must be registered, see
+    :func:`register`.
 
     Raises TypeError if the fingerprint of `code` cannot be derived, ValueError for a wrong limit or for a cache with
     other slots, OutOfSpaceError, VersionError, PermissionError, and OSError for a network file system.
@@ -77,7 +78,7 @@ def cache(
     """
     named_segments.check_name(name)
     if slots is not None and hasattr(slots, "__index__") and not isinstance(slots, bool):
-        slots = operator.index(slots)  # of numpy's ints too
+        slots = operator.index(slots)  # accepts numpy's ints too
     dir = dir or None  # "" is an unset variable of the environment
     if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
         raise ValueError(f"slots is the number of int keys, at least 1, not {slots!r:.80}")
@@ -105,7 +106,7 @@ def _described(code: Any) -> str:
 
 class Cache:
     """A cache, made by :func:`recstore.cache`. Safe from several threads at once. It pickles as its name: a process
-    that unpickles it uses the same cache, or an empty one if that has ended.
+    that unpickles it uses the same cache, or an empty cache if that cache has ended.
 
     >>> import recstore
     >>> with recstore.cache("doctest", limit="1MB") as frames:
@@ -142,9 +143,9 @@ class Cache:
     # ---- One value ----
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, or `default`. A stored None is a value: ``key in cache`` tells. Raises IndexError for an
-        int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for a damaged file,
-        UntrustedError for a value of a class that is not registered."""
+        """The value of a key, or `default`. A stored None is a value: ``key in cache`` shows whether there is one.
+        Raises IndexError for an int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for
+        a damaged file, UntrustedError for a value of a class that is not registered."""
         value = self._file.get(key, _MISSING)
         if value is not _MISSING:
             return value
@@ -152,8 +153,8 @@ class Cache:
         return default
 
     def put(self, key: Any, value: Any) -> bool:
-        """Stores a value. Returns False if the key has a value, and if there is no space for it, see `info`. Raises
-        EncodeError for a value that cannot be stored; IndexError and TypeError as `get`."""
+        """Stores a value. Returns False if the key already has a value or there is no space, see `info`. Raises
+        EncodeError for a value that cannot be stored; IndexError and TypeError as `get` does."""
         if not self._file.admits(key):
             self._file.note(native.CACHE_FULL)
             return False
@@ -169,16 +170,17 @@ class Cache:
         return outcome == native.CACHE_STORED
 
     def get_or_make(self, key: Any, make: Callable[..., Any], *args: Any) -> Any:
-        """The value of a key; if it is missing, ``make(*args)``, which is stored. Raises what `make` raises.
+        """The value of a key. Without a value, calls ``make(*args)`` and stores the result. Raises the exceptions of
+        `make`.
 
-        Two processes may make the same value at once; one of them is stored. The random number generators of Python,
+        Two processes may make the same value at once; one of the two is stored. The random number generators of Python,
         numpy and torch have the same state afterwards whether `make` was called or not: cache the deterministic part.
         They belong to all threads, so numbers that another thread draws meanwhile come again.
         A value that cannot be stored is returned, with one warning.
         """
-        value = self._found(key)
+        value = self._lookup(key)
         if value is _MISSING or value is _UNREADABLE:
-            return self._made(key, make, args, stores=value is _MISSING)
+            return self._make(key, make, args, stores=value is _MISSING)
         if self._strict:
             self._compare(key, value, make, args)
         return value
@@ -191,7 +193,7 @@ class Cache:
         return self._file.count()[0]
 
     def __iter__(self) -> Iterator[Any]:
-        """The keys that have a value. Keys that are added meanwhile may or may not be among them."""
+        """The keys that have a value. Keys that are added during the iteration may be missing."""
         position: int | None = 0
         while position is not None:
             keys, position = self._file.keys_from(position, 1024)
@@ -206,25 +208,25 @@ class Cache:
 
         Args:
             keys: the keys, in any order and repeated.
-            make: called as ``make(key)`` for each key without a value, which is stored.
-            out: an array or CPU tensor, pinned or shared for instance, to copy the values into; it has the length of
-                `keys` on its first axis. Implies `stack`.
+            make: called as ``make(key)`` for each key without a value; the result is stored.
+            out: an array or CPU tensor to copy the values into, such as pinned or shared memory. Its first axis has the
+                length of `keys`. Implies `stack`.
             stack: return one array, or tensor if the values are tensors: ``out[i]`` has the value of ``keys[i]``. The
                 values are arrays of one shape and dtype. Hits are copied in C without the interpreter lock.
 
         Raises KeyError for a key without a value if `make` is None; ValueError if the values cannot be stacked.
         """
-        asked = list(keys)
+        listed = list(keys)
         if out is not None or stack:
-            return stacking.stacked(self, asked, make, out)
+            return stacking.stacked(self, listed, make, out)
         if make is None:
-            values = [self._file.get(key, _MISSING) for key in asked]
-            for key, value in zip(asked, values):
+            values = [self._file.get(key, _MISSING) for key in listed]
+            for key, value in zip(listed, values):
                 if value is _MISSING:
                     self._doubt(key)
                     raise KeyError(key)
             return values
-        return [self.get_or_make(key, make, key) for key in asked]
+        return [self.get_or_make(key, make, key) for key in listed]
 
     def warm(
         self, keys: Iterable[Any], make: Callable[[Any], Any], workers: int = 0, progress: bool = False
@@ -237,7 +239,7 @@ class Cache:
     # ---- The whole ----
 
     def info(self) -> CacheInfo:
-        """The CacheInfo of this moment."""
+        """The CacheInfo of the cache as it is now."""
         filled, table_bytes = self._file.count()
         running = process_identity.start_time
         uses = [CacheUse(pid, start, running(pid) == start, counters) for pid, start, counters in self._file.rows()]
@@ -254,8 +256,8 @@ class Cache:
         )
 
     def seal(self) -> RecordList[Any] | RecordDict[Any, Any]:
-        """The values as a store in memory of its own: a RecordList of all slots, or a RecordDict. Raises ValueError if
-        a slot has no value."""
+        """Copies the values to a new store: a RecordList of all slots, or a RecordDict. Raises ValueError if a slot has
+        no value."""
         if self._slots is None:
             from recstore.containers.dicts import RecordDict
 
@@ -306,8 +308,8 @@ class Cache:
 
     # ---- Making ----
 
-    def _found(self, key: Any) -> Any:
-        """The value of a key, _MISSING, or _UNREADABLE for one that can be made again, but not replaced."""
+    def _lookup(self, key: Any) -> Any:
+        """The value of a key, _MISSING, or _UNREADABLE for a value that can be made again, but not replaced."""
         try:
             return self._file.get(key, _MISSING)
         except stacking.UNREADABLE as error:
@@ -321,8 +323,8 @@ class Cache:
         else:
             self._warn("damage", f"the cache {self.name!r} is damaged, and its damaged values are made again: {error}")
 
-    def _made(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...], stores: bool = True) -> Any:
-        with random_state.kept() as used:
+    def _make(self, key: Any, make: Callable[..., Any], args: tuple[Any, ...], stores: bool = True) -> Any:
+        with random_state.restored() as used:
             value = make(*args)
         if used:
             self._warn(
@@ -351,7 +353,7 @@ class Cache:
         self._hits += 1
         if self._hits % _STRICT_EVERY:
             return
-        with random_state.kept():
+        with random_state.restored():
             again = make(*args)
         if not stacking.same(value, again):
             self._warn(
@@ -394,8 +396,8 @@ class Cache:
         self._warn("hits", f"{hits:,} of {hits + misses:,} lookups in the cache {self.name!r} were hits: {reason}")
 
     def _elsewhere(self) -> str:
-        """Where the values may be, as text: another fingerprint or another name."""
-        known = [label for path, label in named_caches.known(self._dir) if path != self._file.path]
+        """A text that says where the values may be: under another fingerprint or another name."""
+        known = [label for path, label in named_caches.all_caches(self._dir) if path != self._file.path]
         made = [label.code or f"fingerprint={label.fingerprint!r}" for label in known if label.name == self.name]
         if made:
             return f"other caches of this name have another fingerprint: {', '.join(made[:3])}"

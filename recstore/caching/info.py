@@ -14,14 +14,14 @@ _COUNTERS = ("hits", "misses", "stored", "lost", "full", "refused")
 
 
 class CacheUse:
-    """What one process has done with a cache.
+    """The use of a cache by one process.
 
     Attributes:
         pid, started: the process, and its start time as the system counts it.
-        is_running: whether it runs still.
-        hits, misses: lookups that found a value, and that did not.
+        is_running: whether it is still running.
+        hits, misses: lookups that found a value, and lookups that did not.
         stored: values that it has stored.
-        lost: values that another process had stored first.
+        lost: values that another process stored first.
         full: values for which there was no space.
         refused: values that cannot be stored.
     """
@@ -49,7 +49,7 @@ class CacheInfo:
     """A cache at one moment. Prints as a table, with one row for all processes that have ended.
 
     Attributes:
-        name, fingerprint, path: as the cache has them.
+        name, fingerprint, path: the name, the fingerprint and the file of the cache.
         slots: the number of int keys; None for other keys.
         filled: the number of values.
         nbytes: the bytes of the values.
@@ -74,7 +74,7 @@ class CacheInfo:
             setattr(self, name, value)
 
     def since(self, before: CacheInfo) -> CacheInfo:
-        """This moment with the counters since an earlier one, such as the begin of an epoch.
+        """A CacheInfo with the counts since `before`, such as the info at the start of an epoch.
 
         >>> import recstore
         >>> with recstore.cache("doctest", slots=9, limit="1MB") as cache:

@@ -8,15 +8,15 @@ from recstore._core import native
 from recstore.dataset import object_sizes
 from recstore.shm import folders
 
-# The limit of a cache in memory whose machine reports no free memory.
+# The limit of a cache in memory if the machine does not report its free memory.
 _UNKNOWN = 1 << 30
 LEAST = 1 << 16
 
 
 def parse(limit: int | str, folder: str) -> int:
-    """The bytes of a limit: of a number, of a text such as "20GiB", or of a share such as "60%" of the memory that the
-    memory cgroup or else the machine has free, and of the free disk for a folder that is not in memory. Raises
-    ValueError and TypeError."""
+    """The bytes of a limit: a number, a text such as "20GiB", or a share such as "60%" of the free memory (in the
+    memory cgroup, else in the machine). For a folder on a disk, the share is of the free disk space. Raises ValueError
+    and TypeError."""
     if isinstance(limit, str) and limit.strip().endswith("%"):
         try:
             share = float(limit.strip()[:-1]) / 100

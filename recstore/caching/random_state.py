@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MT19937_BYTES = 4 * 624 + 4
-# The last state of numpy that was read: the memory of its generator, None if it was not the whole state; the state.
+# The last state of numpy that was read, as `(memory of the generator, state)`. The memory is None if it does not have
+# the whole state.
 _last: tuple[bytes | None, Any] = (None, None)
 
 
 @contextmanager
-def kept() -> Iterator[list[str]]:
+def restored() -> Iterator[list[str]]:
     """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and fills the list
     with the generators that were used. Modules that are not loaded when the call begins have not been seeded."""
     used: list[str] = []
@@ -42,8 +43,8 @@ def kept() -> Iterator[list[str]]:
 
 
 def _memory_of(numpy: Any) -> bytes | None:
-    """The memory of numpy's global generator, which takes a hundredth of the time of its get_state(). None for another
-    generator than the default."""
+    """The memory of numpy's global generator. Reading it takes a hundredth of the time of get_state(). None for numpy
+    before 1.24, and if the program has replaced the default generator."""
     if not hasattr(numpy, "get_bit_generator"):  # before 1.24
         return None
     generator = numpy.get_bit_generator()
@@ -60,7 +61,7 @@ def _state_of(numpy: Any) -> tuple[bytes | None, Any]:
     memory, last = _memory_of(numpy), _last
     if memory is None or memory != last[0]:
         state = numpy.get_state(legacy=False)
-        # A second normal number that was drawn with the first is not in the memory.
+        # numpy draws normal numbers in pairs. The second number of a pair is not in the memory.
         last = _last = (None if state["has_gauss"] else memory, state)
     return last
 

@@ -34,7 +34,7 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
     for i in misses:
         key = keys[i]
         if key not in made and make is not None:
-            made[key] = cache._made(key, make, (key,))
+            made[key] = cache._make(key, make, (key,))
         if rows is None:
             result, rows = _fitting(out, made[key], len(keys))
         _put_row(rows, i, made[key], key)
@@ -66,8 +66,8 @@ def _one_by_one(cache: Cache, keys: list[Any], make: Callable[[Any], Any], out: 
 
 
 def _fitting(out: Any, model: Any, n: int) -> tuple[Any, Any]:
-    """The array or tensor for n values like `model`, which is `out` if that is not None, and the same memory as an
-    array for arrays and as a tensor for tensors. Raises ValueError and TypeError."""
+    """`(out, rows)`. If `out` is None, it becomes a new array or tensor for n values like `model`. `rows` is the same
+    memory, as a tensor if the values are tensors, else as an array. Raises ValueError and TypeError."""
     if not hasattr(model, "shape"):
         raise ValueError(f"only arrays and tensors can be stacked, not {type(model).__name__}")
     if out is None:

@@ -66,5 +66,5 @@ def fill(cache: Cache, make: Callable[[Any], Any], keys: list[Any]) -> int:
             cache._warn_of(error)
             continue  # a damaged value cannot be replaced
         if not has_value:
-            cache._made(key, make, (key,))
+            cache._make(key, make, (key,))
     return len(keys)

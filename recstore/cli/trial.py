@@ -158,7 +158,7 @@ def _pickled_size(records: object) -> int:
     sizes = array("q")
     counter: Any = types.SimpleNamespace(write=lambda data: sizes.append(memoryview(data).nbytes))
     with warnings.catch_warnings():
-        # recstore warns that a pickle outside a spawning context is only a handle, which is what a worker gets.
+        # recstore warns that a pickle outside a spawning context is only a handle. A worker gets a handle too.
         warnings.simplefilter("ignore")
         pickle.dump(records, counter, pickle.HIGHEST_PROTOCOL)
     return sum(sizes)

@@ -31,7 +31,7 @@ def of_function(function: Any) -> list[Any]:
         return [*(item for held in cells for item in held), function.__defaults__, function.__kwdefaults__]
     if type(function) in _FUNCTIONS:
         return [function.__self__, getattr(function, "__func__", None)]
-    return gc.get_referents(function)  # of functools.partial
+    return gc.get_referents(function)  # the function is a functools.partial
 
 
 def arrays_of(value: object) -> list[Any]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _MAPS = "/proc/self/maps"
 _PAGEMAP = "/proc/self/pagemap"
 _PRESENT_OR_SWAPPED, _OF_FILE = 3 << 62, 1 << 61  # bits of a page's entry in pagemap
-# Paths in the maps of memory that has no file, and the folder of files that are memory. A private mapping of the first
-# two is ordinary memory.
+# The beginnings of paths in the maps for memory without a file, and for files in memory. A private mapping of the first
+# two paths is ordinary memory.
 _NO_FILE = ("/dev/zero", "/anon_hugepage", "/memfd:", "/SYSV", "/dev/shm/")
 _DELETED = " (deleted)"
 
@@ -196,7 +196,7 @@ def was_written(low: int, high: int) -> bool:
 
 
 def _by_type(value: Any) -> Region | None:
-    """As Memory.region, by asking the objects."""
+    """Like Memory.region, but from the objects instead of the mappings."""
     bounds = extent(value)
     if bounds is None:
         return None

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-# The walk does not enter objects of the standard library, except of these modules: a logger or a queue leads to half
-# the process.
+# The walk does not enter objects of the standard library, because a logger or a queue leads to half the process. These
+# modules are exceptions.
 _WALKED = {"argparse", "collections", "types"}
-# Nor does it enter objects of libraries that manage their own memory.
+# The walk does not enter objects of libraries that manage their own memory.
 _OPAQUE = {
     "PIL",
     "av",
@@ -197,8 +197,8 @@ def is_buffer(cls: type) -> bool:
 
 
 def holds_arrays(cls: type) -> bool:
-    """Whether the objects of a class of a library may hold arrays that they do not count in their size. Scalars of
-    numpy and pandas are many; the other objects of these two count their memory."""
+    """Whether objects of this class may hold arrays that are not counted in their size. Classes of numpy and pandas are
+    left out: a program has many of their scalars, and their other objects count all their memory."""
     return module_of(cls)[0] in _OPAQUE - {"numpy", "pandas"}
 
 

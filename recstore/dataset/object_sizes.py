@@ -22,7 +22,7 @@ _UNITS = {"": 1, "b": 1} | {
 # Half of the entries that are sampled, by the depth of the container. A container of up to twice the sample is pickled
 # whole.
 _SAMPLES = (500, 100, 30, 10)
-_HANDLE = 300  # bytes of the largest handle, of a store or an array; see handles.HANDLE_BYTES
+_HANDLE = 300  # the most bytes of a handle to a store or an array; see handles.HANDLE_BYTES
 
 
 def parse(size: int | str) -> int:
@@ -145,7 +145,7 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
 
 
 def _of_library(value: object) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
-    """As `_contents`, of an object that manages its own memory."""
+    """Like `_contents`, for an object that manages its own memory."""
     size, storage = _opaque_bytes(value), held_memory.storage_of(value)
     spans = held_memory.spans_of_arrow(value) if storage is None else held_memory.span_of_storage(storage)
     arrays = [] if spans else [array for array in held_memory.arrays_of(value) if _is_plain_memory(array)]

@@ -134,7 +134,7 @@ class Source:
 
 
 class Copied:
-    """Bytes instead of a Source."""
+    """Bytes that travel in the pickle, in place of a Source."""
 
     __slots__ = ("memory",)
 

@@ -187,7 +187,7 @@ class Cached:
 
     Args:
         steps: transforms or their configs, without random ones.
-        name: of the cache.
+        name: the name of the cache.
         options: `limit`, `dir`, `files`, `fingerprint`, `keep` and `arrays` of :func:`recstore.cache`. The default
             fingerprint covers the steps. It does not cover the content of files; if they change, give `files` or
             `fingerprint` too.

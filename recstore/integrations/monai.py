@@ -33,13 +33,13 @@ def cached(dataset: monai.data.Dataset, name: str, **options: Unpack[CacheOption
 
     Args:
         dataset: a ``monai.data.Dataset``, which has a ``Compose``.
-        name: of the cache.
+        name: the name of the cache.
         options: `limit`, `dir`, `files`, `fingerprint`, `keep` and `arrays` of
             :class:`recstore.torch.CachedDataset`. The default fingerprint covers the data list and the cached
             transforms. It does not cover the content of files; if they change, give `files` too.
 
-    The first random transform is the one that MONAI's CacheDataset finds. Samples, and random states under MONAI's
-    DataLoader, are the same as of `dataset`.
+    The first random transform is the one that MONAI's CacheDataset finds. The samples are the same as from `dataset`
+    itself, and so are the random states under MONAI's DataLoader.
 
     Raises ValueError for a lazy Compose, which cannot be divided, and the exceptions of CachedDataset.
 
@@ -53,7 +53,7 @@ def cached(dataset: monai.data.Dataset, name: str, **options: Unpack[CacheOption
     """
     transform = dataset.transform
     if transform.lazy is not False:
-        raise ValueError("a lazy Compose resamples once for several transforms, so it cannot be divided: lazy=False")
+        raise ValueError("a lazy Compose resamples once for several transforms and cannot be divided: set lazy=False")
     first = transform.get_index_of_first(lambda t: isinstance(t, RandomizableTrait) or not isinstance(t, Transform))
     if options.get("fingerprint") is None:
         transforms = transform.transforms[:first]
@@ -83,8 +83,8 @@ class _Deterministic(torch.utils.data.Dataset[Any]):
 
 
 class _Rest:
-    """The transforms from the first random one on. It has no `__dict__`, so that MONAI, which seeds the transforms that
-    it finds in the attributes of a dataset, seeds them once."""
+    """The transforms from the first random one on. MONAI seeds the transforms that it finds in the attributes of a
+    dataset. This class has no `__dict__`, so that MONAI seeds them once."""
 
     __slots__ = ("first", "transform")
 

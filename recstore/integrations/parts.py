@@ -83,8 +83,8 @@ class _Counted:
 
 def of(store: RecordList[Any]) -> tuple[dict[str, RecordView[Any]], dict[str, Any]]:
     """`(lists, rest)` of the store of a PartsSource: the lists as a dict of views by name, and the dict of everything
-    else. Raises ValueError if the store is not from a PartsSource: other code has shared it under the same name and
-    fingerprint."""
+    else. Raises ValueError if the store is not from a PartsSource: other code has shared the store under the same name
+    and fingerprint."""
     last = store[-1] if len(store) else None
     if not isinstance(last, dict) or _COUNTS not in last:
         raise ValueError(f"{store!r} was not built by this adapter; choose another name or fingerprint")

@@ -45,7 +45,8 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
         options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
             and `timeout` as in :func:`recstore.shared`: one process of the machine lists the files, the others attach.
             The default fingerprint is derived from the path of `root`, the times of `root` and the class folders, and
-            the other arguments. It does not cover folders below a class folder; if they change, give another one.
+            the other arguments. It does not cover folders below a class folder; if they change, give another
+            fingerprint.
 
     The files, their order, the classes and their numbers are the same as in torchvision. A subclass may override
     `find_classes` and `make_dataset`.
@@ -209,7 +210,7 @@ def cached(dataset: datasets.VisionDataset, name: str, **options: Unpack[CacheOp
 
     Args:
         dataset: a VisionDataset whose samples are pairs of an image and a target.
-        name: of the cache.
+        name: the name of the cache.
         options: `limit`, `dir`, `files`, `fingerprint`, `keep` and `arrays` of
             :class:`recstore.torch.CachedDataset`.
 

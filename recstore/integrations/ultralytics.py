@@ -30,8 +30,8 @@ class SharedImages(_Mixed):  # type: ignore[misc]
             pass
 
     With ``cache="ram"`` the images, decoded and resized, are in a :func:`recstore.cache` that all ranks use. An image
-    is read when it is first used. Other values of `cache` act as before. Training sees the images that ``cache="ram"``
-    of ultralytics gives it, in the same order; each access gives a copy of its own, so augmentation cannot change an
+    is read when it is first used. Other values of `cache` act as before. Training gets the same images in the same
+    order as with ``cache="ram"`` of ultralytics alone. Each access gives a new copy, so augmentation cannot change an
     image in the cache. `images` are the options of the cache, such as ``{"limit": "200GiB"}``.
 
     Its fingerprint is derived from the size and time of each image file, and the size of the images in training.
@@ -40,14 +40,14 @@ class SharedImages(_Mixed):  # type: ignore[misc]
     images: CacheOptions = {}
 
     def build_dataset(self, img_path: Any, mode: str = "train", batch: int | None = None) -> Any:
-        asked = self.args.cache
-        if asked is not True and str(asked).lower() != "ram":
+        setting = self.args.cache
+        if setting is not True and str(setting).lower() != "ram":
             return super().build_dataset(img_path, mode, batch)
         self.args.cache = None
         try:
             dataset = super().build_dataset(img_path, mode, batch)
         finally:
-            self.args.cache = asked
+            self.args.cache = setting
         dataset.cache = "ram"  # transforms then mix images of the whole dataset, not of a buffer in this process
         dataset.transforms = dataset.build_transforms(hyp=copy.copy(self.args))
         options: Any = {"fingerprint": f"{dataset.imgsz} {dataset.channels}", "files": dataset.im_files, **self.images}
@@ -62,7 +62,7 @@ class DetectionTrainer(SharedImages, _DetectionTrainer):  # type: ignore[misc]
         trainer = recstore.integrations.ultralytics.DetectionTrainer
         YOLO("yolo11n.pt").train(data="coco.yaml", cache="ram", trainer=trainer)
 
-    :class:`SharedImages` says how.
+    See :class:`SharedImages`.
     """
 
 

@@ -24,8 +24,8 @@ _BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
 _CACHE = re.compile(r".*/recs1-[a-z2-7]{10}-[a-z2-7]{8}\.cache( \(deleted\))?$")  # see shm.named_segments
 _STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
 _LIBRARY = re.compile(r"\.so(\.[\d.]+)?$")
-_NAMELESS = re.compile(r"/dev/shm/#\d")  # in its creator, a file keeps this path when it gets its name
-_KINDS = {b"\x89RECS\r\n\x1a": "store", b"\x89RSCACH\n": "caches"}  # by magic: csrc/FORMAT.md, "Header" and "Caches"
+_NAMELESS = re.compile(r"/dev/shm/#\d")  # the process that created a file still shows this path after naming it
+_KINDS = {b"\x89RECS\r\n\x1a": "store", b"\x89RSCACH\n": "caches"}  # kinds by magic number: csrc/FORMAT.md
 _TRIES = 10  # attempts to read the name of a store, which may still be incomplete
 # CUDA allocates page-locked memory as shared anonymous memory, shown as /dev/zero, and maps its devices.
 _PINNED, _GPU = "/dev/zero", "/dev/nvidia"
@@ -190,7 +190,7 @@ def _add(sizes: dict[str, int], name: str, size: int) -> None:
 
 
 def share_named(named: dict[str, Any]) -> float | None:
-    """The share of the sum that is named, from 0 to 1; None of an empty sum."""
+    """The share of the total that has a known class, from 0 to 1; None if the total is empty."""
     known = sum(
         sum(size.values()) if isinstance(size, dict) else size for name, size in named.items() if name != "other"
     )

@@ -325,8 +325,8 @@ def _rise_time(times: Sequence[float], values: Sequence[int]) -> float:
 
 
 def _needed(sample: Entry) -> int | None:
-    """The level of a sample without mapped files, whose pages the kernel can drop, and without caches, which grow up
-    to their limits."""
+    """The level of a sample, less mapped files and caches. The kernel can drop the pages of mapped files, and caches
+    grow up to their limits."""
     size, named = series.level(sample), sample.get("named") or {}
     explained = sum(named.get(key) or 0 for key in ("files", "caches"))
     return None if size is None else max(0, size - explained)

@@ -143,7 +143,7 @@ class Server:
 
     def __init__(self, answer: Callable[[int, Any, Any], object]) -> None:
         self._answer = answer
-        self._storages: dict[bytes, Storage] = {}  # with their network clients
+        self._storages: dict[bytes, Storage] = {}  # unpickled Storages, with their network clients
         self._fetching: dict[Target, Fetching] = {}
         self._lock = threading.Lock()
         self._requested, self._hinted = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)

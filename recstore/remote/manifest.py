@@ -264,7 +264,7 @@ def newest(storage: Storage) -> int:
 
 
 def existing(storage: Storage) -> int:
-    """As newest, but raises SegmentNotFoundError without a manifest."""
+    """Like newest, but raises SegmentNotFoundError without a manifest."""
     number = newest(storage)
     if not number:
         raise SegmentNotFoundError(errno.ENOENT, "no set of shards here: write one, or check the path", storage.url)
@@ -336,8 +336,8 @@ def _paused(turn: int) -> int:
 
 
 def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
-    """A manifest whose name exists but is not listed, because a mounted folder may list late. None to try again. Raises
-    RemoteError if the name exists and does not lead to a manifest."""
+    """A manifest whose name exists but is not listed, because a mounted folder may list late. Returns None if the
+    caller should try again. Raises RemoteError if the name exists and does not lead to a manifest."""
     try:
         return load(storage, number)
     except SegmentNotFoundError:

@@ -1,7 +1,8 @@
-"""Files of caches, which processes find by name. They lie beside the named segments: `<name of the segment>.cache`.
+"""Files of caches, which processes find by name. They are in the folder of the named segments, as `<file name of a
+segment>.cache`.
 
-A cache is in use while a process holds a lease on its file, as a segment is. The label in its header has the same
-entries, and `code`, the functions that its fingerprint covers.
+Like a segment, a cache is in use while a process holds a lease on its file. The label in its header has the entries of
+a segment's label, and `code`: the functions that the fingerprint covers.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
                 )
             except SegmentExistsError:
                 continue  # another process was faster
-            continue  # it is opened by its name, which /proc shows then; `_made` holds the lease until it is
+            continue  # opens the file by its name, so that /proc shows the name; `_made` holds the lease until then
         except BusyError:
             # Another process tests whether the file is in use, for microseconds unless it was stopped in between.
             if time.monotonic() - begin > named_segments.PATIENCE:
@@ -93,9 +94,10 @@ def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
                 filename=file.path,
             )
         if file.slots != slots:
-            had, asked = (f"slots={n:,}" if n else "any keys" for n in (file.slots, slots))
+            existing, requested = (f"slots={n:,}" if n else "any keys" for n in (file.slots, slots))
             raise ValueError(
-                f"the cache {target.name!r} was made with {had}, not {asked}; another fingerprint= makes another cache"
+                f"the cache {target.name!r} was made with {existing}, not {requested}; another fingerprint= makes "
+                "another cache"
             )
     except BaseException:
         file.close()
@@ -103,7 +105,7 @@ def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
     # After a restart of the machine, pages of the file may be missing although its table names them.
     file.checks = label.boot != named_segments.maker()["boot"]
     if file.kept:
-        with contextlib.suppress(FileNotFoundError):  # names.remove() was called meanwhile
+        with contextlib.suppress(FileNotFoundError):  # names.remove() has removed the file
             os.utime(file.path)
 
 
@@ -118,7 +120,7 @@ def facts(path: str) -> dict[str, Any] | None:
         return None
 
 
-def known(dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
+def all_caches(dir: Path | None = None) -> list[tuple[str, named_segments.Label]]:
     """`(path, label)` of all caches of this user in a folder."""
     place = named_segments.folder(dir)
     paths = (os.path.join(place, file) for file in sorted(os.listdir(place)) if named_segments.is_cache(file))

@@ -37,10 +37,11 @@ MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
 _BACKING = "named"  # tests set "temporary", the backing on systems that cannot make unnamed files
-_LEAST_WAIT = 0.5  # the least seconds to wait for a process that tests whether a segment is in use, for microseconds
+# The least seconds to wait for a process that tests whether a segment is in use. A test takes microseconds.
+_LEAST_WAIT = 0.5
 PATIENCE = 60.0  # seconds to wait for such a lock by default
-_SHORT = 0.01  # CPU seconds; a folder whose search takes no longer is searched by every call
-_PAUSE = 20  # how many times as long as a longer search the pause before the next one is
+_SHORT = 0.01  # CPU seconds; every call searches a folder if a search takes no longer than this
+_PAUSE = 20  # the pause after a longer search, as a multiple of its duration
 _due: dict[str, float] = {}  # {folder: time of the next search}
 
 
@@ -249,7 +250,7 @@ class Target:
         self.file_name = system_name(name, fingerprint)
         self.path = os.path.join(self.folder, self.file_name)
         self.lock_path = self.path + LOCK
-        self.replaces = False  # whether publishing replaces a file of this name, because that file is damaged
+        self.replaces = False  # whether publishing replaces an existing file, which is damaged
         self.reader: Reader | None = None  # the Reader of the building process; None for the builder's Reader
         self._label: tuple[int, bytes] | None = None
 
@@ -263,8 +264,8 @@ class Target:
         return self._label
 
     def temporary(self) -> str:
-        """A file name for a temporary file beside the segment. No file has it: three random letters, for macOS, would
-        otherwise name the lock file or what a killed process left once in 32,768 builds."""
+        """A file name for a temporary file beside the segment. No file has this name. Three random letters, enough for
+        macOS, would otherwise match the lock file or the file of a killed process once in 32,768 builds."""
         while True:
             name = f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
             if not name.endswith(LOCK) and not os.path.lexists(os.path.join(self.folder, name)):
@@ -332,11 +333,11 @@ def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[nativ
     )
 
 
-def found(name: str, dir: Path | None = None, is_wanted: Callable[[str], bool] = is_segment) -> list[str]:
-    """The paths of all segments with this name, or of the files with it whose file names are wanted."""
+def paths_of(name: str, dir: Path | None = None, accepts: Callable[[str], bool] = is_segment) -> list[str]:
+    """The paths of all segments with this name, or of the files with this name that `accepts` accepts."""
     place, start = folder(dir), stem(name)
     files = sorted(os.listdir(place))
-    return [os.path.join(place, file) for file in files if file.startswith(start) and is_wanted(file)]
+    return [os.path.join(place, file) for file in files if file.startswith(start) and accepts(file)]
 
 
 # ---- Removing ----
@@ -391,7 +392,7 @@ def _removable(path: str) -> os.stat_result | None:
 
 
 def _removable_cache(path: str) -> os.stat_result | None:
-    """As _removable, for a cache."""
+    """Like _removable, for a cache."""
     try:
         status = os.lstat(path)
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o600:
@@ -421,6 +422,6 @@ def expired(label: Label, used: float) -> bool:
 def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     """The error for a name without a segment."""
     why = "it was never built, or its last process has ended; recstore.names.list() lists all segments"
-    if found(name, dir, is_cache):
+    if paths_of(name, dir, is_cache):
         why = "a cache has this name, and recstore.cache() opens it"
     return SegmentNotFoundError(errno.ENOENT, f"no segment {name!r} of this user in {folder(dir)}: {why}")

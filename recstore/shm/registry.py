@@ -71,7 +71,7 @@ def register(resource: _ResourceT) -> _ResourceT:
     _watch_forks()
     key = resource.id, _reading_key(resource)
     if find(*key) is not None:
-        return resource  # a saved file has the same id as the saved store; the registry keeps the first of them
+        return resource  # a saved file has the same id as its store; the registry keeps the one that came first
     _attached[key] = ref(resource, native.Forget(_attached, key))
     return resource
 
@@ -106,7 +106,7 @@ def _reading_key(resource: Resource) -> ReadingKey | None:
 
 # ---- The files that this process unlinks at exit ----
 
-# {id(segment): weak reference to a named segment}; several segments may map the same file
+# {id(segment): weak reference to a named segment}; several Segments may map the same file
 _named: dict[int, ref[Any]] = {}
 _exit_hook_pid: int | None = None
 

@@ -28,8 +28,8 @@ class SegmentInfo:
     Attributes:
         name, fingerprint: None for a damaged file.
         kind: "store" or "cache".
-        records, nbytes: the number of records and of bytes. Of a cache, the number of values, and the bytes that its
-            file takes so far.
+        records, nbytes: the number of records and of bytes. For a cache, the number of values, and the bytes that its
+            file takes now.
         age: seconds since the build.
         builder: the process that built the store or created the cache, and its command.
         attached: the number of this user's processes that have the file open; None if the system does not report it.
@@ -94,11 +94,11 @@ class SegmentTable(list[SegmentInfo]):
 
 
 def segments(name: str | None, dir: Path | None) -> SegmentTable:
-    """The SegmentTable of this user's stores and caches, or only of those with a name."""
+    """The SegmentTable of this user's stores and caches, or only of the stores and caches with this name."""
     folder = named_segments.folder(dir)
     if name is not None:
         named_segments.check_name(name)
-        paths = named_segments.found(name, dir, _is_listed)
+        paths = named_segments.paths_of(name, dir, _is_listed)
     else:
         paths = [os.path.join(folder, file) for file in sorted(os.listdir(folder)) if _is_listed(file)]
     users = _users()
@@ -158,7 +158,7 @@ def _read_store(path: str) -> tuple[dict[str, Any], named_segments.Label | None]
 
 
 def _read_cache(path: str) -> tuple[dict[str, Any], named_segments.Label]:
-    """As _read_store, for a cache."""
+    """Like _read_store, for a cache."""
     from recstore._core import native
 
     header = native.inspect_cache(path, count=True)
@@ -202,7 +202,7 @@ def unlink(name: str, fingerprint: str | None, dir: Path | None) -> int:
     """Unlinks the stores and caches with this name and fingerprint (None: any), and returns their number. Raises
     SegmentNotFoundError if none matches."""
     named_segments.check_name(name)
-    paths = named_segments.found(name, dir, _is_listed)
+    paths = named_segments.paths_of(name, dir, _is_listed)
     if fingerprint is not None:
         file = named_segments.system_name(name, fingerprint)
         paths = [path for path in paths if os.path.basename(path) in (file, file + named_segments.CACHE)]

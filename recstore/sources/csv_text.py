@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Header = bool | list[str]  # whether the first row has the names, or the names
+    Header = bool | list[str]  # True if the first row has the names, False if no row has them, or a list of the names
 
 _HEAD = 1 << 20  # bytes of the first block
 _LONGEST = 256 << 20  # the most bytes of a row
@@ -79,8 +79,8 @@ class Form:
         return at
 
     def first_row(self, head: bytes, at: int) -> tuple[int, list[str] | None, int]:
-        """`(line, cells, end)` of the first non-empty row from a position in a text on. `end` is the end of the text if
-        the row may continue after it. `cells` is None without a row."""
+        """`(line, cells, end)` of the first non-empty row at or after a position in a text. `end` is the end of the
+        text if the row may continue after it. `cells` is None without a row."""
         start = _LINE_ENDS.match(head, at).end()  # type: ignore[union-attr]
         blank = head[at:start]
         line = self.skip_rows + blank.count(b"\n") + blank.count(b"\r") - blank.count(b"\r\n") + 1

@@ -106,7 +106,7 @@ _NOTHING = object()
 
 
 def _dense(column: Any) -> Any:
-    """The column; a sparse column as a dense one, because Arrow has no sparse arrays."""
+    """The column. A sparse column becomes dense, because Arrow does not have sparse arrays."""
     return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
 
 
@@ -126,7 +126,7 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
     try:
         if column.dtype != object:
             kind = pyarrow.Array.from_pandas(column.iloc[:0]).type
-            # The storage of a Period is a bare int, and that of an Interval does not say which ends it has.
+            # The storage of a Period is a bare int. The storage of an Interval does not say which ends are closed.
             return None if isinstance(kind, pyarrow.BaseExtensionType) else kind
         kind = pyarrow.Array.from_pandas(column).type
     except _errors(pyarrow):
@@ -137,7 +137,7 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     """Whether Arrow would change a value of a mixed column: a str into bytes, a datetime into a date, a number into a
-    date, time or duration, or a local time into an instant; or would give a dict the keys of others."""
+    date, time or duration, or a local time into an instant; or would add to a dict the keys of other dicts."""
     if types.is_binary(kind):
         return isinstance(value, str)
     if types.is_temporal(kind):

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["parquet", "read_parquet"]
 
 _BATCH_BYTES = 4 << 20  # decoded bytes of a batch, without dictionaries
-_LEAST_BATCH = 1 << 19  # the same at least, if columns are read in several parts
+_LEAST_BATCH = 1 << 19  # the least decoded bytes of a batch, if columns are read in several parts
 _FIRST_ROWS = 64  # rows of the first batch, which shows how many bytes a row takes
 _GROWTH = 4  # a batch has at most this many times the rows of the previous batch
 _MOST_ROWS = 1 << 13  # rows of a batch
-_MOST_VARYING = 1 << 9  # the same, if the bytes of a row may vary
-_MOST_OF_LARGE = 1 << 8  # the same, if pages are also large
+_MOST_VARYING = 1 << 9  # rows of a batch, if the bytes of a row may vary
+_MOST_OF_LARGE = 1 << 8  # rows of a batch, if the bytes of a row may vary and pages are large
 _HELD = 24 << 20  # bytes of pages and dictionaries held at once, for the columns that are read together
-_BUFFERS = 16 << 20  # bytes read at once, of all columns
-_STREAM = 1 << 20  # bytes read at once, of a column
+_BUFFERS = 16 << 20  # bytes read at once from all columns
+_STREAM = 1 << 20  # bytes read at once from a column
 _INDEX = 5  # the most bytes of an index into a dictionary, with its levels
 _MOST_CODED = 8 << 20  # bytes of a column's dictionary and indices; a reader keeps all entries that it has met
 _VALUE = 12  # the least bytes of a value while a batch is made: its levels and its offset
@@ -248,8 +248,8 @@ def _fields(parquet: Any) -> list[tuple[list[str], range]]:
 
 
 def _coded(parquet: Any, group: int, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
-    """The numbers of the leaf columns of a row group to read in their dictionary encoding, so that a long text that
-    many rows repeat takes its bytes once. Casts and expressions need the values."""
+    """The numbers of the leaf columns of a row group to read in their dictionary encoding, so that a long text in many
+    rows takes its bytes only once. Casts and expressions need the values themselves."""
     if choice.is_expression:
         return []
     meta, coded = parquet.metadata.row_group(group), []
@@ -287,13 +287,13 @@ def _leaves(array: Any) -> list[Any]:
 
 
 def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pyarrow.RecordBatch]:
-    """Yields the batches of the columns of a Part. The bytes of a batch decide the rows of the next one, because the
-    metadata only have the bytes of encoded values, and a few of them may decode to gigabytes."""
+    """Yields the batches of the columns of a Part. The bytes of a batch determine the number of rows of the next batch,
+    because the metadata only have the bytes of encoded values, and a few encoded bytes may decode to gigabytes."""
     import pyarrow
 
     rows, most, done = part.first, part.most, 0
     while True:
-        left = done  # rows to skip, which an earlier attempt has yielded
+        left = done  # rows to skip, because an earlier attempt has yielded them
         try:
             for batch in parquet.iter_batches(min(rows, most), [group], part.names, use_threads=False):
                 if left >= batch.num_rows:
@@ -343,8 +343,8 @@ def _side_by_side(parts: list[Iterator[pyarrow.RecordBatch]]) -> Iterator[pyarro
 def _spooled(
     batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
 ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
-    """Writes the batches to a temporary file in slices of about `budget` bytes; an iterator that reads them. With
-    `n_rows` it may end after that many rows."""
+    """Writes the batches to a temporary file in slices of about `budget` bytes. Returns an iterator that reads them.
+    With `n_rows` it may end after that many rows."""
     import tempfile
 
     from pyarrow import ipc

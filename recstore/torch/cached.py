@@ -29,14 +29,14 @@ class CachedDataset(Dataset[T]):
 
     Args:
         dataset: any Dataset with a length, whose ``dataset[i]`` is always the same sample.
-        name: of the cache. Datasets of one name and fingerprint use one cache.
+        name: the name of the cache. Datasets with the same name and fingerprint use one cache.
         limit, dir, files, keep, arrays: as in :func:`recstore.cache`.
         then: None, or a function that takes a sample and returns another. It is called at each access, so put random
             augmentation here.
-        fingerprint: a str that changes whenever the samples would. None: it is derived from the code of
+        fingerprint: a str that changes whenever the samples change. None: it is derived from the code of
             ``dataset.__getitem__`` and the values that it reads (docs/fingerprints.md).
 
-    Each access gives a sample of its own, with writable arrays, so `then` may change it in place. With
+    Each access gives a new sample with writable arrays, so `then` may change the sample in place. With
     ``arrays="view"`` its arrays are read-only: `then` must copy, and default_collate makes torch warn of them. The
     random number generators of Python, numpy and torch have the same state afterwards whether the sample was in the
     cache or not.

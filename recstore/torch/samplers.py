@@ -40,21 +40,21 @@ class ShuffleSampler(epochs.IndexSampler):
             They are looked up when they are needed. Under accelerate with several processes they are 0 and 1, since
             ``accelerator.prepare`` divides the batches.
         drop_last: if n is not a multiple of world_size, drop the last indices. False: repeat the first ones, so that
-            each rank has as many. DistributedSampler does the same.
+            all ranks have the same number. DistributedSampler does the same.
         shuffle: False: the records in their own order.
         by_node: whether each record stays on one node in all epochs, so that a :func:`recstore.cache` of each node
             needs only its part of the records. The seed fixes the parts, whose lengths differ by at most 1. In each
-            epoch the ranks of a node share its part in a new order. Each node has as many ranks, with neighboring
-            numbers.
+            epoch the ranks of a node share its part in a new order. All nodes have the same number of ranks, and the
+            ranks of a node have neighboring numbers.
         nodes: the number of nodes for `by_node`, the same on all ranks. None: GROUP_WORLD_SIZE of torchrun or
             SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
 
     Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
     samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
-    With `by_node` the number of nodes must be the same; each may have another number of ranks.
+    With `by_node` the number of nodes must stay the same, but the number of ranks of a node may change.
 
-    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for one out of range,
-    and for ranks or records that the nodes cannot share. One thread at a time may iterate; the other methods are
+    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for an argument out of
+    range, and for ranks or records that the nodes cannot share. One thread at a time may iterate; the other methods are
     thread-safe.
 
     >>> from recstore.torch import ShuffleSampler
@@ -105,8 +105,9 @@ class ShuffleSampler(epochs.IndexSampler):
             self._fill_part(out, live, taken, key, nodes)
 
     def _fill_part(self, out: Any, live: epochs.Iteration, taken: int, key: int | None, nodes: int) -> None:
-        """Fills `out` from the part of this rank's node: each record whose place in a fixed order leaves the number of
-        the node as its remainder. All nodes have consumed as many records, so `first` is a multiple of `nodes`."""
+        """Fills `out` from the part of this rank's node: a record belongs to the node whose number is the record's
+        place in a fixed order, modulo `nodes`. All nodes have consumed the same number of records, so `first` is a
+        multiple of `nodes`."""
         ranks = live.world_size // nodes
         node, rank = divmod(live.rank, ranks)
         part = epochs.share(live.length - node, nodes, drop_last=False)
@@ -234,8 +235,8 @@ class BatchSampler(_TorchBatchSampler):
         return samples // self.batch_size * self.batch_size if self.drop_last else samples
 
     def _counted(self, taken: int, count: int) -> int:
-        """The samples consumed when the batches have had `taken`: the last full batch consumes the dropped samples as
-        well."""
+        """The number of samples consumed when the batches have taken `taken` samples. The last full batch also consumes
+        the dropped samples."""
         return count if taken >= self._whole(count) else taken
 
     def _collected(self) -> Iterator[Any]:

@@ -32,12 +32,12 @@ class ShardSampler(epochs.IndexSampler):
     Args:
         x: a set of shards from ``recstore.open(url)``, a slice of one with step 1, or a RecordDataset or Fields over
             one. With `boundaries`, any argument that ShuffleSampler takes as `n`.
-        boundaries: None: the boundaries of the shards of `x`. Else the end position of each shard, in order: ascending
-            ints that end with ``len(x)``. A shard may be any run of records that are read together.
+        boundaries: None: the boundaries of the shards of `x`. Otherwise the end position of each shard, in order:
+            ascending ints that end with ``len(x)``. A shard may be any run of records that are read together.
         window: how many shards are mixed at a time, at least 1.
         seed, rank, world_size: as in :class:`ShuffleSampler`.
         drop_last: as in :class:`ShuffleSampler`, except that with False a rank repeats one of its latest records, so
-            that it fetches no further shard.
+            that it does not fetch another shard.
         nodes: the number of nodes; neighboring ranks run on one node. All ranks must pass the same number. None:
             GROUP_WORLD_SIZE of torchrun or SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
         shuffle: False: each node reads its shards and records in their own order.
@@ -90,7 +90,7 @@ class ShardSampler(epochs.IndexSampler):
         self._records, self._ends = _set_of(x) if boundaries is None else (None, _ends_of(boundaries, n))
         self.window = _in_range(window, "window", epochs.MOST)
         self._nodes = None if nodes is None else _in_range(nodes, "nodes", _MOST_NODES)
-        self._legs: Legs = ()  # of a loaded state
+        self._legs: Legs = ()  # the legs of a loaded state
         self._order: tuple[tuple[int, int | None, Legs], ShardOrder] | None = None
         self._requested: tuple[epochs.Iteration, set[int]] | None = None  # the windows requested in an iteration
         self._set(n, seed, rank, world_size, drop_last, shuffle)
@@ -98,7 +98,7 @@ class ShardSampler(epochs.IndexSampler):
 
     @property
     def nodes(self) -> int:
-        """The number of nodes. Unless the constructor got it, it is looked up at each use."""
+        """The number of nodes. If the constructor did not get the number, it is looked up at each use."""
         return self._nodes_of(self.world_size)
 
     def _nodes_of(self, world_size: int) -> int:
@@ -159,7 +159,7 @@ class ShardSampler(epochs.IndexSampler):
         shards = order.shards_of(window)
         if following is not None:
             shards += order.shards_of(following)
-        self._records.selection.shards.wanted(shards)
+        self._records.selection.shards.fetch_ahead(shards)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_order": None, "_requested": None}  # made again on demand
@@ -207,7 +207,8 @@ class ShardSampler(epochs.IndexSampler):
 
 
 def _repeated(item: int, ranks: int, order: ShardOrder) -> int:
-    """The item that a rank repeats instead of `item`, which is past the end: its previous one, if this leg has it."""
+    """The item that a rank repeats in place of `item`, which is past the end: the rank's previous item, if this leg has
+    it."""
     previous = item - ranks
     return previous if previous >= order.begin else order.begin + (item - order.begin) % (order.length - order.begin)
 
@@ -224,7 +225,7 @@ def _set_of(x: Any) -> tuple[Any, NDArray[np.int64]]:
     end position of each shard."""
     import numpy
 
-    records = getattr(x, "records", x)  # of a RecordDataset or Fields
+    records = getattr(x, "records", x)  # `records` of a RecordDataset or Fields
     selection: Any = getattr(records, "selection", None)
     shards = getattr(selection, "shards", None)
     if shards is None:
@@ -241,7 +242,7 @@ def _set_of(x: Any) -> tuple[Any, NDArray[np.int64]]:
     if stages:
         start = stages[0][2]
     ends = numpy.frombuffer(shards.ends, numpy.int64)
-    return records if hasattr(shards, "wanted") else None, numpy.clip(ends - start, 0, len(x))
+    return records if hasattr(shards, "fetch_ahead") else None, numpy.clip(ends - start, 0, len(x))
 
 
 def _content_of(records: Any) -> int:
@@ -272,7 +273,7 @@ def _ends_of(boundaries: Any, n: int) -> NDArray[np.int64]:
 
 
 def _are_legs(legs: object, consumed: int) -> bool:
-    """Whether `legs` are valid legs of a state in which `consumed` items are consumed."""
+    """Whether `legs` are valid for a state with `consumed` items consumed."""
     if not isinstance(legs, (list, tuple)) or not all(isinstance(leg, (list, tuple)) and len(leg) == 2 for leg in legs):
         return False
     if not all(type(number) is int for leg in legs for number in leg):

@@ -10,7 +10,7 @@ import types
 from recstore._core import native
 from recstore.text import an
 from recstore.values import class_types, classes, ext_types, static_types, value_paths
-from recstore.values.static_types import and_attributes, found, full_name, is_a, is_own
+from recstore.values.static_types import and_attributes, full_name, is_a, is_own, member_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _date(value: Any) -> str | None:
 def _plain(value: Any, kind: type) -> str | None:
     for base, code, changing, always in _PLAIN:
         if is_a(value, base):
-            if base is tuple and kind.__flags__ & 1 << 9 and type(found(kind, "_fields")) is tuple:
+            if base is tuple and kind.__flags__ & 1 << 9 and type(member_of(kind, "_fields")) is tuple:
                 code, always = "tuple(x)", "tuple.__getitem__(x, slice(None))"
             own = any(is_own(kind, name, base) for name in changing)
             return f"store {always if own else code}, without its class{and_attributes(value)}"
@@ -214,15 +214,15 @@ def _plain(value: Any, kind: type) -> str | None:
 
 def _by_methods(value: Any, kind: type) -> str | None:
     """The remedy for a value with the methods of a protocol, which are looked up but not called."""
-    if all(found(kind, name) is not None for name in _FILE_METHODS):
+    if all(member_of(kind, name) is not None for name in _FILE_METHODS):
         return _FILE
-    if found(kind, "__fspath__") is not None:
+    if member_of(kind, "__fspath__") is not None:
         return "store os.fspath(x), without its class"
-    if found(kind, "__arrow_c_stream__") is not None:
+    if member_of(kind, "__arrow_c_stream__") is not None:
         return f"store pyarrow.table(x).to_pylist(), without its schema, {_TABLE}"
-    if found(kind, "__array__") is not None:
+    if member_of(kind, "__array__") is not None:
         return f"store numpy.asarray(x), without its class{and_attributes(value)}"
-    if found(kind, "__await__") is not None:
+    if member_of(kind, "__await__") is not None:
         return "await it, and store the result"
     return None
 
@@ -248,10 +248,14 @@ def _object(value: Any, kind: type, offers_pickle: bool) -> str:
 def _iterable(value: Any, kind: type) -> str | None:
     if kind is types.MappingProxyType or is_a(value, native.Record):
         return "store dict(x), without its class"
-    if found(kind, "keys") is not None and found(kind, "items") is not None:
+    if member_of(kind, "keys") is not None and member_of(kind, "items") is not None:
         return f"store list(x.items()), without its class{and_attributes(value)}"  # keys may repeat
     is_python = kind.__flags__ & 1 << 9
-    if found(kind, "__next__") is not None or not is_python and all(found(kind, at) for at in ("__iter__", "__len__")):
+    if (
+        member_of(kind, "__next__") is not None
+        or not is_python
+        and all(member_of(kind, at) for at in ("__iter__", "__len__"))
+    ):
         return "store list(x), without its class"
     return None
 
@@ -266,7 +270,7 @@ def _fields(value: Any, kind: type) -> str | None:
 
 
 def _is_callable(value: Any) -> bool:
-    return is_a(value, type) or found(type(value), "__call__") is not None
+    return is_a(value, type) or member_of(type(value), "__call__") is not None
 
 
 def _function(value: Any, kind: type, offers_pickle: bool) -> str | None:
@@ -298,10 +302,10 @@ def _global(module: Any, name: Any) -> Any:
 
 
 def _can_be_made(kind: type) -> bool:
-    """Whether `__new__` of a class works without arguments, as pickle calls it unless the class names some."""
-    new = found(kind, "__new__")
+    """Whether `__new__` of a class works without arguments. pickle calls it so unless the class supplies arguments."""
+    new = member_of(kind, "__new__")
     new = new.__func__ if type(new) is staticmethod else new
-    if type(new) is not types.FunctionType or found(kind, "__getnewargs__") or found(kind, "__getnewargs_ex__"):
+    if type(new) is not types.FunctionType or member_of(kind, "__getnewargs__") or member_of(kind, "__getnewargs_ex__"):
         return True
     needed = new.__code__.co_argcount - len(new.__defaults__ or ())
     return needed <= 1 and new.__code__.co_kwonlyargcount <= len(new.__kwdefaults__ or ())
@@ -338,9 +342,9 @@ def can_pickle(value: Any) -> bool:
         return True
     if kind.__flags__ & 1 << 9 and module in sys.modules and _global(module, name) is not kind:
         return False
-    reduce = found(kind, "__reduce__")
+    reduce = member_of(kind, "__reduce__")
     if type(reduce) is types.MethodDescriptorType and reduce.__name__ == "__reduce_cython__":
-        return False  # Cython adds it to classes without one; it raises for most
+        return False  # Cython adds this method to classes without __reduce__, and it raises for most of them
     redefined = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
     if not redefined and not _can_be_made(kind):
         return False

@@ -399,4 +399,4 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
         "    print(type(e).__name__, str(e).partition(': ')[2])\n"
     )
     output = python(RUN.format([str(program)]))
-    assert output == 'BuildError there, put the code that builds a store under if __name__ == "__main__":\n'
+    assert output == 'BuildError in that module, put the code that builds a store under if __name__ == "__main__":\n'

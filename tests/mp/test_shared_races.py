@@ -29,7 +29,7 @@ def orphan(name, **options):
     process.start()
     process.join()
     process.close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
     return path
 
 
@@ -69,7 +69,7 @@ def test_the_collector_only_removes_the_file_that_it_checked(name, monkeypatch):
 
 def test_the_collector_keeps_a_store_used_since_the_check(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep="1h").close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
     os.utime(path, (time.time() - 7200,) * 2)
 
     def use():
@@ -84,7 +84,7 @@ def test_the_collector_keeps_a_store_used_since_the_check(name, monkeypatch):
 
 def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
 
     def interrupted(segment):
         raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
 def test_a_file_that_stays_locked(name, monkeypatch, timeout):
     """A process that was stopped while it checked the file keeps the lock."""
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
     monkeypatch.setattr(named_segments, "_LEAST_WAIT", 0.1)
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

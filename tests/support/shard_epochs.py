@@ -74,7 +74,7 @@ def shared_out(items, first, leg, world_size, drop_last):
 
 
 class Opener:
-    """Opens the shards of a set. Records the shards that it opens, and the shards announced by `wanted`."""
+    """Opens the shards of a set. Records the shards that it opens, and the shards announced by `fetch_ahead`."""
 
     lazy, token, nbytes, attributes = True, b"", 0, {}
 
@@ -85,7 +85,7 @@ class Opener:
         self.opened.append(shard)
         return self.parts[shard].segments[0]
 
-    def wanted(self, shards):
+    def fetch_ahead(self, shards):
         self.told.append(shards)
 
 

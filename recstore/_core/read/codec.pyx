@@ -259,7 +259,7 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs, Entri
 
 
 cdef Program made_program(const rs_tree *tree, object reader, list programs, Entries entries):
-    """program_of for one thread at a time, except while it runs Python code."""
+    """The part of program_of that only one thread at a time runs, except while it runs Python code."""
     cdef uint32_t i
     if tree.program != NULL:
         return <Program>tree.program
@@ -308,7 +308,7 @@ cdef Program plain_program(object reader):
 
 
 cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept:
-    """Decodes a record, whose tree must have its Program. Returns a new reference, or NULL with an exception set.
+    """Decodes a record. Its tree must have a Program. Returns a new reference, or NULL with an exception set.
 
     The caller keeps the bytes mapped. Large arrays point into the bytes of `owner`, or are copied if it is NULL."""
     cdef decode_state c

@@ -1,7 +1,7 @@
 """The files of caches: many processes write values to one file, and read them. See csrc/cache/rs_cache.h.
 
-A value is encoded as one `any` value, with its large arrays beside it, as records are on their way to a builder. A
-forked child shares the file with its parent, but not the space that the parent writes to.
+A value is encoded as one `any` value with its large arrays beside it, like a record for a builder. A forked child
+shares the file with its parent, but not the space that the parent writes to.
 """
 
 cdef extern from "recstore.h" nogil:
@@ -54,8 +54,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err)
 
 
-# The counters of a process: lookups that found a value and that did not; values that were stored, that another writer
-# had stored first, for which there was no space, and that cannot be stored.
+# The counters of a process, in order: lookups that found a value, lookups that found none, values that it stored,
+# values that another writer stored first, values for which there was no space, values that cannot be stored.
 CACHE_HITS, CACHE_MISSES, CACHE_STORED, CACHE_LOST, CACHE_FULL, CACHE_REFUSED = range(RS_CACHE_COUNTERS)
 cdef enum:
     HITS_ = 0
@@ -75,10 +75,10 @@ cdef class CacheArena:
 
 
 cdef class CacheBatch:
-    """The values of some keys, for a with statement. Until its end the cache cannot be closed."""
+    """The values of some keys, for a `with` statement. The cache cannot be closed before its end."""
 
     cdef CacheFile file
-    cdef rs_cache_value *values  # of the hits, in order
+    cdef rs_cache_value *values  # the values of `hits`, in order
     cdef Py_ssize_t n
     cdef readonly list hits      # positions in the keys
     cdef readonly list misses
@@ -107,7 +107,7 @@ cdef class CacheFile(Owner):
     """An open cache. Made by create_cache and open_cache.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         checks: whether each hit is compared with its checksum.
     """
 
@@ -118,7 +118,7 @@ cdef class CacheFile(Owner):
     cdef object start_time
     cdef bint counts             # whether `row` was claimed
     cdef list arenas
-    cdef int64_t writes_as       # the process of `arenas`
+    cdef int64_t writes_as       # the id of the process that `arenas` belong to
     cdef Py_ssize_t busy
     cdef bint open_, closing, views
     cdef bytes encoded
@@ -132,7 +132,7 @@ cdef class CacheFile(Owner):
         self.release()
 
     cdef int begin(self, int fd, str path, bytes encoded) except -1:
-        """Owns the descriptor from the call on. Runs no Python code, so an interrupt leaves no file."""
+        """Takes over the descriptor. Runs no Python code, so an interrupt leaves no file."""
         cdef rs_error err
         self.core.fd = fd
         self.path, self.arenas = path, []
@@ -149,8 +149,8 @@ cdef class CacheFile(Owner):
     # ---- Life ----
 
     cdef int enter(self, bint checked=False) except -1:
-        """Begins a call that reads the mapping. It stays until `leave`. `checked`: the call begins with a function of C
-        that checks the file."""
+        """Begins a call that reads the mapping. The mapping stays until `leave`. With `checked`, the call begins with a
+        C function that checks the file."""
         cdef rs_error err
         if self.closing or not self.open_:
             raise errors.ClosedError("the cache is closed")
@@ -194,11 +194,11 @@ cdef class CacheFile(Owner):
 
     @property
     def owner_pid(self):
-        """This process: each user of a cache removes it at exit if no other has it."""
+        """This process, because the exit of a process removes the cache if no other process uses it."""
         return getpid()
 
     def unlink(self):
-        """As `close`, at the exit of the process: arrays over the cache stay."""
+        """Like `close`, for the exit of the process: arrays over the cache stay valid."""
         set_flag(&self.closing)
         if self.busy == 0 and self.leases == 0:
             self.release()
@@ -413,7 +413,7 @@ cdef class CacheFile(Owner):
             self.leave()
 
     def locate(self, list keys):
-        """A CacheBatch with the values of the keys that have one."""
+        """A CacheBatch of the keys that have a value."""
         cdef CacheBatch batch = CacheBatch.__new__(CacheBatch)
         cdef Py_ssize_t i
         batch.hits, batch.misses = [], []
@@ -537,7 +537,8 @@ cdef class CacheFile(Owner):
                 writer = trust.Writer(offers_pickle=False)
                 encode_value(&name, NULL, key, writer, True)
                 if writer.seen is not None:
-                    # Other processes could not compare it, but an equal plain key, such as a namedtuple's tuple.
+                    # Other processes could not compare this key, but could compare an equal plain key: for a
+                    # namedtuple, the tuple.
                     try:
                         if self.decode(&parts.form, NULL) != key:
                             refuse_unregistered(writer)
@@ -545,7 +546,7 @@ cdef class CacheFile(Owner):
                         refuse_unregistered(writer)
                 elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
                     parts.key = rs_slice_of(name.data, name.size_bytes)
-            # Arrays as they are in memory, to be gathered and viewed.
+            # Arrays keep their layout in memory, so that readers can gather and view them.
             writer = trust.Writer(arrays="view", offers_pickle=False)
             encode_value(&raw, &arrays, value, writer)
             refuse_unregistered(writer)
@@ -569,7 +570,8 @@ cdef class CacheFile(Owner):
 
 
 cdef int refuse_unregistered(object writer) except -1:
-    """Raises EncodeError for a class that other processes would not find: bytes reached by name import nothing."""
+    """Raises EncodeError for a class that other processes would not find, because they import nothing that a cache
+    names."""
     names = [".".join(name) for name in writer.seen or () if name not in trust.registered]
     if names:
         raise errors.EncodeError(f"a cache holds objects of registered classes only: call recstore.register() for "
@@ -665,7 +667,7 @@ cdef dict inspect_descriptor(int fd, path):
 
 def inspect_cache(path, bint count=False):
     """The facts in the header of a cache: slots, limit, created_ns, label; with `count`, the number of values too, as
-    `filled`. Takes no lease. Raises as open_cache."""
+    `filled`. Takes no lease. Raises the errors of open_cache."""
     cdef rs_error err
     cdef int fd = -1
     cdef uint64_t filled

@@ -14,7 +14,7 @@ cdef object unsupported():
 
 
 class Refused(errors.EncodeError):
-    """A worker cannot store a record, whose number only the building process knows."""
+    """A worker cannot store a record. Only the building process knows the number of the record."""
 
 
 cdef bytes packed(rs_parcel *parcel):

@@ -198,7 +198,7 @@ def test_the_state_of_numpy(generator, drawn):
         np.random.randn(drawn)
         known = repr(np.random.get_state(legacy=False))
         for draw in (str, np.random.rand, np.random.randn, lambda: np.random.randn(3), lambda: np.random.seed(1)):
-            with random_state.kept() as used:
+            with random_state.restored() as used:
                 draw()
             assert repr(np.random.get_state(legacy=False)) == known
             assert used == ([] if draw is str else ["numpy.random"])

@@ -38,7 +38,7 @@ class Opener:
         self.opened.append(i)
         return native.open_path(self.paths[i])
 
-    def wanted(self, shards):
+    def fetch_ahead(self, shards):
         self.hints.append(shards)
 
 
@@ -171,7 +171,7 @@ def test_only_what_is_read_is_opened(tmp_path):
     assert [r["id"] for r in x[5:12]] == list(range(5, 12)) and shards.opener.opened == [25, 0, 1]
     assert x.field("id").to_numpy([295]).tolist() == [295] and shards.opener.opened == [25, 0, 1, 29]
     assert x.field("id").to_list()[:1] == [0]
-    shards.wanted([0, 3, 4])
+    shards.fetch_ahead([0, 3, 4])
     assert shards.opener.hints == [[]]  # all are open by now
 
 

@@ -37,7 +37,7 @@ def test_a_killed_process_is_replaced(made, tmp_path):
     killed.kill()
     assert x[70] == ALL[70] and process_of(x).pid != killed.pid
     made.delay(0.5, match=made.made.hashes[2])
-    x.selection.shards.opener.wanted([2])
+    x.selection.shards.opener.fetch_ahead([2])
     until(lambda: names(tmp_path, cache.PART))
     process_of(x).kill()
     assert x[130] == ALL[130]

@@ -134,7 +134,7 @@ def test_a_lazy_list_fetches_files_on_demand(made, tmp_path):
     has_sent(made, 1)
     assert x.get_many([71, 300]) == [ALL[71], ALL[300]]
     has_sent(made, 2)
-    x.selection.shards.opener.wanted([0, 1, 3])
+    x.selection.shards.opener.fetch_ahead([0, 1, 3])
     until(lambda: len(names(tmp_path, ".recs")) == 4)
     assert x[5] == ALL[5] and x[200] == ALL[200]
     has_sent(made, 4)
@@ -143,7 +143,7 @@ def test_a_lazy_list_fetches_files_on_demand(made, tmp_path):
 def test_a_failed_hint_is_not_an_error(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     made.deny(1, match=made.made.hashes[2])
-    x.selection.shards.opener.wanted([2])
+    x.selection.shards.opener.fetch_ahead([2])
     until(lambda: made.left() == 0)
     assert x[125] == ALL[125]
 
