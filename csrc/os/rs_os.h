@@ -289,7 +289,7 @@ int64_t rs_os_process_id(void);
 /* Returns the free memory of the C allocator to the system, where the C library can (glibc). */
 void rs_os_trim(void);
 
-/* --- Available memory (rs_os_memory.c). --- */
+/* --- Available memory (rs_os_headroom.c). --- */
 
 /* The directories with the limits of memory, borrowed. The system's are {"/proc", ""}; tests use their own. */
 typedef struct rs_os_memory_roots {

@@ -229,9 +229,9 @@ def index_in(values: Any, value: object, start: SupportsIndex, stop: SupportsInd
 def owned(records: Any, method: str) -> Any:
     """The records for a method whose results belong to the caller."""
     if records._strict:
-        from recstore.values import strict
+        from recstore.values import strict_containers
 
-        strict.check_all(records, method)
+        strict_containers.check_all(records, method)
     return records._unwatched()
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import Sampler
 
 from recstore._core import native
 from recstore.later import named_arguments
-from recstore.torch import epochs, places, rows
+from recstore.torch import places, rows, sampler_base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _LEAST_BATCHES = 2  # the least batches of a bucket, so that its records mix; a 
 _STEPS = 16  # the shortest record of a bucket has at least 15/16 of the longest length
 
 
-class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
+class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
     """Batches from buckets. It subclasses torch's BatchSampler because accelerate checks for that."""
 
     _unit = "batches"
@@ -180,7 +180,7 @@ class LengthBatchSampler(_BucketSampler):
             first = starts[-1]
             longest.append(int(column[order[first]]))
             padded = _padded(longest[-1], self.multiple_of)
-            size = min(self.max_tokens // padded, self.max_batch or n, epochs.MOST)
+            size = min(self.max_tokens // padded, self.max_batch or n, sampler_base.MOST)
             if buckets is None:
                 least = padded - max(self.multiple_of, padded // _STEPS)
                 end = max(_first_below(column, order, first, least), first + _LEAST_BATCHES * size)
@@ -247,7 +247,7 @@ class GroupSampler(_BucketSampler):
             )
         self._size = places.at_least(1, batch_size, "batch_size")
         groups = rows.groups_of(groups)
-        sizes = numpy.full(len(groups.starts) - 1, min(self._size, epochs.MOST), numpy.int64)
+        sizes = numpy.full(len(groups.starts) - 1, min(self._size, sampler_base.MOST), numpy.int64)
         self._fill_buckets(groups, sizes, seed, rank, world_size, drop_last, shuffle)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from recstore._core import native
 from recstore.later import named_arguments
-from recstore.torch import epochs, places
+from recstore.torch import places, sampler_base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["BatchSampler", "ShuffleSampler"]
 _BLOCK = 4096  # indices that batches are cut from: 32 KiB
 
 
-class ShuffleSampler(epochs.IndexSampler):
+class ShuffleSampler(sampler_base.IndexSampler):
     """The indices 0 to n - 1 in a shuffled order that is computed on the fly; the memory does not depend on n.
 
     Args:
@@ -97,24 +97,24 @@ class ShuffleSampler(epochs.IndexSampler):
         self._nodes = None if nodes is None else places.at_least(1, nodes, "nodes")
         self._set(length_of(n), seed, rank, world_size, drop_last, shuffle)
 
-    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
+    def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         key, nodes = self._key(live.epoch), self._nodes_of(live.world_size)
         if live.length and nodes == 1:
             native.fill_permutation(out, live.length, key, live.position(taken), live.world_size)
         elif live.length:
             self._fill_part(out, live, taken, key, nodes)
 
-    def _fill_part(self, out: Any, live: epochs.Iteration, taken: int, key: int | None, nodes: int) -> None:
+    def _fill_part(self, out: Any, live: sampler_base.Iteration, taken: int, key: int | None, nodes: int) -> None:
         """Fills `out` from the part of this rank's node: a record belongs to the node whose number is the record's
         place in a fixed order, modulo `nodes`. All nodes have consumed the same number of records, so `first` is a
         multiple of `nodes`."""
         ranks = live.world_size // nodes
         node, rank = divmod(live.rank, ranks)
-        part = epochs.share(live.length - node, nodes, drop_last=False)
+        part = sampler_base.share(live.length - node, nodes, drop_last=False)
         if live.length < nodes:  # on all nodes, so that none waits for another
             raise ValueError(f"{live.length:,} records cannot be divided among {nodes:,} nodes")
         native.fill_permutation(out, part, key, live.first // nodes + rank + taken * ranks, ranks)
-        fixed = None if key is None else native.permutation_seed(self.seed, epochs.MOST_EPOCHS)
+        fixed = None if key is None else native.permutation_seed(self.seed, sampler_base.MOST_EPOCHS)
         native.spread_permutation(out, live.length, fixed, node, nodes)
 
     def _nodes_of(self, world_size: int) -> int:
@@ -152,7 +152,7 @@ def length_of(x: Any) -> int:
         n = places.integer(x, "n, unless it has a len(),")
     if n < 0:
         raise ValueError(f"n must be a number of records, at least 0, not {n}")
-    if n > epochs.MOST:
+    if n > sampler_base.MOST:
         raise ValueError(f"a sampler can shuffle at most 2**48 records, not {n}")
     return n
 
@@ -195,7 +195,9 @@ class BatchSampler(_TorchBatchSampler):
             raise TypeError(f"drop_last must be True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler must be an iterable of ints, not {type(sampler).__name__}")
-        of_batches = isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler)
+        of_batches = isinstance(sampler, sampler_base.EpochSampler) and not isinstance(
+            sampler, sampler_base.IndexSampler
+        )
         if of_batches or isinstance(sampler, _TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
             raise TypeError(f"{name} yields batches already: pass it as batch_sampler=")
@@ -204,7 +206,7 @@ class BatchSampler(_TorchBatchSampler):
 
     def __len__(self) -> int:
         """The batches of a whole epoch on this rank."""
-        return epochs.share(len(self.sampler), self.batch_size, self.drop_last)
+        return sampler_base.share(len(self.sampler), self.batch_size, self.drop_last)
 
     def set_epoch(self, epoch: int) -> None:
         """Calls ``set_epoch`` of the sampler, if it has one."""
@@ -213,7 +215,7 @@ class BatchSampler(_TorchBatchSampler):
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # what this class is for
         """The batches of this rank. The epoch is fixed when the first batch is drawn."""
-        return self._made() if isinstance(self.sampler, epochs.IndexSampler) else self._collected()
+        return self._made() if isinstance(self.sampler, sampler_base.IndexSampler) else self._collected()
 
     def _made(self) -> Iterator[Any]:
         import numpy
@@ -270,7 +272,7 @@ class BatchSampler(_TorchBatchSampler):
             batches = places.integer(batches, "batches")
             if batches < 0:
                 raise ValueError(f"batches must be at least 0, not {batches}")
-        if isinstance(self.sampler, epochs.IndexSampler):
+        if isinstance(self.sampler, sampler_base.IndexSampler):
             return self.sampler._state(None if batches is None else self._samples(batches))
         if hasattr(self.sampler, "state_dict"):
             if batches is not None and batches * self.batch_size != self._yielded:
@@ -278,11 +280,11 @@ class BatchSampler(_TorchBatchSampler):
                 raise ValueError(f"{name} has a state only for the batches it has yielded: leave batches out")
             return {
                 "kind": "recstore.torch.BatchSampler",
-                "version": epochs.VERSION,
+                "version": sampler_base.VERSION,
                 "sampler": self.sampler.state_dict(),
             }
         yielded = self._yielded if batches is None else batches * self.batch_size
-        own = {"kind": "recstore.torch.BatchSampler", "version": epochs.VERSION, "length": self._length()}
+        own = {"kind": "recstore.torch.BatchSampler", "version": sampler_base.VERSION, "length": self._length()}
         return {**own, "yielded": yielded}
 
     def _length(self) -> int | None:
@@ -293,7 +295,7 @@ class BatchSampler(_TorchBatchSampler):
         """This rank's samples in the first `batches` batches of the latest iteration. ValueError if it has fewer."""
         live = self.sampler._latest()
         samples = min(batches * self.batch_size, self._whole(live.count))
-        if batches > epochs.share(live.count, self.batch_size, self.drop_last):
+        if batches > sampler_base.share(live.count, self.batch_size, self.drop_last):
             raise ValueError(f"batches={batches} is out of range: an iteration has at most {len(self)}")
         return self._counted(samples, live.count)
 
@@ -302,14 +304,14 @@ class BatchSampler(_TorchBatchSampler):
 
         Raises ValueError for the state of another kind of sampler, and for a sampler whose order is random each time,
         such as RandomSampler without a generator; ShuffleSampler resumes."""
-        if isinstance(self.sampler, epochs.IndexSampler):
+        if isinstance(self.sampler, sampler_base.IndexSampler):
             return self.sampler.load_state_dict(state)
-        state = epochs.own_state(state)
+        state = sampler_base.own_state(state)
         name = type(self.sampler).__name__
-        if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != epochs.VERSION:
+        if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != sampler_base.VERSION:
             raise ValueError(
                 f"the state is of {state['kind']!r:.60}, version {state.get('version')!r:.60}, but this is a "
-                f"BatchSampler, version {epochs.VERSION}, over {name}"
+                f"BatchSampler, version {sampler_base.VERSION}, over {name}"
             )
         if hasattr(self.sampler, "load_state_dict") and "sampler" in state:
             self.sampler.load_state_dict(state["sampler"])

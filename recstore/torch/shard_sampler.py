@@ -6,7 +6,7 @@ import math
 import zlib
 
 from recstore.later import named_arguments
-from recstore.torch import epochs, places
+from recstore.torch import places, sampler_base
 from recstore.torch.samplers import length_of
 from recstore.torch.shard_order import ShardOrder, legs_from
 from recstore.torch.weighted import as_int64
@@ -26,7 +26,7 @@ __all__ = ["ShardSampler"]
 _MOST_NODES = 1 << 16
 
 
-class ShardSampler(epochs.IndexSampler):
+class ShardSampler(sampler_base.IndexSampler):
     """The indices of a set of shards, shuffled so that each node needs only a few shards at a time.
 
     Args:
@@ -88,11 +88,11 @@ class ShardSampler(epochs.IndexSampler):
         n = length_of(x)
         self._records: Any  # a set of shards that takes requests, or None
         self._records, self._ends = _set_of(x) if boundaries is None else (None, _ends_of(boundaries, n))
-        self.window = _in_range(window, "window", epochs.MOST)
+        self.window = _in_range(window, "window", sampler_base.MOST)
         self._nodes = None if nodes is None else _in_range(nodes, "nodes", _MOST_NODES)
         self._legs: Legs = ()  # the legs of a loaded state
         self._order: tuple[tuple[int, int | None, Legs], ShardOrder] | None = None
-        self._requested: tuple[epochs.Iteration, set[int]] | None = None  # the windows requested in an iteration
+        self._requested: tuple[sampler_base.Iteration, set[int]] | None = None  # the windows requested in an iteration
         self._set(n, seed, rank, world_size, drop_last, shuffle)
         self._fingerprint = zlib.crc32(self._ends.data, _content_of(self._records))
 
@@ -106,13 +106,13 @@ class ShardSampler(epochs.IndexSampler):
 
     # ---- Indices ----
 
-    def _begin(self) -> epochs.Iteration:
+    def _begin(self) -> sampler_base.Iteration:
         live = super()._begin()
         live.legs = legs_from(self._legs, live.first, self._nodes_of(live.world_size))
         self._legs, self._requested = (), None
         return live
 
-    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
+    def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         out = as_int64(out)
         if len(out) == 0:
             return
@@ -138,14 +138,14 @@ class ShardSampler(epochs.IndexSampler):
                 part = mine[count : count + 1]
                 order.fill(part, _repeated(item + count * step, ranks, order), lanes, enter)
 
-    def _order_of(self, live: epochs.Iteration) -> ShardOrder:
+    def _order_of(self, live: sampler_base.Iteration) -> ShardOrder:
         """The order of an iteration's epoch. The latest order is cached."""
         key = self.window, self._key(live.epoch), live.legs
         if self._order is None or self._order[0] != key:
             self._order = key, ShardOrder(self._ends, *key)
         return self._order[1]
 
-    def _requested_in(self, live: epochs.Iteration) -> set[int] | None:
+    def _requested_in(self, live: sampler_base.Iteration) -> set[int] | None:
         """The windows requested in an iteration; None without a set."""
         if self._records is None:
             return None
@@ -170,7 +170,7 @@ class ShardSampler(epochs.IndexSampler):
         order = "windows-1" if self.shuffle else "records"
         return {**super()._identity(), "order": order, "window": self.window}
 
-    def _latest(self) -> epochs.Iteration:
+    def _latest(self) -> sampler_base.Iteration:
         latest = super()._latest()
         if not latest.legs:
             latest.legs = legs_from(self._legs, latest.first, self._nodes_of(latest.world_size))
@@ -186,7 +186,7 @@ class ShardSampler(epochs.IndexSampler):
         return {**state, **shards, "legs": [list(leg) for leg in legs]}
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
-        if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == epochs.VERSION:
+        if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == sampler_base.VERSION:
             theirs = [state.get(name) for name in ("length", "shards", "boundaries")]
             if theirs != [self._length, len(self._ends), self._fingerprint]:
                 raise ValueError(

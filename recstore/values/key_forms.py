@@ -1,5 +1,5 @@
-"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/read/keys.pyx has the
-common ones, and imports this module for the first other key.
+"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/read/key_index.pyx has
+the common ones, and imports this module for the first other key.
 
 All keys that are equal in Python have the same form. A key whose class defines its own equality is opaque: it has no
 form, and lookups find it by comparison.
@@ -24,9 +24,9 @@ _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
-    """The form of a key whose type _core/read/keys.pyx does not handle; None for an opaque key. `depth` is the number
-    of tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is
-    opaque too."""
+    """The form of a key whose type _core/read/key_index.pyx does not handle; None for an opaque key. `depth` is the
+    number of tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled
+    is opaque too."""
     kind = type(key)
     numpy: Any = sys.modules.get("numpy")
     if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # hasattr: another thread may be importing numpy

@@ -39,8 +39,8 @@ def tensors(folder):
 
 
 @operation("recstore.torch.samplers.BatchSampler", "recstore.torch.samplers.ShuffleSampler", "recstore.torch.buckets.GroupSampler",
-           "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.epochs.EpochSampler",
-           "recstore.torch.epochs.IndexSampler", "recstore.torch.shard_sampler.ShardSampler")  # fmt: skip
+           "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
+           "recstore.torch.sampler_base.IndexSampler", "recstore.torch.shard_sampler.ShardSampler")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)

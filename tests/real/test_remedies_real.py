@@ -1,10 +1,13 @@
 """The remedies for values of packages that the other tests only imitate, on their own classes."""
 
+import os
+
 import numpy as np
 import pytest
+import refusals
+import waiting
 from refusals import remedied, stored
 
-from recstore._core import trust
 from recstore.errors import EncodeError
 
 
@@ -42,10 +45,20 @@ def test_configurations_of_omegaconf():
     assert remedied(made)[0] == {"a": [1, {"b": 2}]} and remedied(made.a)[0] == [1, {"b": 2}]
 
 
-def test_images(monkeypatch):
-    monkeypatch.delitem(trust.registered, ("PIL.Image", "Image"), raising=False)  # by integrations.torchvision
-    image = pytest.importorskip("PIL.Image").new("RGB", (3, 2), (1, 2, 3))
-    assert remedied(image, numpy=np)[0].tolist() == [[[1, 2, 3]] * 3] * 2
+def test_images():
+    """In a process of its own: recstore.integrations.torchvision registers images, and a process keeps what it learned
+    of a class."""
+    pytest.importorskip("PIL.Image")
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import PIL.Image
+import refusals
+print(refusals.remedied(PIL.Image.new("RGB", (3, 2), (1, 2, 3)), numpy=np)[0].tolist())
+"""
+    done = waiting.python("-c", code, os.path.dirname(refusals.__file__))
+    assert done.stdout == f"{[[[1, 2, 3]] * 3] * 2}\n", done.stderr
 
 
 def test_numbers_of_ml_dtypes():

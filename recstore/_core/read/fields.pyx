@@ -172,7 +172,7 @@ cdef class Record:
         return self.strictly(key, value)
 
     cdef object strictly(self, key, value):
-        return hooks.module("strict").watched(value, (None, self.index), key)
+        return hooks.module("strict_containers").watched(value, (None, self.index), key)
 
     # ---- All fields ----
 

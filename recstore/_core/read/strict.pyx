@@ -1,5 +1,5 @@
 """Reading under RECSTORE_STRICT=1: which stores are read strictly, and an estimate of how many records of a large store
-are alive as objects. recstore.values.strict makes the containers that warn.
+are alive as objects. recstore.values.strict_containers makes the containers that warn.
 """
 
 cdef enum:
@@ -11,7 +11,8 @@ cdef enum:
 
 # Whether this process has, or had, a store that is read strictly.
 cdef bint any_strict = False
-# The types of recstore.values.strict, once it is loaded: {id of the type: builtin type that its values are stored as}.
+# The types of recstore.values.strict_containers, once it is loaded: {id of the type: builtin type that its values are
+# stored as}.
 # By id, because they equal the builtin types.
 strict_types = {}
 cdef bint any_strict_types = False

@@ -201,10 +201,10 @@ cdef class Records:
         if isinstance(value, (Records, Record)) or is_default(self.projection, value):
             return value  # reading from a Records or Record makes watched objects
         self.selection.locate(i, &leaf)
-        value = hooks.module("strict").watched(value, None, i)
+        value = hooks.module("strict_containers").watched(value, None, i)
         cdef LiveSample sample = (<Segment>leaf.segment).sample  # a reference: `note` may close the store
         if sample is not None and leaf.store == 0 and sample.note(<uint64_t>leaf.index, value):
-            hooks.module("strict").warn_of_many(sample.n_records)
+            hooks.module("strict_containers").warn_of_many(sample.n_records)
         return value
 
     def _require(self):
