@@ -55,8 +55,7 @@ def cache(
         files: paths whose sizes, times and inodes become part of the fingerprint.
         fingerprint: a str. Caches of one name with different fingerprints are different caches.
         slots: the number of int keys, 0 to slots - 1, which share the limit: leave it out for ids with large gaps.
-            None: a key is any value that can be a key of a RecordDict, such as a str or a tuple ``(episode, camera,
-            frame)``.
+            None: a key is any key of a RecordDict, such as a str or a tuple ``(episode, camera, frame)``.
         keep: whether the cache stays without users: False, True, or a duration such as ``"2h"``. None: only with `dir`.
         arrays: "copy": a hit is a writable copy. "view": its numpy arrays are read-only views of the shared bytes.
             Tensors are always copies.
