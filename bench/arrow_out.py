@@ -64,8 +64,8 @@ def check(calls, store):
 
 
 def measure(quick, log):
-    """Rows of milliseconds a table, wall and processor time, and the ratio to polars with Parquet; the ways alternate.
-    ImportError without polars or pyarrow."""
+    """Rows with the milliseconds for a table, in wall and processor time, and the ratio to polars with Parquet. The
+    ways alternate. ImportError without polars or pyarrow."""
     import recstore
 
     n = 20_000 if quick else 1_000_000

@@ -1,8 +1,8 @@
 """The suite `build`: the time to build from a list and from a stream, beside pickling the same records.
 
 Nothing is subtracted. From a stream, each time includes making the records; the row `the stream itself` is the time of
-that alone. `wall` is elapsed time, `cpu` the processor time of all threads. `job_build` in memory_jobs.py measures
-memory in a separate process.
+making them alone. `wall` is elapsed time, `cpu` the processor time of all threads. `job_build` in memory_jobs.py
+measures memory in a separate process.
 """
 
 import gc

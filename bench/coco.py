@@ -10,7 +10,7 @@ import random
 
 SEED = 2017
 SIDE = 640
-IMAGES = 117_266  # of train2017 that have annotations
+IMAGES = 117_266  # images of train2017 with annotations
 _LAST_IMAGE = 581_930
 _CROWD_IDS = 900_100_000_000
 
@@ -23,7 +23,7 @@ def annotations(real, count):
     for _ in range(count):
         record = dict(real[int(draw.random() * size)])
         (_crowd if isinstance(record["segmentation"], dict) else _polygons)(record, draw.random)
-        # As in train2017: ids grow within a category with gaps, and ids of crowds contain the image id.
+        # As in train2017, ids grow within a category, with gaps, and ids of crowds contain the image id.
         number += 1 + int(draw.random() * 4)
         record["image_id"] = images[int(draw.random() * len(images))]
         record["id"] = number if not record["iscrowd"] else _CROWD_IDS + record["image_id"]

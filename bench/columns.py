@@ -1,7 +1,7 @@
 """The columnar rivals (a pyarrow Table, Vortex, Hugging Face datasets, Parquet), and zstd over all records at once.
 
 An Arrow column has one type. A field of several types (COCO's `segmentation` is a list or a dict) becomes a column for
-each type, as users of Arrow do it; reading a row merges them. For Vortex and Parquet, whose size matters most, nested
+each type, as Arrow users do; reading a row merges them. For Vortex and Parquet, whose size matters most, nested
 fields are also tried as JSON text, and each field keeps the smaller form. If no column can hold a value, the rival is
 Absent with the reason.
 """

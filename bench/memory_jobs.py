@@ -151,7 +151,7 @@ def _container(container, dataset):
     if container == "recstore from a list":
         records = list(dataset.fresh())
         store = recstore.RecordList(records)
-        # Memory that the interpreter keeps after this counts.
+        # Memory of these records that the interpreter keeps is part of the result.
         del records
         return store
     return recstore.RecordList(dataset.fresh())

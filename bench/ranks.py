@@ -92,7 +92,7 @@ def loaded(source, container, path, count):
 
 
 class _Like:
-    """A data set for the stub: a number of records, and a few of them."""
+    """A data set for the stub: its length, and a few records."""
 
     def __init__(self, source, path, count):
         self.source, self.path, self.count = source, path, count

@@ -11,6 +11,7 @@ import signal
 import arrow_in
 import arrow_out
 import builds
+import cache
 import data
 import dicts
 import engines
@@ -324,6 +325,7 @@ RUNS = {
     "forms": run_forms,
     "handle": run_handle,
     "import": run_import,
+    "cache": one_table("cache", cache.measure, "images in a cache, against arrays and copies of numpy"),
     "workers": run_workers,
     "readers": one_table("readers", readers.measure, "files to stores, against the plain way to Python objects"),
     "speech": run_speech,

@@ -39,6 +39,7 @@
 #include "columns/rs_names.h"
 #include "columns/rs_compiled_path.h"
 #include "columns/rs_window.h"
+#include "cache/rs_cache.h"
 #include "verify/rs_check.h"
 #include "verify/rs_verify.h"
 #include "plan/rs_plan_log.h"

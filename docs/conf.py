@@ -17,7 +17,18 @@ sys.path.insert(0, str(HERE / "_ext"))
 
 import stand_ins  # noqa: E402 - found through sys.path
 
-stand_ins.install("datasets", "detectron2", "lhotse", "lightning", "mmengine", "pycocotools", "torchvision")
+stand_ins.install(
+    "PIL",
+    "datasets",
+    "detectron2",
+    "lhotse",
+    "lightning",
+    "mmengine",
+    "monai",
+    "pycocotools",
+    "torchvision",
+    "ultralytics",
+)
 
 # ---- The project ----
 

@@ -57,6 +57,7 @@ __all__ = [
     "RecordView",
     "__version__",
     "audit",
+    "cache",
     "json_default",
     "open",
     "read_arrow",
@@ -73,6 +74,7 @@ __all__ = [
 _LATER = {  # loaded on first use
     "MemoryMonitor": "recstore.monitor.memory_monitor",
     "audit": "recstore.dataset.audit",
+    "cache": "recstore.caching.cache",
     "json_default": "recstore.jsonable",
     "read_arrow": "recstore.sources.arrow_files",
     "read_csv": "recstore.sources.csv_files",

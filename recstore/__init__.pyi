@@ -6,6 +6,7 @@ from recstore import names as names
 from recstore import sources as sources
 from recstore._core.native import Record as Record
 from recstore._version import __version__ as __version__
+from recstore.caching.cache import cache as cache
 from recstore.containers.dicts import RecordDict as RecordDict
 from recstore.containers.opening import open as open
 from recstore.containers.records import RecordList as RecordList
@@ -33,6 +34,7 @@ __all__ = [
     "RecordView",
     "__version__",
     "audit",
+    "cache",
     "json_default",
     "open",
     "read_arrow",

@@ -68,6 +68,16 @@ class Sharing(TypedDict, total=False):
 class SharedOptions(BuildOptions, Sharing, total=False):
     """The options of the adapters, which build a store for one process or for all processes of a machine."""
 
+class CacheOptions(TypedDict, total=False):
+    """The options of a cache in an adapter; recstore.cache documents them."""
+
+    limit: int | str
+    dir: Path | None
+    files: Paths | None
+    fingerprint: str | None
+    keep: bool | float | str | None
+    arrays: Arrays
+
 class ArrowStream(Protocol):
     """A table or column that exports Arrow."""
 

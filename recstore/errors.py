@@ -1,4 +1,4 @@
-"""The exceptions of recstore. Imports nothing.
+"""The exceptions of recstore, and warnings about the caller's code. Imports nothing.
 
 Each is an :class:`Error` and also the built-in exception that a caller expects, so `except ValueError` around a read of
 a damaged file works. CorruptError, VersionError and UntrustedError have the path of the file as ``filename``, as every
@@ -87,12 +87,12 @@ class CorruptError(_FileError, ValueError):
 
 
 class VersionError(_FileError, ValueError):
-    """The segment needs a newer reader: another format version, or a feature this one does not know. `filename` is as
-    of CorruptError."""
+    """The segment needs a newer reader: another format version, or a feature that this reader does not know. `filename`
+    is as in CorruptError."""
 
 
 class UntrustedError(_FileError, ValueError):
-    """Reading on would load code or classes that the reader has not allowed. `filename` is as of CorruptError."""
+    """Reading on would load code or classes that the reader has not allowed. `filename` is as in CorruptError."""
 
 
 class ClosedError(Error, ValueError):
@@ -104,7 +104,7 @@ class BusyError(Error, BufferError):
 
 
 class SegmentNotFoundError(Error, FileNotFoundError):
-    """The segment of a handle, a name or a path does not exist, or no longer."""
+    """The segment of a handle, a name or a path does not exist, or no longer exists."""
 
 
 class SegmentExistsError(Error, FileExistsError):
@@ -154,6 +154,17 @@ def of_file(error: _ErrorT, path: str | None) -> _ErrorT:
     if path is not None and isinstance(error, _FileError) and error.filename is None:
         error.filename = path
     return error
+
+
+def warn_caller(text: str) -> None:
+    """Warns with a RuntimeWarning at the nearest line outside recstore."""
+    import sys
+    import warnings
+
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, RuntimeWarning, stacklevel=depth)
 
 
 NO_STORE = 200  # RS_E_FMT_MAGIC: the file does not begin like a store

@@ -45,7 +45,8 @@ def arguments(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def named_arguments(function: _F) -> _F:
-    """The function or constructor, with a TypeError for an unknown keyword argument that suggests the right one."""
+    """The function or constructor, with a TypeError for an unknown keyword argument. The error suggests the right
+    argument."""
     known = arguments(function)
 
     def checked(*args: Any, **kwargs: Any) -> Any:

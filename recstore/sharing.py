@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
     _K = TypeVar("_K")
     _V = TypeVar("_V")
-    _Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)  # as of `open`
+    _Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)  # as for `open`
     _Reader: TypeAlias = Callable[[], trust.Reader]
     _Keep: TypeAlias = bool | float | str
 
 __all__ = ["shared"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
-_FIRST_LOG_S, _LOG_EVERY_S = 10.0, 60.0  # of waiting
+_FIRST_LOG_S, _LOG_EVERY_S = 10.0, 60.0  # seconds of waiting
 _building: dict[str, tuple[int, int]] = {}  # path of a segment being built -> (thread, process) that builds it
 
 
@@ -116,7 +116,7 @@ def shared(
         timeout: the most seconds to wait for another process. None: no limit with a build, a minute without one.
         classes, allow_pickle: how this process reads the store, as in :func:`open`.
         options: the options of :class:`recstore.RecordList`, without `name` and `backing`. They are not part of the
-            fingerprint. `arrays` also sets how this process reads; without `source_or_build` it is the only one.
+            fingerprint. `arrays` also sets how this process reads, and is the only option without `source_or_build`.
 
     Raises the exception of the source or function; BuildError if it was raised in another process, or if the function
     calls `shared` for its own key; WaitTimeoutError; PermissionError if another user owns the segment's path;
@@ -192,7 +192,7 @@ def shared_with(
     isolate: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """As `shared`. `reader` makes the trust.Reader for the store."""
+    """Like `shared`, but `reader` makes the trust.Reader for the store."""
     named_segments.check_name(name)
     if isinstance(build, Source):
         source = build._begun()
@@ -201,7 +201,7 @@ def shared_with(
     target = named_segments.Target(
         name, fingerprints.full(build, fingerprint, files), named_segments.seconds(keep), dir
     )
-    named_segments.collect(target.folder)
+    named_segments.collect_first(target.folder, name)
     return _Call(target, build, isolate, timeout, options, reader).run()
 
 
@@ -215,7 +215,7 @@ def _attached(
     """The store of this name. Without a fingerprint there must be only one store of the name."""
     named_segments.check_name(name)
     timeout = named_segments.PATIENCE if timeout is None else timeout
-    named_segments.collect(named_segments.folder(dir))
+    named_segments.collect_first(named_segments.folder(dir), name)
     if fingerprint is not None:
         target = named_segments.Target(name, fingerprints.full(None, fingerprint, files), None, dir)
         try:
@@ -371,7 +371,7 @@ class _Call:
 
 
 def _enter(path: str) -> None:
-    """Records in the child of an isolated build that it builds this path, so that a nested call is refused."""
+    """Notes, in the child of an isolated build, that the child builds this path. A nested call is then refused."""
     _building[path] = _thread.get_ident(), os.getpid()
 
 
@@ -410,8 +410,8 @@ def _container(segment: native.Segment, reader: trust.Reader) -> Any:
 
 
 def _build(result: Any, target: Target, reader: trust.Reader, chosen: Mapping[str, Any]) -> Any:
-    """The store of the result of a build, under the target's name. The builder reads it as the attached processes do,
-    so that all of them see the same."""
+    """The store of the result of a build, under the target's name. The building process reads the store as the attached
+    processes do, so that all processes see the same."""
     source = source_of(result)
     if source is None:
         kind = "None" if result is None else an(type(result).__name__)
@@ -434,7 +434,7 @@ def _build(result: Any, target: Target, reader: trust.Reader, chosen: Mapping[st
 def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, Label]:
     """`(segment, label)` of the only segment of this name."""
     for _ in range(100):
-        paths = named_segments.found(name, dir)
+        paths = named_segments.paths_of(name, dir)
         if len(paths) > 1:
             raise ValueError(
                 f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of {_fingerprints(paths)}"
@@ -454,7 +454,7 @@ def _only(name: str, dir: Path | None, timeout: float) -> tuple[native.Segment, 
 
 
 def _no_such(target: Target, dir: Path | None) -> SegmentNotFoundError:
-    known = _fingerprints(named_segments.found(target.name, dir))
+    known = _fingerprints(named_segments.paths_of(target.name, dir))
     if not known:
         return named_segments.gone(target.name, dir)
     return SegmentNotFoundError(

@@ -98,3 +98,15 @@ def meant(name: object, names: Iterable[object]) -> str:
 
     near = difflib.get_close_matches(str(name), [known for known in names if isinstance(known, str)], 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def files_remedy(error: OSError) -> str:
+    """The remedy to append to the message of an OSError about too many open files. Empty for any other error, and if
+    the message already has the remedy."""
+    import errno
+    import os
+
+    if error.errno != errno.EMFILE or "ulimit" in str(error):
+        return ""
+    most = os.sysconf("SC_OPEN_MAX")
+    return f"; this process may have {most:,} files open: raise the limit (ulimit -n), or close files"

@@ -16,9 +16,9 @@ sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).r
 
 
 def pytest_configure():
-    """A shell starts a command behind `&` with SIGINT ignored, and its children inherit that: a test that interrupts
-    one would wait for ever."""
-    # How long an example takes depends on what else the machine does.
+    """A shell starts a command behind `&` with SIGINT ignored, and its children inherit this. A test that interrupts a
+    child would wait forever."""
+    # The time of an example depends on the load of the machine.
     too_slow = hypothesis.HealthCheck.too_slow
     hypothesis.settings.register_profile("recstore", deadline=None, suppress_health_check=[too_slow])
     hypothesis.settings.load_profile("recstore")
@@ -28,8 +28,7 @@ def pytest_configure():
 
 @pytest.fixture(scope="module", autouse=True)
 def _a_small_heap():
-    """Many tests collect garbage; none is to look through all test modules and the packages that earlier tests have
-    imported each time."""
+    """Many tests collect garbage. Freezing spares each collection the test modules and the packages imported so far."""
     gc.collect()
     gc.freeze()
 
@@ -45,7 +44,7 @@ def _outside_the_checkout(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _no_pins_of_earlier_tests():
-    """A pin ends a minute after its test: it would close descriptors and mappings while a later test counts them."""
+    """A pin ends after a minute. It would close descriptors and mappings while a later test counts them."""
     yield
     pins = sys.modules.get("recstore.shm.pins")
     if pins is not None:
@@ -54,8 +53,8 @@ def _no_pins_of_earlier_tests():
 
 @pytest.fixture(autouse=True)
 def _signals_as_they_were():
-    """Ray takes SIGTERM for itself, with a handler in Python. A worker of a pool that a later test forks would have it
-    too, and would not notice a SIGTERM that comes just before it waits."""
+    """Ray installs a Python handler for SIGTERM. A pool worker that a later test forks would inherit it, and miss a
+    SIGTERM that comes just before the worker waits."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     if signal.getsignal(signal.SIGTERM) != before:
@@ -66,8 +65,8 @@ SLOW_S = 1800
 
 
 def pytest_collection_modifyitems(items):
-    """Gives slow tests more time. Refuses ids with an address in them: pytest-xdist runs tests whose ids are the same in
-    all its processes."""
+    """Gives slow tests more time. Refuses ids with an address in them: pytest-xdist needs the same ids in all its
+    processes."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_S))

@@ -53,8 +53,9 @@ def watch(script, arguments, done, interval=1.0):
     env = {**os.environ, "RECSTORE_PICKLE": "allow"}
     path = os.path.join(data.pools(), f"experiments-{os.getpid()}-{next(_numbers)}.log")
     watched, begin, born = Watched(), time.monotonic(), time.time()
-    # In a new session, because the monitor recognizes orphans of the job by their process group. In another folder,
-    # because a fork server imports from the working folder first, and a checkout has the source of recstore.
+    # The script starts in a new session, because the monitor recognizes orphans of the job by their process group. It
+    # starts in another folder, because a fork server imports from the working folder first, and a checkout has the
+    # source of recstore.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     child = subprocess.Popen(command, **pipes, env=env, cwd=data.pools(), start_new_session=True)
     stop = threading.Event()

@@ -81,7 +81,7 @@ static inline void rs_arrow_stream_release(struct ArrowArrayStream *self) {
     if (self->release != NULL) self->release(self);
 }
 
-/* Each moves a struct from `from`, which is then released, to `to`, whose old bytes are ignored. */
+/* Each moves a struct from `from` to `to`. `from` is then released; the old bytes of `to` are ignored. */
 static inline void rs_arrow_schema_move(struct ArrowSchema *from, struct ArrowSchema *to) {
     *to = *from;
     from->release = NULL;

@@ -8,7 +8,7 @@
 RS_NODISCARD rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err);
 
 /* Sets `err` for a value that does not fit the type, and returns RS_E_FMT_VALUE. The types were inferred from the same
- * bytes, so the bytes or the selection have changed since. */
+ * bytes, so this error means that the bytes or the selection have changed. */
 RS_COLD rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err);
 
 /* Sets `err` for an int beyond 2^53 among floats, and returns RS_E_ARG_TEXT. */

@@ -4,7 +4,7 @@
 #include "read/rs_text.h"
 
 enum {
-    PART_COPY = 16,  /* a short part is copied with so many bytes */
+    PART_COPY = 16,  /* bytes copied for a short part */
     PART_DIGITS = 24 /* room for rs_text_digits */
 };
 
@@ -68,7 +68,7 @@ typedef struct target {
     rs_buffer *out;
     uint8_t *to;
     const uint8_t *end;
-    uint64_t wide; /* some bit of 0x80 in a byte is set unless all text so far is ASCII */
+    uint64_t wide; /* has a byte with the bit 0x80 unless all text so far is ASCII */
 } target;
 
 static RS_COLD rs_status grow(target *self, size_t room, rs_error *err) {

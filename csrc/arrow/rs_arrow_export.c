@@ -21,7 +21,7 @@ static rs_arrow_field *child_at(const rs_arrow_field *self, uint32_t i) {
 
 enum { FORMAT_SIZE = 4 + RS_ARROW_ZONE_BYTES };
 
-/* The begin of the private data of a schema; the children and the name follow. */
+/* The start of the private data of a schema; the children and the name follow. */
 typedef struct schema_data {
     char format[FORMAT_SIZE];
     struct ArrowSchema **pointers;

@@ -31,8 +31,8 @@ typedef struct rs_arrow_decimal {
     bool finite;
 } rs_arrow_decimal;
 
-/* Each function takes a value at a place as in rs_path.h: `node` is NULL for the any value at the cursor; else its body
- * is at `body`, or at the cursor if that is NULL. The cursor is then after the value. */
+/* Each function takes the value at a place (rs_path.h): the any value at the cursor if `node` is NULL, else a value
+ * with its body at `body`, or at the cursor if `body` is NULL. The cursor is then after the value. */
 
 /* Takes an int. RS_E_FMT_VALUE for another value. Sets *fits to false for an int beyond 64 bits. */
 RS_NODISCARD rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *out, bool *fits,

@@ -108,7 +108,7 @@ struct rs_arrow_field {
     size_t name_size;
     rs_arrow_field *parent;
     rs_arrow_field **children; /* of a struct, and the items of tuples; owned */
-    uint32_t n_children;       /* the first so many children are fields of the type */
+    uint32_t n_children;       /* number of leading children that are fields of the type */
     uint32_t n_known, children_capacity;
     uint32_t hint;           /* the last child that was looked up */
     uint32_t *slots;         /* 1 + the number of a child by the hash of its name, 0 for none; owned; NULL for none */
@@ -116,7 +116,7 @@ struct rs_arrow_field {
     rs_arrow_field *alias;   /* the element that an item of tuples was merged into, or NULL */
     bool closed;             /* export only the existing children; skip others */
     bool utc;                /* datetimes of a named zone are in UTC, so their offset is not needed */
-    bool rows;               /* tuples of one length are rows here, whatever their items; for the field of records */
+    bool rows;               /* only for the root: tuples of one length become structs, whatever their items are */
     bool sealed;             /* no more children may be added */
     bool present;            /* at least one record, or its tree, has the field */
     bool dropped;            /* after rs_arrow_resolve: not a field of the type, because no record has it */

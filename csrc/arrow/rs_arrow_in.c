@@ -60,7 +60,7 @@ rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, s
     if (self->ended) return RS_OK;
     int code = stream->get_next(stream, array);
     if (code != 0) {
-        array->release = NULL; /* after an error there is nothing to release, whatever the producer wrote */
+        array->release = NULL; /* after an error there is nothing to release, even if the producer wrote an array */
         return failed(stream, code, err);
     }
     if (array->release == NULL) {

@@ -39,11 +39,11 @@ RS_NODISCARD rs_status rs_arrow_in_open_stream(rs_arrow_in *self, struct ArrowAr
 RS_NODISCARD rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, struct ArrowArray *array,
                                         rs_error *err);
 
-/* Each appends further rows: at most max_rows, and stops after the builder has handed over a full block
- * (rs_builder_flush_beside), or the parcel has max_bytes. `next` becomes the next row.
- * Errors of a row: of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or
- * parcel keeps all earlier rows; err->record is the number of the row in it. After other errors of the builder it may
- * only be closed. Needs no lock. */
+/* Each appends up to max_rows more rows. It stops early once the builder has handed over a full block
+ * (rs_builder_flush_beside) or the parcel has max_bytes. `next` becomes the next row. Errors of a row: those of
+ * rs_arrow_append_value, rs_builder_end_record and rs_parcel_end_record. The builder or parcel keeps all earlier rows;
+ * err->record is the number of the row in it. After other errors of the builder it may only be closed. Needs no lock.
+ */
 RS_NODISCARD rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err);
 RS_NODISCARD rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows,
                                                  size_t max_bytes, rs_error *err);

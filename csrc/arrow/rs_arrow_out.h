@@ -1,13 +1,13 @@
 /* rs_arrow_out.h: exports the records of stores to Arrow, batch after batch, without the interpreter.
  *
- * An export has three steps. First each block is made known: its tree is compiled, which gives the types of most
- * fields; rs_arrow_out_run then reads the records of blocks whose trees do not give all types. Second,
+ * An export has three steps. First, the caller makes each block known: its tree is compiled, which gives the types of
+ * most fields. If a tree does not give all types, rs_arrow_out_run reads the records of its blocks. Second,
  * rs_arrow_out_resolve fixes the types for all records together, and rs_arrow_out_settle prepares the batches. Third,
  * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out the appended records.
  *
- * Only one thread at a time may fill the caches of an rs_store, but an export runs beside other threads. So it uses
- * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and
- * continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but an export runs while other threads read. So it uses
+ * only known blocks and stops at any other; the caller loads that block under its lock, makes it known, and continues.
+ */
 #pragma once
 
 #include "read/rs_store.h"
@@ -24,7 +24,7 @@ enum {
     RS_ARROW_FULL = 4,    /* the batch has batch_bytes */
 
     RS_ARROW_WINDOW = 256,           /* the most records that are located at once */
-    RS_ARROW_BATCH_BYTES = 256 << 20 /* a batch ends once it has so many bytes */
+    RS_ARROW_BATCH_BYTES = 256 << 20 /* the bytes at which a batch ends */
 };
 
 /* How to read the records of a known block, or a field of them. */
@@ -58,7 +58,7 @@ typedef struct rs_arrow_out {
     bool has_rest;    /* a known block has records that must be read to know the types */
     bool settled;
     bool wide;            /* some record may be too large for 32-bit offsets, so all offsets have 64 bits */
-    uint64_t batch_bytes; /* a run stops once the batch has so many bytes; RS_ARROW_BATCH_BYTES by default */
+    uint64_t batch_bytes; /* the bytes of the batch at which a run stops; RS_ARROW_BATCH_BYTES by default */
     uint64_t window;      /* the most records between two checks of the batch's size */
     /* The current window. */
     rs_slice records[RS_ARROW_WINDOW];

@@ -121,7 +121,7 @@ static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_fiel
         if (!field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
     }
     if (*child == NULL) return RS_OK;
-    if ((*child)->stamp == self->n_arrays) return rs_decode_bad_value(err, "a dict with a key that is there twice");
+    if ((*child)->stamp == self->n_arrays) return rs_decode_bad_value(err, "a dict with a repeated key");
     (*child)->stamp = self->n_arrays;
     return RS_OK;
 }

@@ -24,9 +24,9 @@ struct rs_arrow_op {
     bool whole;    /* struct: every field of the type has a child here, and no key is optional */
 };
 
-/* The op of a tree, or of a node where a walk ended, at a field. */
+/* The op for a field at the root of a tree, or at the node where a walk ended. */
 typedef struct rs_arrow_known {
-    const void *at; /* the tree, the node, or a table with entries that were read */
+    const void *at; /* the tree, the node, or a table after its entries were read */
     const rs_arrow_field *field;
     rs_arrow_op *op;
 } rs_arrow_known;

@@ -44,7 +44,7 @@ typedef enum rs_arrow_kind {
 } rs_arrow_kind;
 
 enum {
-    RS_ARROW_DEPTH = 200,       /* the most nested nodes, as many as containers in a record */
+    RS_ARROW_DEPTH = 200,       /* the deepest nesting of nodes, the same as of containers in a record */
     RS_ARROW_NODES = 1 << 20,   /* the most nodes of a schema */
     RS_ARROW_UNION_TYPES = 128, /* type ids of unions are 0 to 127 */
     RS_ARROW_PATH_SIZE = 100    /* bytes of a path in messages */
@@ -78,7 +78,7 @@ typedef struct rs_arrow_node {
     uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; of DICTIONARY of an index */
     uint8_t unit;    /* RS_ARROW_SECONDS and so on */
     bool is_entries; /* of STRUCT: the entries of a map, which are tuples */
-    bool is_signed;  /* of WIDE; of DICTIONARY: whether indices are signed */
+    bool is_signed;  /* WIDE: whether the ints are signed; DICTIONARY: whether the indices are */
     uint16_t depth;  /* 0: the outermost */
     uint16_t level;  /* number of lists, tuples and dicts around its values */
     uint32_t parent; /* RS_ARROW_NO_NODE of the outermost */
@@ -91,7 +91,7 @@ typedef struct rs_arrow_node {
     uint32_t zone;              /* of TIMESTAMP; RS_ARROW_NO_ZONE: none */
     size_t name_off, name_size; /* the name as UTF-8, within `names` */
     size_t key_off, key_size;   /* the name as an any value, within `keys` */
-    uint64_t key_set_hash;      /* of STRUCT: for rs_scan_add_key_set, for a dict with all keys */
+    uint64_t key_set_hash;      /* of STRUCT: for rs_scan_add_key_set, if a dict has all keys */
     size_t ids_off;             /* of unions, within `ids`: RS_ARROW_UNION_TYPES u16, the child of each type id */
 } rs_arrow_node;
 

@@ -1,4 +1,4 @@
-/* rs_arrow_values.h: one value of a bound Arrow array as an any value. It has the same value and type as from pyarrow's
+/* rs_arrow_values.h: one value of a bound Arrow array as an any value. Value and type are the same as from pyarrow's
  * `to_pylist()`; docs/tables.md lists the differences. */
 #pragma once
 

@@ -368,7 +368,7 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
         if (appends(self) && !field->closed) return rs_arrow_misfit(field, err);
         return rs_map_pass_value(map, cursor, i, err);
     }
-    if (appends(self) && child->n != field->n) return rs_decode_bad_value(err, "a dict with a key that is there twice");
+    if (appends(self) && child->n != field->n) return rs_decode_bad_value(err, "a dict with a repeated key");
     RS_TRY(rs_arrow_compile_entry(self->program, map->value, child, appends(self), &op, err));
     if (op == NULL) return rs_arrow_misfit(child, err);
     rs_map_value(map, i, &value);

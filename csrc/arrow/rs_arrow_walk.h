@@ -14,7 +14,7 @@ RS_NODISCARD rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, 
 /* As rs_arrow_put, for a value of the root node op->node with its bits at the cursor. */
 RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);
 
-/* Takes the values of a fixed node that has the same offsets in all rows. `cursor` is of a record of their block. The
+/* Takes the values of a fixed node that has the same offsets in all rows. `cursor` is for a record of their block. The
  * caller has checked that bits and body are within rows->least. */
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);

@@ -155,7 +155,7 @@ static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cu
 static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_arrow_field *child, rs_cursor *cursor,
                            rs_error *err) {
     if (child == NULL) return field->closed ? rs_path_any_pass(cursor, err) : rs_arrow_misfit(field, err);
-    if (child->n != field->n) return rs_decode_bad_value(err, "a dict with a key that is there twice");
+    if (child->n != field->n) return rs_decode_bad_value(err, "a dict with a repeated key");
     return rs_arrow_put_any(self, child, cursor, err);
 }
 

@@ -13,7 +13,7 @@ typedef struct rs_arrow_writer {
     rs_arrow_column *columns; /* bound */
     rs_buffer *raw;
     uint8_t *end;         /* the end of the memory of `raw` */
-    uint64_t begin;       /* the begin of the record in `raw` */
+    uint64_t begin;       /* the beginning of the record in `raw` */
     uint64_t values_left; /* how many more values the record may have */
     rs_scan *scan;        /* gets the key sets of dicts; NULL if the record will be scanned */
     rs_scan_counts counts;

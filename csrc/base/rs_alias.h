@@ -8,9 +8,9 @@
  * Without replacement, by keys. Each number gets the key -log(u) / weight, with u from 0 to 1. The numbers in the order
  * of their keys are successive draws without replacement.
  *
- * Sources. The tables are due to Walker (An Efficient Method for Generating Discrete Random Variables with General
- * Distributions, ACM TOMS 3, 1977), their construction in linear time to Vose (A Linear Algorithm for Generating Random
- * Numbers with a Given Distribution, IEEE TSE 17, 1991), the keys to Efraimidis and Spirakis (Weighted Random Sampling
+ * Sources. The tables come from Walker (An Efficient Method for Generating Discrete Random Variables with General
+ * Distributions, ACM TOMS 3, 1977). Vose makes them in linear time (A Linear Algorithm for Generating Random Numbers
+ * with a Given Distribution, IEEE TSE 17, 1991). The keys come from Efraimidis and Spirakis (Weighted Random Sampling
  * with a Reservoir, IPL 97, 2006). Random word i is output i of SplitMix64, see rs_permute.h. */
 #pragma once
 
@@ -33,7 +33,7 @@ static inline unsigned rs_alias_width(uint64_t n) { return n <= UINT64_C(1) << 3
  * count as 0. Release with rs_alias_clear. */
 RS_NODISCARD rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err);
 
-/* Makes a table from copies of both arrays of another table. RS_E_ARG_RANGE for wrong sizes and for an entry of
+/* Makes a table from copies of the two arrays of another table. RS_E_ARG_RANGE for wrong sizes and for an entry of
  * `others` that is not below n; RS_E_MEM. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, size_t thresholds_bytes,
                                          const void *others, size_t others_bytes, rs_error *err);

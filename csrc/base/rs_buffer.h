@@ -20,12 +20,11 @@ static inline uint8_t *rs_buffer_at(const rs_buffer *self, size_t at) { return a
 /* Frees the bytes. The buffer is then empty and can be used again. */
 void rs_buffer_clear(rs_buffer *self);
 
-/* Releases unused capacity, except of a pinned buffer. Invalidates pointers into the bytes, except of a pinned
- * buffer. */
+/* Releases unused capacity, which invalidates pointers into the bytes. Does nothing to a pinned buffer. */
 void rs_buffer_fit(rs_buffer *self);
 
 /* Lets other threads read the bytes of the buffer while its owner appends more: growing copies the bytes and keeps the
- * old memory. rs_buffer_unpin frees that memory: no thread may read it any more. */
+ * old memory. rs_buffer_unpin frees the old memory; call it when other threads no longer read the buffer. */
 static inline void rs_buffer_pin(rs_buffer *self) { self->pinned = true; }
 void rs_buffer_unpin(rs_buffer *self);
 

@@ -121,7 +121,7 @@ static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
     return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
-/* Copies n bytes that do not overlap. Avoids a call of memcpy up to 64 bytes, which takes longer. */
+/* Copies n bytes that do not overlap. Up to 64 bytes it avoids a call of memcpy, which takes longer. */
 static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     if (n > 64) {
         memcpy(to, from, n);
@@ -153,7 +153,7 @@ static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     }
 }
 
-/* Returns whether n bytes are equal. Avoids a call of memcmp up to 16 bytes, which takes longer: most keys and many
+/* Returns whether n bytes are equal. Up to 16 bytes it avoids a call of memcmp, which takes longer. Most keys and many
  * values are that short. Either pointer may be NULL when n is 0. */
 static inline bool rs_equal_few(const uint8_t *a, const uint8_t *b, size_t n) {
     if (n > 16) return memcmp(a, b, n) == 0;
@@ -185,7 +185,7 @@ static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t siz
     return n_bits == 64 ? value : value & ((UINT64_C(1) << n_bits) - 1);
 }
 
-/* Stores the low n_bits of `value` at bit bit_off of a large enough bit group, whose bits there are zero before. */
+/* Stores the low n_bits of `value` at bit bit_off of a large enough bit group. The bits there must be zero. */
 static inline void rs_store_bits(uint8_t *group, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     while (n_bits > 0) {
         unsigned shift = (unsigned)(bit_off & 7);

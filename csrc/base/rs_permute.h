@@ -32,11 +32,11 @@
  * Generators, OOPSLA 2014).
  *
  * Two choices are for short lists. First, a is even. With a and b both odd, every round would be an even permutation.
- * An order of 9 elements would then never be odd, and an order of 8 elements, an order of 9 with one cell left out,
- * would be odd eight times in nine. Second, short lists take 4 passes, because halves with few values mix slowly: after
- * 8 rounds some orders of 8 elements are ten times too frequent, and after 32 rounds the frequency of no order of up to
- * 8 elements is off by more than 1/200. (Both figures are exact, for random rounds.) p * 2^32 separates the passes:
- * halves are below 2^25, so no two rounds use the same F.
+ * An order of 9 elements would then never be odd. An order of 8 elements, which leaves out one of 9 cells, would be odd
+ * eight times in nine. Second, short lists take 4 passes, because halves with few values mix slowly: after 8 rounds
+ * some orders of 8 elements are ten times too frequent, and after 32 rounds the frequencies of all orders of up to 8
+ * elements are right within 1/200. (Both figures are exact, for random rounds.) p * 2^32 separates the passes: halves
+ * are below 2^25, so no two rounds use the same F.
  *
  * The permutation is for shuffling, not for secrets: a 64-bit seed can be found by search. Lists of n and n + 1
  * elements have similar orders under one seed, because a and b are mostly the same for both. */

@@ -45,7 +45,7 @@ void rs_positions_copy(const rs_integers *from, int64_t *out) {
     }
 }
 
-/* The position of a number; a number out of range stays out of range, read as unsigned. */
+/* Adds the length to a negative number. A number out of range is then at least `length` as an unsigned number. */
 static inline int64_t settled(int64_t number, int64_t length, bool is_unsigned) {
     return number < 0 && !is_unsigned ? number + length : number;
 }

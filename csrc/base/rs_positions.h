@@ -20,8 +20,8 @@ typedef struct rs_integers {
 void rs_positions_copy(const rs_integers *from, int64_t *out);
 
 /* Turns n numbers into positions in a sequence of `length` elements (at most INT64_MAX): a negative number counts from
- * the end, unless `is_unsigned`. Returns n, or the index of the first that is out of range; rs_positions_undo restores
- * that number, and the others are not usable then. */
+ * the end, unless `is_unsigned`. Returns n, or the index of the first number that is out of range. rs_positions_undo
+ * restores that number; the other numbers are then not usable. */
 uint64_t rs_positions_settle(int64_t *io, uint64_t n, int64_t length, bool is_unsigned);
 
 /* As rs_positions_settle, but a number that is out of range becomes -1. */

@@ -35,9 +35,9 @@ typedef int rs_status;
     X(RS_E_SYS_NOT_OURS, 402, "recstore did not make this file for this user") \
     X(RS_E_MEM, 500, "out of memory") \
     X(RS_E_SPACE, 501, "not enough space for the segment") \
-    X(RS_E_IN_BROKEN, 600, "a table that is read breaks a rule of its interface") \
-    X(RS_E_IN_TYPE, 601, "a table that is read has a column of a type that cannot be stored") \
-    X(RS_E_IN_VALUE, 602, "a table that is read holds a value that cannot be stored") \
+    X(RS_E_IN_BROKEN, 600, "the input table breaks a rule of the Arrow C data interface") \
+    X(RS_E_IN_TYPE, 601, "the input table has a column of a type that cannot be stored") \
+    X(RS_E_IN_VALUE, 602, "the input table holds a value that cannot be stored") \
     X(RS_E_IN_FAILED, 603, "the producer of a table failed")
 
 enum {

@@ -63,7 +63,7 @@ void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t 
     uint64_t last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->apart;
     self->is_narrow = number->size_bytes != 0 ? number->size_bytes <= 4 : number->bits <= 25;
     self->reach = (last >> 3) + (self->is_narrow ? 4 : 8);
-    /* A wider number that begins within a byte needs more than 8 bytes; in a list, any number may. */
+    /* A wider number that begins within a byte needs more than 8 bytes; in a list, any number may begin there. */
     if (number->size_bytes == 0 && number->bits > 57) return;
     set_number(self, number);
 }

@@ -3,7 +3,7 @@
 
 #include "columns/rs_placed_rows.h"
 
-enum { ALIKE = 16 }; /* from so many records of one tree on, loops over one node are faster than cells */
+enum { ALIKE = 16 }; /* from this many records of one tree, loops over one node are faster than cells */
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];
@@ -174,8 +174,8 @@ static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cur
     return RS_OK;
 }
 
-/* take_rows for an optional. Rows with a value are read as rows of the child; the other rows get a null or the value
- * for records without the field. If neither is allowed it stops, and the walk reports the row. */
+/* As take_rows, for an optional. Rows with a value are read as rows of the child; the other rows get a null or the
+ * value for records without the field. If neither is allowed it stops, and the walk reports the row. */
 static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
@@ -208,7 +208,7 @@ static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *curso
     return RS_OK;
 }
 
-/* take_rows for a placed node. */
+/* As take_rows, for a placed node. */
 static rs_status take_placed_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                   const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     rs_placed_rows placed;
@@ -251,7 +251,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
     return end_values(self, rows->n, err);
 }
 
-/* take_rows for a compiled path whose shared beginning is the whole path, once the kind of the column is known. */
+/* As take_rows, for a compiled path that is all shared beginning, once the kind of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));

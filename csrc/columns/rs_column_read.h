@@ -1,9 +1,9 @@
 /* rs_column_read.h: reads one field of many records into arrays without the interpreter. rs_column and rs_utf8 append
  * the values. A field with the same offset in all records of a block is read without a walk.
  *
- * Only one thread at a time may fill the caches of an rs_store, but column reads run beside other threads. So a column
- * read uses only loaded blocks with a compiled path and stops at any other; the caller loads that block under its lock,
- * compiles the path for its tree, and continues. */
+ * Only one thread at a time may fill the caches of an rs_store, but column reads run while other threads read. So a
+ * column read uses only loaded blocks with a compiled path and stops at any other; the caller loads that block under
+ * its lock, compiles the path for its tree, and continues. */
 #pragma once
 
 #include "read/rs_utf8.h"
@@ -32,7 +32,7 @@ typedef struct rs_column_read {
     rs_slice missing;   /* the any value for records without the field; if ptr is NULL the read stops at them */
     rs_column numbers;  /* SCALAR, SEQUENCE: the numbers; a null scalar is False */
     rs_buffer text;     /* TEXT: the UTF-8 of all values */
-    rs_buffer offsets;  /* SEQUENCE, TEXT: i64, the begin of each record's numbers or bytes, and the end of the last */
+    rs_buffer offsets;  /* SEQUENCE, TEXT: i64, the start of each record's numbers or bytes, and the end of the last */
     rs_buffer valid;    /* with `nulls`: a byte for each record, 0 for a null */
     uint64_t n;         /* number of records read */
     uint64_t n_null;    /* number of nulls among them */

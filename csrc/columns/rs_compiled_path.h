@@ -28,7 +28,8 @@ typedef struct rs_path_key {
     int64_t index; /* counted from the end when negative */
 } rs_path_key;
 
-/* A name of a path: key number `whole` or, in records without it, the `n_parts` keys from `parts` on in turn. */
+/* A name of a path. It leads to the value of key number `whole`. In records without that key it follows the `n_parts`
+ * keys from number `parts` on, one after another. */
 typedef struct rs_path_name {
     uint32_t whole;
     uint32_t parts;

@@ -31,7 +31,7 @@ bool rs_dtype_range(unsigned dtype, int64_t *low, int64_t *high) {
     }
 }
 
-enum { DOUBLE_BYTES = 129 }; /* the most bytes of an int that a double may come near to, with the sign */
+enum { DOUBLE_BYTES = 129 }; /* the most bytes of an int within the range of doubles, with the sign */
 
 /* ---- Storing ---- */
 

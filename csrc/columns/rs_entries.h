@@ -57,7 +57,7 @@ void rs_entries_clear(rs_entries *self);
 RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
                                        rs_entry *of_node[RS_FMT_DICT_CODED_TABLES], rs_error *err);
 
-/* rs_entries_at for an entry that is not cached yet, or a node that is not bound. */
+/* As rs_entries_at, for an entry that is not cached yet or a node that is not bound. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 

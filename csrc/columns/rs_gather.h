@@ -1,11 +1,11 @@
 /* rs_gather.h: a gather reads some fields of the records at given positions into one buffer, without the interpreter.
  *
  * It has two steps, because the size of the buffer depends on the records. The first step, *measure*, locates the
- * records, a window at a time, and walks to each field once. It converts values of known size, numbers in rows of one
- * length, at once. For a list or array it keeps the location of the numbers, as a run (rs_run.h). Texts, and lists with
- * numbers that are not adjacent, are read into memory of the gather. Then the caller knows the sizes of all parts and
- * allocates the buffer. The second step, *fill*, writes each run to its place. If the sizes of all parts are known from
- * the start, the buffer comes first, without a second step.
+ * records, a window at a time, and walks to each field once. It immediately converts values of known size: numbers in
+ * rows of one length. For a list or array it keeps the location of the numbers, as a run (rs_run.h). Texts, and lists
+ * with numbers that are not adjacent, are read into memory of the gather. Then the caller knows the sizes of all parts
+ * and allocates the buffer. The second step, *fill*, writes each run to its place. If the sizes of all parts are known
+ * from the start, the caller allocates the buffer first, and there is no second step.
  *
  * Measuring stops at a block without compiled paths (see rs_window.h), at a record whose field only the interpreter
  * can find, and at a value that does not fit the result. */

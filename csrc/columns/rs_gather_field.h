@@ -90,7 +90,7 @@ typedef struct rs_gather_field {
     uint32_t n_parts;
     uint64_t rows;     /* packed: number of rows */
     uint64_t n_pieces; /* packed: number of pieces between two boundaries */
-    rs_buffer starts;  /* packed: u64, the begin of each document in the flattened rows */
+    rs_buffer starts;  /* packed: u64, the beginning of each document in the flattened rows */
 } rs_gather_field;
 
 /* The place and reason of a stop. */

@@ -6,7 +6,7 @@
 
 enum {
     BLOCK = 256,      /* rows that are loaded at once */
-    COLUMNS_MOST = 16 /* the elements of short lists are read element after element, each of all rows */
+    COLUMNS_MOST = 16 /* for lists up to this length: element 0 of all rows is read, then element 1, and so on */
 };
 
 /* Counts n values. */

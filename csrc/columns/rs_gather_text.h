@@ -9,6 +9,6 @@ RS_NODISCARD rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cur
                                            rs_gather_stop *stop, rs_error *err);
 /* Takes an empty text. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err);
-/* rs_gather_take_entry for a text or the name of a category. */
+/* As rs_gather_take_entry, for a text or the name of a category. */
 RS_NODISCARD rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
                                                  rs_error *err);

@@ -7,7 +7,7 @@
 
 enum { SLOTS_EACH = 4, FIRST_ROOM = 16 };
 
-/* The highest bit of an end: the key is an int of 8 bytes. */
+/* The highest bit of an end is set if the key is an int, stored in 8 bytes. */
 #define INT_KEY (UINT64_C(1) << 63)
 
 void rs_names_clear(rs_names *self) {

@@ -6,7 +6,7 @@
 
 enum {
     BLOCK = 256,            /* numbers to load before they are converted, so that they stay in the L1 cache */
-    UNPACKED_MOST = 1 << 16 /* packed lists of up to so many numbers are unpacked at once, which is faster */
+    UNPACKED_MOST = 1 << 16 /* shorter packed lists of numbers are unpacked at once, which is faster */
 };
 
 /* The type of loaded numbers. */
@@ -46,7 +46,7 @@ typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8
         } \
         return (uint64_t)all; \
     }
-/* Of signed items, as arrays have them, to each size; `sum` is wide enough for the sign to be extended. */
+/* Copiers from one stored type to each type of item. `sum` is wide enough to extend the sign of signed stored items. */
 #define COPIERS(prefix, stored) \
     COPIER(prefix##_to_1, stored, uint8_t, uint32_t) \
     COPIER(prefix##_to_2, stored, uint16_t, uint32_t) \
@@ -63,7 +63,7 @@ COPIERS(i2, int16_t)
 COPIERS(i4, int32_t)
 
 #define COPIER_ROW(prefix) {prefix##_to_1, prefix##_to_2, prefix##_to_4, prefix##_to_8, prefix##_to_f4, prefix##_to_f8}
-/* By the stored kind, then by the size of the item: 1, 2, 4, 8, float32, float64. */
+/* By the stored type, then by the type of the item: 1, 2, 4 or 8 bytes, float32, float64. */
 static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(u4), COPIER_ROW(u8),
                                      COPIER_ROW(i1), COPIER_ROW(i2), COPIER_ROW(i4)};
 

@@ -16,7 +16,7 @@ typedef struct rs_tree_paths {
     const rs_compiled_path *const *of_field;
     uint32_t *order;  /* the numbers of the fields, in the order of a walk through a record */
     uint32_t n;       /* number of fields */
-    uint32_t n_fixed; /* the first so many fields of `order` have fixed bodies, and need no walk */
+    uint32_t n_fixed; /* number of leading fields of `order` with fixed bodies, which need no walk */
     uint64_t from;    /* the first byte of a record that any field may load */
     uint64_t reach;   /* the end of these bytes; UINT64_MAX for the end of the record */
 } rs_tree_paths;

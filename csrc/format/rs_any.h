@@ -25,15 +25,15 @@ RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_e
 RS_NODISCARD rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                                            uint64_t dims[RS_FMT_ARRAY_NDIM], uint64_t *data_bytes, rs_error *err);
 
-/* Returns the bytes of the data of an array whose items take item_bytes each and all_bytes together: all_bytes, or base
- * and bit group of a narrow array. all_bytes is below 2^63. */
+/* Returns the bytes of an array's data. Its items take item_bytes each and all_bytes together. The data are the items
+ * or, in a narrow array, base and bit group. all_bytes is below 2^63. */
 static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, uint64_t all_bytes) {
     const uint64_t width = flags >> RS_FMT_ARRAY_WIDTH_SHIFT, n = width == 0 ? 0 : all_bytes / item_bytes;
     return width == 0 ? all_bytes : item_bytes + n / 8 * width + (n % 8 * width + 7) / 8;
 }
 
-/* Takes the data of an array. Sets *outside to RS_NOWHERE for data in `in`; else their offset in the arrays, checked
- * against arrays_size. */
+/* Takes the data of an array. Sets *outside to RS_NOWHERE for data in `in`, else to their offset in the arrays. Checks
+ * that they end within arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);
 /* Takes a whole array after its tag; *data_bytes is from rs_array_data_bytes. *shape borrows the bytes of ndim and
@@ -87,8 +87,9 @@ static inline int64_t rs_tag_small_value(uint8_t tag) { return (int64_t)tag - RS
 static inline bool rs_tag_is_int64(uint8_t tag) {
     return rs_tag_is_small(tag) || (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64);
 }
-/* Returns whether dict keys with this tag are equal in Python exactly if their bytes are: str, bytes, 64-bit ints and
- * None. But True, 1 and 1.0 are equal, and classes define their own equality. */
+/* Returns true for the tags of str, bytes, 64-bit ints and None. Two dict keys with such tags are equal in Python
+ * exactly if their bytes are. Keys of other types may equal keys of another type, as True and 1.0 equal 1, or define
+ * their own equality. */
 static inline bool rs_tag_is_plain_key(uint8_t tag) {
     return (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) || rs_tag_is_int64(tag) || tag == RS_FMT_TAG_NONE;
 }

@@ -43,15 +43,15 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     uint64_t size = rs_slice_left(&segment);
     uint8_t copy[RS_FMT_HEADER_SIZE]; /* the mapped bytes may change, so one copy is checked and used */
 
+    if (size > 0 && memcmp(p, RS_FMT_MAGIC, size < 8 ? size : 8) != 0) { /* also if it is shorter than a header */
+        return rs_error_set(err, RS_E_FMT_MAGIC, 0, "the first 8 bytes are not the magic of a recstore segment");
+    }
     if (size < RS_FMT_HEADER_SIZE) {
         return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the file has %llu bytes, fewer than a header",
                             (unsigned long long)size);
     }
     memcpy(copy, p, sizeof copy);
     p = copy;
-    if (memcmp(p + RS_FMT_H_MAGIC, RS_FMT_MAGIC, 8) != 0) {
-        return rs_error_set(err, RS_E_FMT_MAGIC, 0, "the first 8 bytes are not the magic of a recstore segment");
-    }
     out->version = rs_load_u16(p + RS_FMT_H_VERSION);
     if (rs_load_u16(p + RS_FMT_H_READER_VERSION) != RS_FMT_VERSION) {
         return rs_error_set(err, RS_E_FMT_VERSION, RS_FMT_H_READER_VERSION,

@@ -44,7 +44,7 @@ typedef struct rs_directory {
     uint32_t n_saved_indexes;
 } rs_directory;
 
-/* The largest records that a reader accepts, instead of the defaults and of rule 43. */
+/* The largest records that a reader accepts. These limits replace the defaults and rule 43. */
 typedef struct rs_limits {
     uint64_t max_values; /* default RS_FMT_READER_VALUES */
     uint64_t max_bytes;  /* default RS_FMT_READER_BYTES */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* A slot is prefetched so many keys before its insertion. */
+/* A slot is prefetched this many keys before its insertion. */
 enum { LOOK_AHEAD = 16 };
 
 static uint64_t slots_for(uint64_t n) { return (8 * n + 4) / 5; }
@@ -119,7 +119,7 @@ static void write_head(const rs_keys *k, uint8_t *h) {
     rs_store_u32(h + RS_FMT_K_FACTORY, k->factory);
 }
 
-/* Returns the first empty slot for the hash; the load leaves some. Sets *steps to the number of slots read. */
+/* Returns the first empty slot for the hash. A table is never full. Sets *steps to the number of slots read. */
 static uint64_t free_slot(const rs_keys *k, uint64_t hash, uint64_t *steps) {
     uint64_t slot = rs_hash_scale(hash, k->n_slots);
     *steps = 1;

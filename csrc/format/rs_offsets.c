@@ -126,9 +126,9 @@ static int64_t distance(const group_ends *g, uint32_t k, uint64_t slope) {
     return (int64_t)(g->ends[k] - g->base) - (int64_t)((k + 1) * slope >> 16);
 }
 
-/* Finds a slope from the base of the group with small distances, and returns the bits of the widest distance. The best
- * line through a point has its widest distances above and below equal, so each round takes the slope that makes them
- * equal (Remez, 1934). */
+/* Finds the slope of a line through the base of the group with small distances to the ends, and returns the bits of the
+ * widest distance. For the best line through a point, the widest distances above and below are equal, so each round
+ * takes the slope that makes them equal (Remez, 1934). */
 static unsigned fit(const group_ends *g, uint32_t *slope) {
     uint64_t tried = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
     unsigned best = RS_FMT_INDEX_BITS + 1;

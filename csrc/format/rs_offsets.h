@@ -51,9 +51,9 @@ static inline uint64_t rs_offsets_line_end(const uint8_t *group, uint32_t k, uin
     return on_line + field - (UINT64_C(1) << (bits - 1));
 }
 
-/* Sets *begin and *end to the begin and end of record k of a group, as from rs_offsets_line_end. Two ends of at most 28
- * bits, the usual case, need one load of the 8 bytes up to the field's last byte. They never begin before the group,
- * because 8 bytes precede the fields. */
+/* Sets *begin and *end to the beginning and end of record k of a group, as from rs_offsets_line_end. Two ends of at
+ * most 28 bits, the usual case, need one load of the 8 bytes up to the field's last byte. They never begin before the
+ * group, because 8 bytes precede the fields. */
 static inline void rs_offsets_line_ends(const uint8_t *group, uint32_t k, uint32_t bits, uint64_t *begin,
                                         uint64_t *end) {
     const uint64_t base = rs_load_u32(group), slope = rs_load_u32(group + 4);

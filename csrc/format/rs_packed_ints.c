@@ -125,7 +125,7 @@ unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
             to[i] = (int64_t)((uint64_t)to[(int)i - (int)stride] + z);
         }
         memmove(self->last, self->last + count, HISTORY * sizeof *self->last);
-        /* memmove has moved the chunk too: it now ends at the begin of the next one. */
+        /* memmove has moved the chunk too: it now ends at the beginning of the next one. */
         to -= count;
     }
     self->done += count;

@@ -67,7 +67,8 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_
     RS_ASSERT(size_bytes <= src->size_bytes);
     if (err == NULL) err = &local;
     RS_TRY(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, err));
-    /* The kernel reads the source's pages in the write call: a file that has shrunk returns EFAULT, not SIGBUS. */
+    /* The kernel reads the source's pages in the write call. If a file has shrunk, the call returns EFAULT; there is no
+     * SIGBUS. */
     rs_status code = rs_segment_writer_append(&writer, src->data, (size_t)size_bytes, err);
     if (code == RS_E_SYS && err->sys_errno == EFAULT) {
         code = rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the file shrank while it was copied");

@@ -78,10 +78,11 @@ RS_NODISCARD rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backin
  * may be repeated. RS_E_STATE_FINISHED in a forked child. */
 RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err);
 
-/* Appends n zeros. Errors of append. */
+/* Appends n zeros. Errors of rs_segment_writer_append. */
 RS_NODISCARD rs_status rs_segment_writer_append_zeros(rs_segment_writer *self, uint64_t n, rs_error *err);
 
-/* Appends zeros up to a multiple of `alignment`, a power of two up to 32 MiB, else RS_E_ARG_RANGE. Errors of append. */
+/* Appends zeros up to a multiple of `alignment`. RS_E_ARG_RANGE unless it is a power of two up to 32 MiB; errors of
+ * rs_segment_writer_append. */
 RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err);
 
 /* Overwrites n bytes at `offset`. RS_E_ARG_RANGE unless they are within the bytes written so far. */

@@ -140,6 +140,9 @@ RS_NODISCARD rs_status rs_os_publish(int fd, const char *temporary, const char *
  * may be removing it: try again. */
 RS_NODISCARD rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err);
 
+/* As rs_os_open_leased, for a file of mode 0600 that its users write to: opens it for reading and writing. */
+RS_NODISCARD rs_status rs_os_open_leased_writable(const char *path, int *out_fd, rs_error *err);
+
 /* Removes the name of a file without leases. Sets *out_removed to whether it did. If `expected` is not NULL, removes
  * only that file. RS_OK, without removing anything, if the file is in use, belongs to another user or does not exist. A
  * lease of the caller counts as a use. */
@@ -206,6 +209,38 @@ void rs_os_pages_free(void *data, size_t size_bytes);
  * are lost. Does nothing if data is NULL, or if the system does not support it. */
 void rs_os_forget(void *data, size_t n);
 
+/* --- Files that change (rs_os_shared.c): several processes write to one file at once. --- */
+
+/* Allocates the bytes [from, to) of the file, so that writing them through a mapping cannot run out of space; it
+ * changes no bytes. RS_E_SPACE; RS_E_SYS if the file system cannot do it. On macOS it only extends the file. */
+RS_NODISCARD rs_status rs_os_allocate(int fd, uint64_t from, uint64_t to, rs_error *err);
+
+/* Returns whether the file is on a network file system, as far as the system tells. */
+bool rs_os_is_network(int fd);
+
+/* Maps the first size_bytes bytes shared and writable. Ended by rs_os_unmap. A byte must not be touched before its
+ * space is allocated: on a full disk the kernel would end the process. */
+RS_NODISCARD rs_status rs_os_map_writable(int fd, uint64_t size_bytes, uint8_t **out, rs_error *err);
+
+/* Maps size_bytes bytes from `offset`, a multiple of the page size, read-only. They may lie beyond the end of the file,
+ * where they must not be read yet. Ended by rs_os_unmap. */
+RS_NODISCARD rs_status rs_os_map_from(int fd, uint64_t offset, uint64_t size_bytes, const uint8_t **out, rs_error *err);
+
+/* Opens the file of `fd` again for reading and writing: a descriptor with locks of its own. */
+RS_NODISCARD rs_status rs_os_reopen_writable(int fd, int *out_fd, rs_error *err);
+
+/* Returns whether the next two functions lock. If not (macOS), the first always sets *locked. */
+bool rs_os_has_range_locks(void);
+
+/* Locks the numbers [first, first + n) of a file, below 2^40, for this descriptor and its copies. Sets *locked to
+ * whether it did: it never waits. The locks end when the descriptor is closed. Threads with one descriptor share them.
+ */
+RS_NODISCARD rs_status rs_os_try_lock_range(int fd, uint64_t first, uint64_t n, bool *locked, rs_error *err);
+void rs_os_unlock_range(int fd, uint64_t first, uint64_t n);
+
+/* Returns whether a process with this id runs, in the PID namespace of the caller. */
+bool rs_os_is_running(int64_t pid);
+
 /* --- Threads (rs_os_thread.c). --- */
 
 /* A thread that runs one function. The struct must not be moved or copied between start and join. */
@@ -254,7 +289,7 @@ int64_t rs_os_process_id(void);
 /* Returns the free memory of the C allocator to the system, where the C library can (glibc). */
 void rs_os_trim(void);
 
-/* --- Available memory (rs_os_memory.c). --- */
+/* --- Available memory (rs_os_headroom.c). --- */
 
 /* The directories with the limits of memory, borrowed. The system's are {"/proc", ""}; tests use their own. */
 typedef struct rs_os_memory_roots {

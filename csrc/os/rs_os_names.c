@@ -161,12 +161,29 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
 
 /* ---------------------------------------------------------------- opening and removing */
 
-rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
+/* Opens a file of this user, which is 0400, or 0600 if `writable`, without a lock. */
+static rs_status open_ours(const char *path, bool writable, int *out_fd, rs_error *err) {
+    int fd;
+    if (writable) {
+        fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0) return failed(err, "cannot open", path);
+    } else {
+        RS_TRY(rs_os_open_readonly(path, false, &fd, err));
+    }
+    rs_status code = check_ours(fd, writable ? 0600 : 0400, path, err);
+    if (code == RS_OK) {
+        *out_fd = fd;
+    } else {
+        rs_os_close(&fd);
+    }
+    return code;
+}
+
+static rs_status open_leased(const char *path, bool writable, int *out_fd, rs_error *err) {
     for (int i = 0; i < ATTEMPTS; i++) {
         int fd;
-        RS_TRY(rs_os_open_readonly(path, false, &fd, err));
-        rs_status code = check_ours(fd, 0400, path, err);
-        if (code == RS_OK) code = lock_now(fd, LOCK_SH, err, path);
+        RS_TRY(open_ours(path, writable, &fd, err));
+        rs_status code = lock_now(fd, LOCK_SH, err, path);
         if (code == RS_OK && leads_to(path, fd)) {
             *out_fd = fd;
             return RS_OK;
@@ -175,6 +192,14 @@ rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
         RS_TRY(code); /* RS_OK: the file was removed or replaced between open and lock, so try again */
     }
     return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "another process replaces %s again and again", path);
+}
+
+rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
+    return open_leased(path, false, out_fd, err);
+}
+
+rs_status rs_os_open_leased_writable(const char *path, int *out_fd, rs_error *err) {
+    return open_leased(path, true, out_fd, err);
 }
 
 static uint64_t modified_ns(const struct stat *st) {
@@ -284,7 +309,7 @@ static int open_lock_file(const char *path) {
     struct stat st;
     int fd = open(path, flags, 0600);
     if (fd >= 0) {
-        if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* if it fails, check_ours tells */
+        if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* check_ours reports a failure */
         return fd;
     }
     if (errno != EACCES || lstat(path, &st) != 0 || !lacks_rights(&st) || chmod(path, 0600) != 0) return -1;

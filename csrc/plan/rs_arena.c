@@ -42,7 +42,7 @@ void *rs_arena_take(rs_arena *self, size_t size) {
         if (c == NULL) return NULL;
         self->size_bytes += c->capacity;
         if (large) c->used = room;
-        if (large && self->chunks != NULL) { /* goes behind the chunk that still has room */
+        if (large && self->chunks != NULL) { /* goes after the chunk that still has room */
             c->next = self->chunks->next;
             self->chunks->next = c;
             return (uint8_t *)c + CHUNK_HEAD;
@@ -73,7 +73,7 @@ void *rs_arena_grow(rs_arena *self, const void *old, size_t n, size_t capacity, 
 
 void rs_arena_join(rs_arena *self, rs_arena *part) {
     chunk **link = self->chunks == NULL ? &self->chunks : &self->chunks->next, *rest = *link;
-    *link = part->chunks; /* behind the chunk that still has room */
+    *link = part->chunks; /* after the chunk that still has room */
     while (*link != NULL) link = &(*link)->next;
     *link = rest;
     self->size_bytes += part->size_bytes;

@@ -11,10 +11,10 @@ enum {
     SAMPLE_STEP = 16,              /* a symbol table is tried on every 16th string */
     DRIFT_PART = 20,               /* a table is replaced when its codes grow by more than 1/20 */
     MIN_UNITS = 1024,              /* fewer units are not worth a table */
-    LITTLE_UNITS = 1 << 16,        /* up to so many units, AUTO searches for the shortest codes */
+    LITTLE_UNITS = 1 << 16,        /* the most units for which AUTO searches for the shortest codes */
     MAX_SEEN = 1 << 20,            /* large values that are remembered */
     SEEN_HASH_BITS = 40,           /* bits of the hash in a slot; the run takes the others */
-    LENGTHS = 15,                  /* lists of up to so many ints may get a table for each length */
+    LENGTHS = 15,                  /* the longest lists of ints that may get a table for their length */
     LENGTH_ENTRIES = 128           /* the fewest entries of one length that are worth a table */
 };
 
@@ -190,7 +190,7 @@ static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_
         RS_TRY(add_entry(d, rs_values_at(added, i), err));
         self->kept_bytes += added->spans[i].size_bytes;
     }
-    rs_buffer_fit(&d->bytes); /* a store may have hundreds of dictionaries, and most get few entries more */
+    rs_buffer_fit(&d->bytes); /* a store may have hundreds of dictionaries, and most get few more entries */
     d->tables[d->n_tables++] = number;
     return RS_OK;
 }
@@ -323,7 +323,7 @@ static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsig
     return RS_OK;
 }
 
-/* Returns whether to search for the smallest codes for text of so many units. For little text that takes a millisecond,
+/* Returns whether to search for the smallest codes for text of `units` units. For little text that takes a millisecond,
  * and the table is a large part of a small store. */
 static bool use_small_codes(const rs_dictionaries *self, uint64_t units) {
     const rs_level level = self->choices->level;

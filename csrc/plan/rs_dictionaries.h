@@ -63,7 +63,7 @@ void rs_dictionaries_clear(rs_dictionaries *self);
 uint64_t rs_dictionaries_memory(const rs_dictionaries *self);
 
 /* Begins the run of the next block. Afterwards the memory of a dictionary or encoder of an earlier run may be freed as
- * soon as its position gets newer ones. */
+ * soon as its position gets a newer one. */
 void rs_dictionaries_begin_run(rs_dictionaries *self);
 
 /* Returns the number of tables written so far. */
@@ -71,8 +71,8 @@ static inline uint32_t rs_dictionaries_n_tables(const rs_dictionaries *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
 }
 
-/* Remembers the large values of a position. Sets *bytes to the bytes of the values that earlier runs had too, 0 when a
- * dictionary lacks the room for them: they are likely to repeat, so an entry is worth it. RS_E_MEM. */
+/* Remembers the large values of a position. Sets *bytes to the bytes of the values that earlier runs had too: they are
+ * likely to repeat, so entries for them pay. Sets it to 0 when a dictionary lacks the room for them. RS_E_MEM. */
 RS_NODISCARD rs_status rs_dictionaries_remember_large(rs_dictionaries *self, uint64_t position_id,
                                                       const rs_values *values, uint64_t *bytes, rs_error *err);
 
@@ -107,9 +107,9 @@ typedef struct rs_symbol_group {
     bool joins; /* output: the table saves more than a quarter of the bytes */
 } rs_symbol_group;
 
-/* Finds or makes one symbol table for n groups, n at least 1, whose strings are adjacent in one array. The table must
- * save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out becomes
- * NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
+/* Finds or makes one symbol table for n groups, at least 1. The strings of the groups are adjacent in one array. The
+ * table must save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out
+ * becomes NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
                                              uint32_t n, unsigned unit_bytes, uint64_t least, rs_symbol_table **out,
                                              rs_error *err);

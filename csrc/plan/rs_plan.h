@@ -20,7 +20,7 @@ typedef struct rs_plan {
     const rs_alternative *of;      /* symbols, and str that may become symbols: the alternative of the strings */
     const rs_symbol_string *texts; /* symbols for a part of a template: the n texts, else NULL */
     uint8_t unit_bytes;            /* of `texts` */
-    struct rs_plan *replaced;      /* placed: the node that it replaces if that is fixed and has only bits; else NULL */
+    struct rs_plan *replaced;      /* placed: the replaced node, if it is fixed and has only bits; else NULL */
     void *link;                    /* the node's link for encoding: see rs_links in rs_encode.h */
 } rs_plan;
 

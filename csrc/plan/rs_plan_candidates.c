@@ -4,7 +4,7 @@
 #include "format/rs_packed_ints.h"
 
 enum {
-    ENTRY_BITS = 17,    /* cost of an entry beside its bytes: its offset */
+    ENTRY_BITS = 17,    /* cost of an entry besides its bytes: its offset */
     MAX_TABLE_DEPTH = 3 /* the longest chain of tables that name tables */
 };
 

@@ -6,7 +6,7 @@
 
 enum {
     RS_PLAN_PADDING_BITS = 4,    /* average padding of a child of a union, which fills whole bytes */
-    RS_PLAN_TABLE_BITS = 8 * 240 /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
+    RS_PLAN_TABLE_BITS = 8 * 240 /* cost of a table besides its entries: the element of TABLES, a tree, offsets */
 };
 
 #define RS_PLAN_OFF_THE_LOG UINT32_MAX
@@ -44,5 +44,5 @@ RS_NODISCARD rs_status rs_plan_join(rs_plan_chooser *self, rs_plan_candidate *ca
                                     rs_plan_candidate *out);
 
 /* Logs a candidate: the bits of all values of the alternative, and how many of them fit. `child` is the kind of the
- * child of a list, else 0. Does nothing for other fields than the log's. */
+ * child of a list, else 0. Does nothing for a field other than the log's. */
 void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits);

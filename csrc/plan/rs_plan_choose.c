@@ -13,7 +13,7 @@ enum {
     TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
     TEXT_PARTS_BITS = 24,                         /* least gain of a text in parts, which takes longer to read */
     SYMBOLS_BYTES = 2048,                         /* the least cost of a symbol table */
-    MIN_RECORDED = 1024                           /* failed attempts are recorded from so many values on */
+    MIN_RECORDED = 1024                           /* the fewest values for which a failed attempt is recorded */
 };
 
 /* The cost of an entry that an earlier block had too, as a share of its bytes: it is likely to repeat. */
@@ -530,8 +530,8 @@ static uint64_t tree_bits(const rs_plan *d) {
     return bits;
 }
 
-/* Replaces the plan of a position whose dicts have many key sets by one with maps, when values and tree together take
- * fewer bytes. The log entries of the other plan begin at number `first`. */
+/* Replaces the plan of a position with many key sets by a plan with maps, when values and tree together then take fewer
+ * bytes. The log entries of the other plan begin at number `first`. */
 static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
     const size_t most = ((size_t)at->n + 1) * 2;
     candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, most * sizeof *candidates), best;

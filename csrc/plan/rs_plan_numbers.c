@@ -10,9 +10,9 @@ enum {
     SCALES = 16,
     NO_SCALE = SCALES,
     MAX_CORRECTION = 16,
-    TRIED_LISTS = 128, /* the stride is chosen from a sample of about so many lists or numbers */
+    TRIED_LISTS = 128, /* the stride is chosen from a sample of about this many lists or numbers */
     TRIED_NUMBERS = 16384,
-    KEPT_NUMBERS = 1 << 21 /* up to so many numbers are kept as integers */
+    KEPT_NUMBERS = 1 << 21 /* the most numbers that are kept as integers */
 };
 
 rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t n_children) {

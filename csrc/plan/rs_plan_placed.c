@@ -9,8 +9,8 @@
 enum {
     PLACED_LEAST = 64, /* fewer values get no placed nodes */
     ODD_PARTS = 32,    /* exceptions are at most 1/32 of the values */
-    ODD_BITS = 44,     /* cost of an exception beside its value: its mark, its end, its padding */
-    TRIED_FRAMES = 16, /* a node is tried on a sample of so many stretches of 64 values first */
+    ODD_BITS = 44,     /* cost of an exception besides its value: its mark, its end, its padding */
+    TRIED_FRAMES = 16, /* a node is first tried on a sample of this many stretches of 64 values */
     RUN_PARTS = 4,     /* runs are at most 3/4 of the values */
     SELDOM = 256       /* where at most 1/256 of the values are exceptions, half a bit of gain is enough */
 };

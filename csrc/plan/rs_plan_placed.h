@@ -23,9 +23,9 @@ RS_NODISCARD rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, 
 /* Replaces *out and *rest, the plan of an alternative, by a rising or runs node when that saves enough. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_placed(rs_plan_chooser *self, rs_alternative *a, rs_plan_candidate *out,
                                           rs_plan_candidate *rest);
-/* Undoes the replacements in a row where its bit group takes as many bytes with the replaced nodes. */
+/* Undoes the replacements in a row that do not make its bit group shorter. */
 void rs_plan_unplace(rs_plan *row);
-/* Replaces *out, which joins the candidates, by an exceptions node where most values belong to one of them and that
+/* Replaces *out, the joined candidates, by an exceptions node if nearly all values belong to one candidate and the node
  * saves enough. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_candidate *candidates, uint32_t n,
                                               uint64_t values, rs_plan_candidate *out);

@@ -61,7 +61,7 @@ static inline const uint8_t *rs_scan_plain_end_unchecked(rs_slice in) {
     return in.ptr + (tag == RS_FMT_TAG_STR2 ? 2 * n : tag == RS_FMT_TAG_STR4 ? 4 * n : n);
 }
 
-/* The same for any such value; *dicts grows by the number of its dicts. */
+/* The same for any value that rs_scan_record accepted. Adds the number of its dicts to *dicts. */
 const uint8_t *rs_scan_end_unchecked(rs_slice in, size_t *dicts);
 
 /* Takes a value that rs_scan_record accepted off `in`, and adds the number of its dicts to `next`. Checks nothing. */

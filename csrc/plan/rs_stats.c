@@ -366,7 +366,7 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stat
     const uint32_t *children = shape->children;
     uint64_t part = 0;
     self->scan->next++;
-    /* Two key sets may share a hash. The data are valid, but this code cannot tell the two apart. */
+    /* Two key sets may share a hash. The data are valid, but this code cannot distinguish them. */
     if (h->n_children != n) return hash_collision(err);
     for (uint32_t i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];

@@ -16,7 +16,7 @@ typedef enum rs_cut_op {
     RS_CUT_LEAF = 0,
     RS_CUT_FIRST = 1, /* divides at the first character `c` */
     RS_CUT_LAST = 2,  /* divides at the last character `c` */
-    RS_CUT_HEAD = 3,  /* divides behind the leading run of characters of class `c`, at least one */
+    RS_CUT_HEAD = 3,  /* divides after the leading run of characters of class `c`, at least one */
     RS_CUT_TAIL = 4   /* divides before the trailing run of characters of class `c`, at least one */
 } rs_cut_op;
 
@@ -27,7 +27,7 @@ typedef struct rs_cut_step {
 } rs_cut_step;
 
 /* A cut. `start` is the common prefix of most strings: the leaves before leaf start_leaf and the characters between
- * them. It is empty at first. rs_cut_run compares it as a whole, and goes on with step start_step. */
+ * them. It is empty at first. rs_cut_run compares it as a whole, and continues with step start_step. */
 typedef struct rs_cut {
     uint16_t n_steps, n_leaves;
     uint16_t start_step, start_leaf, start_size;

@@ -6,12 +6,12 @@
 
 enum {
     SIGNS = 48,           /* only the first signs of a string count */
-    TOKENS = 10,          /* a field is cut into at most so many runs of one class */
+    TOKENS = 10,          /* the most runs of one class into which a field is cut */
     MISFITS = 6,          /* at most 1/6 of the strings do not fit */
-    DEPTH = 2,            /* how often a field is divided, beside the cut into runs */
+    DEPTH = 2,            /* how often a field is divided, besides the cut into runs */
     EVALUATIONS = 400,    /* a limit of columns, to bound the time */
     MIN_HEX = 4,          /* the fewest hexadecimal digits */
-    TABLE_BITS = 1600,    /* of a table of texts beside its entries */
+    TABLE_BITS = 1600,    /* of a table of texts besides its entries */
     SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
     LONG_ENTRY = 12,      /* entries of more units are text, which has symbols */
     SLOTS = 2 * RS_SAMPLE_STRINGS

@@ -31,7 +31,7 @@ bool rs_leaf_fits(unsigned strict, rs_slice text);
 
 typedef struct rs_leaf_guess {
     uint8_t kind, of;
-    uint8_t strict; /* condition of the texts: 0: none; RS_STRICT_PLAIN; else a number of so many digits */
+    uint8_t strict; /* condition of the texts: 0: none; RS_STRICT_PLAIN; else a number with this many digits */
     bool repeats;   /* its texts seem to repeat */
 } rs_leaf_guess;
 

@@ -77,7 +77,7 @@ RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, uin
     return RS_LIKELY(!self->shared) ? RS_OK : rs_decode_spend_bytes(self, n, err);
 }
 
-/* Takes the bytes of a bytes or symbols node: a count and so many bytes, or with REST all remaining bytes. */
+/* Takes the bytes of a bytes or symbols node: a count and that many bytes, or with REST all remaining bytes. */
 RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        const uint8_t **out, rs_error *err) {
     if ((node->flags & RS_FMT_FLAG_REST) != 0) {

@@ -11,7 +11,7 @@ typedef struct rs_map {
     rs_slice key_group, value_group;
     const uint8_t *key_bodies;   /* NULL if keys are not fixed */
     const uint8_t *value_bodies; /* NULL if values are not fixed */
-    const uint8_t *key_at;       /* the begin of the next key if keys are not fixed */
+    const uint8_t *key_at;       /* the beginning of the next key if keys are not fixed */
 } rs_map;
 
 /* Begins the map at the cursor, and enters the dict. The cursor is then at the first value if values are not fixed,

@@ -149,7 +149,7 @@ static rs_status add_array(rs_cursor *self, const rs_node *node, rs_node_size *s
     return RS_OK;
 }
 
-/* An exception also has the room of a fixed usual value. */
+/* A record with an exception also has room for the usual value if that is fixed. */
 static rs_status add_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                 rs_node_size *sizes, rs_error *err) {
     const rs_node *odd_child = &node->children[1];

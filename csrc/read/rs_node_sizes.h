@@ -13,7 +13,7 @@ typedef struct rs_node_size {
 
 /* Adds the values of all records of a block to `sizes`, which has an element for each node of the block's tree. The
  * block and all trees and tables of the store must be loaded. Errors: rules 13, 15, 16 and 20 to 23 of FORMAT.md, after
- * which `sizes` has part of the block. Any thread, beside other readers of the store. */
+ * which `sizes` has part of the block. Any thread, while others read the store. */
 RS_NODISCARD rs_status rs_node_sizes_add_block(const rs_store *store, const rs_block *block, rs_node_size *sizes,
                                                rs_error *err);
 /* The same for the entries of a value table. */

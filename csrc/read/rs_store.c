@@ -77,7 +77,7 @@ static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err)
 static RS_COLD rs_status not_loaded(const rs_store *self, unsigned section, const char *name, uint64_t number,
                                     rs_error *err) {
     return rs_error_set(err, RS_E_FMT_BLOCK, self->directory.sections[section].off,
-                        "%s %llu is damaged: the deep check, verify=\"full\", tells how", name,
+                        "%s %llu is damaged: the deep check, verify=\"full\", shows how", name,
                         (unsigned long long)number);
 }
 

@@ -1,4 +1,4 @@
-/* rs_symbols_match.h: finds the longest symbol of a finished table at the begin of a text. Private to the writer of
+/* rs_symbols_match.h: finds the longest symbol of a finished table at the beginning of a text. Private to the writer of
  * symbol tables.
  *
  * For speed, few unpredictable branches matter more than few comparisons. So there is one hash table, keyed by the
@@ -21,7 +21,7 @@ enum {
     RS_MATCH_LONG = 1 << 11,
     RS_MATCH_NUMBER_SHIFT = 12,
     RS_MATCH_MAX = 64,
-    RS_MATCH_ALL = RS_MATCH_MAX + 2 /* the most symbols at the begin of one text */
+    RS_MATCH_ALL = RS_MATCH_MAX + 2 /* the most symbols at the beginning of one text */
 };
 
 /* The bytes of a symbol after its first bytes, followed by zeros. */
@@ -58,8 +58,8 @@ static inline unsigned rs_matcher_head_bytes(unsigned unit_bytes) { return unit_
 static inline uint32_t rs_match_bytes(uint32_t match) { return match & ((1u << RS_MATCH_LENGTH_BITS) - 1); }
 static inline uint32_t rs_match_number(uint32_t match) { return match >> RS_MATCH_NUMBER_SHIFT; }
 
-/* Returns the match for the first two bytes of a text. If the first byte can be a symbol by itself, it is the high one,
- * so that the matches of all texts that begin with it are one page. */
+/* Returns the match for the first two bytes of a text. A first byte that can be a symbol by itself is the high byte of
+ * the index: all texts that begin with it then have their matches in one page. */
 static inline uint32_t rs_matcher_short(const rs_matcher *self, const uint8_t *p, unsigned unit_bytes) {
     const uint8_t high = unit_bytes == 1 ? p[0] : p[1], low = unit_bytes == 1 ? p[1] : p[0];
     return self->shorts[(uint32_t)self->pages[high] << 8 | low];
@@ -76,8 +76,8 @@ static inline uint64_t rs_matcher_slot(const rs_matcher *self, uint32_t head) {
     return head * UINT64_C(0x9E3779B97F4A7C15) >> self->shift;
 }
 
-/* Returns the match of the longest symbol of at most `limit` bytes at the begin of the text at p, or no match. 16 bytes
- * must be readable at p. `limit` is from unit_bytes to 16. unit_bytes is the matcher's. */
+/* Returns the match of the longest symbol of at most `limit` bytes at the beginning of the text at p, or no match. 16
+ * bytes must be readable at p. `limit` is from unit_bytes to 16. unit_bytes is the matcher's. */
 static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p, unsigned limit, unsigned unit_bytes) {
     const unsigned head_bytes = rs_matcher_head_bytes(unit_bytes);
     const uint32_t head = rs_load_u32(p) & (unit_bytes == 1 ? 0xFFFFFF : UINT32_MAX);
@@ -105,7 +105,7 @@ static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p,
     return match;
 }
 
-/* Writes the matches of all symbols of at most `limit` bytes at the begin of the text at p, the longest first, and
+/* Writes the matches of all symbols of at most `limit` bytes at the beginning of the text at p, the longest first, and
  * returns their number. Otherwise as rs_matcher_find. */
 static inline uint32_t rs_matcher_find_all(const rs_matcher *self, const uint8_t *p, unsigned limit,
                                            unsigned unit_bytes, uint32_t out[RS_MATCH_ALL]) {

@@ -14,7 +14,7 @@
 
 enum {
     SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
-    SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are so many */
+    SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are enough */
     SAMPLE_PART_SMALL = 4,        /* within these limits, 1/4 of all bytes for a small table */
     SAMPLE_PART = 8,              /* 1/8 of all bytes at other levels */
     EXCERPT_BYTES = 4096,         /* of a string at a time, so that a long string is not the whole sample */
@@ -24,7 +24,7 @@ enum {
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 2,
     PAIR_TAG_BITS = 16 - PAIR_COUNT_BITS,
-    PAIR_THRESHOLD = 3,     /* a pair becomes a symbol after so many occurrences */
+    PAIR_THRESHOLD = 3,     /* the occurrences after which a pair becomes a symbol */
     ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
 };
 
@@ -174,7 +174,7 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     return false;
 }
 
-/* Finds the longest symbol at the begin of `left` bytes. RS_SYMBOLS_COPY more bytes must be readable after them. */
+/* Finds the longest symbol at the beginning of `left` bytes. RS_SYMBOLS_COPY more bytes must be readable after them. */
 static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
     if (matcher->unit_bytes == 1) {
         return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);

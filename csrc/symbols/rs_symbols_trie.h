@@ -1,12 +1,11 @@
-/* rs_symbols_trie.h: finds the longest symbol at the begin of a text while symbols are still being added. Private to
- * the trainer of symbol tables.
+/* rs_symbols_trie.h: finds the longest symbol at the beginning of a text while symbols are still being added. Private
+ * to the trainer of symbol tables.
  *
  * It is a trie with all edges in one hash table, keyed by node and unit. Most of the time of a match goes to the chain
  * of loads from node to node, so a match skips the first nodes: a second hash table leads from 4 bytes straight to
  * their node. If these 4 bytes are not in the trie, plain arrays lead from the first unit, or from the first two units
- * of one byte, to their node. Every node has the longest symbol at or above it at the time it was made, so the walk
- * need not look back. Symbols added above an existing node later are not known to that node, which can only make a
- * match shorter than possible. */
+ * of one byte, to their node. Every node keeps the longest symbol at or above it, so the walk need not look back. A
+ * node does not learn of symbols that are added above it later, so a match may be shorter than possible. */
 #pragma once
 
 #include "format/rs_symbols.h"
@@ -25,7 +24,7 @@ typedef struct rs_trie {
     rs_trie_map edges; /* slots of node (24 bits), unit (16 bits) and child (24 bits) */
     rs_trie_map jumps; /* slots of the first 4 bytes and their node */
     uint32_t *first;   /* the node of each first unit, or 0 */
-    uint32_t *pairs;   /* the node of each two first units of one byte; NULL for units of two bytes */
+    uint32_t *pairs;   /* the node of each pair of first one-byte units; NULL for units of two bytes */
     uint32_t *best;    /* the longest symbol of each node: its number + 1 and its units; or 0 */
     uint32_t n_nodes, capacity;
     unsigned unit_bytes;

@@ -81,7 +81,7 @@ static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     }
 }
 
-/* Looks up the key of `entry`. The probe must reach the entry, and no earlier entry with an equal key. *steps is the
+/* Looks up the key of `entry`. Of the entries with an equal key, the probe must reach this entry first. *steps is the
  * number of slots that the check may still read. */
 static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const rs_scalar *key, uint64_t *steps,
                          rs_error *err) {

@@ -5,8 +5,8 @@
 
 #include "base/rs_crc.h"
 
-/* The memory of raw records that threads read while the block is filled: it must not move. Only a giant record makes it
- * grow further. */
+/* The memory for raw records. It must not move, because threads read it while the block is filled. Only a giant record
+ * makes it grow further. */
 enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
 enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments with sections within the header's bytes */
 
@@ -214,8 +214,8 @@ static void survey_anew(rs_builder *self) {
 
 /* Closes the open block, inside the monitor of the pipeline if there is one. */
 static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
-    /* Before adding the last chunk: during the wait for the survey it may go on to the next chunk, and the old memory
-     * does not have the records of the last one. */
+    /* Restart the survey before adding the last chunk. While this thread waits for the old survey, that may go on to
+     * its next chunk, and the old memory lacks the records of the last chunk. */
     if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
     rs_status status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
                                               self->scan.n_key_sets, err);
@@ -307,7 +307,7 @@ uint64_t rs_builder_least_heap(const rs_builder *self) {
     uint64_t least = rs_header_least_size(self->scan.n_values, self->out.raw_size);
     uint64_t follows = self->out.offsets.size_bytes + self->out.groups.size_bytes + self->out.blocks.size_bytes +
                        encoding->trees.size_bytes + encoding->tree_table.size_bytes;
-    /* So many of these bytes may be placed within the header, which the end of the heap includes. */
+    /* Up to RS_FMT_HEADER_SIZE of these bytes may be within the header, which is before the end of the heap. */
     follows -= follows > RS_FMT_HEADER_SIZE ? RS_FMT_HEADER_SIZE : follows;
     return least > follows ? least - follows : 0;
 }
@@ -385,7 +385,7 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Returns the feature bit of ends as distances from a line if an entry has them. */
+/* Returns the feature bit for ends that are distances from a line if an entry has such ends, else 0. */
 static uint64_t features_of(const rs_buffer *entries) {
     for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         if (entries->data[i + RS_FMT_B_INDEX_WIDTH] == RS_FMT_INDEX_LINES) return RS_FMT_FEATURE_ENDS;
@@ -397,7 +397,7 @@ void rs_builder_describe(const rs_builder *self, rs_header *header) {
     const rs_block_encoding *encoding = &self->out.encoding;
     header->features_required |= self->features_required | self->scan.features | encoding->features;
     header->features_required |= features_of(&self->out.blocks) | features_of(&encoding->dictionaries.tables);
-    /* There may be tables that no tree uses: of a tree that was discarded. */
+    /* There may be tables that no tree uses, because their tree was discarded. */
     if (rs_dictionaries_n_tables(&encoding->dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);

@@ -11,8 +11,8 @@
 
 /* A store that is being built. Owns its buffers; borrows the writer. The caller appends one any value at a time to
  * `raw` (array data of RS_FMT_ARRAY_INLINE bytes and more to `arrays`, aligned to 64) and ends each record with
- * rs_builder_end_record. One thread at a time may use a builder, beside the pipeline's threads. A forked child may call
- * rs_builder_close on its copy, and no other function. */
+ * rs_builder_end_record. Besides the pipeline's threads, only one thread at a time may use a builder. A forked child
+ * may call rs_builder_close on its copy, and no other function. */
 typedef struct rs_builder {
     rs_segment_writer *writer;
     bool finished;
@@ -21,7 +21,7 @@ typedef struct rs_builder {
     rs_slice label;             /* the bytes of LABEL, borrowed until finish; empty when the segment has none */
     uint64_t label_pairs;
     bool may_use_front; /* only for a compressed list: sections may be placed within the header's bytes */
-    rs_buffer front;    /* the header's bytes with such sections; empty without */
+    rs_buffer front;    /* the header with the sections within it; empty if there are none */
     /* The open block, which the caller fills. */
     rs_buffer raw;
     rs_buffer arrays;
@@ -44,7 +44,7 @@ typedef struct rs_builder {
 } rs_builder;
 
 /* Starts a store in an open, empty writer, which must outlive the builder. Copies `choices`; NULL is RS_LEVEL_AUTO with
- * all nodes. The writer's errors. */
+ * all nodes. Returns the writer's errors. */
 RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices,
                                        rs_error *err);
 /* As rs_builder_open, for the second store of a segment: it leaves no room for a header. Cannot fail. */

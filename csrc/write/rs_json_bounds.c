@@ -14,7 +14,7 @@ uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
     uint64_t mask = 0;
     for (unsigned i = 0; i < RS_JSON_BLOCK; i += 8) {
         const uint64_t x = rs_load_u64(bytes + i) ^ ones * c;
-        /* The top bit of exactly the zero bytes; the product gathers the eight bits. */
+        /* `zero` has the top bit of exactly the bytes that are zero. The product gathers the eight bits. */
         const uint64_t zero = ~(((x & sevens) + sevens) | x | sevens);
         mask |= ((zero >> 7) * UINT64_C(0x0102040810204080) >> 56) << i;
     }

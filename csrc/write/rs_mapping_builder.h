@@ -21,7 +21,7 @@ typedef struct rs_mapping_builder {
     bool finished;
 } rs_mapping_builder;
 
-/* Starts a mapping in an open, empty writer, which must outlive the builder. `choices` as of rs_builder_open. */
+/* Starts a mapping in an open, empty writer, which must outlive the builder. `choices` as for rs_builder_open. */
 RS_NODISCARD rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer,
                                                const rs_choices *choices, rs_error *err);
 /* Closes both builders and zeroes the struct. */

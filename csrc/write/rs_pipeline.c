@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum {
-    MOST_BYTES = 30 * 1024 * 1024, /* above it, in tables and closed blocks, the caller waits */
-    OPEN_BYTES = 32 * 1024 * 1024, /* above it, in tables and all blocks, only the oldest block is surveyed */
+    MOST_BYTES = 30 * 1024 * 1024, /* with more in tables and closed blocks, the caller waits */
+    OPEN_BYTES = 32 * 1024 * 1024, /* with more in tables and all blocks, only the oldest block is surveyed */
     MOST_SPARE = 2,                /* blocks whose memory is kept for reuse */
     FORGET_BYTES = 1024 * 1024,    /* written blocks give back the pages of larger buffers */
     TRIM_BYTES = 4 * 1024 * 1024,  /* after settling a larger block, malloc gives back free pages */
@@ -205,7 +205,7 @@ static void end_writing(rs_pipeline *self, queued *f, rs_status status, const rs
     free(f);
 }
 
-/* Empties a written block for reuse. Gives back the pages of large buffers until then. */
+/* Empties a written block for reuse. Until the reuse, the system gets the pages of large buffers. */
 static void empty_block(rs_raw_block *block) {
     if (block->raw.size_bytes >= FORGET_BYTES) rs_os_forget(block->raw.data, block->raw.size_bytes);
     if (block->arrays.size_bytes >= FORGET_BYTES) rs_os_forget(block->arrays.data, block->arrays.size_bytes);

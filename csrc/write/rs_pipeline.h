@@ -1,6 +1,6 @@
 /* rs_pipeline.h: threads that survey, encode and write blocks while the caller fills the next. Builders with one writer
  * share one pipeline; their blocks are written in the order of closing. The bytes are the same with any number of
- * threads, and without. */
+ * threads, and without threads. */
 #pragma once
 
 #include "os/rs_os.h"
@@ -10,8 +10,8 @@
  * block so far, so that threads share the work of small blocks too. */
 enum { RS_PIPELINE_CHUNK = 32 * 1024, RS_PIPELINE_CHUNK_MOST = 256 * 1024 };
 
-/* Made by rs_pipeline_open. Beside its own threads, one thread at a time, the caller, may use it. A thread without work
- * for some milliseconds ends, so an idle builder has no threads. */
+/* Made by rs_pipeline_open. Besides its own threads, only one thread at a time may use it: the caller. A thread without
+ * work for some milliseconds ends, so an idle builder has no threads. */
 typedef struct rs_pipeline rs_pipeline;
 
 /* Makes a pipeline of at most `threads` threads, 1 to RS_PIPELINE_THREADS, for the blocks of builders with one writer.

@@ -1,1 +1,1 @@
-"""The compiled core. It alone makes Python values from bytes, and owns memory mappings."""
+"""The compiled core. Only the core makes Python values from bytes and owns memory mappings."""

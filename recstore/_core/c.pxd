@@ -105,6 +105,8 @@ cdef extern from "recstore.h" nogil:
         uint64_t item_bytes
         rs_slice descriptor
     rs_status rs_any_ext_head(rs_slice *s, rs_slice *head, rs_error *err)
+    rs_status rs_array_data_skip(rs_slice *s, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
+                                 rs_error *err)
     rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
     rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
                                   uint64_t *data_bytes, rs_error *err)

@@ -1,6 +1,6 @@
-"""Callbacks that the interpreter runs at any moment: for a dead weak reference, after a garbage collection. They are
-compiled, because Python code there would run pending signal handlers, and the interpreter drops the KeyboardInterrupt
-that a handler raises in a callback.
+"""Callbacks that the interpreter may run at any moment: for a dead weak reference, and after a garbage collection. They
+are compiled, because Python code there would run pending signal handlers, and the interpreter drops the
+KeyboardInterrupt that a handler raises in a callback.
 """
 
 

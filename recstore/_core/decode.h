@@ -15,9 +15,10 @@
 /* The number of slots of a program's cache of dict keys. */
 enum { DECODE_KEYS = 512 };
 
-/* The values of a long record between two checks for signals, so that Ctrl-C ends the reading. */
+/* The number of values of a long record between two checks for signals, so that Ctrl-C works. */
 enum { DECODE_PAUSE = 1 << 20 };
-/* The pairs of one dict between two such checks. With equal hashes, each pair takes time proportional to the dict. */
+/* The number of pairs of one dict between two such checks. With equal hashes, each pair takes time proportional to the
+ * dict. */
 enum { DECODE_PAIRS = 256 };
 
 /* The codes of deeply immutable ext values: many records may share one object. Bit k is code k. */

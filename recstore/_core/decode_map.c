@@ -6,7 +6,7 @@ typedef struct map_side {
     const rs_node *child;
     rs_slice group;
     const uint8_t *bodies; /* NULL when the child is not fixed */
-    PyObject *made;        /* keys that are not fixed, else NULL */
+    PyObject *made;        /* the keys, when the child is not fixed; else NULL */
 } map_side;
 
 static PyObject *failed(decode_state *self) {
@@ -28,7 +28,7 @@ static inline PyObject *side_value(decode_state *self, const map_side *side, uin
                         rs_decode_bits_unchecked(&side->group, i * child->bits, child->bits));
 }
 
-/* Makes the tuple of all n keys, which are not fixed. */
+/* Makes the tuple of all n keys. For a child that is not fixed. */
 static PyObject *keys_of(decode_state *self, const map_side *side, uint64_t n) {
     if (n > PY_SSIZE_T_MAX) return PyErr_NoMemory();
     PyObject *out = PyTuple_New((Py_ssize_t)n);
@@ -43,7 +43,7 @@ static PyObject *keys_of(decode_state *self, const map_side *side, uint64_t n) {
 
 PyObject *decode_all_put(PyObject *dict, uint64_t n) {
     if (RS_LIKELY((uint64_t)PyDict_GET_SIZE(dict) == n)) return dict;
-    (void)codec_corrupt("a dict with a key that is there twice");
+    (void)codec_corrupt("a dict with a repeated key");
     return dropped(dict);
 }
 

@@ -1,7 +1,7 @@
-"""Distinct memory: the size of objects and everything reachable from them, each object and each byte once.
+"""Distinct memory: the size of objects and everything reachable from them. Each object and each byte counts once.
 
-Objects differ by id, the memory of arrays by address. An object with one reference is reached once, so only the others
-are remembered: the walk needs little memory, and about 30 ns per object.
+Objects differ by id, the memory of arrays by address. The walk reaches an object with one reference only once, so it
+remembers only objects with more references. So it needs little memory, and about 30 ns per object.
 """
 
 cdef extern from *:
@@ -85,7 +85,7 @@ cdef extern from *:
     void qsort(void *, size_t, size_t, int (*)(const void *, const void *))
 
 cdef enum:
-    ADDRESSED_FROM = 1024  # size of a bytes object; from here on it counts by its address, because arrays may view it
+    ADDRESSED_FROM = 1024  # a bytes object from this size on counts by its address, because arrays may view it
 
 
 @cython.final

@@ -103,7 +103,7 @@ def _importing() -> bool:
 
 
 def _imports_for_us(frame: FrameType | None) -> bool:
-    name = None  # of the module that the last frames of importlib import
+    name = None  # the module that the last frames of importlib are importing
     while frame is not None:
         if frame.f_code.co_filename.startswith(_MACHINERY):
             if frame.f_code.co_name == "_find_and_load":

@@ -20,7 +20,7 @@ import errno
 import operator
 import os
 import sys
-from _collections_abc import ItemsView, KeysView, ValuesView
+from _collections_abc import Hashable, ItemsView, KeysView, ValuesView
 from _collections_abc import Mapping as AbstractMapping
 from _weakref import ref
 
@@ -53,7 +53,7 @@ include "read/content_hash.pyx"
 include "read/paths.pyx"
 include "read/children.pyx"
 include "read/fields.pyx"
-include "read/keys.pyx"
+include "read/key_index.pyx"
 include "read/key_groups.pyx"
 include "segments/saved_indexes.pyx"
 include "segments/deep_check.pyx"
@@ -67,6 +67,7 @@ include "arrow/arrow_in.pyx"
 include "write/csv_quotes.pyx"
 include "write/json_bounds.pyx"
 include "segments/locks.pyx"
+include "segments/cache_files.pyx"
 include "callbacks.pyx"
 include "limits.pyx"
 include "samplers.pyx"

@@ -63,6 +63,29 @@ def fill_permutation(out, n, seed, first, step):
         PyBuffer_Release(&buffer)
 
 
+def spread_permutation(out, n, seed, first, step):
+    """Replaces each item i of `out` by the element at position (first + step * i) % n of the permutation "feistel-1" of
+    n elements, n above 0. If `seed` is None, by the position itself. Items are at least 0."""
+    cdef rs_permutation permutation
+    cdef Py_buffer buffer
+    cdef Py_ssize_t count, i
+    cdef uint64_t length, start, stride, position
+    cdef bint shuffles = seed is not None
+    if not 0 < n <= RS_PERMUTE_MAX:
+        raise ValueError(f"a permutation has 1 to {RS_PERMUTE_MAX} elements, not {n}")
+    cdef int64_t *data = integers_of(out, &buffer, &count)
+    try:
+        length, start, stride = n, first, step
+        if shuffles:
+            rs_permutation_init(&permutation, length, seed)
+        with nogil:
+            for i in range(count):
+                position = (start + stride * <uint64_t>data[i]) % length
+                data[i] = <int64_t>(rs_permutation_at(&permutation, position) if shuffles else position)
+    finally:
+        PyBuffer_Release(&buffer)
+
+
 cdef class IndexIterator:
     """Iterates over ints that it computes in chunks. ``taken`` is the number of ints it has returned. Not thread-safe.
 
@@ -180,8 +203,8 @@ def alias_table(n, bytes thresholds, bytes others):
 
 
 def draw_below(bounds, key, first, step, period):
-    """Replaces bound k by a uniform random number below it, which belongs to draw (first + step * k) % period of
-    `key`."""
+    """Replaces each bound by a uniform random number below the bound. Item k gets the number of draw (first + step * k)
+    % period of `key`."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count
     cdef uint64_t draw_key = key, start = first, stride = step, modulus = period

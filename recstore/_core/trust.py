@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from _weakref import ref
 
-from recstore.errors import EncodeError, Error
+from recstore.errors import EncodeError, Error, UntrustedError
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -29,16 +29,29 @@ _seen: dict[ClassName, ref[type]] = {}  # weak reference to the class last store
 
 def name_of(cls: type) -> ClassName:
     """`(module, qualname)` of a class."""
-    return cls.__module__, cls.__qualname__
+    return main_name(cls.__module__), cls.__qualname__
+
+
+def main_name(module: str) -> str:
+    """The name of a module in the process that started this one: a spawned process imports the main module as
+    `__mp_main__`, and both must find the classes that the other one stores."""
+    return "__main__" if module == "__mp_main__" else module
 
 
 class Writer:
     """The encoding options of one builder, and the classes of the values that it has stored."""
 
-    __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses")
+    __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses", "offers_pickle")
 
-    def __init__(self, pickled: bool = False, arrays: str = "copy", plain: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        pickled: bool = False,
+        arrays: str = "copy",
+        plain: Callable[[Any], Any] | None = None,
+        offers_pickle: bool = True,
+    ) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
+        self.offers_pickle = offers_pickle  # whether the caller has the option to pickle
         self.arrays = arrays
         self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits
         self.seen: dict[ClassName, type] | None = None
@@ -49,7 +62,7 @@ class Writer:
 
     def note(self, name: ClassName, cls: type) -> None:
         """Remembers the class of a value. Raises EncodeError if another class of the same name was stored, because
-        readers cannot tell the two apart."""
+        readers cannot distinguish the two."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)
@@ -81,9 +94,10 @@ class Reader:
         seen: {(module, qualname): class} that this process stored in the segment.
         checking: for the deep check, which makes no objects of classes.
         pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` then pickles too.
+        requires: whether a class that is not found is an error, and not a Record.
     """
 
-    __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles")
+    __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles", "requires")
 
     def __init__(
         self,
@@ -94,6 +108,7 @@ class Reader:
         seen: Mapping[ClassName, type] | None = None,
         checking: bool = False,
         pickles: bool = False,
+        requires: bool = False,
     ) -> None:
         self.trusted = trusted
         self.allow_pickle = trusted or allow_pickle
@@ -102,6 +117,7 @@ class Reader:
         self.seen = seen or {}
         self.checking = checking
         self.pickles = pickles
+        self.requires = requires
 
     def key(self) -> ReadingKey | None:
         """A value that is equal for Readers with equal options; None for the defaults."""
@@ -112,12 +128,18 @@ class Reader:
     def find(self, module: str, qualname: str) -> type | None:
         """The class of this name. For bytes that are not trusted, None unless the class is in `classes` or registered.
 
-        Raises Error if the bytes are trusted and the class cannot be imported.
+        Raises Error if the bytes are trusted and the class cannot be imported, and UntrustedError for a class that is
+        not registered if the reader `requires` it.
         """
-        name = module, qualname
+        name = main_name(module), qualname
         cls = self.classes.get(name) or self.seen.get(name)
         if cls is None and name in registered:
             cls = registered[name][0]
+        if cls is None and self.requires:
+            raise UntrustedError(
+                f"the class {'.'.join(name)} is not registered in this process: call recstore.register() for it in a "
+                "module that every process imports"
+            )
         if cls is not None or not self.trusted:
             return cls
         known = _seen.get(name)

@@ -38,8 +38,8 @@ NAMES = (
 
 
 def of(caller: str, arguments: Mapping[str, Any], own: Iterable[str] = ()) -> Options:
-    """The Options of these keyword arguments. Raises TypeError for an unknown name, with the nearest argument of the
-    function `caller`, whose other arguments are `own`."""
+    """The Options of these keyword arguments. Raises TypeError for an unknown name. The message suggests the nearest
+    argument of the function `caller`, which also takes the arguments `own`."""
     for name in arguments:
         if name not in NAMES:
             hint = foreign_names().of_argument(caller, name, (*own, *NAMES))
@@ -117,7 +117,7 @@ def _count(value: SupportsIndex, name: str, unit: str) -> int:
         raise TypeError(f"{name} is a number of {unit}, not {an(type(value).__name__)}") from None
     if number < 0:
         raise ValueError(f"{name} is a number of {unit}, 0 for none, not {number}")
-    return number
+    return min(number, 2**31 - 1)  # fits in C, and no machine runs so many
 
 
 def check_choice(name: str, value: object, legal: Sequence[str]) -> None:
@@ -132,7 +132,7 @@ def _target(name: str, backing: Backing) -> Target:
     if backing == "anonymous":
         raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
     target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)
-    named_segments.collect(target.folder)
+    named_segments.collect_first(target.folder, name)
     if os.path.lexists(target.path):
         raise name_taken(target)
     return target

@@ -91,7 +91,7 @@ def work(
     while (shard := incoming.get()) is not None:
         encoder = native.ListEncoder(writer, make) if seed is None else native.PairEncoder(writer, seed, make)
         send(*_read(shard, encoder, send_parcel, seed is not None))
-        shard = None  # frees it while the next one is on its way
+        shard = None  # frees the shard while the next shard arrives
 
 
 def _read(

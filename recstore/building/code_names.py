@@ -91,7 +91,7 @@ def _loaded(step: dis.Instruction, first: str | None, free: set[str], cells: set
             yield (FREE, step.argval), True
     elif first is not None and kind.startswith(("LOAD_FAST", "STORE_FAST")) and step.argval == first not in cells:
         # If the parameter is a cell variable, LOAD_FAST loads the cell for a nested function. `_read` handles nested
-        # functions by themselves. If the code assigns to the name, the whole value counts.
+        # functions separately. If the code assigns to the name, the whole value counts.
         yield (FIRST, first), kind.startswith("LOAD_FAST")
 
 

@@ -10,7 +10,7 @@ import sys
 from recstore._core import trust
 from recstore.building import cores
 from recstore.building.build_options import BACKINGS, check_choice, name_taken
-from recstore.errors import OutOfSpaceError, SegmentExistsError
+from recstore.errors import OutOfSpaceError, SegmentExistsError, warn_caller
 from recstore.shm import file_backing, folders, named_segments, registry
 
 TYPE_CHECKING = False
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def new_builder(make: Callable[..., _BuilderT], options: Options) -> _BuilderT:
-    """A builder for these options; `make` is Builder or MappingBuilder. The backing is the one of the options, else of
-    RECSTORE_BACKING, else the best that the system supports."""
+    """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
+    RECSTORE_BACKING. Without either, it is the best that the system supports."""
     chosen = _backing(options)
     compression = options.compression, options.without
     make = functools.partial(make, threads=cores.available() if options.threads is None else options.threads)
@@ -61,24 +61,16 @@ def _collect_named() -> None:
         except OSError:
             continue
         if any(name.startswith(folders.PREFIX) for name in names):
-            named_segments.collect(folder)
+            named_segments.collect_first(folder)
 
 
 def _warn_in_spawned_child() -> None:
     """Warns if this process is a spawned child that imports its main module: every child would build the store."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
-        import warnings
-
-        # The warning names the nearest line outside recstore.
-        depth, frame = 1, sys._getframe()
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
-            depth, frame = depth + 1, frame.f_back
-        warnings.warn(
+        warn_caller(
             "a spawned child builds a store while it imports its main module, and so does every other child: build it "
-            'under if __name__ == "__main__":, or in a function',
-            RuntimeWarning,
-            stacklevel=depth,
+            'under if __name__ == "__main__":, or in a function'
         )
 
 
@@ -86,7 +78,9 @@ def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     """The OutOfSpaceError with a remedy added."""
     target, text = options.target, error.strerror or ""
     backing = _backing(options)
-    if error._cause in (errno.ENOMEM, errno.EFBIG):
+    if error._cause == errno.EFBIG:
+        remedy = "raise that limit (ulimit -f)"
+    elif error._cause == errno.ENOMEM:
         remedy = "free memory, or raise that limit: of the container, of the job, or in the job's script"
     elif target is not None and target.name is None:
         remedy = f"{target.folder} is on that file system; choose another folder, or make room"

@@ -56,14 +56,14 @@ def of_files(files: Any) -> str:
     return blake2b(b"\n".join(parts), digest_size=8).hexdigest()
 
 
-def derive(build: Any) -> str:
+def derive(build: Any, name: str = "build") -> str:
     """The fingerprint of a function, as 16 hexadecimal digits. Raises TypeError if the function depends on a value that
-    cannot be hashed."""
+    cannot be hashed; it calls the function `name`."""
     program = _Program()
     home = _package_of(build)
     if home not in sys.stdlib_module_names:
         program.home = home
-    program.root(build, "build")
+    program.root(build, name)
     return program.digest().hex()
 
 
@@ -153,7 +153,7 @@ class _Program(hashed_values.ValueHash):
             self.text("version", version)
 
     def module(self, module: types.ModuleType, where: Where) -> None:
-        """Feeds a module that is used as a value. Raises TypeError for a module of the program, because it is unknown
+        """Feeds a module that is used as a value. Raises TypeError for a module of the program, because nothing shows
         which of its values the code reads."""
         name = module.__name__
         if not self.outside(name):
@@ -366,7 +366,7 @@ class _Program(hashed_values.ValueHash):
         if member is not None and not hasattr(type(member), "__get__"):
             return member, None
         if hasattr(kind, "__getattr__") and hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
-            try:  # of a configuration such as EasyDict or DictConfig, whose items are read without side effects
+            try:  # a configuration such as EasyDict or DictConfig, which reads items without side effects
                 return getattr(value, step), None
             except Exception:
                 return whole, None
@@ -466,7 +466,7 @@ def _functions_in(attribute: Any) -> list[types.FunctionType]:
 
 
 def _counts(value: Any) -> bool:
-    """Whether a value in a module outside the program counts, such as sys.argv, and not only its name."""
+    """Whether the content of a value outside the program counts, as for sys.argv, and not only its name."""
     kind = type(value)
     if kind in (list, tuple):
         return all(type(item) in (bool, int, float, str) for item in value)

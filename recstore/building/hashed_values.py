@@ -1,4 +1,5 @@
-"""Hashes of values for a fingerprint: equal values have equal hashes in every process, different values different ones.
+"""Hashes of values for a fingerprint: equal values have equal hashes in every process, and different values have
+different hashes.
 
 The hash covers the type of a value, then its size, then its content. This module reads data only and runs no method of
 the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the `__getattr__`
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     Where: TypeAlias = "str | tuple[Where, object]"
 
 REMEDY = (
-    '; give fingerprint="..." (a str that changes whenever the records would; files= adds the files that build reads),'
-    " or make or read the value within build"
+    '; give fingerprint="..." (a str that changes whenever the records would; files= adds the files that are read), or'
+    " make or read the value within the function"
 )
 _TEXT = frozenset((type(None), bool, str, bytes, bytearray, type(...)))
 _FLAT = frozenset((type(None), bool, int, float, str, bytes))
-_SORTABLE = _FLAT - {float}  # a NaN has no place in an order
+_SORTABLE = _FLAT - {float}  # NaNs cannot be sorted
 _CHUNK = 1 << 16
 _DEPTH = 50
 MOST_BYTES = 256 << 20
@@ -234,6 +235,8 @@ class ValueHash:
             self.tensor(value, where)
         elif kind.__module__.startswith("numpy.dtypes") or name == "numpy.dtype":
             self.text("dtype", repr(value))
+        elif "_kind" in vars(kind) and kind.__module__.startswith("recstore.containers."):
+            self.text("records", value.fingerprint)
         elif kind.__module__.partition(".")[0] == "recstore":
             self.refuse(where, f"is {an(kind.__name__)} of recstore, which has no record of its source")
         else:
@@ -302,7 +305,7 @@ def attributes(value: object) -> dict[str, Any]:
                 except AttributeError:
                     continue  # never assigned
     for cls in type(value).__mro__:
-        own = vars(cls).get("__dict__")  # of a lazy proxy it may be a property
+        own = vars(cls).get("__dict__")  # in a class of lazy proxies this may be a property
         if own is not None and type(own).__name__ in _DICT_KINDS:
             out.update(own.__get__(value))
             break

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _DONE = b"\0done"
 _MAIN = ("__main__", "__mp_main__")
-_POLL_MS = 200  # between two checks whether the child has ended
+_POLL_MS = 200  # milliseconds between two checks of whether the child has ended
 # Ctrl-C signals all processes of a terminal. The parent decides whether the build continues, so the child ignores it.
 # It has a handler instead of SIG_IGN, because programs that the build starts would inherit SIG_IGN.
 _BOOTSTRAP = """
@@ -50,8 +50,8 @@ importing_main = False  # whether this process is a child that is importing the 
 def build(first: Callable[[], object], work: Callable[[], object], attach: Callable[[], _T], store: str) -> _T:
     """Calls `first` and then `work` in a fresh interpreter, then `attach` in this process, and returns its result.
 
-    Both functions are pickled. `first` is called before the main module is imported for `work`; `store` is its name in
-    messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
+    Both functions are pickled. `first` is called before the main module is imported for `work`; `store` is the name of
+    the store in messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
     """
     job = _Job(first, work)
     ours, theirs = os.pipe()
@@ -59,7 +59,7 @@ def build(first: Callable[[], object], work: Callable[[], object], attach: Calla
     child = None
     try:
         with forks.undisturbed():
-            # The child inherits the mask: a Ctrl-C must not hit it before it has its handler.
+            # The child inherits the mask, so that a Ctrl-C cannot hit the child before it has its handler.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 child = _start(job, theirs, life, {int(number) for number in before})
@@ -193,7 +193,7 @@ class _Job:
 
 
 def _pickled(work: object) -> tuple[bytes, bool]:
-    """`(bytes, whether they name the main module)`. Raises TypeError if `work` cannot be pickled."""
+    """`(pickle, whether it names the main module)`. Raises TypeError if `work` cannot be pickled."""
     import io
     from multiprocessing.reduction import ForkingPickler
 

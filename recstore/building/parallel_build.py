@@ -5,11 +5,11 @@ tuple is stored by the building process, because pickling its records would take
 the shards, but not on the number of workers, except that a set's elements have the order of the process that encodes
 them.
 
-Each worker has two pipes: one for pickled shards, one at a time; one for its parcels (parcels.pyx), followed by an END
-or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the current shard. Then it stops reading
-from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read one after another. An
-exception in a worker is raised when its shard is current, the death of a worker at once. A worker ends when its pipe of
-shards is closed, for example by the death of the building process.
+Each worker has two pipes. One carries pickled shards, one at a time. The other carries its parcels (parcels.pyx),
+followed by an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the current shard.
+Then it stops reading from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read
+one after another. An exception in a worker is raised when its shard is current, the death of a worker at once. A worker
+ends when its pipe of shards is closed, for example by the death of the building process.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 RUN_AHEAD = 32 << 20
 _STEP = 1024  # records of a shard in this process between two reads from the workers
-_PATIENCE_S = 5  # before a process that does not end is killed
+_PATIENCE_S = 5  # seconds before a process that does not end is killed
 _UNGUARDED = (
-    "; each worker imports the main module first: there, put the code that builds a store under "
+    "; each worker imports the main module first: in that module, put the code that builds a store under "
     'if __name__ == "__main__":'
 )
 
@@ -113,7 +113,7 @@ class _Worker:
 
     def __init__(self, context: DefaultContext, *arguments: Any) -> None:
         self.shard: int | None = None
-        self.answered = False  # whether it has sent a message
+        self.answered = False  # whether the worker has sent a message
         with build_workers.forking:
             its_shards, self.shards = context.Pipe(duplex=False)
             self.parcels, its_parcels = context.Pipe(duplex=False)
@@ -153,8 +153,8 @@ class _Worker:
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
     def end(self) -> None:
-        """Waits for the process, which has no more work, and kills it if it does not end. multiprocessing keeps a
-        process that runs on, or that has no status because the program ignores SIGCHLD."""
+        """Waits for the process, which has no more work, and kills it if it does not end. A process that does not end,
+        or that has no status because the program ignores SIGCHLD, is left to multiprocessing."""
         if (code := self.exit_code()) is None:
             self.process.kill()
             code = self.exit_code()
@@ -183,8 +183,8 @@ class _Team:
         self.queues: dict[int, deque[bytes | Iterator[Any]]] = {}
         self.queued_bytes = 0
         self.reports: list[object] = []
-        self.opaque: dict[int, Any] = {}  # of the current shard: number of an opaque key -> the key
-        self.placing: native.Placing | None = None  # of the current shard
+        self.opaque: dict[int, Any] = {}  # number of an opaque key -> the key, for the current shard
+        self.placing: native.Placing | None = None  # adds the blocks of the current shard
         self.local = 0  # the local shards in `queues`
 
     def run(self, shards: Iterable[Any]) -> Generator[None]:

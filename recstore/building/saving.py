@@ -90,7 +90,7 @@ class FileTarget:
     def new_builder(
         self, make: Callable[..., _BuilderT], compression: native.Choices, writer: trust.Writer
     ) -> _BuilderT:
-        if os.path.lexists(self.path):  # from the first pass over pairs with many repeated keys
+        if os.path.lexists(self.path):  # left by the first pass over pairs with many repeated keys
             os.unlink(self.path)
         return make("file", name=self.path, compression=compression, writer=writer)
 
@@ -109,7 +109,8 @@ def publish(path: Path, write: Callable[[str], object]) -> None:
         _remove_stale(temporary)
         native.publish_file(temporary, path)
     except BaseException as error:
-        # Errors of writing name the temporary file. Other OSErrors, such as of a `decode` function, stay as they are.
+        # Errors of writing name the temporary file. Other OSErrors, for example of a `decode` function, stay as they
+        # are.
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = os.fsdecode(path)
         # The file remains if a signal came after `write`. A forked child leaves it to its parent.
@@ -123,6 +124,8 @@ def _require_file(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, "the path to save to is empty", path)
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "the path to save to is a folder; name a file in it", os.fsdecode(path))
+    if os.path.exists(path) and not os.path.isfile(path):  # the new file would replace a device such as /dev/null
+        raise FileExistsError(errno.EEXIST, "the path to save to is a device or a pipe; name a file", os.fsdecode(path))
 
 
 def _require_folder(folder: str) -> None:

@@ -1,6 +1,6 @@
 """Where the records of a build come from: `Source`, the base class of the readers of files and tables, and the checks
 of the argument of RecordList and RecordDict. Mappings and functions are refused, because they do not iterate over
-records; the error has the call that does."""
+records; the error message has a call that iterates over records."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Source(Generic[_T_co]):
         """Builds the store in the file `path` instead of memory; :func:`recstore.open` reads it. `options` are those of
         :class:`recstore.RecordList`, without `name` and `backing`.
 
-        Raises what a build raises, and what ``x.save(path)`` raises. After an error an older file at `path` is
+        Raises the exceptions of a build and of ``x.save(path)``. After an error an older file at `path` is
         unchanged.
         """
         from recstore.building import streaming
@@ -120,7 +120,7 @@ class Source(Generic[_T_co]):
         """The result of `_fill`, a picklable value that a worker sends back."""
         return None
 
-    def _told(self, reports: list[Any]) -> None:
+    def _take_reports(self, reports: list[Any]) -> None:
         """Called at the end with the reports of all parts, in order."""
 
     def _identity(self) -> str:
@@ -176,23 +176,24 @@ def parts_of(source: Source) -> Sequence[Any] | None:
 
 
 def append_all(source: Source, builder: Any) -> Source:
-    """Appends all records of a source to a builder. Returns the source of this build, which has the attributes."""
+    """Appends all records of a source to a builder. Returns the source made for this build, with complete
+    `attributes`."""
     source = source._begun()
     source._fill(builder, False)
     source._check()
-    source._told([source._report()])
+    source._take_reports([source._report()])
     return source
 
 
 def append_part(part: Source, builder: Any) -> object:
-    """Appends all records of one part of a source. Returns its report for that source; None if the part is a source of
-    its own."""
+    """Appends all records of one part of a source. Returns the part's report, for `_take_reports` of that source.
+    Returns None if the part keeps its own state, and so takes its report itself."""
     source = part._begun()
     source._fill(builder, False)
     report = source._report()
     if source is not part:
         source._check()
-        source._told([report])
+        source._take_reports([report])
         return None
     return report
 
@@ -218,15 +219,17 @@ def _by_length(source: Any, n: int) -> Iterator[Any]:
     for number in range(n):
         try:
             item = source[number]
-        except IndexError as error:
-            raise IndexError(f"record {number:,} of a {type(source).__name__} of {n:,}: {error}") from error
+        except (IndexError, StopIteration) as error:
+            kind = IndexError if isinstance(error, IndexError) else RuntimeError  # a generator cannot raise the other
+            raise kind(f"record {number:,} of {an(type(source).__name__)} of {n:,}: {error!r}") from error
         yield item
         item = None  # frees the record before the next one is made
 
 
 def source_of(source: object) -> Source | None:
-    """The Source that reads `source`: itself for a Source, one over its Arrow arrays for a table or column of another
-    library (pyarrow, polars, pandas, Hugging Face datasets and others). None for any other object."""
+    """The Source that reads `source`: `source` itself if it is a Source; for a table or column of another library
+    (pyarrow, polars, pandas, Hugging Face datasets and others), a Source over its Arrow arrays. None for any other
+    object."""
     if isinstance(source, Source):
         return source
     kind = type(source)

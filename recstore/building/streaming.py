@@ -12,7 +12,7 @@ from recstore.building.pairs import factory_of, pairs_in, pairs_of
 from recstore.building.source import Source, items_of, parts_of, paths_of
 from recstore.errors import OutOfSpaceError
 from recstore.shm import attributes
-from recstore.text import an
+from recstore.text import an, files_remedy
 from recstore.values.factories import FACTORIES
 
 TYPE_CHECKING = False
@@ -23,16 +23,25 @@ if TYPE_CHECKING:
 
 def build_records(records: Any, options: Options) -> native.Segment:
     """The new segment that holds `records`."""
-    kept, builder = private_bytes(), new_builder(native.Builder, options)
+    kept, builder = private_bytes(), None
     try:
+        builder = new_builder(native.Builder, options)
         fill(builder, records, options)
         segment = builder.finish(options.indexes)
     except BaseException as error:
-        builder.abort()
-        if isinstance(error, OutOfSpaceError):
-            raise explained(error, options) from None
+        _failed(builder, error, options)
         raise
     return finished(segment, options, kept)
+
+
+def _failed(builder: Any, error: BaseException, options: Options) -> None:
+    """Aborts the builder, if there is one, and adds the remedy to an error of space or of open files."""
+    if builder is not None:
+        builder.abort()
+    if isinstance(error, OutOfSpaceError):
+        raise explained(error, options) from None
+    if isinstance(error, OSError) and error.strerror:
+        error.strerror += files_remedy(error)
 
 
 def fill(builder: Any, source: Any, options: Options) -> None:
@@ -55,7 +64,7 @@ def fill(builder: Any, source: Any, options: Options) -> None:
 
         reports = parallel_build.fill(builder, shards, options)
     source._check()
-    source._told(reports)
+    source._take_reports(reports)
     if source.attributes and not source.pairs:
         builder.annotate(*_packed(source.attributes, kind))
 
@@ -97,14 +106,13 @@ def build_mapping(mapping_or_pairs: Any, options: Options, factory: Callable[[],
 
 
 def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
-    builder = new_builder(native.MappingBuilder, options)
+    builder = None
     try:
+        builder = new_builder(native.MappingBuilder, options)
         fill(builder, pairs, options)
         segment, dead_keys, dead_values = builder.finish(factory)
     except BaseException as error:
-        builder.abort()
-        if isinstance(error, OutOfSpaceError):
-            raise explained(error, options) from None
+        _failed(builder, error, options)
         raise
     dead = sum(segment.record_bytes(1, r) for r in dead_keys)
     dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)

@@ -65,7 +65,7 @@ def _report(results: dict[str, Any]) -> str:
     parts.append(f"bytes by field of the RecordList:\n{sizes}")
     if results["workers"]:
         workers = counted(len(results["workers"][0]["uss"]), "worker")
-        parts += [f"{workers}:\n{demo.table_of(results['workers'])}", demo.notes(results["workers"])]
+        parts += [f"{workers}:\n{demo.table_of(results['workers'])}", demo.legend(results["workers"])]
     return "\n\n".join(parts)
 
 

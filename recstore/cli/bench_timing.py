@@ -155,8 +155,8 @@ def _turns(built: dict[str, Any], records: Sequence[Any], kind: str, order: arra
 
 
 def _limits(records: Sequence[Any], order: array[int]) -> dict[str, tuple[Any, list[Any]]]:
-    """{name: (function, values)} of the limits: functions that need no lookup. Leaves out a function that cannot take
-    the records."""
+    """{name: (function, values)} of the lower bounds, which are functions without a lookup. Leaves out a function that
+    cannot take the records."""
     limits: dict[str, tuple[Any, list[Any]]] = {}
     with contextlib.suppress(ImportError, TypeError, ValueError, OverflowError):
         encode, decode = rivals.Msgspec.codec()

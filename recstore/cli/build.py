@@ -86,12 +86,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options that the user gave, of those named."""
+    """The values of the options in `names` that the user gave."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _built(source: Source[Any], options: argparse.Namespace) -> Any:
-    """Build the store where the options say; the store, open."""
+    """Builds the store where the options say, and returns the open store."""
     how = _chosen(options, "workers", "compression", "index_by", "group_by")
     how["progress"] = sys.stderr.isatty() and find_spec("rich") is not None
     with files.explained():

@@ -18,6 +18,7 @@ from recstore._core import native
 from recstore.building import saving
 from recstore.cli import files, stores
 from recstore.cli.files import Refused, Usage
+from recstore.containers import field_names
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -82,11 +83,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_columns(store: Any, columns: Sequence[str]) -> None:
-    """Raises Refused for a column that is not a field. Does nothing if the store does not know its field names."""
-    known = native.field_names(store)
-    for column in columns:
-        if known is not None and column.partition(".")[0] not in map(str, known):
-            raise Refused(f"no record has a field {column!r}; the fields are: {', '.join(map(str, known[:20]))}")
+    """Raises Refused for a column that no record has."""
+    try:
+        field_names.require(store, columns)
+    except KeyError as error:
+        raise Refused(error.args[0]) from None
 
 
 def _slice(text: str) -> slice:

@@ -40,7 +40,7 @@ def run(kind: str | None, path: str | None, records: int | None, workers: int) -
     if rows is None:
         return status
     print()
-    print(notes(rows))
+    print(legend(rows))
     print(_sentence(rows, workers))
     print(f"Took {time.monotonic() - begin:.0f} s.")
     print("On your own records: recstore demo --coco FILE, --paths FILE or --jsonl FILE.")
@@ -126,7 +126,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
     )
 
 
-def notes(rows: list[_Row]) -> str:
+def legend(rows: list[_Row]) -> str:
     """Explain the columns."""
     text = (
         "data: its bytes; for the list, the growth of its process. ns/record: random order, one process.\n"

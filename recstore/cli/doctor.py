@@ -29,6 +29,7 @@ def examine(system: System, folder: str | None = None) -> dict[str, Finding]:
     """Run all checks: {check: Finding}. `folder` holds the named segments (default: RECSTORE_DIR or /dev/shm)."""
     findings = {name: check(system) for name, check in (doctor_checks.CHECKS | doctor_process.CHECKS).items()}
     findings["named stores"] = doctor_process.named_folder(system, folder)
+    findings["caches"] = doctor_process.caches(folder)
     findings["orphans"] = doctor_process.orphans(folder)
     return findings
 

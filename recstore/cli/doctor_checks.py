@@ -163,7 +163,7 @@ def _raise_limit(system: System, level: Level, now: int) -> str:
 
 
 def swap(system: System) -> Finding:
-    """Use of swap, where pages of stores may go like all others."""
+    """The use of swap. The kernel may swap out pages of stores like any other pages."""
     info = system.meminfo()
     total, free = info.get("SwapTotal"), info.get("SwapFree")
     if total is None or free is None:

@@ -228,12 +228,28 @@ def orphans(folder: str | None = None) -> Finding:
     places = sorted({os.path.dirname(path) for path, _ in files})
     values = {"count": len(files), "bytes": total, "folders": places}
     if not files:
-        return ok("every file of this user's stores is in use or kept", **values)
+        return ok("every file of this user's stores and caches is in use or kept", **values)
     why = (
-        f"no process uses {counted(len(files), 'file')} of this user's stores, {size_text(total)}, in "
-        f"{' and '.join(places)}: killed processes left them, and the next build removes them"
+        f"no process uses {counted(len(files), 'file')} of this user's stores and caches, "
+        f"{size_text(total)}, in {' and '.join(places)}: killed processes left them, and the next build removes them"
     )
     return warning(why, "recstore gc" + (f" --dir {folder}" if folder else ""), **values)
+
+
+def caches(folder: str | None = None) -> Finding:
+    """The caches of this user."""
+    from recstore import names
+
+    try:
+        infos = [info for info in names.list(dir=folder) if info.kind == "cache"]
+    except OSError as error:
+        return warning(f"unknown: {reason(error)}", "")
+    values = {"count": len(infos), "bytes": sum(info.nbytes for info in infos)}
+    parts = [
+        f"{info.name!r} ({counted(info.records or 0, 'value')}, {size_text(info.nbytes)}, {info.state})"
+        for info in infos
+    ]
+    return ok(", ".join(parts) or "this user has none", **values)
 
 
 CHECKS = {

@@ -134,9 +134,11 @@ def refuse_reading(options: argparse.Namespace) -> None:
 
 
 def refuse_writing(path: str, force: bool) -> None:
-    """Raises Refused for a folder, and for an existing file unless `force` is true."""
+    """Raises Refused for a folder, device or pipe, and for an existing file unless `force` is true."""
     if os.path.isdir(path):
         raise Refused(f"{path} is a folder: name a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Refused(f"{path} is a device or a pipe: name a file")
     if os.path.lexists(path) and not force:
         raise Refused(f"{path} exists; --force replaces it")
 

@@ -121,18 +121,18 @@ def _add_stores(commands: Commands) -> None:
             about = "the number of records (default: 5)"
             command.add_argument("-n", type=files.positive, default=5, metavar="N", help=about)
             files.add_reading(command, n_rows=False)
-    _add_command(commands, "ls", "list the named stores of this user", stores.list_segments)
-    about = "remove a named store, even if it is kept or in use; processes that read it continue"
+    _add_command(commands, "ls", "list the named stores and caches of this user", stores.list_segments)
+    about = "remove a named store or cache, even if it is kept or in use; processes that use it continue"
     rm = _add_command(commands, "rm", about, stores.remove)
     rm.add_argument("name", metavar="NAME")
-    rm.add_argument("--fingerprint", metavar="F", help="remove only the store with this fingerprint")
+    rm.add_argument("--fingerprint", metavar="F", help="remove only the store or cache with this fingerprint")
     gc = _add_command(
         commands,
         "gc",
         "remove files left by killed processes, or unused files of a set of shards",
         stores.collect,
-        "Without URL, removes named stores whose processes were killed. With URL, removes old manifests from the set "
-        "of shards, and shard files that no other manifest names.",
+        "Without URL, removes named stores and caches whose processes were killed. With URL, removes old manifests "
+        "from the set of shards, and shard files that no other manifest names.",
     )
     about = "a set of shards: a folder, or a URL such as s3://bucket/train"
     gc.add_argument("url", metavar="URL", nargs="?", help=about)

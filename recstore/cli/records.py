@@ -2,9 +2,9 @@
 installation.
 
 One process reads the records and writes them to a pool file; the measured processes load them from it. So the memory
-for reading a large JSON file ends with its process, and each measured process creates fresh objects, like a program
-that loads metadata. The pool file has the length of each record, then the record: marshalled, or pickled if marshal
-cannot write it (dates and decimals of a Parquet file).
+for reading a large JSON file is freed when the reading process ends, and each measured process creates fresh objects,
+like a program that loads metadata. The pool file has the length of each record, then the record: marshalled, or pickled
+if marshal cannot write it (dates and decimals of a Parquet file).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def guarded(path: str, read: Callable[[], Iterable[Any]]) -> Iterator[Any]:
 
 
 def installed_files() -> Iterator[dict[str, Any]]:
-    """One dict for each file under the Python installation: path, size, mode, three times, suffix."""
+    """One dict for each file under the Python installation: path, size, mode, mtime, atime, ctime, suffix."""
     paths = sysconfig.get_paths()
     roots = {os.path.realpath(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots |= {os.path.realpath(os.path.join(base, "bin")) for base in (sys.prefix, sys.base_prefix)}

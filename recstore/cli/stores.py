@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any, Literal
 
-_COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
+_COLUMNS = ("name", "kind", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
 
 
 def list_segments(options: argparse.Namespace) -> int:
     """`ls`"""
     infos = recstore.names.list(dir=options.dir)
     rows = [{column: getattr(info, column) for column in _COLUMNS} for info in infos]
-    return show(options.json, rows, str(infos) if infos else "no named stores of this user")
+    return show(options.json, rows, str(infos) if infos else "no named stores or caches of this user")
 
 
 def info(options: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def _is_name(options: argparse.Namespace) -> bool:
     if os.sep in options.what:
         return False
     try:
-        return bool(recstore.names.list(options.what, dir=options.dir))
+        return any(info.kind == "store" for info in recstore.names.list(options.what, dir=options.dir))
     except ValueError:
         return False
 
@@ -99,7 +99,7 @@ def remove(options: argparse.Namespace) -> int:
         removed = recstore.names.remove(options.name, options.fingerprint, dir=options.dir)
     except ValueError as error:
         raise Usage(str(error)) from None
-    text = f"{options.name}: removed {counted(removed, 'store')}; processes that read it continue"
+    text = f"{options.name}: removed {counted(removed, 'file')}; processes that use it continue"
     return show(options.json, {"name": options.name, "removed": removed}, text)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from recstore.text import safe_text
+from recstore.text import files_remedy, safe_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def reason(error: BaseException) -> str:
 
 def error_line(error: BaseException) -> str:
     """The message of an exception in one line, with advice for a user of the command."""
-    text = reason(error)
+    text = reason(error) + (files_remedy(error) if isinstance(error, OSError) else "")
     for python, command in _COMMANDS:
         text = re.sub(python, command, text)
     return safe_text(text).replace("\n", " ")

@@ -26,6 +26,7 @@ from array import array
 from recstore.cli import records as sources
 from recstore.cli import workers
 from recstore.shm import process_memory
+from recstore.text import files_remedy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
     except MemoryError:
         return {"error": "too little memory for so many records; use fewer records"}, 1
     except OSError as error:
-        return {"error": f"{error.strerror or error}; free disk or memory, or use fewer records"}, 1
+        remedy = files_remedy(error) or "; free disk or memory, or use fewer records"
+        return {"error": f"{error.strerror or error}{remedy}"}, 1
     except workers.WorkerFailed as error:
         return {"error": f"a worker failed: {str(error).rstrip().rpartition(chr(10))[2]}"}, 1
 
@@ -156,7 +158,7 @@ def _pickled_size(records: object) -> int:
     sizes = array("q")
     counter: Any = types.SimpleNamespace(write=lambda data: sizes.append(memoryview(data).nbytes))
     with warnings.catch_warnings():
-        # recstore warns that a pickle outside a spawning context is only a handle, which is what a worker gets.
+        # recstore warns that a pickle outside a spawning context is only a handle. A worker gets a handle too.
         warnings.simplefilter("ignore")
         pickle.dump(records, counter, pickle.HIGHEST_PROTOCOL)
     return sum(sizes)

@@ -156,8 +156,8 @@ class Container(InNotebooks, metaclass=_ContainerType):
 
         It depends on the records, their order and the fields that a view reads; not on the kind of memory, the file or
         the process. Views of the same records in the same order have the same fingerprint, no matter how they were
-        sliced and indexed. So have equal records that one release of recstore stored with the same options, unless they
-        hold sets, whose order differs between processes.
+        sliced and indexed. The same holds for equal records that one release of recstore stored with the same options,
+        unless they hold sets, because the order of a set differs between processes.
 
         The first call in a process reads the whole store, at about 700 MB per second; a view then takes time for each
         of its records. Raises ClosedError, SegmentNotFoundError and CorruptError. Safe from several threads at once.
@@ -229,9 +229,9 @@ def index_in(values: Any, value: object, start: SupportsIndex, stop: SupportsInd
 def owned(records: Any, method: str) -> Any:
     """The records for a method whose results belong to the caller."""
     if records._strict:
-        from recstore.values import strict
+        from recstore.values import strict_containers
 
-        strict.check_all(records, method)
+        strict_containers.check_all(records, method)
     return records._unwatched()
 
 

@@ -185,7 +185,7 @@ def from_values(values: list[Any], ragged: bool | None, where: _Where) -> _Colum
     if kinds == {"number"}:
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
-        return _no_lists(np.array(values), ragged)  # of times in several units numpy uses the finest
+        return _no_lists(np.array(values), ragged)  # numpy converts times in several units to the finest of them
     return _no_lists(_from_text(values) if kinds == {"text"} else objects(values), ragged)
 
 

@@ -56,8 +56,8 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
             such as ``recstore.sources.json(path, entries=True)``. The constructor reads a generator item by
             item and never holds all of it. A repeated key keeps its first position and takes its last value. The store
             of a defaultdict with a builtin factory keeps the factory: ``d[missing]`` is ``factory()``, which is not
-            stored. A RecordDict without other options gives a second object over the same store: closing one closes
-            both.
+            stored. If the argument is a RecordDict and there are no options, the result is a second object over the
+            same store: closing one closes both.
         options: the options of :class:`RecordList`, without `index_by` and `group_by`.
         workers: with N, N processes read and encode, as for RecordList. The argument is then an iterable of shards,
             each a mapping or an iterable of pairs. A key may be repeated in another shard.
@@ -69,7 +69,8 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         Exception: any that the iterable raises. After an error no part of the store remains.
 
     Keys compare as in a dict: 1, 1.0 and True are one key. Every read makes new objects, so a caller may change them
-    without changing the store. A lookup therefore never finds a NaN key; ``d.to_dict()`` and ``d.items()`` include it.
+    without changing the store. A lookup never finds a NaN key, because a dict finds NaN only as the same object;
+    ``d.to_dict()`` and ``d.items()`` include it.
     A key of a class with its own ``__eq__``, such as a dataclass, is found by comparison: the first such lookup in a
     process decodes all keys of such classes.
 
@@ -106,7 +107,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @staticmethod
     def _of_sides(keys: RecordView, values: RecordView, factory: type | None = None) -> RecordDict:
-        """The mapping whose entry i has the i-th item of `keys` and of `values`, over their bytes with a new key index.
+        """A mapping whose entry i has the i-th key and the i-th value. It copies no records and makes a new key index.
         A repeated key keeps its first position and takes its last value."""
         index, order = native.hash_keys(keys)
         if order is not None:
@@ -322,10 +323,10 @@ def _whole(segment: native.Segment) -> tuple[RecordView, RecordView, native.KeyI
 
 
 class _Positions(base.InNotebooks, Sequence):  # type: ignore[type-arg]
-    """The access by position of RecordKeys, RecordValues and RecordItems.
+    """Access by position for RecordKeys, RecordValues and RecordItems.
 
-    A collate function may call the class with a plain iterable (``type(x)([...])``). Like RecordView, the call returns
-    a plain list.
+    A collate function may call the class with a plain iterable (``type(x)([...])``). The call returns a plain
+    list, as it does for RecordView.
     """
 
     __slots__ = ()

@@ -21,9 +21,9 @@ _MISSING = object()
 
 
 def require(records: RecordList[Any], names: Sequence[Any], sets: bool = False) -> None:
-    """Raises KeyError for the first of `names`, each as for `RecordList.field`, that no record of the stores behind
-    `records` has. Sets of shards count only with `sets`, and then only their open shards: the others may have a field
-    that these lack."""
+    """Raises KeyError for the first of `names` that no record of the stores behind `records` has. A name is an argument
+    of `RecordList.field`. Sets of shards are checked only with `sets`, and then only in their open shards, because
+    other shards may have the field."""
     if records.detached is not None or records.selection is None or type(records.projection) is native.GroupProjection:
         return
     if sets or not records.selection.sets():
@@ -69,7 +69,7 @@ def _has(records: RecordList[Any], name: Any) -> bool:
 def _exists(values: RecordList[Any], number: int) -> bool:
     try:
         return values[number] is not _MISSING
-    except KeyError:  # for the outer field of the view
+    except KeyError:  # the record lacks the outer field of the view
         return False
     except Error:  # an unreadable value; reading it raises the error
         return True

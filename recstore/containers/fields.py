@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from recstore._core import native
-from recstore.containers.records import RecordView
+from recstore.containers.records import RecordList, RecordView
 from recstore.shm import registry
+from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     from recstore._types import Indices
 
 __all__ = ["FieldView"]
+
+_OF_ARRAYS = "all any argmax argmin argsort astype clip cumsum dtype max mean min nonzero prod round size std sum var"
+_OF_SERIES = "between describe dropna fillna isin isna isnull median notna notnull nunique quantile str unique"
+# The operators that numpy applies to each value. A field is a list, so they refuse a value that is not a list:
+# `x[x.field("label") == 1]` would read record 0.
+_SIGNS = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "add": "+", "sub": "-", "mul": "*",
+    "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
 
 
 class FieldView(RecordView):
@@ -35,6 +46,12 @@ class FieldView(RecordView):
 
     __slots__ = ()
     _kind = registry.FIELD_VIEW
+    _of_tables = {
+        **RecordList._of_tables,
+        **{name: f"x.to_numpy().{name}" for name in _OF_ARRAYS.split()},
+        **{name: f"x.to_pandas().{name}" for name in _OF_SERIES.split()},
+        "values": "x.to_numpy()",
+    }
 
     @property
     def name(self) -> str:
@@ -146,6 +163,30 @@ class FieldView(RecordView):
     def _part(self, indices: Indices | None, method: str) -> RecordView:
         self._require()
         return self if indices is None else self._take(indices, method)
+
+
+def _operator(name: str, sign: str) -> Callable[[FieldView, Any], Any]:
+    of_lists: Any = getattr(RecordView, name, None)
+
+    def operator(self: FieldView, other: Any) -> Any:
+        kind = type(other)
+        # numpy, pandas and polars compute with each value of the field.
+        if isinstance(other, (list, native.Records)) or kind.__module__ == "numpy" or hasattr(kind, "__array_ufunc__"):
+            return NotImplemented if of_lists is None else of_lists(self, other)
+        is_plain = isinstance(other, (int, float, complex, str))
+        # As a list, a field repeats, and differs from a value of any other kind.
+        if sign == "*" and hasattr(kind, "__index__") or sign in ("==", "!=") and not is_plain:
+            return of_lists(self, other)
+        field = f"x.field({self.name!r})"
+        how = f"{field}.to_numpy() {sign} {other!r:.40}" if is_plain else f"[v {sign} value for v in {field}]"
+        raise TypeError(f"a field is a list, so {sign} does not take {an(kind.__name__)}; for each value write {how}")
+
+    operator.__name__ = name
+    return operator
+
+
+for _name, _sign in _SIGNS.items():
+    setattr(FieldView, f"__{_name}__", _operator(f"__{_name}__", _sign))
 
 
 def _for_torch(array: NDArray[Any], name: str) -> NDArray[Any]:

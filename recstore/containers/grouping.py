@@ -56,8 +56,8 @@ def group_by(x: RecordList[Any], key: Any, default_factory: type | None = None) 
 
 def rows_of(field: FieldView[Any]) -> tuple[RecordView[Any], native.Blob | None, native.Blob | None, int]:
     """`(keys, starts, rows, width)` of the groups of records with the same value of a field. `keys` has the value of
-    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, for a GroupProjection. Raises as
-    RecordList.group_by does."""
+    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, for a GroupProjection. Raises the exceptions
+    of RecordList.group_by."""
     projection = field.projection
     if isinstance(projection, native.FieldProjection) and projection.base is None:
         saved = _saved_by(field, native.INDEX_GROUPS, projection.path)
@@ -76,14 +76,16 @@ def _rows(x: RecordList[Any], groups: native.KeyGroups) -> tuple[native.Blob, na
 
 
 def _saved(x: RecordList[Any], kind: int, key: Any) -> native.SavedIndex | None:
-    """The SavedIndex by a field; None if there is none, or if `x` is not all records of one store, whole or lazy."""
+    """The SavedIndex by a field; None if there is none, or if `x` does not read all records of one store, whole or
+    lazily."""
     if callable(key) or not (x.projection is None or x.projection == native.lazy_of(None)):
         return None
     return _saved_by(x, kind, native.Path(key))
 
 
 def _saved_by(x: RecordList[Any], kind: int, path: native.Path) -> native.SavedIndex | None:
-    """The SavedIndex by a path in the records; None if there is none, or if `x` is not all records of one store."""
+    """The SavedIndex by a path in the records; None if there is none, or if `x` does not read all records of one
+    store."""
     selection = x.selection
     if x.detached is not None or selection.segment is None or selection.store or selection.describe():
         return None

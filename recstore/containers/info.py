@@ -98,8 +98,8 @@ class StoreInfo:
         tables: the Tables that the nodes of the trees name by number.
         zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
         indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
-        fields: with ``info(fields=True)``, a :class:`recstore.containers.node_sizes.FieldSize` for each field, each
-            before the fields in it; the first stands for the whole record.
+        fields: with ``info(fields=True)``, a :class:`recstore.containers.node_sizes.FieldSize` for the whole record,
+            and then for each field. A field comes before the fields in it.
     """
 
     records: int
@@ -317,7 +317,7 @@ def _saved_index(saved: native.SavedIndex) -> SavedIndex:
 
 
 def _zero_copy(segment: native.Segment, store: int, trees: list[tuple[int, int, Node]]) -> tuple[str, ...]:
-    """The names of the fields of a store with one block whose bytes have the form of an array."""
+    """The names of the fields whose bytes have the form of an array; empty for a store of several blocks."""
     whole = RecordList._blank()._set(native.Selection.whole(segment, store))
     paths = _paths(trees[0][2])
     return tuple(".".join(path) for path in paths if native.column_view(whole.field(path)) is not None)

@@ -111,7 +111,7 @@ class _Sizes:
         )
 
     def _field(self, names: _Names, depth: int, run: _Run, number: int, scale: float) -> tuple[float, float]:
-        """Adds the field whose outermost node this is. Returns its `(bits, bits in tables)`."""
+        """Adds the field that has this node as its outermost node. Returns the field's `(bits, bits in tables)`."""
         self.totals.setdefault(names, (depth, 0.0, 0.0, 0.0, {}))  # before the fields in it
         bits, tables = self._walk(names, names, depth, run, number, scale)
         kind, param, _, children, *_ = self.nodes(run)[number]

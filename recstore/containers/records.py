@@ -92,26 +92,29 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             take several times as long as "auto"; "none" stores every record self-describing. All levels store the same
             values.
         arrays: "copy" gives writable arrays, and stores integers of arrays in fewer bits where they fit. "view" gives
-            read-only arrays, from 1,024 bytes on over the shared bytes; they keep the memory mapped, and the store
-            cannot be closed while one is alive. torch has no read-only tensors, so tensors are always copies.
+            read-only arrays. Arrays of 1,024 bytes or more are views of the shared bytes; they keep the memory mapped,
+            and the store cannot be closed while such an array is alive. torch has no read-only tensors, so tensors are
+            always copies.
         backing: the kind of memory. "anonymous": the kernel frees it when the last process ends. "shm": the same, but
             limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of
             RECSTORE_BACKING, else "anonymous" if the system has it, else "dir".
         name: while this process has the store, other processes of this user open it with ``recstore.shared(name)``. The
             system removes it when its last user closes it or exits. If several processes would build the same store,
             use :func:`recstore.shared`.
-        workers: with N, N processes make and compress records, for records that are costly to make. `records` is then
-            an iterable of shards. A shard is an iterable that can be pickled: a range, or an object whose ``__iter__``
-            opens a file; a generator cannot be pickled. The calling process stores the records of a list or tuple
-            itself. The store holds the records of the shards one after another; its bytes depend on the shards, not on
-            N. At most 32 MB of compressed records wait for an earlier shard, so use several shards for each worker. An
-            exception of a shard is raised here. The processes have multiprocessing's default start method.
+        workers: the number of processes that make and compress the records. Use them for records that are costly to
+            make. `records` is then an iterable of shards. A shard is an iterable that can be pickled: a range, or an
+            object whose ``__iter__`` opens a file; a generator cannot be pickled. The calling process stores the
+            records of a list or tuple itself. The store holds the records of the shards one after another; its bytes
+            depend on the shards, not on the number of workers. At most 32 MB of compressed records wait for an earlier
+            shard, so use several shards for each worker. An exception of a shard is raised here. The processes have
+            multiprocessing's default start method.
         progress: show a progress bar (needs the extra ``cli``); with workers it counts shards.
-        index_by, group_by: a field, as for :meth:`field`, or a list of fields, by which to save an index with the
+        index_by, group_by: a field, as for :meth:`field`, or a list of fields. An index by each field is saved with the
             store. Then ``x.index_by`` and ``x.group_by`` of these fields take constant time in every process.
         threads: the most threads of C code that compress records while the calling thread reads the next ones. None:
             the number of cores that the process may use, by its affinity and the quota of its container. With 0 the
-            calling thread compresses. The store's bytes are the same for any number. Workers share the number.
+            calling thread compresses. The store's bytes are the same for any number. The workers divide this number
+            among themselves.
 
     Raises:
         BuildError: a worker was killed.
@@ -123,8 +126,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         TypeError: `records` is a mapping or a function; the message has the code to write.
         Exception: any that the iterable raises. After an error no part of the store remains.
 
-    Every read makes new objects, so a caller may change a record without changing the store. A list of the keys or
-    values of a RecordDict copies nothing: it reads the same bytes, and closing it closes the RecordDict.
+    Every read makes new objects, so a caller may change a record without changing the store. A RecordList of the keys
+    or values of a RecordDict copies nothing: it reads the same bytes, and closing it closes the RecordDict.
 
     Every method is safe from several threads at once; ``close`` waits for the calls of other threads. The calling
     thread iterates over `records`. An iterator over the list belongs to one thread.
@@ -239,7 +242,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         return fields
 
     def _only(self, names: Iterable[FieldName]) -> RecordView:
-        """As `fields`, without the check of the names."""
+        """Like `fields`, without the check of the names."""
         return self._reading(native.fields_of(self.projection, names))
 
     def _reading(self, projection: native.Projection) -> RecordView:
@@ -299,19 +302,19 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """A new dict of facts about all records that their source has noted, such as ``{"classes": [...]}`` by
-        :func:`recstore.sources.folder`. Views, workers, saved and shared stores have it too.
+        """The facts about all records that their source supplied, as a new dict, such as ``{"classes": [...]}`` from
+        :func:`recstore.sources.folder`. Views, workers, saved and shared stores have them too.
 
-        A view over several stores has the attributes in which they agree. Raises ClosedError. Safe from several threads
-        at once.
+        A view over several stores has the attributes that are equal in all of them. Raises ClosedError. Safe from
+        several threads at once.
         """
         self._require()
         return attributes.of(self.segments, [shards.opener.attributes for shards in self.sets])
 
     @property
     def classes(self) -> list[str]:
-        """A new list of the names of the classes by number, of records from :func:`recstore.sources.folder`. Raises
-        AttributeError for other records."""
+        """The names of the classes in the order of their numbers, as a new list, for records from
+        :func:`recstore.sources.folder`. Raises AttributeError for other records."""
         names = self.attributes.get("classes")
         if type(names) is not list:
             raise AttributeError  # Python then calls __getattr__, which raises it with a message
@@ -361,9 +364,9 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
         Args:
             path: the path of the file.
-            index_by, group_by: a field, as for :meth:`field`, or a list of fields, by which to save an index in the
-                file. ``x.index_by`` and ``x.group_by`` of the opened file use it. A store keeps its saved indexes; the
-                file of a view has only these. Making an index takes at most 48 bytes of memory for each record.
+            index_by, group_by: a field, as for :meth:`field`, or a list of fields. An index by each field is saved in
+                the file. ``x.index_by`` and ``x.group_by`` of the opened file use it. A store keeps its saved indexes;
+                the file of a view has only these. Making an index takes at most 48 bytes of memory for each record.
 
         Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record
         without the field of an index; TypeError for a value that cannot be hashed, and for a function in place of a

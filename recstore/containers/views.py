@@ -72,7 +72,7 @@ class ListOperations(exports.TableExports):
         return self._derive(selection.taken(indices) if steps is None else selection.sliced(*steps))
 
     def select(self, indices: Indices) -> RecordView:
-        """The view ``x[indices]``, as ``select`` of Hugging Face datasets.
+        """The view ``x[indices]``, like ``select`` of Hugging Face datasets.
 
         Args:
             indices: integers in an array, a tensor, a range, a list or any other iterable; or a mask with a bool for
@@ -364,7 +364,7 @@ def _share(fraction: float, n: int) -> tuple[int, float]:
 
 
 def _rounded(shares: list[tuple[int, float]], n: int) -> list[int]:
-    """Whole numbers that sum to n, by largest remainder, the first of equal ones."""
+    """Whole numbers that sum to n, by largest remainder. Of equal remainders, the first is rounded up."""
     sizes = [whole for whole, _ in shares]
     order = sorted(range(len(shares)), key=lambda i: -shares[i][1])
     for i in range(n - sum(sizes)):
@@ -397,7 +397,7 @@ def _shared_out(groups: list[int], sizes: list[int]) -> list[list[int]]:
     """For each group a row with the number of its records for each part. The rounding error of a part carries over to
     the next group."""
     n = sum(sizes)
-    owed = [0] * len(sizes)  # in n-ths
+    owed = [0] * len(sizes)  # the rounding error of each part, in n-ths of a record
     rows = []
     for size in groups:
         row = [part * size // n for part in sizes]
@@ -413,8 +413,8 @@ def _shared_out(groups: list[int], sizes: list[int]) -> list[list[int]]:
 
 
 def _settle(rows: list[list[int]], sizes: list[int]) -> None:
-    """Moves single records between parts until every part has its size. For each move it chooses the group whose count
-    in the giving part exceeds that in the receiving part the most."""
+    """Moves single records between parts until every part has its size. Each move takes a record of the group with the
+    largest surplus of the giving part over the receiving part."""
     totals = [sum(column) for column in zip(*rows)] if rows else list(sizes)
     for i, size in enumerate(sizes):
         while totals[i] > size:

@@ -26,9 +26,9 @@ def audit(
 ) -> Audit:
     """Measures the memory of a dataset: of each attribute, of its pickle for a worker, and of all processes together.
 
-    It changes nothing. The only code of the dataset that it runs is the pickling methods of its classes. Sizes are
-    distinct memory: each object and each byte of an array counts once. To find the size of a value in shared memory it
-    stores the value, or a sample if it is long. It does not need torch.
+    It changes nothing. Of the code of the dataset, it runs only the pickling methods of classes. Sizes are distinct
+    memory: each object and each byte of an array counts once. To find the size of a value in shared memory it stores
+    the value, or a sample if it is long. It does not need torch.
 
     Args:
         dataset_or_loader: any object. A DataLoader supplies the number of workers and their start method.

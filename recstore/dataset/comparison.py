@@ -24,8 +24,8 @@ _OVERHEAD = 16 * 1024  # bytes of a segment besides the data; a smaller differen
 
 def measure(plan: Plan) -> None:
     """Sets the bytes of the plan and of its candidates. The sizes of the chosen candidates add up to the memory that
-    replacing them frees; memory that two of them share counts for the first. The size of any other candidate is all
-    that it leads to."""
+    replacing them frees; memory that two of them share counts for the first. The size of any other candidate is the
+    memory of all values that it leads to."""
     # Arrays come before lists of views of them: their bytes count for the arrays, and the lists would store them again.
     todo = sorted(plan.chosen(), key=lambda candidate: candidate.kind not in (ARRAY, TENSOR))
     memory = _rest(plan, todo)
@@ -85,7 +85,7 @@ def drop_larger(plan: Plan, clusters: Sequence[Cluster]) -> None:
         sizes = [(sum(c.before for c in group), sum(c.packed for c in group), group) for group in groups]
         gains = sum(before - packed for before, packed, _ in sizes)
         larger = [each for each in sizes if each[1] > each[0]]
-        if gains >= -_OVERHEAD:  # they gain together, so one may store memory that counted for another
+        if gains >= -_OVERHEAD:  # they save memory together: drop only values that are larger alone
             larger = [each for each in larger if each[1] > _alone(plan, each[2])]
         if not larger:
             return

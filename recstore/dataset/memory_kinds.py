@@ -1,7 +1,7 @@
 """Classifies memory by address: private to this process, shared between processes, or mapped from a file.
 
-Linux lists the mappings of all addresses in /proc/self/maps. Elsewhere the objects must tell: torch, or a mapping
-behind an array.
+Linux lists the mappings of all addresses in /proc/self/maps. Elsewhere only the objects show it: torch tensors, or a
+mapping behind an array.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 from bisect import bisect_right
 
+from recstore._core import native
 from recstore.dataset import object_graph, tensor_forms
 
 TYPE_CHECKING = False
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _MAPS = "/proc/self/maps"
 _PAGEMAP = "/proc/self/pagemap"
 _PRESENT_OR_SWAPPED, _OF_FILE = 3 << 62, 1 << 61  # bits of a page's entry in pagemap
-# Paths in the maps of memory that has no file, and the folder of files that are memory. A private mapping of the first
-# two is ordinary memory.
+# The beginnings of paths in the maps for memory without a file, and for files in memory. A private mapping of the first
+# two paths is ordinary memory.
 _NO_FILE = ("/dev/zero", "/anon_hugepage", "/memfd:", "/SYSV", "/dev/shm/")
 _DELETED = " (deleted)"
 
@@ -127,11 +128,13 @@ def _regions() -> list[Region] | None:
 
 
 def extent(value: Any) -> tuple[int, int] | None:
-    """The addresses `(first, past the last)` of an array or tensor. None if it is empty or has no memory in this
-    process, and for any other value."""
+    """The addresses `(first, past the last)` of an array, tensor or buffer. None if it is empty or has no memory in
+    this process, and for any other value."""
     if object_graph.is_array(value):
         array = plain(value)
         return _array_extent(array) if array.nbytes else None
+    if object_graph.is_buffer(type(value)) or type(value) is memoryview:
+        return _buffer_extent(value)
     if not object_graph.is_tensor(value):
         return None
     from recstore.values import tensors
@@ -155,6 +158,14 @@ def nbytes_of(value: Any) -> int:
     return tensors.bare(value).nbytes  # type: ignore[no-any-return]
 
 
+def _buffer_extent(value: Any) -> tuple[int, int] | None:
+    try:
+        low, high = native.span_of(value)
+    except (BufferError, ValueError):
+        return None  # it is closed, or it has gaps
+    return (low, high) if low < high else None
+
+
 def _array_extent(array: Any) -> tuple[int, int]:
     """The addresses `(first, past the last)` of the bytes of an array that is not empty."""
     low = high = array.__array_interface__["data"][0]
@@ -167,7 +178,7 @@ def _array_extent(array: Any) -> tuple[int, int]:
 
 
 def was_written(low: int, high: int) -> bool:
-    """Whether this process has changed pages of a private mapping of a file; True if the system does not tell."""
+    """Whether this process has changed pages of a private mapping of a file; True if the system does not show it."""
     import numpy as np
 
     page = os.sysconf("SC_PAGE_SIZE")
@@ -185,7 +196,7 @@ def was_written(low: int, high: int) -> bool:
 
 
 def _by_type(value: Any) -> Region | None:
-    """As Memory.region, by asking the objects."""
+    """Like Memory.region, but from the objects instead of the mappings."""
     bounds = extent(value)
     if bounds is None:
         return None

@@ -13,6 +13,7 @@ from collections import deque
 from recstore._core import native
 from recstore._core.native import Record
 from recstore.containers import dicts
+from recstore.values.static_types import bases
 from recstore.values.static_types import instance_dict as instance_dict
 from recstore.values.static_types import is_a as is_a
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-# The walk does not enter objects of the standard library, except of these modules: a logger or a queue leads to half
-# the process.
+# The walk does not enter objects of the standard library, because a logger or a queue leads to half the process. These
+# modules are exceptions.
 _WALKED = {"argparse", "collections", "types"}
-# Nor does it enter objects of libraries that manage their own memory.
+# The walk does not enter objects of libraries that manage their own memory.
 _OPAQUE = {
     "PIL",
     "av",
@@ -48,9 +49,19 @@ _OPAQUE = {
     "zarr",
 }
 _WALKED_TORCH = ("torch.utils.data", "torch.nn")
+_WALKED_MODULES = ("multiprocessing.sharedctypes", "multiprocessing.shared_memory")
+# Classes whose values are memory outside Python objects, which other objects may share.
+_BUFFERS = {
+    ("_ctypes", "_CData"),
+    ("array", "array"),
+    ("builtins", "bytearray"),
+    ("mmap", "mmap"),
+    ("pyarrow", "Buffer"),
+}
 CONTAINERS = (list, dict, tuple, set, frozenset)
 
-_members: dict[type, list[tuple[str, types.MemberDescriptorType]]] = {}  # a cache by class, cleared when it is full
+_members: dict[type, list[tuple[str, types.MemberDescriptorType]]] = {}  # caches by class, cleared when they are full
+_is_buffer: dict[type, bool] = {}
 
 
 class Slot:
@@ -137,7 +148,7 @@ def entries(value: Any) -> Iterator[Any]:
     return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
 
 
-def _module_of(cls: type) -> tuple[str, str]:
+def module_of(cls: type) -> tuple[str, str]:
     """`(top-level package, module)` of a class."""
     module = cls.__dict__.get("__module__", "builtins")
     module = module if isinstance(module, str) else ""
@@ -175,6 +186,22 @@ def is_wrapper(tensor: Any) -> bool:
     return type(tensor).__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__
 
 
+def is_buffer(cls: type) -> bool:
+    """Whether the objects of a class are memory with the buffer protocol: of ctypes, mmap, array or pyarrow."""
+    known = _is_buffer.get(cls)
+    if known is None:
+        if len(_is_buffer) > 1000:
+            _is_buffer.clear()
+        known = _is_buffer[cls] = any(base in _BUFFERS for base in bases(cls))
+    return known
+
+
+def holds_arrays(cls: type) -> bool:
+    """Whether objects of this class may hold arrays that are not counted in their size. Classes of numpy and pandas are
+    left out: a program has many of their scalars, and their other objects count all their memory."""
+    return module_of(cls)[0] in _OPAQUE - {"numpy", "pandas"}
+
+
 def is_walked(value: object) -> bool:
     """Whether the walk enters the attributes of a value."""
     return is_walked_class(type(value))
@@ -182,11 +209,15 @@ def is_walked(value: object) -> bool:
 
 def is_walked_class(cls: type) -> bool:
     """Whether the walk enters the attributes of the objects of a class."""
-    if issubclass(cls, (type, types.ModuleType, deque)):  # CPython 3.12 and later call deque's module `collections`
+    if issubclass(cls, (type, types.ModuleType, deque)) or is_buffer(
+        cls
+    ):  # CPython 3.12 and later call deque's module `collections`
         return False
-    top, module = _module_of(cls)
+    top, module = module_of(cls)
     if module == "recstore.dataset.reports":
         return False
+    if module in _WALKED_MODULES:
+        return True
     if top == "torch":
         return module.startswith(_WALKED_TORCH)
     return top in _WALKED or not (top in _OPAQUE or top in sys.stdlib_module_names)

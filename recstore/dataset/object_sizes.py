@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 
 from recstore._core import native
-from recstore.dataset import memory_kinds, object_graph
+from recstore.dataset import held_memory, memory_kinds, object_graph
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _UNITS = {"": 1, "b": 1} | {
 # Half of the entries that are sampled, by the depth of the container. A container of up to twice the sample is pickled
 # whole.
 _SAMPLES = (500, 100, 30, 10)
-_HANDLE = 300  # bytes of the largest handle, of a store or an array; see handles.HANDLE_BYTES
+_HANDLE = 300  # the most bytes of a handle to a store or an array; see handles.HANDLE_BYTES
 
 
 def parse(size: int | str) -> int:
@@ -61,6 +61,10 @@ def sampled(container: Any, most: int) -> tuple[list[Any], int]:
 # ---- Deep sizes ----
 
 _ASKED, _REFERS = -1, -2  # see DistinctMemory
+# The methods of a sparse tensor that return its parts, by its layout.
+_PARTS: dict[str, tuple[str, ...]] = {"torch.sparse_coo": ("_indices", "_values")}
+_PARTS |= dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values"))
+_PARTS |= dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values"))
 _HEADER = 112  # bytes of an array or tensor besides its elements
 _MANAGED_DICT, _HEAP_TYPE = 1 << 4, 1 << 9  # Py_TPFLAGS_...
 
@@ -68,8 +72,8 @@ _MANAGED_DICT, _HEAP_TYPE = 1 << 4, 1 << 9  # Py_TPFLAGS_...
 def deep(value: object, limit: int = 0) -> int:
     """The bytes of an object and everything that it leads to. Each object and each byte of an array counts once.
 
-    With `limit` it stops at that size, and the result may be smaller than the full size. Stores, classes, modules and
-    functions do not count.
+    With `limit` it stops at that size, and the result may be smaller than the full size. Stores, classes and
+    modules do not count; a function counts as the values that it holds.
     """
     return new_memory().add(value, limit)
 
@@ -84,7 +88,9 @@ def _kind_of(cls: type) -> int:
     if issubclass(cls, type) or object_graph.is_store_class(cls):
         return 0
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if issubclass(cls, (getattr(numpy, "ndarray", ()), getattr(torch, "Tensor", ()))):
+    if issubclass(cls, (getattr(numpy, "ndarray", ()), getattr(torch, "Tensor", ()))) or object_graph.is_buffer(cls):
+        return _ASKED
+    if held_memory.is_function_class(cls):
         return _ASKED
     base = next((base for base in object_graph.CONTAINERS if issubclass(cls, base)), None)
     if object_graph.is_walked_class(cls):
@@ -96,6 +102,7 @@ def _kind_of(cls: type) -> int:
     if issubclass(cls, getattr(numpy, "number", ())):
         return cls.__basicsize__
     is_plain = base is None and not cls.__itemsize__ and cls.__sizeof__ is object.__sizeof__
+    is_plain = is_plain and not object_graph.holds_arrays(cls)
     return cls.__basicsize__ if is_plain else _ASKED
 
 
@@ -115,8 +122,10 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
         from recstore.values import tensors
 
         return _HEADER, _spans(value), list(tensors.state_of(value).values())
-    if object_graph.is_a(value, (bytearray, getattr(sys.modules.get("array"), "array", bytearray))):
-        return _HEADER, [native.span_of(value)], ()
+    if object_graph.is_buffer(type(value)):
+        return _HEADER, _spans(value), ()
+    if held_memory.is_function_class(type(value)):
+        return sys.getsizeof(value), (), held_memory.of_function(value)
     base = object_graph.base_of(value)
     size = 0 if base is None else base.__sizeof__(value) + 16
     referents = []
@@ -132,7 +141,21 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
         entries = object_graph.instance_dict(value)
         size += (0 if size else object.__sizeof__(value) + 16) + (0 if entries is None else dict.__sizeof__(entries))
         return size, (), referents + [held for _, held in object_graph.attributes(value)]
-    return size or _opaque_bytes(value), (), referents
+    return _of_library(value) if size == 0 else (size, (), referents)
+
+
+def _of_library(value: object) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
+    """Like `_contents`, for an object that manages its own memory."""
+    size, storage = _opaque_bytes(value), held_memory.storage_of(value)
+    spans = held_memory.spans_of_arrow(value) if storage is None else held_memory.span_of_storage(storage)
+    arrays = [] if spans else [array for array in held_memory.arrays_of(value) if _is_plain_memory(array)]
+    size -= sum(high - low for low, high in spans) + sum(memory_kinds.nbytes_of(array) for array in arrays)
+    return max(size, 64), spans, arrays
+
+
+def _is_plain_memory(value: Any) -> bool:
+    has_objects = object_graph.is_array(value) and value.dtype.hasobject
+    return not has_objects and memory_kinds.extent(value) is not None
 
 
 def _viewed(view: memoryview) -> tuple[object, ...]:
@@ -157,8 +180,11 @@ def _spans(value: Any) -> Sequence[tuple[int, int]]:
         from recstore.values import tensors
 
         bare = tensors.bare(value)
-        if bare.layout is sys.modules["torch"].sparse_coo:
-            return [span for part in (bare._indices(), bare._values()) for span in _spans(part)]
+        if bare.is_quantized:
+            return held_memory.span_of_storage(bare.untyped_storage())
+        parts = _PARTS.get(str(bare.layout))
+        if parts is not None:
+            return [span for name in parts for span in _spans(getattr(bare, name)())]
     extent = memory_kinds.extent(value)
     return () if extent is None else (extent,)
 
@@ -218,6 +244,7 @@ def _new_counter() -> Any:
             ):
                 if kind is not type and (
                     object_graph.is_tensor(value)
+                    or held_memory.storage_of(value) is not None  # torch would move it to shared memory
                     or object_graph.is_store(value)
                     or is_ours(value)
                     or travel.is_mapped_there(value, mapped)

@@ -3,7 +3,7 @@
 The segment holds the packed data and one more record: a pickle of the rest of the dataset, with a number instead of
 each large value. An attaching process unpickles that record and replaces the numbers with values over the segment, so
 it never runs the factory. If the rest cannot be pickled, the record has the reason, and each process runs the factory.
-Each then packs its data and replaces them with the data of the first process that packed equal data.
+Each process then packs its data, and uses the data of the first process that packed equal data instead.
 """
 
 from __future__ import annotations

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _MOST_WASTED = 5  # percent; with more wasted bytes, the segment is built again without them
 _PROBES = 8
-_MOST_COMPARED = 16  # lists; with more, lists are not searched for the records of others
+_MOST_COMPARED = 16  # with more lists, no list is searched for the records of another list
 _HEADER = 4096  # bytes of a segment's header
 _MOST_AHEAD = 64 << 20  # bytes that a value may exceed its size by, since a builder writes late
 _CHUNK = 16 << 20
-# Bytes of records, at their present size, that a forecast stores: of each list, of all lists, at least.
+# The most bytes of records that a forecast stores of one list and of all lists, and the least of one list.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
 _NODE = 8  # the approximate bytes of a node in a tree
 _NAME_TABLES = ("dict-coded", "symbols")
-_RUNS = 4  # of a list that a forecast samples
+_RUNS = 4  # the runs that a forecast samples of a list
 
 
 class Column:
@@ -293,8 +293,8 @@ class _Larger(Exception):
 
 
 def _runs(source: Iterable[Any], n: int) -> Iterator[list[Any]]:
-    """n entries of a list, or of the keys or values of a dict, in runs spread over it. Runs, since the encoding of
-    a block depends on neighboring records."""
+    """n entries of a list, or of the keys or values of a dict, in runs spread over it. It samples runs, since the
+    encoding of a block depends on neighboring records."""
     entries = source if type(source) is list else list(source)
     for run in range(_RUNS):
         start = len(entries) * run // _RUNS
@@ -308,7 +308,7 @@ class Blocks:
 
     def __init__(self, segment: native.Segment) -> None:
         self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()
-        sizes = [sum(_NODE + len(node[6]) for node in nodes) for nodes in self._trees]  # for the proportions
+        sizes = [sum(_NODE + len(node[6]) for node in nodes) for nodes in self._trees]  # relative sizes
         self._tree_sizes = [size * segment.sections()["trees"] // sum(sizes) for size in sizes]
         self._used: set[Any] = set()
         self.shared = [self._of_tree(tree) for _, _, tree, _, _ in self.blocks]
@@ -343,7 +343,7 @@ class Blocks:
 
 
 def _span(cluster: memory_overlaps.Cluster) -> Any:
-    """The bytes of a cluster as an array. If the cluster is compact, without gaps between its elements."""
+    """The bytes of a cluster as an array; for a compact cluster, without the gaps between its elements."""
     import numpy as np
 
     if cluster.base is not None:

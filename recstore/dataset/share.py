@@ -49,9 +49,9 @@ def share_dataset(
             attach. If `obj` makes the dataset, only one process calls it; the others unpickle the dataset without its
             large data and run no constructor. If the dataset cannot be pickled, each process makes it and then
             attaches, with a warning.
-        options: `strict`: raise if a large value cannot be stored, instead of leaving it. `on_unsupported`: as in
-            :class:`recstore.RecordList`. Without `shared`: `backing` as there, and `dry_run`: change nothing; the
-            report shows the effect of a call. With `shared`: `keep`, `fingerprint`, `files`, `dir` and `timeout` as in
+        options: `strict`: raise if a large value cannot be stored, instead of leaving it. `on_unsupported` and, without
+            `shared`, `backing`: as in :class:`recstore.RecordList`. `dry_run`, without `shared`: change nothing, and
+            report the effect of a call. With `shared`: `keep`, `fingerprint`, `files`, `dir` and `timeout` as in
             :func:`recstore.shared`. A fingerprint derived from a function does not cover the contents of its files.
 
     Returns a :class:`recstore.dataset.reports.SharingReport`, which prints as a table and has ``undo()``; with `shared`

@@ -107,7 +107,7 @@ class Plan:
         self.too_deep: str | None = None
         self.before = self.objects = 0
         self._floor = threshold
-        self._seen: dict[int, int] = {}  # id of a value that was entered -> the floor at that time
+        self._seen: dict[int, int] = {}  # id of an entered value -> the threshold of its entries at that time
         self._known_slots: set[tuple[int, int, int]] = set()
         self._depth = 0
         self._keep: list[Any] = []  # keeps walked values alive, since an id may be reused
@@ -222,7 +222,9 @@ class Plan:
 
     def _visit_opaque(self, value: Any, slot: object_graph.Slot) -> None:
         if object_sizes.deep(value) >= max(self._floor, 1):
-            self._add(value, slot, None, f"{an(object_graph.type_name(value))} manages its own data")
+            mapped = self.met.reason(value)
+            own = f"{an(object_graph.type_name(value))} manages its own data"
+            self._add(value, slot, None, mapped or own).chosen = mapped is not None
 
     def _visit_container(self, value: Any, slot: object_graph.Slot) -> None:
         if not self._would_enter(value):
@@ -285,8 +287,8 @@ class Plan:
                     again = True
 
     def _can_be_taken_apart(self, candidate: Candidate) -> bool:
-        """Whether it is a list or dict whose entries the walk has not visited, because it is to be replaced, or because
-        it holds memory that is shared already."""
+        """Whether it is a list or dict with entries that the walk has not visited. The walk does not visit the entries
+        of a value to be replaced, or of a value with memory that is shared already."""
         stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
         return candidate.kind in (LIST, DICT) or bool(stays_for_parts)
 
@@ -364,7 +366,8 @@ class Plan:
 
 
 def _floor_of_parts(value: Any) -> int | None:
-    """The size from which on the entries of a large list or dict are replaced one by one; None to replace the whole.
+    """The least size of an entry of a large list or dict to replace the entries one by one. None to replace the list or
+    dict as a whole.
 
     A container of a few lists, dicts or arrays is taken apart, and so is a container of large entries. Many dicts are
     records, however large: each read returns a plain dict. This does not depend on the threshold, so a lower threshold
@@ -398,7 +401,7 @@ def sampled_values(value: Any, most: int) -> tuple[list[Any], int]:
 
 
 def trial(records: Iterable[Any], options: Options, refuses: Callable[[Any], str | None]) -> None:
-    """Stores records, and drops the store. Raises EncodeError, also for a value that `refuses` has a reason for."""
+    """Stores records and drops the store, as a test. Raises EncodeError, also for a value that `refuses` refuses."""
     from recstore._core import native
 
     builder = destination.new_builder(native.Builder, options)

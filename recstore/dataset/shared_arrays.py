@@ -34,7 +34,8 @@ _mappings: dict[Any, ref[Mapping]] = {}  # segment id -> weak reference to its M
 
 
 class Mapping(mmap.mmap):
-    """The private mapping of a segment. An array over it keeps it alive, and it keeps the store alive."""
+    """The private mapping of a segment. An array over the mapping keeps the mapping alive, and the mapping keeps the
+    store alive."""
 
     store: RecordList[Any]
     address: int

@@ -44,7 +44,7 @@ class Swap:
             return self.new[id(value)]
         if id(value) not in self._tuples:
             return value
-        self.new[id(value)] = value  # for now, since a tuple may lead to itself
+        self.new[id(value)] = value  # a preliminary entry, since a tuple may lead to itself
         items = tuple(map(self._changed, value))
         if any(new is not old for new, old in zip(items, value)):
             self.new[id(value)] = items

@@ -134,7 +134,7 @@ class Source:
 
 
 class Copied:
-    """Bytes instead of a Source."""
+    """Bytes that travel in the pickle, in place of a Source."""
 
     __slots__ = ("memory",)
 
@@ -177,7 +177,7 @@ class Travel:
     def source(self, region: Region, value: Any) -> Source:
         """The Source of a value in a region. Raises Unreachable."""
         if region.key is None:
-            raise Unreachable("this system does not tell the file; open it in the worker, in __setstate__")
+            raise Unreachable("this system does not show which file it is; open it in the worker, in __setstate__")
         _check_form(value)
         if is_of_torch(region, value):
             raise Unreachable("torch sends it by its own descriptors")
@@ -258,6 +258,8 @@ def _check_form(value: Any) -> None:
             raise Unreachable(f"it is a {name}; numpy.asarray() of it can be mapped, without its {lost}")
         if value.dtype.hasobject:
             raise Unreachable("it holds Python objects; make it a list, .tolist()")
+    elif not object_graph.is_tensor(value):
+        raise Unreachable("it is not an array; numpy.frombuffer() of it can be mapped")
     else:
         from recstore.values import tensors
 
@@ -339,10 +341,13 @@ class Met:
         self._mapped: dict[int, tuple[Any, Region, str | None]] = {}
 
     def reason(self, value: Any) -> str | None:
-        """Why an array or tensor is not replaced; None if it is in private memory."""
+        """Why an array, tensor or buffer is not replaced; None if it is in private memory."""
         region = self.travel.memory.region(value)
         if region is None:
             return None
+        if not (object_graph.is_array(value) or object_graph.is_tensor(value)):
+            self._mapped[id(value)] = value, region, ""  # pickle decides whether a worker gets it
+            return str(region)
         obstacle = self.travel.obstacle(value)
         self._mapped[id(value)] = value, region, obstacle
         if obstacle is None:
@@ -366,7 +371,7 @@ class Met:
         """Makes arrays and tensors in these files travel as an offset from now on."""
         if self._mapped:
             _met.update(region.key for _, region, _ in self._mapped.values() if region.key is not None)
-            register({type(value) for value, _, _ in self._mapped.values()})
+            register({type(value) for value, _, obstacle in self._mapped.values() if obstacle != ""})
 
     def sizes(self, method: str) -> tuple[int, int, int]:
         """`(files, sent, attached)`: the bytes of the mapped files, which are in memory once for all processes; the

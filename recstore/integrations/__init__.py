@@ -2,5 +2,5 @@
 
 from recstore.later import later
 
-_MODULES = ("datasets", "detectron2", "lhotse", "mmengine", "pycocotools", "torchvision")
+_MODULES = ("datasets", "detectron2", "lhotse", "mmengine", "monai", "pycocotools", "torchvision", "ultralytics")
 __getattr__ = later(globals(), {}, _MODULES)[0]

@@ -90,7 +90,8 @@ class SharedDataset:
             yield self._rows([row])[0]
 
     def _own(self, rows: Any) -> Any:
-        """The rows for reading, without checks for changes if there is a transform, which may change its input."""
+        """The rows for reading. With a transform they are not checked for changes, because a transform may change its
+        input."""
         return rows if self._transform is None else rows._unwatched()
 
     def _decoded(self, row: _Row) -> _Row:

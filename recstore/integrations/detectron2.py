@@ -34,8 +34,8 @@ _PLAIN = (type(None), bool, int, float, str, bytes, os.PathLike)
 
 
 def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **options: Any) -> RecordView[dict[str, Any]]:
-    """The dataset dicts of registered datasets as a :class:`recstore.RecordView`. Replaces the function of this name in
-    ``detectron2.data``.
+    """The dataset dicts of registered datasets as a :class:`recstore.RecordView`. Call it in place of the function of
+    this name in ``detectron2.data``.
 
     Args:
         names: a name in ``DatasetCatalog``, or a list of them.
@@ -59,8 +59,8 @@ def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **option
 
 
 def get(name: str, **options: Unpack[Sharing]) -> RecordView[dict[str, Any]]:
-    """The dicts of one registered dataset, unfiltered. Replaces ``DatasetCatalog.get``. `options` and the result are as
-    in :func:`get_detection_dataset_dicts`."""
+    """The dicts of one registered dataset, unfiltered. Call it in place of ``DatasetCatalog.get``. `options` and the
+    result are as in :func:`get_detection_dataset_dicts`."""
     for option in options:
         if option not in parts.SHARING:
             raise TypeError(f"get() got an unexpected keyword argument {option!r}")

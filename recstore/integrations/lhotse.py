@@ -88,7 +88,7 @@ class Items:
         return f"Items({self.store!r})"
 
 
-_ARGUMENTS = ("errors", "columns", "where", "n_rows")  # of sources.jsonl
+_ARGUMENTS = ("errors", "columns", "where", "n_rows")  # the arguments of sources.jsonl
 
 
 class _OverStore(_Manifest):  # type: ignore[misc]

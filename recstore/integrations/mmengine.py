@@ -1,15 +1,19 @@
 """mmengine's `BaseDataset` over a store, and `SharedData`, a mixin for dataset classes of packages such as mmdet. One
-process of a machine loads and filters the annotations."""
+process of a machine loads and filters the annotations. `Cached` is a step of a pipeline over a cache."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import os
+import pickle
+from _blake2 import blake2b
 
 from mmengine.dataset import BaseDataset as _BaseDataset
+from mmengine.dataset import Compose
 
 from recstore.building import fingerprints
+from recstore.caching.cache import cache
 from recstore.containers import records
 from recstore.integrations import parts
 
@@ -19,12 +23,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mmengine.dataset import BaseDataset as _Mixed
+    from typing_extensions import Unpack
 
+    from recstore._types import CacheOptions
     from recstore.containers.records import RecordView
 else:
     _Mixed = object  # the other base class has the methods
 
-__all__ = ["BaseDataset", "SharedData"]
+__all__ = ["BaseDataset", "Cached", "SharedData"]
 
 # Attributes that loading neither depends on nor sets.
 _IGNORED = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
@@ -172,3 +178,40 @@ def _fingerprint(dataset: SharedData) -> str:
     files = [text for text in texts if isinstance(text, (str, os.PathLike)) and os.path.isfile(text)]
     stamps = fingerprints.of_files(files)
     return fingerprints.derive(functools.partial(dict, cls=type(dataset), state=state, stamps=stamps))
+
+
+class Cached:
+    """The first steps of a pipeline, whose results are made once for all ranks and workers of a machine::
+
+        pipeline = [dict(type=Cached, steps=[dict(type="LoadImageFromFile")], name="coco"), dict(type="RandomFlip")]
+
+    Args:
+        steps: transforms or their configs, without random ones.
+        name: the name of the cache.
+        options: `limit`, `dir`, `files`, `fingerprint`, `keep` and `arrays` of :func:`recstore.cache`. The default
+            fingerprint covers the steps. It does not cover the content of files; if they change, give `files` or
+            `fingerprint` too.
+
+    The key of a sample is its whole annotation without `sample_idx`, so subsets and several datasets may use one cache.
+
+    >>> count = Cached([lambda results: {**results, "n": len(results["text"])}], "doctest", limit="1MB")
+    >>> count({"text": "four", "sample_idx": 7}), len(count.cache)
+    ({'text': 'four', 'n': 4, 'sample_idx': 7}, 1)
+    """
+
+    def __init__(self, steps: Sequence[Any], name: str, **options: Unpack[CacheOptions]) -> None:
+        self.steps = Compose(steps)
+        if options.get("fingerprint") is None:
+            options["fingerprint"] = fingerprints.derive(functools.partial(tuple, self.steps.transforms))
+        self.cache = cache(name, **options)
+
+    def __call__(self, results: dict[str, Any]) -> dict[str, Any] | None:
+        rest = {name: value for name, value in results.items() if name != "sample_idx"}
+        key = blake2b(pickle.dumps(rest, 4), digest_size=16).digest()
+        made: dict[str, Any] | None = self.cache.get_or_make(key, self.steps, rest)
+        if made is not None and "sample_idx" in results:
+            made["sample_idx"] = results["sample_idx"]
+        return made
+
+    def __repr__(self) -> str:
+        return f"Cached({self.steps!r}, {self.cache.name!r})"

@@ -35,7 +35,7 @@ def store(caller: str, source: Source[Any], options: Mapping[str, Any]) -> Any:
     if name is not None:
         return sharing.shared(name, source, **by_name, **build)
     if by_name:
-        raise TypeError(f"{caller}(): {', '.join(by_name)} belong to shared=, the name to share the store by")
+        raise TypeError(f"{caller}(): {', '.join(by_name)} requires shared=, the name of the shared store")
     return (dicts.RecordDict if source.pairs else records.RecordList)(source, **build)
 
 
@@ -83,7 +83,8 @@ class _Counted:
 
 def of(store: RecordList[Any]) -> tuple[dict[str, RecordView[Any]], dict[str, Any]]:
     """`(lists, rest)` of the store of a PartsSource: the lists as a dict of views by name, and the dict of everything
-    else. Raises ValueError for another store, which other code shares under the same name and fingerprint."""
+    else. Raises ValueError if the store is not from a PartsSource: other code has shared the store under the same name
+    and fingerprint."""
     last = store[-1] if len(store) else None
     if not isinstance(last, dict) or _COUNTS not in last:
         raise ValueError(f"{store!r} was not built by this adapter; choose another name or fingerprint")

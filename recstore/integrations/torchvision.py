@@ -1,17 +1,22 @@
 """Dataset classes of torchvision over stores: `ImageFolder`, `DatasetFolder`, `CocoDetection` and `CocoCaptions`. One
-process of a machine lists the files or parses the annotations."""
+process of a machine lists the files or parses the annotations. `cached` keeps decoded images in a cache."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 
+from PIL import Image, JpegImagePlugin, PngImagePlugin
 from torchvision import datasets
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
+from torchvision.datasets.vision import StandardTransform
 
 from recstore.building import fingerprints
 from recstore.containers import records
 from recstore.integrations import parts
+from recstore.torch.cached import CachedDataset
+from recstore.values.classes import register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +25,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from recstore._types import Files, Path, SharedOptions
+    from recstore._types import CacheOptions, Files, Path, SharedOptions
     from recstore.containers.records import RecordView
 
     _Function: TypeAlias = Callable[[Any], Any] | None
     _Valid: TypeAlias = Callable[[str], bool] | None
 
-__all__ = ["CocoCaptions", "CocoDetection", "DatasetFolder", "ImageFolder"]
+__all__ = ["CocoCaptions", "CocoDetection", "DatasetFolder", "ImageFolder", "cached"]
 
 _Vision = datasets.VisionDataset
 
@@ -40,7 +45,8 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
         options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
             and `timeout` as in :func:`recstore.shared`: one process of the machine lists the files, the others attach.
             The default fingerprint is derived from the path of `root`, the times of `root` and the class folders, and
-            the other arguments. It does not cover folders below a class folder; if they change, give another one.
+            the other arguments. It does not cover folders below a class folder; if they change, give another
+            fingerprint.
 
     The files, their order, the classes and their numbers are the same as in torchvision. A subclass may override
     `find_classes` and `make_dataset`.
@@ -193,3 +199,69 @@ class _Folder(parts.PartsSource):
 def _stamp(folder: str) -> str:
     status = os.stat(folder)
     return f"{status.st_mtime_ns} {status.st_ino}"
+
+
+# ---- Decoded images in a cache ----
+
+
+def cached(dataset: datasets.VisionDataset, name: str, **options: Unpack[CacheOptions]) -> CachedDataset[Any]:
+    """A dataset of torchvision over a cache of its samples before transforms, such as decoded images. The transforms of
+    `dataset` run at each access, random or not.
+
+    Args:
+        dataset: a VisionDataset whose samples are pairs of an image and a target.
+        name: the name of the cache.
+        options: `limit`, `dir`, `files`, `fingerprint`, `keep` and `arrays` of
+            :class:`recstore.torch.CachedDataset`.
+
+    To cache smaller images, give `dataset` a transform that resizes, and use CachedDataset with ``then=`` instead.
+
+    Raises ValueError for a dataset whose transforms were changed after its construction, and the exceptions of
+    CachedDataset.
+
+    >>> import os, tempfile
+    >>> root = tempfile.mkdtemp()
+    >>> os.mkdir(os.path.join(root, "cat"))
+    >>> Image.new("RGB", (8, 6), "red").save(os.path.join(root, "cat", "1.png"))
+    >>> dataset = cached(datasets.ImageFolder(root, transform=lambda image: image.size), "doctest", limit="1MB")
+    >>> dataset[0], dataset.cache.get(0)[0].getpixel((0, 0)), dataset.classes
+    (((8, 6), 0), (255, 0, 0), ['cat'])
+    """
+    then, own = dataset.transforms, (getattr(dataset, "transform", None), getattr(dataset, "target_transform", None))
+    given = (then.transform, then.target_transform) if type(then) is StandardTransform else (None, None)
+    if own != given:
+        raise ValueError(
+            f"the transforms of this {type(dataset).__name__} were changed after its construction, so it is unknown "
+            "which ones it applies: pass them to its constructor"
+        )
+    plain = copy.copy(dataset)
+    plain.transforms = plain.transform = plain.target_transform = None
+    return CachedDataset(plain, name, then=_Transforms(then), **options)
+
+
+class _Transforms:
+    """The transforms of a dataset for a sample. Unpickling it imports this module, which registers images."""
+
+    def __init__(self, transforms: Callable[[Any, Any], Any] | None) -> None:
+        self.transforms = transforms
+
+    def __call__(self, sample: Any) -> Any:
+        return sample if self.transforms is None else self.transforms(*sample)
+
+
+def _parts_of(image: Image.Image) -> tuple[Any, ...]:
+    data, palette = image.tobytes(), image.palette
+    return image.mode, image.size, data, palette and (palette.mode, bytes(palette.palette)), dict(image.info)
+
+
+def _image_of(parts: tuple[Any, ...]) -> Image.Image:
+    mode, size, data, palette, info = parts
+    image = Image.frombytes(mode, size, data)
+    if palette is not None:
+        image.putpalette(palette[1], palette[0])
+    image.info = info
+    return image
+
+
+for _kind in (Image.Image, JpegImagePlugin.JpegImageFile, PngImagePlugin.PngImageFile):
+    register(_kind, encode=_parts_of, decode=_image_of)

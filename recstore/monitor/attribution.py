@@ -1,4 +1,5 @@
-"""Divides the memory of a job into classes: private pages, stores by name, batches in flight, files, the interpreter.
+"""Divides the memory of a job into classes: private pages, stores by name, caches, batches in flight, files, the
+interpreter.
 
 The total is the PSS of all processes plus the unmapped pages of their open files in shared memory. So each page counts
 once. If other jobs map a page too, it counts in full if it is in shared memory, and in part if it is in another file.
@@ -20,22 +21,28 @@ if TYPE_CHECKING:
     from recstore.monitor.processes import Key, Mapping, Member, Proc
 
 _BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
+_CACHE = re.compile(r".*/recs1-[a-z2-7]{10}-[a-z2-7]{8}\.cache( \(deleted\))?$")  # see shm.named_segments
 _STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
 _LIBRARY = re.compile(r"\.so(\.[\d.]+)?$")
-_MAGIC = b"\x89RECS\r\n\x1a"  # csrc/FORMAT.md, "Header"
+_NAMELESS = re.compile(r"/dev/shm/#\d")  # the process that created a file still shows this path after naming it
+_KINDS = {b"\x89RECS\r\n\x1a": "store", b"\x89RSCACH\n": "caches"}  # kinds by magic number: csrc/FORMAT.md
 _TRIES = 10  # attempts to read the name of a store, which may still be incomplete
 # CUDA allocates page-locked memory as shared anonymous memory, shown as /dev/zero, and maps its devices.
 _PINNED, _GPU = "/dev/zero", "/dev/nvidia"
-CLASSES = ("private", "stores", "batches", "pinned", "shared memory", "files", "interpreter", "other")
+CLASSES = ("private", "stores", "caches", "batches", "pinned", "shared memory", "files", "interpreter", "other")
+
+
+# The forms of the paths of a class in shared memory. The first one that matches counts.
+_FORMS = {"caches": _CACHE, "store": _STORE, "batches": _BATCH}
 
 
 class Parts:
     """The PSS of the mapped files of a process in bytes, from the last reading of `Proc.smaps`."""
 
-    __slots__ = ("interpreter", "files", "stores", "shared")
+    __slots__ = ("interpreter", "caches", "files", "stores", "shared")
 
     def __init__(self, mappings: Collection[Mapping], stores: Names) -> None:
-        self.interpreter = self.files = 0
+        self.interpreter = self.caches = self.files = 0  # caches on a disk
         self.stores: dict[Key, int] = {}  # saved stores that are mapped from files
         self.shared: dict[Key, int] = {}  # files in shared memory
         gpu = any(mapping.path.startswith(_GPU) for mapping in mappings)
@@ -44,6 +51,8 @@ class Parts:
             if is_shared_memory(path):
                 stores.classify(key, path, pinned=gpu and path.startswith(_PINNED))
                 self.shared[key] = self.shared.get(key, 0) + mapping.pss
+            elif _CACHE.match(path):
+                self.caches += mapping.pss
             elif mapping.code or _LIBRARY.search(path):
                 self.interpreter += mapping.pss
             elif stores.is_saved_store(key, path):
@@ -53,7 +62,7 @@ class Parts:
 
     def of_files(self) -> int:
         """The bytes of mapped files that are not in shared memory."""
-        return self.interpreter + self.files + sum(self.stores.values())
+        return self.interpreter + self.caches + self.files + sum(self.stores.values())
 
 
 class Names:
@@ -79,7 +88,12 @@ class Names:
         means page-locked memory of a GPU."""
         if key in self._kinds and (number is None or self._kinds[key] != "store" or self._names.get(key)):
             return
-        kind = "store" if _STORE.match(path) else "batch" if _BATCH.match(path) else "shared memory"
+        kind = next((kind for kind, form in _FORMS.items() if form.match(path)), "shared memory")
+        if _NAMELESS.match(path):
+            content = None if number is None else _content(f"{self._proc.root}/{pid}/fd/{number}")
+            if content is None:
+                return  # unknown, or a store that is being built: look again
+            kind = content
         self._kinds[key] = "pinned" if pinned else kind
         tries = self._tries.get(key, 0)
         if kind == "store" and number is not None and self._ask is not None and tries < _TRIES:
@@ -94,13 +108,13 @@ class Names:
     def is_saved_store(self, key: Key, path: str) -> bool:
         """Whether a mapped file is a saved store. Its name is the file name."""
         if key not in self._saved:
-            self._saved[key] = path.endswith(".recs") or _has_magic(path)
+            self._saved[key] = path.endswith(".recs") or _content(path) == "store"
             if self._saved[key]:
                 self._names[key] = self._unique(os.path.basename(path), key)
         return self._saved[key]
 
     def kind(self, key: Key) -> str:
-        """The class of a file in shared memory: "store", "batch", "pinned" or "shared memory"."""
+        """The class of a file in shared memory: "store", or one of CLASSES."""
         return self._kinds.get(key, "shared memory")
 
     def name(self, key: Key) -> str:
@@ -108,14 +122,15 @@ class Names:
         return self._names.get(key) or f"store {key[1]}"
 
 
-def _has_magic(path: str) -> bool:
+def _content(path: str) -> str | None:
+    """The kind of a store or cache, by the first bytes of the file; None for another file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have side effects
-            return False
+            return None
         with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            return _KINDS.get(file.read(8))
     except OSError:
-        return False
+        return None
 
 
 def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], int]:
@@ -149,7 +164,7 @@ def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], in
         if kind == "store":
             _add(named["stores"], names.name(key), inside + outside)
         else:
-            named["batches" if kind == "batch" else kind] += inside + outside
+            named[kind] += inside + outside
     return named, unmapped
 
 
@@ -158,10 +173,10 @@ def _share_files(named: dict[str, Any], size: int, parts: Parts | None, names: N
     if parts is None or not whole:
         named["other"] += size
         return
-    interpreter, files = size * parts.interpreter // whole, size * parts.files // whole
-    named["interpreter"] += interpreter
-    named["files"] += files
-    rest = size - interpreter - files
+    rest = size
+    for kind, part in (("interpreter", parts.interpreter), ("caches", parts.caches), ("files", parts.files)):
+        named[kind] += size * part // whole
+        rest -= size * part // whole
     of_stores = sum(parts.stores.values())
     if of_stores == 0:  # none of their pages is in memory
         named["files"] += rest
@@ -175,7 +190,7 @@ def _add(sizes: dict[str, int], name: str, size: int) -> None:
 
 
 def share_named(named: dict[str, Any]) -> float | None:
-    """The share of the sum that is named, from 0 to 1; None of an empty sum."""
+    """The share of the total that has a known class, from 0 to 1; None if the total is empty."""
     known = sum(
         sum(size.values()) if isinstance(size, dict) else size for name, size in named.items() if name != "other"
     )

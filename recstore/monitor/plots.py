@@ -66,6 +66,7 @@ _EVENTS = {
 _PARTS = {
     "private": "private of each process",
     "stores": "stores",
+    "caches": "caches",
     "batches": "batches in flight",
     "pinned": "page-locked for a GPU",
     "shared memory": "other shared memory",

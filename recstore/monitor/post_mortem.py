@@ -84,7 +84,8 @@ def examine(run: log.Run, events_now: dict[str, int] | None = None) -> dict[str,
 
     The keys: "end" (how the run and its log ended), "died" (a list), "limit", "oom" (with "evidence": "certain",
     "likely" or "none"), "grew" (`{part: bytes}` over the last ten minutes), "minutes" (rows of the first process that
-    ended by a signal, else of the first that failed, else of the largest), "verdicts" and "next" (sentences).
+    ended by a signal, else of the first process that failed, else of the largest process), "verdicts" and "next"
+    (sentences).
     """
     samples = [sample for sample in run.samples if sample.get("t") is not None]
     crew = series.processes(samples)

@@ -233,8 +233,8 @@ class Member:
         self.worker: int | None = None
         self.forked = False  # whether it has the command of its owner, and so began with the owner's pages
         self.alive = True
-        self.status: int | None = None  # from waitpid, if known
-        self.now: Reading = None  # type: ignore[assignment]  # of this sample; None until it is taken
+        self.status: int | None = None  # the status from waitpid, if known
+        self.now: Reading = None  # type: ignore[assignment]  # the Reading of this sample; None until it is taken
         self.last: Reading | None = None  # the last exact Reading
         self.parts: Parts | None = None  # the PSS of its mapped files
         self.held: Collection[Descriptor] = ()  # its open files in shared memory
@@ -243,7 +243,7 @@ class Member:
         self.files_open: int | None = None  # the number of open files when `held` was read
         self.files_at = 0.0
         self.readings = 0  # number of exact readings
-        self.address_limit: int | None = None  # of its last exact reading
+        self.address_limit: int | None = None  # the limit at the last exact reading
 
 
 class Tree:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from recstore.monitor.entries import Entry
 
-_MOST_ENTRIES = 8000  # of processes, in all samples
+_MOST_ENTRIES = 8000  # the most entries of processes, in all samples
 _FEWEST_SAMPLES = 100
 _MOST_EVENTS = 2000
 

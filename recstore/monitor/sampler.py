@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from recstore.monitor.entries import Entry
     from recstore.monitor.processes import Member
 
-SHARE = 0.008  # of a core, for exact readings
+SHARE = 0.008  # the share of a core for exact readings
 _MAPS_EVERY = 8  # exact readings between two readings of the mapped files of a process, which cost as much
 _FILES_AGE = 5.0  # seconds between two readings of open files while their number is the same
 _DEBT = -0.05  # seconds of CPU time; with less credit, open files are not read either
 _MOVED = 4 << 20  # a change of RSS that gives a process priority
 # The first exact readings of a process are free, so that workers with a life of two seconds have figures too. So are
-# readings while memory quickly approaches the limit. After the first, only processes with a small RSS are free.
+# readings while memory quickly approaches the limit. A process with a large RSS has only one free reading.
 _FREE, _FREE_RSS = 3, 1 << 30
 _HURRY = 8  # take an early sample when this fraction of the remaining memory has been used since the last sample
 
@@ -368,7 +368,8 @@ def event(
 
 
 def outcome(status: int | None) -> tuple[int | None, str | None]:
-    """`(exit code, signal name)` of a status from waitpid. The one that does not apply is None; both if unknown."""
+    """`(exit code, signal name)` of a status from waitpid. The value that does not apply is None. Both are None if the
+    status is unknown."""
     if status is None:
         return None, None
     if os.WIFSIGNALED(status):

@@ -325,10 +325,11 @@ def _rise_time(times: Sequence[float], values: Sequence[int]) -> float:
 
 
 def _needed(sample: Entry) -> int | None:
-    """The level of a sample without mapped files, whose pages the kernel can drop."""
-    size = series.level(sample)
-    files = (sample.get("named") or {}).get("files") or 0
-    return None if size is None else max(0, size - files)
+    """The level of a sample, less mapped files and caches. The kernel can drop the pages of mapped files, and caches
+    grow up to their limits."""
+    size, named = series.level(sample), sample.get("named") or {}
+    explained = sum(named.get(key) or 0 for key in ("files", "caches"))
+    return None if size is None else max(0, size - explained)
 
 
 def _near(run: Run, samples: Sequence[Entry]) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """The loop of the monitor: takes samples at an interval, notices the end of a process at once, and writes entries.
 
 The pidfd of a process becomes readable when the process ends. The loop polls pidfds between samples, so it can read the
-exit status of a worker while it is a zombie. Newer kernels report the status also after its parent has collected it.
+exit status of a worker while it is a zombie. Newer kernels report the status even after the parent has collected it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PIDFDS = 400  # a usual limit of open files is 1024
-_CHECKS = 8  # of the use of a limited cgroup between two samples
+_CHECKS = 8  # checks of the use of a limited cgroup between two samples
 _SHORTEST_CHECK = 0.1  # seconds between two checks
 
 # ioctl PIDFD_GET_INFO of linux/pidfd.h. The first version of struct pidfd_info: a mask, ..., and the exit code.

@@ -8,10 +8,10 @@
     <cache>/recstore/room.lock             locked by the process that makes room
     <cache>/recstore/sets/<id>.json        a manifest; <id> is the hash of its URL, number and store. And <id>.lock
 
-The kernel elects the process that fetches: it gives the lock to one process of the machine and frees it however that
-process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process that
-has mapped the file reads on, and a process that finds it gone fetches it again. Killed processes leave unlocked locks
-and parts, and the next opening removes them.
+The kernel elects the process that fetches: it gives the lock to one process of the machine, and frees the lock however
+that process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process
+that has mapped the file can still read it, and a process that finds it missing fetches it again. Killed processes leave
+unlocked locks and parts, and the next opening removes them.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Cache:
     """The files of a cache. `limit` is their maximum total size in bytes; None for no limit. Holds no descriptors and
     no locks, so it works across a fork. Safe from several threads and processes.
 
-    Raises as folders.made."""
+    Raises the errors of folders.create."""
 
     def __init__(self, path: AnyPath, limit: int | None = None) -> None:
-        self.folder, self.limit = folders.made(path), limit
+        self.folder, self.limit = folders.create(path), limit
         self.user_path = os.path.dirname(self.folder)
         self.sets = os.path.join(self.folder, "sets")
 
@@ -141,7 +141,7 @@ class Cache:
     def opened(
         self, name: str, nbytes: int, fetch: Callable[[str, int], object], limits: Limits = None, full: bool = False
     ) -> native.Segment:
-        """As `open`, and calls `fetch(name, nbytes)` for a missing file. Raises OutOfSpaceError if other processes
+        """Like `open`, but calls `fetch(name, nbytes)` for a missing file. Raises OutOfSpaceError if other processes
         evict the file each time."""
         for _ in range(_TRIES):
             segment = self.open(name, nbytes, limits, full)
@@ -200,8 +200,8 @@ class Cache:
     # ---- Fetching ----
 
     def new_part(self, name: str, nbytes: int | None, most: int | None = None) -> Part:
-        """A new Part, after making room for it. The caller holds the lock of the name. If `nbytes` is None, `most` is
-        the maximum size."""
+        """Makes room for a new Part and returns it. The caller holds the lock of the name. If `nbytes` is None, `most`
+        is the maximum size."""
         if self.limit is None:
             return Part(self, name, nbytes, most)
         needed = nbytes or most or 0

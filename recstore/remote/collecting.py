@@ -79,7 +79,8 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
         raise SegmentNotFoundError(errno.ENOENT, "no files of a set of shards here", storage.url)
     until = now - days * 86400
     manifests = {number: objects[name] for name in objects if (number := manifest.number_in(name))}
-    # Keep the manifests that were the newest at some time after `until`. Each was until its successor was written.
+    # Keep the manifests that were the newest at some time after `until`. A manifest is the newest until the next one is
+    # written.
     numbers = sorted(manifests)
     kept = [number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until] + numbers[-1:]
     named = _named(storage, kept)

@@ -86,7 +86,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
     def _many(self, keys: Any, default: Any, has_default: bool) -> list[Any]:
         self._require()
         if hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U"):
-            keys = keys.tolist()  # as for a RecordDict: numpy numbers and text act as Python objects
+            keys = keys.tolist()  # as in a RecordDict, numpy numbers and text act as Python objects
         keys = list(keys)
         entries = list(map(self._finder.entry, keys))
         if None not in entries:

@@ -5,9 +5,11 @@ It reads requests from standard input and writes answers to standard output. Eac
 eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,
 limit), arguments)`. The storage is a nested pickle. Folder and limit are None for requests without a cache:
 
-    number, "fetch", pairs       answers None when the cache has all these (name, bytes) or (name, None, most bytes)
+    number, "fetch", pairs       answers None when the cache has all these objects
     None, "hint", pairs          prefetches these objects, without an answer
     number, method, arguments    answers the result of a method of the storage; read_into first sends pieces
+
+A pair is `(name, size in bytes)`, or `(name, None, maximum size)` if the size is unknown.
 
 The answer is `(number, None, result)` or `(number, error, None)`, and a piece is `(number, "piece", bytes)`. The
 process ends when its standard input ends, when its parent changes, or when it is idle for a while. It then removes
@@ -141,7 +143,7 @@ class Server:
 
     def __init__(self, answer: Callable[[int, Any, Any], object]) -> None:
         self._answer = answer
-        self._storages: dict[bytes, Storage] = {}  # with their network clients
+        self._storages: dict[bytes, Storage] = {}  # unpickled Storages, with their network clients
         self._fetching: dict[Target, Fetching] = {}
         self._lock = threading.Lock()
         self._requested, self._hinted = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)

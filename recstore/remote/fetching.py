@@ -1,5 +1,6 @@
 """The client side of fetching. A process starts its own fetching process (fetch.py), or waits while another process of
-the machine fetches. A process forked from one with network clients uses a fetching process for every network operation.
+the machine fetches. The forked child of a process with network clients uses a fetching process for every network
+operation.
 
 A process that opens a set takes the lock of the set in the cache. The holder requests all missing files at once. The
 other processes poll the lock with growing pauses, and then find all files in the cache. If the holder is killed, the
@@ -60,7 +61,7 @@ _living: weakref.WeakSet[Helper] = weakref.WeakSet()
 # Keeps the processes alive: if the collector frees a Popen before its Helper, it warns that the process still runs.
 _running: set[_Process] = set()
 _uses_clients = False  # whether this process or an ancestor has used network clients
-_forked_helper: Helper | None = None  # in a process whose ancestor has used them
+_forked_helper: Helper | None = None  # the Helper in a process with an ancestor that has used network clients
 
 
 class _Died(Exception):
@@ -68,8 +69,8 @@ class _Died(Exception):
 
 
 def forked_helper() -> Helper | None:
-    """The Helper for network operations in a process forked from one with network clients. None in a process that may
-    have its own clients. Safe from several threads at once."""
+    """The Helper for network operations in the forked child of a process with network clients. None in a process that
+    may have its own clients. Safe from several threads at once."""
     global _uses_clients
     _uses_clients = True
     return _forked_helper
@@ -103,7 +104,7 @@ class Helper:
         self._calling = threading.Lock()
         self._process = None
         self._messages = fetch.Messages()
-        self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by number; None while pending
+        self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by request number; None while pending
         self._reading = False
         self._number = 0
 
@@ -318,7 +319,8 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
     """Returns when the cache has all files of a set. `missing_of(names)` gets the names in the cache and returns the
     missing files as `(name, bytes)`. One process of the machine fetches them.
 
-    Raises as Client.ask. If this process waited for one with the same options that failed, it raises the same error.
+    Raises the errors of Client.ask. If this process waited for another process with the same options, and that process
+    failed, it raises the same error.
     """
     options, into = client.storage.options, client.cache
     path = os.path.join(into.sets, set_id + cache.LOCK)

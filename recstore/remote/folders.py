@@ -24,7 +24,7 @@ _SHARED = (
 ).split()  # and all that begin with "fuse."
 
 
-def made(path: AnyPath) -> str:
+def create(path: AnyPath) -> str:
     """Returns the subfolder `recstore` of `path`, after creating it if needed and checking it.
 
     Raises ValueError for a network file system; PermissionError if another user can change the folder;

@@ -45,8 +45,8 @@ KINDS = ("list", "mapping")
 _HEX = b"0123456789abcdef"
 _NAME = re.compile(r"manifest-([1-9][0-9]{0,17})\.json")
 _MOST = 2**63 - 1
-_MOST_RECORDS = 2**48  # as in one store
-_MOST_CONTAINERS = 2**20  # lists and dicts of the JSON; parsing takes about 90 bytes of memory for each
+_MOST_RECORDS = 2**48  # the limit of one store
+_MOST_CONTAINERS = 2**20  # lists and dicts in the JSON; each takes about 90 bytes of memory
 _LAST = 10**18 - 1  # the highest manifest number
 _TURNS = 10  # attempts to load a manifest that exists but is not listed
 _FIELDS = dict(number=int, kind=str, created=str, fingerprint=str, records=int, bytes=int, attributes=dict, shards=dict)
@@ -152,7 +152,7 @@ class _Parsing:
         return CorruptError(f"the manifest is damaged: {text}; open an older one, or remove it", filename=self.where)
 
     def constant(self, text: str) -> None:
-        raise self.damaged("it has a number that JSON does not have")
+        raise self.damaged("it has a NaN or an infinity")
 
     def real(self, text: str) -> float:
         number = float(text)
@@ -213,7 +213,7 @@ class _Parsing:
         self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is not valid")
         manifest.bounds = None
         if columns.get("low") is not None or columns.get("high") is not None:
-            self.require(manifest.kind == "mapping", "a list has bounds of keys")
+            self.require(manifest.kind == "mapping", "a set of lists cannot have key bounds")
             manifest.bounds = self.bounds(columns, n)
 
     def numbers(self, columns: _Columns, name: str, n: int) -> array[int]:
@@ -264,7 +264,7 @@ def newest(storage: Storage) -> int:
 
 
 def existing(storage: Storage) -> int:
-    """As newest, but raises SegmentNotFoundError without a manifest."""
+    """Like newest, but raises SegmentNotFoundError without a manifest."""
     number = newest(storage)
     if not number:
         raise SegmentNotFoundError(errno.ENOENT, "no set of shards here: write one, or check the path", storage.url)
@@ -336,8 +336,8 @@ def _paused(turn: int) -> int:
 
 
 def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
-    """A manifest whose name exists but is not listed, because a mounted folder may list late. None to try again. Raises
-    RemoteError if the name exists and does not lead to a manifest."""
+    """A manifest whose name exists but is not listed, because a mounted folder may list late. Returns None if the
+    caller should try again. Raises RemoteError if the name exists and does not lead to a manifest."""
     try:
         return load(storage, number)
     except SegmentNotFoundError:
@@ -352,6 +352,6 @@ def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
 
 def _conflict(storage: Storage, base: int, number: int) -> ConflictError:
     return ConflictError(
-        f"{storage.url}: manifest {base} is not the newest, since manifest {number} exists: open it, and decide again",
+        f"{storage.url}: manifest {base} is not the newest: open manifest {number}, and repeat the change",
         url=storage.url,
     )

@@ -33,7 +33,7 @@ def is_hash(text: str) -> bool:
 
 
 def hash_of(file: BinaryIO) -> str:
-    """The hex digest of the whole content of an open binary file."""
+    """The hex digest of the content of an open binary file."""
     digest = new_hash()
     file.seek(0)
     while piece := file.read(_PIECE):

@@ -263,8 +263,8 @@ def _obstore(url: str) -> Any:
 
 
 def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
-    """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. Our client options would hide
-    the variable."""
+    """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. Our client options would
+    override the variable."""
     endpoints = [value for name, value in options.items() if "endpoint" in str(name).lower()]
     endpoints += [value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")]
     allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")

@@ -30,7 +30,7 @@ _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _IS_PLACE = re.compile("endpoint|region|account|host|project|profile")
 _IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
 
-_openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # by token
+_openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # the Openers by token
 
 
 def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
@@ -62,7 +62,7 @@ def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerpri
 
 def place_of(options: Options) -> str:
     """A hash (16 hex digits) of the endpoint, region and account of a store, from options and environment without
-    secrets. It keeps stores apart whose buckets, and so URLs, have the same name."""
+    secrets. It distinguishes stores that have buckets, and so URLs, of the same name."""
     environment = {name: value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)}
     text = f"{_place_options(environment)!r}\n{_place_options(options or {})!r}"
     return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
@@ -139,7 +139,7 @@ class Opener:
         self.where = storage.url, contents.number
         self._private = tokens.Private(reading.options, reading.reader.classes)
         self.mapped: Callable[[], SetShards | None] = lambda: None  # a weak reference while the set is open
-        self.shards: weakref.WeakValueDictionary[int, native.Shards] = weakref.WeakValueDictionary()  # by store
+        self.shards: weakref.WeakValueDictionary[int, native.Shards] = weakref.WeakValueDictionary()  # by store number
 
     @property
     def token(self) -> bytes:
@@ -206,8 +206,8 @@ class Opener:
         if not self.lazy:
             self.close()
 
-    def wanted(self, numbers: Iterable[int]) -> None:
-        """Fetches the shard files that are read next in advance. Returns at once."""
+    def fetch_ahead(self, numbers: Iterable[int]) -> None:
+        """Requests the shard files that will be read next. Returns at once."""
 
     def fetch_filters(self, numbers: Iterable[int]) -> None:
         """Fetches, in one request, the filters of shard files that are not on this machine."""
@@ -273,7 +273,7 @@ class CachedOpener(Opener):
     def close(self) -> None:
         self.client.close()
 
-    def wanted(self, numbers: Iterable[int]) -> None:
+    def fetch_ahead(self, numbers: Iterable[int]) -> None:
         if self.lazy:
             pairs = [pair for pair in map(self._pair, numbers) if not self.cache.has(*pair)]
             if pairs:

@@ -73,5 +73,5 @@ def container_of(opener: openers.Opener) -> Any:
 
 
 def shards_of(token: bytes, store: int) -> native.Shards:
-    """The native.Shards for the token of a handle. Raises as openers.opener_of."""
+    """The native.Shards for the token of a handle. Raises the errors of openers.opener_of."""
     return openers.shards(openers.opener_of(token), store)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from recstore.remote.writer import Entry, ShardWriter
 
-_TASKS = 4  # for each process: more balance the load better, fewer make fewer shard files
+_TASKS = 4  # tasks for each process: more tasks balance the load better, fewer tasks make fewer shard files
 
 
 def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
@@ -66,7 +66,7 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
     finally:
         pool.shutdown()
     source._check()
-    source._told([report for _, reports in results for report in reports])
+    source._take_reports([report for _, reports in results for report in reports])
     for entry, _ in results:
         entry.attributes.update(source.attributes or {})
     return [entry for entry, _ in results]
@@ -94,7 +94,7 @@ class _Run(Source):
                 builder.extend(pairs_of(part) if self.pairs else items_of(part))
 
 
-_writing = False  # in a process of the pool: whether it is within `_write`
+_writing = False  # in a process of the pool: whether it is running `_write`
 
 
 def _write(writer: ShardWriter, parts: Sequence[Any], pairs: bool) -> tuple[Entry, list[Any]]:

@@ -65,7 +65,7 @@ class PosixStorage(Storage):
             self._publish(source, lambda temporary: os.replace(temporary, self.path(name)))
 
     def adopt(self, name: str, path: str) -> None:
-        """Renames a file of this folder to an object."""
+        """Turns a file of this folder into an object, by a rename."""
         with _errors(self.path(name), "write"):
             with open(path, "rb") as file:
                 self._seal(file)
@@ -77,7 +77,7 @@ class PosixStorage(Storage):
             return self._publish(data, lambda temporary: self._link(temporary, self.path(name)))
 
     def _publish(self, source: Source, finish: Callable[[str], _T]) -> _T:
-        """Writes a temporary file, calls `finish` with its path, and removes what `finish` leaves."""
+        """Writes a temporary file, calls `finish` with its path, and removes the file if `finish` has not."""
         os.makedirs(self.url, exist_ok=True)
         temporary = temporary_beside(os.path.join(self.url, "x"))
         try:

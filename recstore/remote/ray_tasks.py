@@ -1,5 +1,5 @@
-"""The classes that Ray runs: a sink and a source. This module imports Ray; recstore/remote/ray.py imports this one when
-it is called."""
+"""The classes that Ray runs: a sink and a source. This module imports Ray; recstore/remote/ray.py imports this module
+when it is called."""
 
 from __future__ import annotations
 

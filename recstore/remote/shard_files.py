@@ -106,8 +106,8 @@ class ShardFiles:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Names a record that cannot be stored by its number in the stream, where a builder knows that in its file; and
-        says what to do where the disk is full."""
+        """Adds to errors. A record that cannot be stored gets its number in the stream in place of its number in the
+        file. The error for a full disk gets a remedy."""
         try:
             yield
         except EncodeError as error:

@@ -78,9 +78,9 @@ class Place(NamedTuple):
     """The common properties of the parts of a set."""
 
     storage: Storage
-    cache: str  # the folder, or ""
+    cache: str  # the cache folder, or ""
     kind: str
-    columns: tuple[str, ...] | None  # to read
+    columns: tuple[str, ...] | None  # the columns to read
 
 
 class Part:

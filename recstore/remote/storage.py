@@ -73,7 +73,7 @@ def split_number(text: str) -> tuple[str, int | None]:
 
 
 def whole_set(url: AnyPath | Storage, options: Options) -> Storage:
-    """As storage_of, for changing a set. ValueError for a URL with a manifest number."""
+    """Like storage_of, for changing a set. ValueError for a URL with a manifest number."""
     if isinstance(url, (str, bytes, os.PathLike)):
         text = os.fsdecode(url)
         if not text:

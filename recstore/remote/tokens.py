@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE = (1 << i for i in range(7))
 _MAGIC = b"recstore options"
-_MARK = 8  # random bytes
-_HEAD = len(_MAGIC) + _MARK + 8  # and the size of the options
+_MARK = 8  # the number of random bytes
+_HEAD = len(_MAGIC) + _MARK + 8  # the last 8 bytes are the size of the options
 
 
 @dataclasses.dataclass

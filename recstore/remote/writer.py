@@ -295,6 +295,6 @@ class ShardWriter:
 
 
 def _agreed(entries: Iterable[Entry]) -> dict[str, Any]:
-    """The attributes in which all entries with records agree."""
+    """The attributes that are equal in all entries with records."""
     first, *others = [entry.attributes for entry in entries if entry.shards] or [{}]
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}

@@ -1,4 +1,4 @@
-"""The folder of named segments, the prefix of their file names, and a function that makes a private folder."""
+"""The folder of named segments, the prefix of their file names, and the function that makes a private folder."""
 
 from __future__ import annotations
 

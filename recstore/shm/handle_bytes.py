@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 VERSION = 2
 BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
-_READING = 16  # this flag and the next two: how the sender reads the segment, which limits the receiver
+_READING = 16  # this flag and the next two: how the sender reads the segment; the receiver has no other rights
 
 
 class Location:
@@ -157,7 +157,7 @@ class Handle:
         return self
 
     def read_locations(self, reader: Reader) -> list[Location | bytes]:
-        """A list of Locations; for a blob whose content is in the handle, the content, as bytes."""
+        """A list of Locations; for a blob with its content in the handle, the content as bytes."""
         return [self.read_location(reader) for _ in range(count(reader))]
 
     def read_location(self, reader: Reader) -> Location | bytes:

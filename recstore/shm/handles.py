@@ -9,8 +9,8 @@ Attaching looks for a resource in three places, in this order: among the mapping
 that multiprocessing passed to this spawned child; among the descriptors of the holder, as `/proc/<pid>/fd/<n>`. It
 opens resources that are files by path.
 
-A handle of saved files names no process, so it has the same bytes in every process. Hash functions that pickle an
-object to hash it get the content hash instead of a handle.
+A handle to saved files does not name a process, so it has the same bytes in every process. Hash functions that pickle
+an object to hash it get the content hash instead of a handle.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 # forkserver passes at most 256 descriptors to a child, and the program passes some of its own. The child opens all
 # further resources by /proc.
 MAX_PASSED_FDS = 100
-# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; a longer view goes into a blob. Up to
-# 96 of the bytes come from pickle: the names of `attach` and of the class of a passed descriptor.
+# A pickled handle has at most 300 bytes, and 32 more for each store beyond four. The bytes of a longer view go into a
+# blob. Up to 96 of the bytes come from pickle: the names of `attach` and of the class of a passed descriptor.
 HANDLE_BYTES = 300 - 96
 MORE_BYTES = 32
 FREE_STORES = 4
@@ -48,8 +48,8 @@ _UNTRUSTED, _PICKLES, _ARRAY_VIEWS = 1, 2, 4
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 # {module: functions} that pickle a value in order to send it to another process. None means all functions of the
-# module; it is wrong for a module that calls user code or writes files, because under fork a worker has the frames of
-# its parent on its stack.
+# module. Name the functions of a module that calls user code or writes files, because under fork a worker has the
+# frames of its parent on its stack.
 _TRANSPORTS = {
     "cloudpickle.cloudpickle": ("dumps",),
     "dill._dill": ("dumps",),
@@ -67,7 +67,7 @@ _TRANSPORTS = {
 # {module: functions} that pickle a value only to hash it.
 _HASHERS = {"datasets.utils._dill": None, "joblib.hashing": ("hash",)}
 
-_NOBODY = 0, 0, bytes(16), 0  # the holder in a handle of files
+_NOBODY = 0, 0, bytes(16), 0  # the holder in a handle to saved files
 
 _warned = False
 
@@ -243,8 +243,8 @@ def _pass_fd(popen: Any, resource: Any) -> int | None:
 
 def _check_plain_pickle(container: Any) -> None:
     """Warns or raises unless a transport to another process has called pickle. The pickle is then probably a
-    checkpoint, which would contain a handle instead of the records. Does not warn for a handle of files, which lasts as
-    long as the files."""
+    checkpoint, which would contain a handle instead of the records. Does not warn for a handle to saved files, which
+    lasts as long as the files."""
     global _warned
     mode = os.environ.get("RECSTORE_PICKLE", "warn")
     if mode == "allow" or (mode != "error" and (_warned or _is_of_files(container))):
@@ -267,8 +267,8 @@ def _check_plain_pickle(container: Any) -> None:
 def _is_called_by(modules: Mapping[str, tuple[str, ...] | None], frame: FrameType | None) -> bool:
     """Whether `frame` or one of its callers runs a function of `modules`, a table like _TRANSPORTS.
 
-    It may be any caller: picklers written in Python add frames, and the `__reduce__` of a user's class may pickle its
-    parts.
+    All callers count, because picklers written in Python add frames, and the `__reduce__` of a user's class may pickle
+    its parts.
     """
     while frame is not None:
         module = frame.f_globals.get("__name__")

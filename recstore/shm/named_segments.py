@@ -31,13 +31,18 @@ if TYPE_CHECKING:
     _BuilderT = TypeVar("_BuilderT")
 
 LOCK = ".lck"
+CACHE = ".cache"  # see named_caches
 FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
 _BACKING = "named"  # tests set "temporary", the backing on systems that cannot make unnamed files
-_LEAST_WAIT = 0.5  # the least seconds to wait for a process that tests whether a segment is in use, for microseconds
+# The least seconds to wait for a process that tests whether a segment is in use. A test takes microseconds.
+_LEAST_WAIT = 0.5
 PATIENCE = 60.0  # seconds to wait for such a lock by default
+_SHORT = 0.01  # CPU seconds; every call searches a folder if a search takes no longer than this
+_PAUSE = 20  # the pause after a longer search, as a multiple of its duration
+_due: dict[str, float] = {}  # {folder: time of the next search}
 
 
 def check_name(name: object) -> None:
@@ -125,6 +130,11 @@ def is_segment(file_name: str) -> bool:
     return file_name.startswith(PREFIX) and len(file_name) == _LENGTH
 
 
+def is_cache(file_name: str) -> bool:
+    """Whether a file name has the form of the name of a cache."""
+    return file_name.endswith(CACHE) and is_segment(file_name[: -len(CACHE)])
+
+
 def nameless() -> str:
     """A temporary file name for a segment without a name, for systems that cannot make unnamed files."""
     return f"{PREFIX}{_spell(os.urandom(8))}-{_spell(os.urandom(8))[:8]}.tmp"
@@ -155,14 +165,19 @@ class Label(dict[str, str]):
         packed = segment.label()
         if packed is None:
             return None
-        reader, label = wire.Reader(packed[1]), Label()
         try:
-            for _ in range(packed[0]):
-                key = reader.text()
-                label[key] = reader.text()
-            reader.end()
+            label = Label.unpacked(packed[1])
         except CorruptError:
             return None
+        return label if len(label) == packed[0] else None
+
+    @staticmethod
+    def unpacked(data: bytes) -> Label:
+        """The label in the bytes that `pack` made. Raises CorruptError."""
+        reader, label = wire.Reader(data), Label()
+        while reader.left:
+            key = reader.text()
+            label[key] = reader.text()
         return label
 
     @staticmethod
@@ -235,7 +250,7 @@ class Target:
         self.file_name = system_name(name, fingerprint)
         self.path = os.path.join(self.folder, self.file_name)
         self.lock_path = self.path + LOCK
-        self.replaces = False  # whether publishing replaces a file of this name, because that file is damaged
+        self.replaces = False  # whether publishing replaces an existing file, which is damaged
         self.reader: Reader | None = None  # the Reader of the building process; None for the builder's Reader
         self._label: tuple[int, bytes] | None = None
 
@@ -249,8 +264,12 @@ class Target:
         return self._label
 
     def temporary(self) -> str:
-        """A random file name for a temporary file beside the segment."""
-        return f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
+        """A file name for a temporary file beside the segment. No file has this name. Three random letters, enough for
+        macOS, would otherwise match the lock file or the file of a killed process once in 32,768 builds."""
+        while True:
+            name = f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
+            if not name.endswith(LOCK) and not os.path.lexists(os.path.join(self.folder, name)):
+                return name
 
     def new_builder(self, make: Callable[..., _BuilderT], compression: native.Choices, writer: Writer) -> _BuilderT:
         return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())
@@ -314,27 +333,39 @@ def open_target(target: Target, timeout: float | None = PATIENCE) -> tuple[nativ
     )
 
 
-def found(name: str, dir: Path | None = None) -> list[str]:
-    """The paths of all segments with this name."""
+def paths_of(name: str, dir: Path | None = None, accepts: Callable[[str], bool] = is_segment) -> list[str]:
+    """The paths of all segments with this name, or of the files with this name that `accepts` accepts."""
     place, start = folder(dir), stem(name)
     files = sorted(os.listdir(place))
-    return [os.path.join(place, file) for file in files if file.startswith(start) and is_segment(file)]
+    return [os.path.join(place, file) for file in files if file.startswith(start) and accepts(file)]
 
 
 # ---- Removing ----
 
 
-def collect(directory: str) -> int:
+def collect_first(directory: str, name: str | None = None) -> None:
+    """`collect`, before a build, or before a call for a name. A search opens each segment. So in a folder of thousands
+    of segments a process pauses between searches, and in the meantime removes only unused files of this name."""
+    begin = time.thread_time()
+    if time.monotonic() >= _due.get(directory, 0.0):
+        collect(directory)
+        took = time.thread_time() - begin
+        _due[directory] = time.monotonic() + _PAUSE * took if took > _SHORT else 0.0
+    elif name is not None:
+        collect(directory, stem(name))
+
+
+def collect(directory: str, start: str = PREFIX) -> int:
     """Removes this user's unused files of named segments, unless they are kept: segments, temporary files and lock
-    files. Returns their number."""
+    files whose names begin with `start`. Returns their number."""
     removed = 0
     try:
-        names = [name for name in os.listdir(directory) if name.startswith(PREFIX)]
+        names = [name for name in os.listdir(directory) if name.startswith(start)]
     except OSError:
         return 0
     for name in names:
         path = os.path.join(directory, name)
-        status = _removable(path) if is_segment(name) else None
+        status = _removable(path) if is_segment(name) else _removable_cache(path) if is_cache(name) else None
         if status is not None or is_segment(name[:-4]):
             try:
                 removed += native.unlink_unused(path, status)
@@ -348,8 +379,8 @@ def _removable(path: str) -> os.stat_result | None:
     of a later format version may not, because this version cannot read its label."""
     try:
         status = os.lstat(path)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
-            return None
+        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400 or native.is_leased(path):
+            return None  # this is the cheap test, and most segments are in use
         segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
     except (CorruptError, SegmentNotFoundError):
         return status
@@ -358,6 +389,20 @@ def _removable(path: str) -> os.stat_result | None:
     label = Label.of(segment)
     segment.close()
     return status if label is None or expired(label, status.st_mtime) else None
+
+
+def _removable_cache(path: str) -> os.stat_result | None:
+    """Like _removable, for a cache."""
+    try:
+        status = os.lstat(path)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o600:
+            return None
+        label = Label.unpacked(native.inspect_cache(path)["label"])
+    except (CorruptError, SegmentNotFoundError):
+        return status
+    except (VersionError, OSError):
+        return None
+    return status if expired(label, status.st_mtime) else None
 
 
 def expired(label: Label, used: float) -> bool:
@@ -376,8 +421,7 @@ def expired(label: Label, used: float) -> bool:
 
 def gone(name: str, dir: Path | None) -> SegmentNotFoundError:
     """The error for a name without a segment."""
-    return SegmentNotFoundError(
-        errno.ENOENT,
-        f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last process has ended; "
-        "recstore.names.list() lists all segments",
-    )
+    why = "it was never built, or its last process has ended; recstore.names.list() lists all segments"
+    if paths_of(name, dir, is_cache):
+        why = "a cache has this name, and recstore.cache() opens it"
+    return SegmentNotFoundError(errno.ENOENT, f"no segment {name!r} of this user in {folder(dir)}: {why}")

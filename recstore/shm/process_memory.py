@@ -205,8 +205,8 @@ def _mapped_pss(key: Identity, pid: int | str) -> int:
 
 
 class HugePages:
-    """The mappings of this process that have huge pages, read once from smaps, whose length grows with their number.
-    The result of madvise does not say it."""
+    """The mappings of this process that have huge pages. Reads smaps only once, because its length grows with the
+    number of mappings. The result of madvise does not show whether a mapping has huge pages."""
 
     def __init__(self) -> None:
         self.mappings: list[tuple[int, int, int]] | None  # (first address, end, bytes), by address

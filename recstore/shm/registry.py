@@ -67,23 +67,29 @@ _fork_hook = False
 
 def register(resource: _ResourceT) -> _ResourceT:
     """Adds a new segment or blob to the registry, so that handles to it reuse the mapping. Returns it."""
-    global _fork_hook
     sweep_pins()
-    if not _fork_hook:
-        _fork_hook = True
-        os.register_at_fork(after_in_child=_after_fork)
+    _watch_forks()
     key = resource.id, _reading_key(resource)
     if find(*key) is not None:
-        return resource  # a saved file has the same id as the saved store; the registry keeps the first of them
+        return resource  # a saved file has the same id as its store; the registry keeps the one that came first
     _attached[key] = ref(resource, native.Forget(_attached, key))
     return resource
 
 
+def _watch_forks() -> None:
+    global _fork_hook
+    if not _fork_hook:
+        _fork_hook = True
+        os.register_at_fork(after_in_child=_after_fork)
+
+
 def _after_fork() -> None:
-    for known in list(_attached.values()):
+    for known in (*_attached.values(), *_named.values()):
         resource = known()
         if resource is not None:
             resource.forget_calls()
+        if isinstance(resource, native.CacheFile):
+            unlink_at_exit()  # this process may be the last user
 
 
 def find(id_: bytes, reading: ReadingKey | None = None, cls: type[Any] = native.Segment) -> Any:
@@ -100,9 +106,16 @@ def _reading_key(resource: Resource) -> ReadingKey | None:
 
 # ---- The files that this process unlinks at exit ----
 
-# {id(segment): weak reference to a named segment}; several segments may map the same file
+# {id(segment): weak reference to a named segment}; several Segments may map the same file
 _named: dict[int, ref[Any]] = {}
 _exit_hook_pid: int | None = None
+
+
+def announce_cache(file: native.CacheFile) -> None:
+    """Registers the open file of a cache, so that the exit of this process ends its use."""
+    _watch_forks()
+    unlink_at_exit()
+    _named[id(file)] = ref(file, native.Forget(_named, id(file)))
 
 
 def announce(segment: _ResourceT) -> _ResourceT:

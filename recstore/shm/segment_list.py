@@ -1,4 +1,4 @@
-"""Lists the named segments of a user, for `recstore.names.list()`, and removes segments by name."""
+"""Lists the named segments and caches of a user, for `recstore.names.list()`, and removes them by name."""
 
 from __future__ import annotations
 
@@ -18,30 +18,36 @@ if TYPE_CHECKING:
 
 __all__ = ["SegmentInfo", "SegmentTable", "duration", "segments", "unlink"]
 
-_COLUMNS = ("name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state")
+_COLUMNS = ("name", "kind", "fingerprint", "records", "bytes", "age", "builder", "attached", "state")
+_ALIGNED = "<<<>>><><"
 
 
 class SegmentInfo:
-    """A named segment at one moment.
+    """A named store or cache at one moment.
 
     Attributes:
-        name, fingerprint: None for a damaged segment.
-        records, nbytes: the number of records and of bytes.
+        name, fingerprint: None for a damaged file.
+        kind: "store" or "cache".
+        records, nbytes: the number of records and of bytes. For a cache, the number of values, and the bytes that its
+            file takes now.
         age: seconds since the build.
-        builder: the process that built the segment, and its command.
-        attached: the number of this user's processes that have the segment open; None if the system does not report it.
+        builder: the process that built the store or created the cache, and its command.
+        attached: the number of this user's processes that have the file open; None if the system does not report it.
         keep: None, a number of seconds as a str, or "for ever".
         path: the path of the file.
         state: "in use", "kept", "orphan" (not in use and not kept: the next collection removes it), "damaged", or
             "another version's".
     """
 
-    __slots__ = ("age", "attached", "builder", "fingerprint", "keep", "name", "nbytes", "path", "records", "state")
+    __slots__ = (
+        "age", "attached", "builder", "fingerprint", "keep", "kind", "name", "nbytes", "path", "records", "state"
+    )  # fmt: skip
     age: float
     attached: int | None
     builder: str | None
     fingerprint: str | None
     keep: str | None
+    kind: Literal["store", "cache"]
     name: str | None
     nbytes: int
     path: str
@@ -56,6 +62,7 @@ class SegmentInfo:
         """The cells of a row of the table, as str."""
         cells: list[tuple[Any, Callable[[Any], str]]] = [
             (self.name, str),
+            (self.kind, str),
             (self.fingerprint, lambda text: (text or "-")[:33]),
             (self.records, lambda n: f"{n:,}"),
             (self.nbytes, size_text),
@@ -67,15 +74,15 @@ class SegmentInfo:
         return ["?" if value is None else show(value) for value, show in cells]
 
     def __repr__(self) -> str:
-        cells = ", ".join(f"{column} {text}" for column, text in zip(_COLUMNS[1:], self.row()[1:]))
-        return f"<segment {self.name!r}: {cells}>"
+        cells = ", ".join(f"{column} {text}" for column, text in zip(_COLUMNS[2:], self.row()[2:]))
+        return f"<{self.kind} {self.name!r}: {cells}>"
 
 
 class SegmentTable(list[SegmentInfo]):
     """A list of SegmentInfo that prints as a table."""
 
     def __str__(self) -> str:
-        return table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")
+        return table([_COLUMNS, *(info.row() for info in self)], _ALIGNED)
 
     __repr__ = __str__
 
@@ -83,18 +90,17 @@ class SegmentTable(list[SegmentInfo]):
         """The table as HTML, for notebooks."""
         from recstore.display import html
 
-        return html.block(html.table([_COLUMNS, *(info.row() for info in self)], "<<>>><><"))
+        return html.block(html.table([_COLUMNS, *(info.row() for info in self)], _ALIGNED))
 
 
 def segments(name: str | None, dir: Path | None) -> SegmentTable:
-    """The SegmentTable of this user's segments, or only of the segments with a name."""
+    """The SegmentTable of this user's stores and caches, or only of the stores and caches with this name."""
     folder = named_segments.folder(dir)
     if name is not None:
         named_segments.check_name(name)
-        paths = named_segments.found(name, dir)
+        paths = named_segments.paths_of(name, dir, _is_listed)
     else:
-        files = sorted(os.listdir(folder))
-        paths = [os.path.join(folder, file) for file in files if named_segments.is_segment(file)]
+        paths = [os.path.join(folder, file) for file in sorted(os.listdir(folder)) if _is_listed(file)]
     users = _users()
     infos = (_describe(path, users) for path in paths)
     rows = SegmentTable(info for info in infos if info is not None)
@@ -102,39 +108,62 @@ def segments(name: str | None, dir: Path | None) -> SegmentTable:
     return rows
 
 
+def _is_listed(file: str) -> bool:
+    return named_segments.is_segment(file) or named_segments.is_cache(file)
+
+
 def _describe(path: str, users: dict[tuple[int, int], set[str]] | None) -> SegmentInfo | None:
     """The SegmentInfo of the file at a path; None for a missing file, another user's file, and other files."""
-    from recstore._core import native
-
+    is_cache = named_segments.is_cache(os.path.basename(path))
     try:
         status = os.lstat(path)
     except OSError:
         return None
-    if status.st_uid != os.geteuid() or status.st_mode & 0o177777 != 0o100400:
+    if status.st_uid != os.geteuid() or status.st_mode & 0o177777 != (0o100600 if is_cache else 0o100400):
         return None
     attached = None if users is None else len(users.get((status.st_dev, status.st_ino), ()))
-    values = {
+    values: dict[str, Any] = {
         "path": path,
-        "nbytes": status.st_size,
+        "kind": "cache" if is_cache else "store",
+        "nbytes": status.st_blocks * 512 if is_cache else status.st_size,
         "attached": attached,
         "age": max(0.0, time.time() - status.st_mtime),
     }
     try:
-        segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
+        facts, label = _read_cache(path) if is_cache else _read_store(path)
     except SegmentNotFoundError:
         return None
     except CorruptError:
         return SegmentInfo(**values, state="damaged")
     except VersionError:
         return SegmentInfo(**values, state="another version's")
-    label = named_segments.Label.of(segment)
-    values.update(records=segment.records, nbytes=segment.nbytes, age=max(0.0, time.time() - segment.created_ns / 1e9))
-    segment.close()
+    values.update(facts)
     if label is None:
         return SegmentInfo(**values, state="damaged")
     values.update(name=label.name, fingerprint=label.fingerprint, builder=label.builder, keep=label.get("keep"))
     state = "in use" if _leased(path) else "orphan" if named_segments.expired(label, status.st_mtime) else "kept"
     return SegmentInfo(**values, state=state)
+
+
+def _read_store(path: str) -> tuple[dict[str, Any], named_segments.Label | None]:
+    """The columns that a store has in its header, and its label."""
+    from recstore._core import native
+
+    segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
+    try:
+        age = max(0.0, time.time() - segment.created_ns / 1e9)
+        return {"records": segment.records, "nbytes": segment.nbytes, "age": age}, named_segments.Label.of(segment)
+    finally:
+        segment.close()
+
+
+def _read_cache(path: str) -> tuple[dict[str, Any], named_segments.Label]:
+    """Like _read_store, for a cache."""
+    from recstore._core import native
+
+    header = native.inspect_cache(path, count=True)
+    label = named_segments.Label.unpacked(header["label"])
+    return {"records": header["filled"], "age": max(0.0, time.time() - header["created_ns"] / 1e9)}, label
 
 
 def _leased(path: str) -> bool:
@@ -170,12 +199,13 @@ def _users() -> dict[tuple[int, int], set[str]] | None:
 
 
 def unlink(name: str, fingerprint: str | None, dir: Path | None) -> int:
-    """Unlinks the segments with this name and fingerprint (None: any), and returns their number. Raises
-    SegmentNotFoundError if no segment matches."""
+    """Unlinks the stores and caches with this name and fingerprint (None: any), and returns their number. Raises
+    SegmentNotFoundError if none matches."""
     named_segments.check_name(name)
-    paths = named_segments.found(name, dir)
+    paths = named_segments.paths_of(name, dir, _is_listed)
     if fingerprint is not None:
-        paths = [path for path in paths if os.path.basename(path) == named_segments.system_name(name, fingerprint)]
+        file = named_segments.system_name(name, fingerprint)
+        paths = [path for path in paths if os.path.basename(path) in (file, file + named_segments.CACHE)]
     removed = 0
     for path in paths:
         try:

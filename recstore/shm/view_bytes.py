@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from recstore.shm.wire import Reader
 
-    Number: TypeAlias = Callable[[Any], int]  # of a Segment or Blob
+    Number: TypeAlias = Callable[[Any], int]  # from a Segment or Blob to its number
     Make: TypeAlias = Callable[[int, native.Selection, native.Projection | None], Any]
 
 _GROUPS, _SAVED_GROUPS = 7, 8
@@ -122,7 +122,7 @@ def write_mapping(mapping: native.Mapping[Any, Any], number: Number) -> bytes:
 
 
 def read_mapping(reader: Reader, resources: list[Any], make: Make) -> tuple[Any, Any, native.KeyIndex, type | None]:
-    """Reads the bytes of `write_mapping`; the arguments of `Mapping._set`."""
+    """Reads the bytes of `write_mapping`; returns the arguments of `Mapping._set`."""
     factory, owner = reader.size(), reader.byte()
     if factory >= len(FACTORIES) or owner > 2:
         raise CorruptError(f"a recstore handle has a mapping with factory {factory} and a key index of kind {owner}")
@@ -250,7 +250,7 @@ def _index_array(number: int, resources: list[Any]) -> Any:
 
 
 def _saved_index(reader: Reader, resources: list[Any]) -> native.SavedIndex:
-    """Reads the numbers of a segment and of its saved index; the SavedIndex."""
+    """Reads the numbers of a segment and of its saved index, and returns the SavedIndex."""
     return native.saved_index(_numbered(reader.size(), resources, "segment"), reader.size())
 
 

@@ -39,8 +39,8 @@ def table(
         columns: the names of the columns to read, in this order. None for all.
         missing: "none" stores None for a null field of a row or struct, "absent" omits its key.
         nanoseconds: how to store timestamps and durations in nanoseconds, which do not fit Python's types: "exact" as
-            datetimes and timedeltas, with an EncodeError for a value that is not a whole microsecond; "floor" rounds it
-            down; "numpy" stores numpy.datetime64 and timedelta64, in UTC and without the zone.
+            datetimes and timedeltas, with an EncodeError for a value that is not a whole microsecond; "floor" rounds
+            such a value down; "numpy" stores numpy.datetime64 and timedelta64, in UTC and without the zone.
 
     Values have the types of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences, and the rules for
     pandas and Hugging Face. The building process appends the rows, whatever its `workers`. :func:`recstore.shared`

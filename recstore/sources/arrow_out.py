@@ -91,8 +91,8 @@ def _export(records: Records[Any], exact: bool) -> ArrowExport:
 
 
 def _plain(value: Any) -> tuple[int | None, Any, Any] | None:
-    """Converts a value that only Python reads to a value that the core reads, in the form that native.arrow_export_of
-    takes; None for other values."""
+    """The argument `plain` of native.arrow_export_of: converts a value that only Python reads to a value that the core
+    reads. Returns None for other values."""
     kind = type(value)
     if kind is frozenset or kind is set or isinstance(value, native.Records):  # Records are the values of groups
         return None, None, list(value)
@@ -264,7 +264,8 @@ def _frame(pandas: Any, columns: Mapping[Any, Any]) -> Any:
 
 
 def _column(view: Records[Any]) -> Any:
-    """The values of a field view as an array or list from which pandas makes the same column as from their list."""
+    """The values of a field view, as an array or list. pandas makes the same column of it as of a list of the
+    values."""
     gathered = native.read_column(view)
     if gathered is not None and gathered[0] in ("scalars", "texts"):
         import numpy as np

@@ -65,10 +65,10 @@ def csv(
             for a file without a header.
         columns: the names of the columns to store, in this order.
         dtypes: a dict from column to type, or one type for all columns: int, float, str, bool, a name such as
-            "float32" or "date32", or a pyarrow type. If it has all columns, the files are read once.
+            "float32" or "date32", or a pyarrow type. If `dtypes` has all columns, the files are read once.
         null_values: the texts of cells that become None. In a column of text a quoted ``""`` is the empty str.
         quote: the character that encloses cells, doubled within them; None if quotes are plain characters.
-        escape: a character that makes the next character a plain one.
+        escape: a character after which the next character is plain text.
         encoding: the encoding of the text. A byte order mark takes precedence.
         skip_rows: the number of lines to skip at the beginning of each file.
         errors: "raise"; or "skip" to skip rows with a wrong number of cells or with a cell that does not fit its type
@@ -223,7 +223,7 @@ class CsvSource(table_files.TableFileSource):
         from recstore.sources import csv_rows
 
         with csv_rows.Rows(file, self.rules, self.choice, self.block) as rows:
-            types = {name: self.types.get(name, self.rules.for_all) for name in rows.wanted}
+            types = {name: self.types.get(name, self.rules.for_all) for name in rows.needed}
             try:
                 for batch in rows.typed(types, self.left, bar):
                     if self.left is not None:
@@ -242,7 +242,7 @@ class CsvSource(table_files.TableFileSource):
     def _report(self) -> list[tuple[str, int, str]]:
         return self.bad
 
-    def _told(self, reports: list[Any]) -> None:
+    def _take_reports(self, reports: list[Any]) -> None:
         bad = [entry for report in reports for entry in report or ()]
         if bad:
             logger, n = logging.getLogger("recstore"), sum(count for _, count, _ in bad)
@@ -263,7 +263,7 @@ class CsvSource(table_files.TableFileSource):
                 if left == 0:
                     break
                 with csv_rows.Rows(file, self.rules, self.choice, self.block) as rows:
-                    for name in rows.wanted:
+                    for name in rows.needed:
                         if name not in self.types:
                             guesses.setdefault(name, csv_types.Guess(self.rules.null_values))
                     left = rows.guess(guesses, left, bar)
@@ -283,8 +283,8 @@ def _again(file: Input) -> Input:
 
 
 class Replayed(inputs.FileObject):
-    """A file object of the caller that can be opened several times; each reads it from its current position. While
-    `keep` is true, the bytes read from a pipe are copied to a temporary file."""
+    """A file object of the caller that can be opened several times. Each opening starts at the position that it had
+    first. While `keep` is true, the bytes read from a pipe are copied to a temporary file."""
 
     def __init__(self, file: Any, name: str) -> None:
         super().__init__(file)

@@ -31,21 +31,21 @@ _LONGEST_BLOCK = 256 << 20  # the most bytes of a row
 class Rows:
     """An open CSV file whose rows can be read once; a context manager.
 
-    `names` are the names of all columns, `wanted` the names of the columns to read.
+    `names` are the names of all columns, `needed` the names of the columns to read.
     """
 
     def __init__(self, file: Input, rules: Rules, choice: Choice, block: int = 0) -> None:
         self.file, self.rules, self.dtypes = file, rules, choice.dtypes
         self.form = rules.form_of(file.name)
         self.nulls = csv_types.null_array(rules.null_values)
-        self.ragged: list[int] = []  # the numbers of cells of the rows that have a wrong number
+        self.ragged: list[int] = []  # the number of cells of each row with a wrong number of cells
         self.skipped = self.first = 0
-        self.first_skipped = ""  # the message about the first cell that made a row be skipped
+        self.first_skipped = ""  # the message about the first cell that caused a row to be skipped
         self.stack = ExitStack()
         with self.stack:
             self.open()
             self.names = self.body.names
-            self.wanted = choice.needed(self.names, file.name)
+            self.needed = choice.needed(self.names, file.name)
             self.block = max(block, _BLOCK, _BLOCK_OF_COLUMN * len(self.names))
             self.stack = self.stack.pop_all()
 
@@ -61,23 +61,23 @@ class Rows:
         self.stack.close()
 
     def guess(self, guesses: Mapping[str, csv_types.Guess], left: int | None, bar: FileBar) -> int | None:
-        """Shows at most `left` rows to the Guesses of their columns, or all rows if it is None. Returns the rows that
-        are left of `left`."""
-        kinds = {name: pyarrow.string() for name in self.wanted if name in guesses}
+        """Passes at most `left` rows to the Guesses of their columns, or all rows if `left` is None. Returns the part
+        of `left` that remains."""
+        kinds = {name: pyarrow.string() for name in self.needed if name in guesses}
         if not kinds and left is None:
             return None
         if self.rules.errors == "skip":  # a row that will be skipped must not decide a type
-            kinds = {**{name: kind for name, kind in self.dtypes.items() if name in self.wanted}, **kinds}
+            kinds = {**{name: kind for name, kind in self.dtypes.items() if name in self.needed}, **kinds}
         for batch in self.typed(kinds, left, bar):
             left = None if left is None else left - batch.num_rows
             for name in guesses.keys() & kinds:
-                guesses[name].see(batch.column(name))
+                guesses[name].add(batch.column(name))
         return left
 
     def typed(
         self, types: Mapping[str, pyarrow.DataType], left: int | None, bar: FileBar
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yields batches of typed columns: at most `left` rows, or all rows if it is None."""
+        """Yields batches of typed columns: at most `left` rows, or all rows if `left` is None."""
         for batch in self.batches(bar):
             if left is not None:
                 batch = batch.slice(0, left)
@@ -96,7 +96,7 @@ class Rows:
     # ---- Parsing ----
 
     def batches(self, bar: FileBar) -> Iterator[pyarrow.RecordBatch]:
-        """Yields the rows as batches of binary columns with the names `wanted`."""
+        """Yields the rows as batches of binary columns with the names `needed`."""
         done = 0
         while True:
             self.ragged.clear()
@@ -111,7 +111,8 @@ class Rows:
                         yield batch
                 return
             except pyarrow.ArrowInvalid as error:
-                # pyarrow cannot parse a row that fills a block. A block may be a byte short, to not split a line end.
+                # pyarrow cannot parse a row that fills a block. A block may be one byte short, so that it does not
+                # split a line end.
                 longer = not self.is_ragged and self.body.quotes.longest_row >= self.block - 1
                 if longer and self.block < _LONGEST_BLOCK and getattr(self.file, "again", True):
                     self.block *= 16
@@ -122,7 +123,7 @@ class Rows:
     def parsed(self) -> Iterator[pyarrow.RecordBatch]:
         """Yields the batches of one run of pyarrow's parser."""
         places = {name: number for number, name in enumerate(self.names)}
-        numbers = [str(places[name]) for name in self.wanted]
+        numbers = [str(places[name]) for name in self.needed]
         reader = csv.open_csv(
             pyarrow.PythonFile(self.body, "r"),
             read_options=csv.ReadOptions(column_names=[str(i) for i in range(len(self.names))], block_size=self.block),
@@ -148,7 +149,7 @@ class Rows:
                 if batch.num_rows:
                     if previous is not None:
                         yield previous
-                    previous = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.wanted)
+                    previous = pyarrow.RecordBatch.from_arrays(batch.columns, names=self.needed)
         last = -1 if previous is None else previous.num_rows - 1
         if previous is None or previous.column(0)[last].as_py() != csv_text.END.encode():
             raise InputError(f"{self.file.name}: the last row does not end where its quotes end; {csv_text.UNQUOTED}")

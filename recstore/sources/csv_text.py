@@ -13,13 +13,13 @@ from itertools import islice
 
 from recstore._core import native
 from recstore.errors import InputError
-from recstore.sources import encodings, inputs
+from recstore.sources import encodings, inputs, reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Header = bool | list[str]  # whether the first row has the names, or the names
+    Header = bool | list[str]  # True if the first row has the names, False if no row has them, or a list of the names
 
 _HEAD = 1 << 20  # bytes of the first block
 _LONGEST = 256 << 20  # the most bytes of a row
@@ -62,7 +62,7 @@ class Form:
                 raise ValueError(f"{name} is {character!r:.60}; give one ASCII character")
         self.delimiter, self.quote, self.escape = delimiter, quote, escape
         self.codec = codecs.lookup(encoding).name
-        self.skip_rows, self.empty = skip_rows, empty
+        self.skip_rows, self.empty = reading.count_of(skip_rows, "skip_rows"), empty
         self.cell = _cell(delimiter, quote, escape)
 
     def keeps_empty(self, width: int) -> bool:
@@ -73,12 +73,14 @@ class Form:
         """The number of bytes of the skipped lines at the beginning of a text."""
         at = 0
         for _ in range(self.skip_rows):
+            if at == len(head):
+                break
             at = _LINE.match(head, at).end()  # type: ignore[union-attr]
         return at
 
     def first_row(self, head: bytes, at: int) -> tuple[int, list[str] | None, int]:
-        """`(line, cells, end)` of the first non-empty row from a position in a text on. `end` is the end of the text if
-        the row may continue after it. `cells` is None without a row."""
+        """`(line, cells, end)` of the first non-empty row at or after a position in a text. `end` is the end of the
+        text if the row may continue after it. `cells` is None without a row."""
         start = _LINE_ENDS.match(head, at).end()  # type: ignore[union-attr]
         blank = head[at:start]
         line = self.skip_rows + blank.count(b"\n") + blank.count(b"\r") - blank.count(b"\r\n") + 1
@@ -107,6 +109,8 @@ class Form:
         """The lines of a text file after the first `skip_rows` lines, without a byte order mark."""
         first = text.readline()
         for _ in range(self.skip_rows):
+            if not first:
+                break
             first = text.readline()
         first = first.removeprefix("\ufeff")
         if first:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _BOOLS = pyarrow.array(["true", "True", "TRUE", "false", "False", "FALSE"])
 _FIRST = pyarrow.array(["0", "+", "-", " "])
 _EXACT = 1 << 53  # float64 holds every whole number of a smaller magnitude
-# Texts that would not survive as numbers: identifiers such as 0012, telephone numbers such as +49.
+# Texts that would lose characters as numbers: identifiers such as 0012, telephone numbers such as +49.
 _NO_INT = r"^ *[+-]?0[0-9xX]|^ *\+|^ *-0 *$"
 _NO_FLOAT = r"^ *[+-]?0[0-9]|^ *\+"
 _WHOLE = r"^ *-?[0-9]+ *$"
@@ -35,7 +35,7 @@ class Guess:
         self.bools = self.ints = self.uints = self.floats = True
         self.exact = True  # whether float64 holds all whole numbers
 
-    def see(self, cells: pyarrow.Array) -> None:
+    def add(self, cells: pyarrow.Array) -> None:
         """Adds the next cells, a string array."""
         if not (self.bools or self.floats):
             return

@@ -47,8 +47,8 @@ def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.Bu
 
 
 def no_text(place: str, encoding: str, is_marked: bool = False) -> str:
-    """The message for bytes that are not text in `encoding`, which a byte order mark (`is_marked`) or an argument
-    gives."""
+    """The message for bytes that are not text in `encoding`. The encoding comes from a byte order mark (`is_marked`) or
+    from an argument."""
     if is_marked:
         return f"{place}: bytes that are not {encoding} text, despite the byte order mark; fetch the file again"
     other = "latin-1" if encoding == "utf-8" else "utf-8"

@@ -62,8 +62,8 @@ def folder(
             expression, searched in the path relative to `root`: from its group ``class``, else from its first group. A
             function of that path that returns the name, or None to skip the file. None: records have no label.
         classes: the names of the classes in the order of their numbers, such as ``train.classes``. With None the names
-            are numbered in sorted order; except for "first", this walks over the folders twice.
-        paths: "joined": paths begin with `root` as given. "relative": to `root`, with ``/``. "absolute".
+            are numbered in sorted order. Unless `class_from` is "first", this takes two walks over the folders.
+        paths: "joined": beginning with `root` as given; "relative": relative to `root`, with ``/``; or "absolute".
         stat: add "size" in bytes and "mtime" in seconds since 1970, which takes a system call per file.
         as_tuples: records are tuples ``(path, label)``, as in ``ImageFolder.samples``; `stat` appends size and mtime.
         hidden: also read files and folders whose names begin with a dot.
@@ -143,7 +143,7 @@ class Walking:
             raise ValueError(f"threads must be 0 or more, not {threads}")
 
     def content(self) -> dict[str, Any]:
-        """The options that decide which records there are, as a dict."""
+        """The options that determine the records, as a dict."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "threads"}
 
 
@@ -170,7 +170,7 @@ class _ClassRule:
     planned = True  # whether only a walk can find the names
 
     def name(self, names: tuple[str, ...], file: str) -> str | None:
-        """The class of a file in the folder that `names` lead to. If `by_folder` is true, `file` does not matter."""
+        """The class of a file in the folder with the path `names`. If `by_folder` is true, `file` does not matter."""
         raise NotImplementedError
 
     @staticmethod
@@ -273,8 +273,8 @@ class _Form:
 
 
 class FolderSource(reading.FileSource):
-    """The records of the files of a walk. The walk begins in the folders `starts`, each the names that lead to it from
-    the root. With `flat` it does not enter their subfolders."""
+    """The records of the files of a walk. The walk begins in the folders `starts`, each given by its path from the root
+    as a tuple of names. With `flat` it does not enter their subfolders."""
 
     where: Callable[[Any], object] | None = None
     starts: Iterable[tuple[str, ...]] = ((),)
@@ -289,7 +289,7 @@ class FolderSource(reading.FileSource):
         super().__init__([inputs.LocalFile(root)])
 
     def _restart(self) -> None:
-        self.names = self.classes  # of the classes by number; None until they are known
+        self.names = self.classes  # the names of the classes by number; None until they are known
         self.digest: str | None = None  # the text of the Digest of the plan
         self.walked: str | None = None  # the text of the Digest of the build; None unless it read all folders
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from recstore.sources.folder_files import Walking
     from recstore.sources.patterns import Patterns
 
-    Names: TypeAlias = tuple[str, ...]  # the names that lead from the root to a folder
+    Names: TypeAlias = tuple[str, ...]  # the path of a folder from the root
     _Key: TypeAlias = tuple[Names, str, Names]
 
 _AHEAD = 4  # folders listed ahead for each thread
 
 
 class Listing:
-    """The content of one folder. `names` lead to it from the root. `files` are the selected files, in order, each with
+    """The content of one folder. `names` is its path from the root. `files` are the selected files, in order, each with
     its os.stat_result or None. `folders` are the names of the folders in it. `errors` are the OSErrors of skipped
     entries, or of the folder itself if `read` is false."""
 
@@ -68,7 +68,7 @@ class Walk:
 
     def _in_order(self, start: Names, submit: Callable[[Names], Callable[[], Listing]]) -> Iterator[Listing]:
         most = max(1, self.options.threads * _AHEAD)
-        waiting = [_key(start)]  # a heap, as is `listed`
+        waiting = [_key(start)]  # a heap, like `listed`
         listed: list[tuple[_Key, Callable[[], Listing]]] = []
         while waiting or listed:
             while waiting and (len(listed) < most or waiting[0] < listed[0][0]):

@@ -1,5 +1,6 @@
 """Hints for users of other libraries: an error about an argument or function that recstore lacks ends with recstore's
-counterpart. The tables list names whose counterpart has a different name; for others, the nearest name is the hint."""
+counterpart. The tables list the names that are different in recstore. For any other name, the hint is the nearest
+name."""
 
 from __future__ import annotations
 
@@ -205,8 +206,8 @@ def of_constructor(name: str) -> str:
 
 
 def of_values(name: str, values: str) -> str:
-    """The end of a message about a method that RecordDict lacks but RecordList has: the call on `values`, the records
-    of the RecordDict; empty for other names."""
+    """The end of a message about a method that RecordList has and RecordDict lacks: the call on `values`, the records
+    of the RecordDict. Empty for other names."""
     import recstore
 
     return f"; write {values}.{name}" if not name.startswith("_") and hasattr(recstore.RecordList, name) else ""

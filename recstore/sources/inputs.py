@@ -65,7 +65,7 @@ def resolve(argument: object) -> list[Input]:
 
 
 def _local(path: str) -> Input:
-    """The Input of a path; of a pipe or device, such as /dev/stdin, one that can be read once."""
+    """The Input of a path. A pipe or device, such as /dev/stdin, gets an Input that can be read once."""
     return LocalFile(path) if stat.S_ISREG(os.stat(path).st_mode) else Pipe(path)
 
 
@@ -80,11 +80,11 @@ def suffix_of(name: str) -> str:
 class Input:
     """One file. Messages show its `name`."""
 
-    path: str | None = None  # of a file on a local file system
+    path: str | None = None  # the path of a file on a local file system
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.raw: io.BufferedIOBase | None = None  # the last opened file, compressed as it is stored
+        self.raw: io.BufferedIOBase | None = None  # the last opened file, before decompression
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "raw": None}

@@ -29,8 +29,8 @@ _ARRAY, _OBJECT, _QUOTE = b'[{"'
 
 
 class Document:
-    """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, and `self.text` at
-    `self.base` in the file. Not thread-safe.
+    """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, which
+    begins at `self.base` in the file. Not thread-safe.
 
     `skipped` lists the skipped containers: `(keys, whether it is an object, number of elements)`.
     """
@@ -158,9 +158,9 @@ class Document:
     # ---- The search ----
 
     def find(self, keys: Keys, again: Callable[[Keys], None]) -> Iterator[None]:
-        """Yields at the beginning of the value under these keys; the caller must consume the value. Calls `again(keys)`
-        if an object repeats a key of the path, because then the earlier value does not count. Checks the end of the
-        document."""
+        """Yields once it is at the beginning of the value under these keys. The caller must consume the value. Calls
+        `again(keys)` if an object repeats a key of the path, because then the earlier value does not count. Checks the
+        end of the document."""
         yield from self._search((), keys, again)
         self.end()
 
@@ -175,7 +175,7 @@ class Document:
             pass
 
     def _search(self, keys: Keys, left: Keys | None, again: Callable[[Keys], None] | None) -> Iterator[None]:
-        """`left` are the keys still to follow; None for a value that is not on the path."""
+        """`left` has the keys that remain on the path; None for a value that is not on the path."""
         byte = self.need()
         if left == ():
             yield

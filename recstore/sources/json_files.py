@@ -44,7 +44,7 @@ def json(
     The largest element bounds the memory; the array is never held as a whole. Values are the same as from
     ``json.load``: NaN and Infinity are numbers, integers have any size, and the last value of a repeated key counts.
     orjson or msgspec decodes if it is installed. Elements are checked in full; outside the array, only brackets and
-    strings are.
+    strings are checked.
 
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
@@ -60,9 +60,9 @@ def json(
 
     Raises OSError for a file that cannot be read. A build raises InputError for a document that is not JSON, is
     truncated or lacks the array, with a list of its arrays, and for a file that changes while it is read; EncodeError
-    for a record nested deeper than a store allows. If a key on the path to the array is repeated, the last one counts,
-    but in a compressed file or a stream, which is read once, this is an InputError. With ``workers=N`` a build reads
-    large documents in ranges. Safe from several threads at once.
+    for a record nested deeper than a store allows. If a key on the path to the array is repeated, the last value
+    counts. In a compressed file or a stream, which is read only once, a repeated key is an InputError. With
+    ``workers=N`` a build reads large documents in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> file = io.BytesIO(b'{"images": [], "annotations": [{"id": 1}, {"id": 2}], "sizes": {"a": 1}}')
@@ -232,8 +232,8 @@ class JsonSource(json_values.ValueSource):
         return repr(".".join(self.keys)) if self.keys else "the document"
 
     def missing(self, file: Input, document: Document, kind: JsonSource | str | None) -> InputError:
-        """The InputError for a document without the array or object; lists the ones that it has. `kind` is the kind of
-        the value under the keys, None without a value."""
+        """The InputError for a document without the array or object. The message lists the arrays or objects in the
+        document. `kind` is the kind of the value under the keys, None without a value."""
         expected = _KINDS[ord("{" if self.pairs else "[")]
         fault = f"{self.label()} is {kind}, not {expected}" if kind else f"the document lacks {self.label()}"
         names = [f"{'.'.join(keys)!r} ({n:,})" for keys, pairs, n in document.skipped if pairs == self.pairs and keys]
@@ -248,7 +248,7 @@ class JsonSource(json_values.ValueSource):
     def _report(self) -> Any:
         return self.columns and self.columns.report()
 
-    def _told(self, reports: list[Any]) -> None:
+    def _take_reports(self, reports: list[Any]) -> None:
         if self.columns is not None:
             self.columns.require(reports, self.inputs, self.n_rows)
 

@@ -1,8 +1,8 @@
 """Decodes the texts of JSON values and appends the values to a builder. orjson or msgspec decodes if it is installed.
 
-Values are the same as from `json.loads`, which decodes what these libraries reject: NaN, Infinity, numbers beyond the
-range of floats, and lone surrogates. orjson turns integers beyond 64 bits into floats; texts that may have such an
-integer go to another decoder.
+Values are the same as from `json.loads`, which decodes the texts that these libraries reject: NaN, Infinity, numbers
+beyond the range of floats, and lone surrogates. orjson turns integers beyond 64 bits into floats; texts that may have
+such an integer go to another decoder.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> 
     for value in values:
         for pair in value.items():
             if columns is not None:
-                columns.see(pair[1])
+                columns.add(pair[1])
             yield pair
 
 

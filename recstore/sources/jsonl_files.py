@@ -42,7 +42,7 @@ def jsonl(
 
     Values are the same as from ``json.loads``: NaN and Infinity are numbers, integers have any size, and the last value
     of a repeated key counts. orjson or msgspec decodes if it is installed. Blank lines are skipped. Lines end with LF
-    or CRLF; the last line may lack it.
+    or CRLF; the last line may lack its end.
 
     Args:
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
@@ -156,7 +156,7 @@ class JsonlSource(json_values.ValueSource):
     def _report(self) -> tuple[dict[str, list[int]], object]:
         return self.bad, self.columns and self.columns.report()
 
-    def _told(self, reports: list[Any]) -> None:
+    def _take_reports(self, reports: list[Any]) -> None:
         if self.columns is not None:
             self.columns.require([columns for _, columns in reports], self.inputs, self.n_rows)
         bad: dict[str, list[int]] = {}

@@ -129,7 +129,7 @@ class LineSource(reading.FileSource):
             lines = text.split("\n")
             if not lines[-1]:  # the block ends with a line end
                 del lines[-1]
-            yield self.kept(lines)
+            yield self.chosen_lines(lines)
             bar.moved()
 
     def stream(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
@@ -137,7 +137,7 @@ class LineSource(reading.FileSource):
         file_object: Any = opened  # typeshed requires a `name` attribute
         with io.TextIOWrapper(file_object, codec, "surrogateescape") as text:
             while lines := self.more(text, codec, file, before):
-                yield self.kept([line.removesuffix("\n") for line in lines])
+                yield self.chosen_lines([line.removesuffix("\n") for line in lines])
                 before += len(lines)
                 bar.moved()
 
@@ -148,7 +148,7 @@ class LineSource(reading.FileSource):
             place = f"{file.name}, after line {before:,}"
             raise InputError(encodings.no_text(place, codec, codec != self.codec)) from None
 
-    def kept(self, lines: list[str]) -> Iterable[str]:
+    def chosen_lines(self, lines: list[str]) -> Iterable[str]:
         return filter(None, lines) if self.empty == "skip" else iter(lines)
 
     def _parts(self) -> list[LineSource]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 import re
 
 from recstore.errors import InputError
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from recstore.sources.table_rows import How
 
 _ROWS = 1 << 16  # rows converted at once
-_LOSING = re.compile("(^|[:<] ?)(binary|date)")  # Arrow types that may also hold converted values of other types
+# Arrow types that may also hold converted values of other types.
+_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|month|struct)")
 
 
 def _pyarrow() -> Any:
@@ -104,7 +106,7 @@ _NOTHING = object()
 
 
 def _dense(column: Any) -> Any:
-    """The column; a sparse column as a dense one, because Arrow has no sparse arrays."""
+    """The column. A sparse column becomes dense, because Arrow does not have sparse arrays."""
     return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
 
 
@@ -123,7 +125,9 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
     """The Arrow type of a column, or None. Converts only columns of objects to find it."""
     try:
         if column.dtype != object:
-            return pyarrow.Array.from_pandas(column.iloc[:0]).type
+            kind = pyarrow.Array.from_pandas(column.iloc[:0]).type
+            # The storage of a Period is a bare int. The storage of an Interval does not say which ends are closed.
+            return None if isinstance(kind, pyarrow.BaseExtensionType) else kind
         kind = pyarrow.Array.from_pandas(column).type
     except _errors(pyarrow):
         return None
@@ -132,15 +136,22 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
 
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
-    """Whether Arrow would change a value of a mixed column: turn a str into bytes, or a datetime into a date."""
+    """Whether Arrow would change a value of a mixed column: a str into bytes, a datetime into a date, a number into a
+    date, time or duration, or a local time into an instant; or would add to a dict the keys of other dicts."""
     if types.is_binary(kind):
         return isinstance(value, str)
-    if types.is_date(kind):
-        return isinstance(value, datetime.datetime)
+    if types.is_temporal(kind):
+        if value is None or value != value:  # missing
+            return False
+        if isinstance(value, datetime.datetime):
+            return types.is_date(kind) or types.is_timestamp(kind) and (value.tzinfo is None) != (kind.tz is None)
+        return isinstance(value, numbers.Number) and type(value).__name__ != "timedelta64"
     if types.is_list(kind) and not isinstance(value, (float, type(None))):
         return any(_is_changed(types, kind.value_type, item) for item in value)
     if types.is_struct(kind) and isinstance(value, dict):
-        return any(_is_changed(types, field.type, value.get(field.name)) for field in kind)
+        return len(value) < kind.num_fields or any(
+            _is_changed(types, field.type, value.get(field.name)) for field in kind
+        )
     return False
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from recstore.later import named_arguments
 from recstore.sources import inputs, parquet_pages, reading, table_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import IO, Any
 
     import pyarrow
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["parquet", "read_parquet"]
 
 _BATCH_BYTES = 4 << 20  # decoded bytes of a batch, without dictionaries
-_LEAST_BATCH = 1 << 19  # the same at least, if columns are read in several parts
+_LEAST_BATCH = 1 << 19  # the least decoded bytes of a batch, if columns are read in several parts
 _FIRST_ROWS = 64  # rows of the first batch, which shows how many bytes a row takes
-_GROWTH = 4  # a batch has at most so many times the rows of the previous batch
+_GROWTH = 4  # a batch has at most this many times the rows of the previous batch
 _MOST_ROWS = 1 << 13  # rows of a batch
-_MOST_VARYING = 1 << 9  # the same, if the bytes of a row may vary
-_MOST_OF_LARGE = 1 << 8  # the same, if pages are also large
+_MOST_VARYING = 1 << 9  # rows of a batch, if the bytes of a row may vary
+_MOST_OF_LARGE = 1 << 8  # rows of a batch, if the bytes of a row may vary and pages are large
 _HELD = 24 << 20  # bytes of pages and dictionaries held at once, for the columns that are read together
-_BUFFERS = 16 << 20  # bytes read at once, of all columns
-_STREAM = 1 << 20  # bytes read at once, of a column
-_SAMPLE_ROWS = 16  # rows decoded to find the columns that dictionaries make much smaller
-_MUCH = 4  # times smaller
+_BUFFERS = 16 << 20  # bytes read at once from all columns
+_STREAM = 1 << 20  # bytes read at once from a column
+_INDEX = 5  # the most bytes of an index into a dictionary, with its levels
 _MOST_CODED = 8 << 20  # bytes of a column's dictionary and indices; a reader keeps all entries that it has met
 _VALUE = 12  # the least bytes of a value while a batch is made: its levels and its offset
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # bytes of a decoded value
@@ -128,21 +127,28 @@ class ParquetSource(table_files.TableFileSource):
             return [ParquetSource(files, self.choice) for files in reading.grouped(self.inputs, table_files.SHARD)]
         parts = []
         for file in self.inputs:
-            with _opened(file) as parquet:
+            with _opened(file) as (_, parquet):
                 n = parquet.num_row_groups
             parts += [ParquetSource([file], self.choice, [group]) for group in range(n)]
         return parts
 
     def tables(self, file: Input, bar: reading.FileBar) -> Iterator[pyarrow.RecordBatch]:
-        with _opened(file, self.choice) as (parquet, needed, pages), table_files.errors_of(file):
+        with _opened(file) as (source, parquet), table_files.errors_of(file):
+            meta = parquet.metadata
+            needed = self.choice.needed(parquet.schema_arrow.names, file.name)
             n_rows = self.choice.n_rows if self.choice.where is None else None
-            groups = range(parquet.num_row_groups) if self.part is None else self.part
-            total, rows = parquet.metadata.num_rows, 0
-            for group in self.selected(file, groups):
-                for batch in _row_group(parquet, group, needed, pages, n_rows):
-                    rows += batch.num_rows
-                    bar.moved(rows / max(1, total))
-                    yield batch
+            groups = range(meta.num_row_groups) if self.part is None else self.part
+            rows = 0
+            with (
+                parquet_pages.opened(file, source) as pages,
+                closing(_Reader(source, meta, _buffering(file, meta))) as reader,
+            ):
+                for group in self.selected(file, groups):
+                    coded = _coded(parquet, group, self.choice, needed, pages)
+                    for batch in _row_group(reader.opened(coded), group, needed, pages, n_rows):
+                        rows += batch.num_rows
+                        bar.moved(rows / max(1, meta.num_rows))
+                        yield batch
 
     def selected(self, file: Input, groups: Iterable[int]) -> Iterable[int]:
         """The row groups that may have rows for which `where` is true, according to their statistics in the file."""
@@ -203,11 +209,8 @@ def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
     return min(most, int(2 * _BATCH_BYTES // max(1, width)))
 
 
-def _parts(
-    parquet: Any, group: int, needed: Iterable[str], headers: Any, accept: Callable[[Any], bool] | None = None
-) -> list[_Part]:
-    """The columns `needed` of a row group as Parts; with `accept`, only columns with a chunk for which it is true.
-    `headers` is the file object of parquet_pages.opened."""
+def _parts(parquet: Any, group: int, needed: Iterable[str], headers: Any) -> list[_Part]:
+    """The columns `needed` of a row group as Parts. `headers` is the file object of parquet_pages.opened."""
     meta, parts, total = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
     names: list[str] = []
@@ -219,8 +222,6 @@ def _parts(
         if not new_names:
             continue
         new_chunks = [meta.column(i) for i in leaves]
-        if accept is not None and not any(map(accept, new_chunks)):
-            continue
         new_pages = [parquet_pages.of_chunk(headers, chunk) for chunk in new_chunks]
         size = sum(chunk_pages.held + buffer for chunk_pages in new_pages)
         if names and total + size > _HELD:
@@ -246,34 +247,28 @@ def _fields(parquet: Any) -> list[tuple[list[str], range]]:
     return fields if at == n else [(parquet.schema_arrow.names, range(n))]
 
 
-def _coded(parquet: Any, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
-    """The numbers of the leaf columns to read in their dictionary encoding, so that a long text that many rows repeat
-    takes its bytes once. Casts and expressions need the values."""
-    meta = parquet.metadata
-    sample = next((i for i in range(meta.num_row_groups) if meta.row_group(i).num_rows), None)
-    if choice.is_expression or sample is None:
+def _coded(parquet: Any, group: int, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
+    """The numbers of the leaf columns of a row group to read in their dictionary encoding, so that a long text in many
+    rows takes its bytes only once. Casts and expressions need the values themselves."""
+    if choice.is_expression:
         return []
-    group, coded = meta.row_group(sample), []
-    needed = [name for name in needed if name not in choice.dtypes]
-    for part in _parts(parquet, sample, needed, pages, _may_be_coded):
-        batches = parquet.iter_batches(min(_SAMPLE_ROWS, part.first), [sample], part.names, use_threads=False)
-        batch = next(batches, None)
-        if batch is None:
-            continue
-        arrays = [leaf for name in part.names for leaf in _leaves(batch.column(name))]
-        if len(arrays) != len(part.leaves):
-            continue
-        for i, array in zip(part.leaves, arrays, strict=True):
-            column = group.column(i)
-            much = _bytes_of(array) * group.num_rows > _MUCH * column.total_uncompressed_size * batch.num_rows
-            if much and _may_be_coded(column):
-                coded.append(i)
+    meta, coded = parquet.metadata.row_group(group), []
+    for names, leaves in _fields(parquet):
+        if any(name in needed and name not in choice.dtypes for name in names):
+            coded += [i for i in leaves if _may_be_coded(meta.column(i), pages)]
     return coded
 
 
-def _may_be_coded(column: Any) -> bool:
-    few = column.total_uncompressed_size <= _MOST_CODED and column.has_dictionary_page
-    return bool(few and column.physical_type == "BYTE_ARRAY")
+def _may_be_coded(chunk: Any, pages: Any) -> bool:
+    """Whether all values of a chunk are texts or bytes in a small dictionary. A reader keeps its entries, and also the
+    values of pages that do not use it, and copies them for each batch."""
+    if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
+        return False
+    size: int = chunk.total_uncompressed_size
+    if size > _MOST_CODED:
+        return False
+    dictionary = parquet_pages.of_chunk(pages, chunk).dictionary
+    return bool(size <= dictionary + _INDEX * chunk.num_values)
 
 
 def _leaves(array: Any) -> list[Any]:
@@ -292,13 +287,13 @@ def _leaves(array: Any) -> list[Any]:
 
 
 def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pyarrow.RecordBatch]:
-    """Yields the batches of the columns of a Part. The bytes of a batch decide the rows of the next one, because the
-    metadata only have the bytes of encoded values, and a few of them may decode to gigabytes."""
+    """Yields the batches of the columns of a Part. The bytes of a batch determine the number of rows of the next batch,
+    because the metadata only have the bytes of encoded values, and a few encoded bytes may decode to gigabytes."""
     import pyarrow
 
     rows, most, done = part.first, part.most, 0
     while True:
-        left = done  # rows to skip, which an earlier attempt has yielded
+        left = done  # rows to skip, because an earlier attempt has yielded them
         try:
             for batch in parquet.iter_batches(min(rows, most), [group], part.names, use_threads=False):
                 if left >= batch.num_rows:
@@ -348,8 +343,8 @@ def _side_by_side(parts: list[Iterator[pyarrow.RecordBatch]]) -> Iterator[pyarro
 def _spooled(
     batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
 ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
-    """Writes the batches to a temporary file in slices of about `budget` bytes; an iterator that reads them. With
-    `n_rows` it may end after so many rows."""
+    """Writes the batches to a temporary file in slices of about `budget` bytes. Returns an iterator that reads them.
+    With `n_rows` it may end after that many rows."""
     import tempfile
 
     from pyarrow import ipc
@@ -385,27 +380,38 @@ def _spool(batches: Iterable[pyarrow.RecordBatch], file: IO[bytes], budget: int,
 
 
 @contextmanager
-def _opened(file: Input, choice: table_files.Choice | None = None) -> Iterator[Any]:
-    """The pyarrow.parquet.ParquetFile of an Input, for its metadata. With `choice`, for reading: `(ParquetFile, names
-    of the needed columns, file object of parquet_pages.opened)`."""
+def _opened(file: Input) -> Iterator[tuple[Any, Any]]:
+    """A path or file object with the bytes of an Input, and its pyarrow.parquet.ParquetFile, for the metadata."""
     from pyarrow import parquet
 
     with table_files.random_access(file) as source:
         with table_files.errors_of(file, "not a complete Parquet file"):
             opened = parquet.ParquetFile(source)
-        if choice is None:
-            with opened:
-                yield opened
-            return
-        with parquet_pages.opened(file, source) as pages:
-            with table_files.errors_of(file):
-                meta, options = opened.metadata, _buffering(file, opened.metadata)
-                needed = choice.needed(opened.schema_arrow.names, file.name)
-                sample = parquet.ParquetFile(source, metadata=meta, **options)
-                coded = _coded(sample, choice, needed, pages)
-                opened = parquet.ParquetFile(source, metadata=meta, read_dictionary=coded, **options)
-            with opened:
-                yield opened, needed, pages
+        with opened:
+            yield source, opened
+
+
+class _Reader:
+    """Opens a file to read row groups, anew if other columns are to be read in their dictionary encoding."""
+
+    def __init__(self, source: Any, meta: Any, options: Mapping[str, Any]) -> None:
+        self.source, self.options = source, {"metadata": meta, **options}
+        self.coded: list[int] = []
+        self.parquet: Any = None
+
+    def opened(self, coded: list[int]) -> Any:
+        """The pyarrow.parquet.ParquetFile that reads the leaf columns `coded` in their dictionary encoding."""
+        from pyarrow import parquet
+
+        if self.parquet is None or coded != self.coded:
+            self.close()
+            self.coded = coded
+            self.parquet = parquet.ParquetFile(self.source, read_dictionary=coded, **self.options)
+        return self.parquet
+
+    def close(self) -> None:
+        if self.parquet is not None:
+            self.parquet.close()
 
 
 def _buffering(file: Input, meta: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _SMALL = 1 << 18  # bytes; a smaller column chunk counts as one page
 _USUAL_PAGE = 1 << 20  # assumed bytes of a page if the headers are not read
 _HEADER = 256
 _LONGEST_HEADER = 1 << 20
-_DEPTH = 3  # of nested structs in a header
+_DEPTH = 3  # the most levels of nested structs in a header
 _MOST_HEADERS = 1 << 12  # headers read per chunk; later pages are assumed to be similar
 _DICTIONARY = 2  # the type of a dictionary page
 # Encodings whose decoded values take no more bytes than the page or the dictionary.

@@ -41,8 +41,8 @@ class Patterns:
         return Patterns, (self.patterns,)
 
     def within(self, folders: Sequence[str]) -> Callable[[str], object] | None:
-        """A function of a file name: whether it selects this file in the folder that the names `folders` lead to. None
-        if it selects no file there."""
+        """A function of a file name that says whether the file is selected, for the folder with the path `folders`.
+        None if no file in the folder is selected."""
         tests = [glob.name for glob in self.globs if glob.ends in glob.reached(folders)]
         extensions = self.extensions
         if not tests:

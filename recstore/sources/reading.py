@@ -32,8 +32,8 @@ _MOST_KEYS = 10_000  # the most keys that are kept for an error
 def built(
     reader: Callable[..., _T], make: Callable[..., Source], /, options: Mapping[str, Any], **arguments_of: Any
 ) -> _T:
-    """Implements a function `read_*`: `reader` is the function itself, `make` the function of its source, and the
-    keyword arguments are its local variables. Returns a RecordList, or a RecordDict if the source has pairs."""
+    """Implements a function `read_*`. `reader` is the function itself, `make` makes its source, and the keyword
+    arguments are the local variables of `reader`. Returns a RecordList, or a RecordDict if the source has pairs."""
     source = make(**arguments_of)
     checked = build_options.of(reader.__name__, options, arguments(reader))
     build = streaming.build_mapping if source.pairs else streaming.build_records
@@ -42,7 +42,7 @@ def built(
 
 class FileSource(Source):
     """A source of files. `inputs` are their Inputs. Subclasses implement `_read`, extend `_restart`, and set `content`
-    to the arguments that decide the records, as values that a fingerprint can hash."""
+    to the arguments that determine the records, as values that a fingerprint can hash."""
 
     content: dict[str, Any] = {}
     n_rows: int | None = None  # the most records
@@ -51,7 +51,7 @@ class FileSource(Source):
 
     def __init__(self, inputs: Sequence[Input]) -> None:
         self.inputs = inputs
-        self.positions: list[int | None] = []  # of the file objects when they were first read
+        self.positions: list[int | None] = []  # the positions of the file objects when they were first read
         self._restart()
 
     def _restart(self) -> None:
@@ -223,8 +223,8 @@ def keys_of(columns: Iterable[Any] | None) -> list[Any] | None:
 
 
 class Columns:
-    """The keys `names` to store of records that are dicts. It tracks the keys that no record has had so far: a record
-    may lack a key, but a key that all records lack is a wrong name."""
+    """The keys to store of records that are dicts. A record may lack a key, but a key that all records lack is a wrong
+    name. So a Columns tracks the keys that no record has had so far."""
 
     def __init__(self, names: list[Any]) -> None:
         self.names = names
@@ -233,7 +233,7 @@ class Columns:
         self.keys: dict[Any, None] = {}  # the keys of the records so far, while one of `names` is unseen
         self.count = 0  # the number of records so far
 
-    def see(self, record: Any) -> None:
+    def add(self, record: Any) -> None:
         """Tracks the keys of a record, whether it is stored or not."""
         self.count += 1
         if self.unseen and type(record) is dict:
@@ -274,14 +274,17 @@ def no_column(place: str, name: object, names: Sequence[Any]) -> InputError:
 
 def n_rows_of(n_rows: Any) -> int | None:
     """The argument `n_rows` of a reader as an int, or None. Raises TypeError and ValueError."""
-    if n_rows is None:
-        return None
-    if not hasattr(type(n_rows), "__index__"):
-        raise TypeError(f"n_rows is {an(type(n_rows).__name__)}; give an int")
-    most: int = n_rows.__index__()
-    if most < 0:
-        raise ValueError(f"n_rows must be 0 or more, not {most}")
-    return min(most, sys.maxsize)
+    return None if n_rows is None else count_of(n_rows, "n_rows")
+
+
+def count_of(value: Any, name: str) -> int:
+    """An argument that counts rows or lines as an int. Raises TypeError and ValueError."""
+    if not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} is {an(type(value).__name__)}; give an int")
+    count: int = value.__index__()
+    if count < 0:
+        raise ValueError(f"{name} must be 0 or more, not {count}")
+    return min(count, sys.maxsize)
 
 
 def where_of(where: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
@@ -297,13 +300,13 @@ def chosen(
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
 ) -> Iterator[Any]:
-    """The records to store, from an iterable of decoded records: at most `n_rows` of the records for which
-    `where(record)` is true, reduced to `columns`."""
+    """The records to store, from an iterable of decoded records: the first `n_rows` records for which `where(record)`
+    is true, reduced to `columns`."""
     if n_rows is not None and n_rows <= 0:
         return
     for record in rows:
         if columns is not None:
-            columns.see(record)
+            columns.add(record)
         if where is not None and not where(record):
             continue
         yield record if columns is None else columns.of(record)

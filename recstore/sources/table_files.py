@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # The names of Python types. They take precedence over Arrow's aliases, where "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
-SHARD = 16 << 20  # bytes of small files that are a part for a worker together
-_SLICE = 4096  # rows that become records at once for `where`
+SHARD = 16 << 20  # bytes of the small files in one part for a worker
+_SLICE = 4096  # rows converted to records at once for `where`
 
 
 def pyarrow(format: str) -> Any:
@@ -123,7 +123,7 @@ class Choice:
             return
         for batch in batches:
             if self.where is not None:
-                batch = self.kept(batch)
+                batch = self.chosen_rows(batch)
             if self.columns is not None:
                 batch = batch.select(self.columns)
             if left is not None:
@@ -134,7 +134,7 @@ class Choice:
             if left == 0:
                 return
 
-    def kept(self, batch: _arrow.RecordBatch) -> _arrow.RecordBatch:
+    def chosen_rows(self, batch: _arrow.RecordBatch) -> _arrow.RecordBatch:
         """The rows of a batch for which `where` is true."""
         import pyarrow
 

@@ -159,7 +159,7 @@ class ArrowRows(TableRows):
         _refuse_objects(source)
         self.source = source
         self.is_single = exports(source)
-        self.left = 1 if hasattr(type(source), "__next__") else sys.maxsize  # how often it can still be read
+        self.left = 1 if hasattr(type(source), "__next__") else sys.maxsize  # how often the source can still be read
         if self.is_single and hasattr(type(source), "__len__"):
             self.rows = len(source)
 

@@ -16,6 +16,7 @@ from recstore.torch.optional import torch as _torch
 _LATER = {
     "Batch": "batches",
     "BatchSampler": "samplers",
+    "CachedDataset": "cached",
     "Field": "forms",
     "Fields": "fields",
     "GroupSampler": "buckets",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 _NAME = "__getitems__"
-# Packages whose objects keep the dataset that they read in an attribute `dataset`, or several in `datasets`.
+# Packages of objects that keep their dataset in an attribute `dataset`, or several datasets in `datasets`.
 _READERS = ("torch.utils.data", "torchdata", "recstore.torch.loader")
 
 
@@ -78,8 +78,8 @@ def _reads_another(dataset: object, frame: types.FrameType) -> bool:
 
 
 def refuse_batches(indices: Any) -> None:
-    """Raises TypeError for a list of batches of indices. A DataLoader with a batch size passes one if its sampler
-    yields batches."""
+    """Raises TypeError for a list of batches of indices. A DataLoader with a batch size passes such a list if its
+    sampler yields batches."""
     first = indices[0] if type(indices) is list and indices else None
     if isinstance(first, (list, tuple, range)) or getattr(first, "ndim", 0) > 0:
         raise TypeError(

@@ -86,7 +86,7 @@ class Batch(dict[str, Any]):
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Batch:
-        # `memo` keeps tensors that share a buffer sharing one.
+        # Because of `memo`, the copies of tensors that share a buffer share a buffer too.
         out = memo[id(self)] = Batch()
         for name, value in self.items():
             out[name] = copy.deepcopy(value, memo)
@@ -213,7 +213,7 @@ def jagged(values: Any, offsets: Any) -> Tensor:
 
 # ---- Disassembly ----
 
-# A disassembled batch is a list of buffers, tensors of bytes, and for each entry its name and a code:
+# A disassembled batch is a list of buffers, which are tensors of bytes, and a name and a code for each entry:
 #     (buffer, dtype, offset, shape, strides)     a tensor in a buffer; offset and strides in elements
 #     ("jagged" | "ragged", values, offsets)      the codes of the two parts
 #     ("as it is", value)                         any other value
@@ -250,7 +250,7 @@ class _Buffers:
         return out
 
     def exclude_large(self, keep_shared: bool) -> bool:
-        """Excludes buffers that the batch uses a small part of. Returns whether there is one."""
+        """Excludes each buffer that the batch uses only a small part of. Returns whether there is such a buffer."""
         for storage, used in zip(self.storages, self.used):
             if storage.nbytes() > 4 * used + 4096 and not (keep_shared and storage.is_shared()):
                 self.excluded.add(storage._cdata)
@@ -340,7 +340,7 @@ class PendingJagged(NamedTuple):
 class LazyBatch(Batch):
     """A Batch in a worker that makes its jagged tensors when the worker first looks at an entry.
 
-    Making one takes as long as reading the batch, and the receiver makes it again."""
+    Making a jagged tensor takes as long as reading the batch, and the receiver makes the tensor again."""
 
     __slots__ = ()
 
@@ -362,7 +362,7 @@ def _after_make(method: str) -> Callable[..., Any]:
     return wrapper
 
 
-# All methods through which a caller of a dict sees values. `dict(batch)` and `{**batch}` call the `__iter__` of
+# All methods that show the values of a dict to a caller. `dict(batch)` and `{**batch}` call the `__iter__` of
 # a subclass.
 for _method in ("__eq__", "__getitem__", "__ior__", "__iter__", "__ne__", "__or__", "__repr__", "__reversed__",
                 "__ror__", "get", "items", "keys", "pop", "popitem", "setdefault", "values"):  # fmt: skip

@@ -21,7 +21,7 @@ PARTS = ("read", "transform", "collate", "pin", "transfer")
 # Attributes that hold the functions a dataset applies to a sample. A wrapped dataset is in the attribute "dataset".
 _TRANSFORMS = ("transform", "transforms", "target_transform")
 _WRAPPED = ("dataset", "datasets")
-# Batches that are made one part at a time, and batches in memory for each measure of the step.
+# The batches that are made one part at a time, and the batches in memory for each measurement of the step.
 _DISSECTED = 12
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Headroom:
-    """What :func:`headroom` measured. Times are seconds, means over the measured steps.
+    """The measurements of :func:`headroom`. Times are in seconds, as means over the measured steps.
 
     Attributes:
         steps: the number of measured steps.
@@ -85,18 +85,19 @@ def headroom(loader: Iterable[Any], step: Callable[[Any], object], steps: int = 
     Args:
         loader: anything that yields batches. A DataLoader over a map-style dataset and a :class:`recstore.torch.Loader`
             are also taken apart: some batches are made in this process, one part at a time.
-        step: what the loop does with a batch: moves it to the device, computes, updates the weights. It is called for
-            real: for `steps` batches, for one more than the loader reads ahead, and for up to 24 batches in memory.
-        steps: the number of steps to measure, after as many as it takes to use up what the loader reads ahead.
+        step: the function that the loop calls with each batch: it moves the batch to the device, computes, and updates
+            the weights. headroom really calls it: with `steps` batches, with one more than the loader reads ahead, and
+            with up to 24 batches in memory.
+        steps: the number of steps to measure. More steps come first, to use up the batches that the loader reads ahead.
 
     The loop waits in ``next``. CUDA is synchronized before and after each step, so a step includes the work it queued.
     "Read" is reading the samples, less the time in functions that the dataset, or a dataset that it wraps, holds as
     ``transform``, ``transforms`` or ``target_transform``. Work in ``__getitem__`` itself counts as read. Pinning is
     measured if the loader pins. Transfer is measured in ``to`` and ``cuda``, of tensors and of the batch.
 
-    The loader is iterated twice, and its sampler once more. That changes their epochs and positions, and uses up
-    a position that was loaded: measure with a loader and a sampler of their own. If the loader has too few batches, the
-    first half of them is not measured.
+    The loader is iterated twice, and its sampler once more. That changes their epochs and positions, and uses up a
+    loaded state, so measure with a separate loader and sampler. If the loader has too few batches, the first half of
+    them is not measured.
 
     Raises ValueError if the loader has fewer than two batches, cannot be iterated twice, or `steps` is not positive.
     One thread at a time.
@@ -122,7 +123,8 @@ def headroom(loader: Iterable[Any], step: Callable[[Any], object], steps: int = 
         alone += _now() - began
     parts = _dissected(loader)
     if parts:
-        # Watching slows the step, and a compiled step compiles again; a step may have moved the batches it has seen.
+        # A separate pass, because watching slows the step, and a compiled step compiles again. The batches are new to
+        # the step, which may have moved the earlier batches to the device.
         transfers = _Transfers()
         for batch in batches[half:]:
             with transfers.watching(batch):
@@ -228,7 +230,7 @@ class _Transfers(TorchFunctionMode, _Timer):
         kind, is_patched = type(batch), False
         own = vars(kind).get("to")
         if not isinstance(batch, torch.Tensor) and callable(getattr(kind, "to", None)):
-            with contextlib.suppress(TypeError):  # a type of C
+            with contextlib.suppress(TypeError):  # a class written in C
                 kind.to = self._synchronized(kind.to)
                 is_patched = True
         try:
@@ -286,7 +288,7 @@ def _accelerated() -> bool:
 
 
 def _fetcher(loader: Any, dataset: Any) -> Callable[[Any], Any]:
-    """The function by which a loader reads the samples of a batch, or the batch itself, with another dataset."""
+    """The function that reads the samples of a batch, or the batch itself, as the loader does, but from `dataset`."""
     if isinstance(loader, Loader):
         loader = copy.copy(loader)
         loader.dataset = dataset
@@ -297,7 +299,8 @@ def _fetcher(loader: Any, dataset: Any) -> Callable[[Any], Any]:
 
 
 def _with_timers(dataset: Any, timer: _Timer) -> Any:
-    """A copy of a dataset, and of the datasets it wraps, whose transforms are timed. If that fails, the dataset."""
+    """A copy of a dataset, and of the datasets it wraps, with timed transforms. If copying fails, the dataset
+    itself."""
     try:
         out = copy.copy(dataset)
         if out is dataset:
@@ -314,6 +317,6 @@ def _with_timers(dataset: Any, timer: _Timer) -> Any:
             function = getattr(out, name, None)
             if callable(function):
                 setattr(out, name, timer.timed(function))
-    except Exception:  # of the dataset's own __getstate__, __getattr__ or __setattr__
+    except Exception:  # the dataset's own __getstate__, __getattr__ or __setattr__ may raise
         return dataset
     return out

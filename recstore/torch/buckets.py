@@ -14,7 +14,7 @@ from torch.utils.data import Sampler
 
 from recstore._core import native
 from recstore.later import named_arguments
-from recstore.torch import epochs, places, rows
+from recstore.torch import places, rows, sampler_base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupSampler", "LengthBatchSampler"]
 
-_LEAST_BATCHES = 2  # of a bucket, so that its records mix; a small dataset gets fewer buckets
+_LEAST_BATCHES = 2  # the least batches of a bucket, so that its records mix; a small dataset gets fewer buckets
 _STEPS = 16  # the shortest record of a bucket has at least 15/16 of the longest length
 
 
-class _BucketSampler(epochs.EpochSampler[list[int]], _TorchBatchSampler):
+class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
     """Batches from buckets. It subclasses torch's BatchSampler because accelerate checks for that."""
 
     _unit = "batches"
@@ -116,15 +116,15 @@ class LengthBatchSampler(_BucketSampler):
             other, if the dataset is large enough. Fewer buckets mix more records, more buckets pad less.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields the longest first.
         drop_last: drop the batch that is not full, at most one an epoch, made of the shortest records. Also drop the
-            last batches if their number is not a multiple of world_size. False: repeat the first batches, so that each
-            rank has as many.
+            last batches if their number is not a multiple of world_size. False: repeat the first batches, so that all
+            ranks have the same number of batches.
 
     Each epoch shuffles the records of a bucket and the order of the batches again. The number of batches is the same in
     each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
-    Memory: 4 bytes a record; 20 while the constructor runs. Raises ValueError that names the first record that is
-    longer than `max_tokens` or has a negative length, TypeError for lengths that are not integers. One thread at a time
-    may iterate.
+    Memory: 4 bytes a record; 20 while the constructor runs. Raises ValueError for records longer than `max_tokens` and
+    for negative lengths; the message names the first such record. Raises TypeError for lengths that are not integers.
+    One thread at a time may iterate.
 
     >>> from recstore.torch import LengthBatchSampler
     >>> sampler = LengthBatchSampler([3, 9, 4, 8, 3, 1], max_tokens=18, rank=0, world_size=1, buckets=3)
@@ -180,7 +180,7 @@ class LengthBatchSampler(_BucketSampler):
             first = starts[-1]
             longest.append(int(column[order[first]]))
             padded = _padded(longest[-1], self.multiple_of)
-            size = min(self.max_tokens // padded, self.max_batch or n, epochs.MOST)
+            size = min(self.max_tokens // padded, self.max_batch or n, sampler_base.MOST)
             if buckets is None:
                 least = padded - max(self.multiple_of, padded // _STEPS)
                 end = max(_first_below(column, order, first, least), first + _LEAST_BATCHES * size)
@@ -206,7 +206,8 @@ class GroupSampler(_BucketSampler):
         groups: the group of each record: a field (``x.field("aspect")``), a sequence or an array.
         batch_size: the records of a batch.
         drop_last: drop the batches that are not full, at most one a group. Also drop the last batches if their number
-            is not a multiple of world_size. False: repeat the first batches, so that each rank has as many.
+            is not a multiple of world_size. False: repeat the first batches, so that all ranks have the same number of
+            batches.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields group after group.
 
     Each epoch shuffles the records of a group and the order of the batches again. The number of batches is the same in
@@ -246,7 +247,7 @@ class GroupSampler(_BucketSampler):
             )
         self._size = places.at_least(1, batch_size, "batch_size")
         groups = rows.groups_of(groups)
-        sizes = numpy.full(len(groups.starts) - 1, min(self._size, epochs.MOST), numpy.int64)
+        sizes = numpy.full(len(groups.starts) - 1, min(self._size, sampler_base.MOST), numpy.int64)
         self._fill_buckets(groups, sizes, seed, rank, world_size, drop_last, shuffle)
 
     def __repr__(self) -> str:
@@ -286,7 +287,7 @@ def _longest_first(column: NDArray[Any]) -> rows.Rows:
 
 
 def _first_below(column: NDArray[Any], order: rows.Rows, first: int, least: int) -> int:
-    """The first row from `first` on whose record is not longer than `least`, by binary search."""
+    """The first row, from `first` on, with a record that is not longer than `least`. A binary search."""
     low, high = first, len(order)
     while low < high:
         middle = (low + high) // 2

@@ -33,7 +33,8 @@ FORMS = {
     "category": {"missing", "default", "names"},
     "object": {"missing", "default"},
 }
-# The forms whose rows differ in length. A record without a value becomes an empty row, the only default they have.
+# The forms whose rows differ in length. In these forms a record without a value becomes an empty row. No other default
+# is possible.
 OF_LENGTHS = ("jagged", "ragged", "padded", "packed", "bytes")
 
 _DTYPES = (

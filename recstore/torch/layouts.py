@@ -24,7 +24,7 @@ class Layout:
     """One field of a Fields: its name in the batch, its path in the records, its resolved dtype and shape."""
 
     __slots__ = ("dtype", "field", "levels", "name", "path", "row")
-    extra: tuple[tuple[str, ...], ...] = ((), ())  # suffixes of further entries: of lists, of lists of lists
+    extra: tuple[tuple[str, ...], ...] = ((), ())  # suffixes of further entries, for lists and for lists of lists
     most_levels = 2  # up to this many levels, every entry has a row for each record
 
     def __init__(
@@ -363,7 +363,7 @@ def _packed_rows(lengths: list[int], length: int, split: bool) -> list[list[tupl
     """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, a document continues
     in the next row when a row is full; else each goes whole into the first row with room for it (first fit)."""
     rows: list[list[tuple[int, int, int]]] = []
-    free: list[int] = []  # of each row
+    free: list[int] = []  # the free space of each row
     for document, n in enumerate(lengths):
         begin = 0
         while begin < n:

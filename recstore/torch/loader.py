@@ -23,7 +23,7 @@ from recstore.torch.samplers import BatchSampler, ShuffleSampler, refuse_random
 __all__ = ["Loader"]
 
 _SHOWN = 8  # indices of a batch that the note of an error lists
-_VERSION = 1  # of the state_dict
+_VERSION = 1  # the version of the state_dict
 
 B = TypeVar("B")
 
@@ -275,7 +275,7 @@ class Loader(Generic[B]):
                 sampler.set_epoch(epoch)
                 self._begun = None
                 if self._stateful and getattr(sampler, "epoch", None) != before:
-                    self._received = None  # the loop has had nothing of this epoch
+                    self._received = None  # the loop has received no batch of this epoch
                 return
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Notes that tell where an exception was raised."""
+"""Notes that say where an exception was raised."""
 
 from __future__ import annotations
 

@@ -124,8 +124,8 @@ def at_iteration(sampler: object, place: tuple[int, int] | None) -> tuple[int, i
 
 
 def lightning_resumes() -> bool:
-    """Whether Lightning begins the current iteration to resume from a checkpoint in the middle of an epoch. False when
-    it begins an epoch, or validates."""
+    """Whether Lightning starts the current iteration in the middle of an epoch, because it resumes from a checkpoint.
+    False when it starts a new epoch, or validates."""
     if not any(name in sys.modules for name in _LIGHTNING):
         return False
     frame: FrameType | None = sys._getframe(1)

@@ -32,7 +32,8 @@ _STOPPED = "reading a record raised StopIteration, which would end the loop: rai
 
 
 class _Shared:
-    """The part of a ReadAhead that its threads see, so that they do not keep the ReadAhead alive."""
+    """The state that the threads of a ReadAhead use. They do not refer to the ReadAhead itself, so they do not keep it
+    alive."""
 
     def __init__(self, read: Callable[[Any], Any], begin: Callable[[], None]) -> None:
         self.read = read
@@ -98,8 +99,8 @@ class ReadAhead:
         ahead: how many results may be ready or in progress beyond the one that ``next`` returned. 0: no threads;
             ``next`` calls `read` itself.
         threads: how many threads.
-        begin: a function that each thread calls before its first order. If it raises, the exception takes the place of
-            that result, and the thread calls it again before the next order.
+        begin: a function that each thread calls before its first order. If `begin` raises, the exception takes the
+            place of the result, and the thread calls `begin` again before the next order.
 
     The first ``next`` starts the threads. An exception in `read` is raised by the ``next`` of that result; later
     results follow. An exception in `orders` is raised after the results before it and ends the iteration. ``close()``
@@ -162,7 +163,7 @@ class ReadAhead:
                 raise ClosedError("this iterator was closed at the end of the program")
             shared.arrivals.get()
             self._check_open()
-        # Each result put one item into the queue. Take it, or they would pile up.
+        # Each result has put an item into the queue. Take the item, so that items do not pile up.
         with contextlib.suppress(queue.Empty):
             shared.arrivals.get_nowait()
         # A signal may interrupt between any two of these lines; the next call then continues correctly.

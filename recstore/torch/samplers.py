@@ -12,7 +12,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from recstore._core import native
 from recstore.later import named_arguments
-from recstore.torch import epochs, places
+from recstore.torch import places, sampler_base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["BatchSampler", "ShuffleSampler"]
 _BLOCK = 4096  # indices that batches are cut from: 32 KiB
 
 
-class ShuffleSampler(epochs.IndexSampler):
+class ShuffleSampler(sampler_base.IndexSampler):
     """The indices 0 to n - 1 in a shuffled order that is computed on the fly; the memory does not depend on n.
 
     Args:
@@ -40,14 +40,22 @@ class ShuffleSampler(epochs.IndexSampler):
             They are looked up when they are needed. Under accelerate with several processes they are 0 and 1, since
             ``accelerator.prepare`` divides the batches.
         drop_last: if n is not a multiple of world_size, drop the last indices. False: repeat the first ones, so that
-            each rank has as many. DistributedSampler does the same.
+            all ranks have the same number. DistributedSampler does the same.
         shuffle: False: the records in their own order.
+        by_node: whether each record stays on one node in all epochs, so that a :func:`recstore.cache` of each node
+            needs only its part of the records. The seed fixes the parts, whose lengths differ by at most 1. In each
+            epoch the ranks of a node share its part in a new order. All nodes have the same number of ranks, and the
+            ranks of a node have neighboring numbers.
+        nodes: the number of nodes for `by_node`, the same on all ranks. None: GROUP_WORLD_SIZE of torchrun or
+            SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
 
     Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
     samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
+    With `by_node` the number of nodes must stay the same, but the number of ranks of a node may change.
 
-    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for one out of range.
-    One thread at a time may iterate; the other methods are thread-safe.
+    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for an argument out of
+    range, and for ranks or records that the nodes cannot share. One thread at a time may iterate; the other methods are
+    thread-safe.
 
     >>> from recstore.torch import ShuffleSampler
     >>> sampler = ShuffleSampler(6, seed=3, rank=0, world_size=2)
@@ -60,6 +68,11 @@ class ShuffleSampler(epochs.IndexSampler):
     >>> later.load_state_dict(sampler.state_dict())
     >>> list(later)
     [5, 2, 1, 3]
+    >>> sampler = ShuffleSampler(6, seed=3, rank=1, world_size=2, by_node=True, nodes=2)
+    >>> first = list(sampler)
+    >>> sampler.set_epoch(1)
+    >>> first, list(sampler)
+    ([0, 5, 1], [1, 0, 5])
     """
 
     _kind = "ShuffleSampler"
@@ -73,15 +86,58 @@ class ShuffleSampler(epochs.IndexSampler):
         world_size: SupportsIndex | None = None,
         drop_last: bool = False,
         shuffle: bool = True,
+        by_node: bool = False,
+        nodes: SupportsIndex | None = None,
     ) -> None:
+        if not isinstance(by_node, bool):
+            raise TypeError(f"by_node must be True or False, not {by_node!r:.60}")
+        if nodes is not None and not by_node:
+            raise TypeError("nodes belongs to by_node=True")
+        self.by_node = by_node
+        self._nodes = None if nodes is None else places.at_least(1, nodes, "nodes")
         self._set(length_of(n), seed, rank, world_size, drop_last, shuffle)
 
-    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
-        if live.length:
-            native.fill_permutation(out, live.length, self._key(live.epoch), live.position(taken), live.world_size)
+    def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
+        key, nodes = self._key(live.epoch), self._nodes_of(live.world_size)
+        if live.length and nodes == 1:
+            native.fill_permutation(out, live.length, key, live.position(taken), live.world_size)
+        elif live.length:
+            self._fill_part(out, live, taken, key, nodes)
+
+    def _fill_part(self, out: Any, live: sampler_base.Iteration, taken: int, key: int | None, nodes: int) -> None:
+        """Fills `out` from the part of this rank's node: a record belongs to the node whose number is the record's
+        place in a fixed order, modulo `nodes`. All nodes have consumed the same number of records, so `first` is a
+        multiple of `nodes`."""
+        ranks = live.world_size // nodes
+        node, rank = divmod(live.rank, ranks)
+        part = sampler_base.share(live.length - node, nodes, drop_last=False)
+        if live.length < nodes:  # on all nodes, so that none waits for another
+            raise ValueError(f"{live.length:,} records cannot be divided among {nodes:,} nodes")
+        native.fill_permutation(out, part, key, live.first // nodes + rank + taken * ranks, ranks)
+        fixed = None if key is None else native.permutation_seed(self.seed, sampler_base.MOST_EPOCHS)
+        native.spread_permutation(out, live.length, fixed, node, nodes)
+
+    def _nodes_of(self, world_size: int) -> int:
+        if not self.by_node:
+            return 1
+        nodes = self._nodes or places.nodes(world_size)
+        if world_size % nodes:
+            raise ValueError(f"by_node needs as many ranks on each node: {world_size:,} ranks, {nodes:,} nodes")
+        return nodes
 
     def _identity(self) -> dict[str, Any]:
-        return {**super()._identity(), "order": "feistel-1" if self.shuffle else "records"}
+        own = {**super()._identity(), "order": "feistel-1" if self.shuffle else "records"}
+        return {**own, "nodes": self._nodes_of(self.world_size)} if self.by_node else own
+
+    def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
+        theirs, mine = state.get("nodes"), self._identity().get("nodes")
+        if state.get("kind") == "recstore.torch.ShuffleSampler" and theirs != mine:
+            had, has = ("by_node=False" if n is None else f"by_node=True and nodes={n!r:.20}" for n in (theirs, mine))
+            raise ValueError(
+                f"the state is of a sampler with {had}, and this one has {has}, so the records of a node would move: "
+                f"give this one {had}"
+            )
+        return super()._checked_state(state)
 
     def __repr__(self) -> str:
         place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
@@ -96,7 +152,7 @@ def length_of(x: Any) -> int:
         n = places.integer(x, "n, unless it has a len(),")
     if n < 0:
         raise ValueError(f"n must be a number of records, at least 0, not {n}")
-    if n > epochs.MOST:
+    if n > sampler_base.MOST:
         raise ValueError(f"a sampler can shuffle at most 2**48 records, not {n}")
     return n
 
@@ -139,7 +195,9 @@ class BatchSampler(_TorchBatchSampler):
             raise TypeError(f"drop_last must be True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler must be an iterable of ints, not {type(sampler).__name__}")
-        of_batches = isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler)
+        of_batches = isinstance(sampler, sampler_base.EpochSampler) and not isinstance(
+            sampler, sampler_base.IndexSampler
+        )
         if of_batches or isinstance(sampler, _TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
             raise TypeError(f"{name} yields batches already: pass it as batch_sampler=")
@@ -148,7 +206,7 @@ class BatchSampler(_TorchBatchSampler):
 
     def __len__(self) -> int:
         """The batches of a whole epoch on this rank."""
-        return epochs.share(len(self.sampler), self.batch_size, self.drop_last)
+        return sampler_base.share(len(self.sampler), self.batch_size, self.drop_last)
 
     def set_epoch(self, epoch: int) -> None:
         """Calls ``set_epoch`` of the sampler, if it has one."""
@@ -157,7 +215,7 @@ class BatchSampler(_TorchBatchSampler):
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # what this class is for
         """The batches of this rank. The epoch is fixed when the first batch is drawn."""
-        return self._made() if isinstance(self.sampler, epochs.IndexSampler) else self._collected()
+        return self._made() if isinstance(self.sampler, sampler_base.IndexSampler) else self._collected()
 
     def _made(self) -> Iterator[Any]:
         import numpy
@@ -179,8 +237,8 @@ class BatchSampler(_TorchBatchSampler):
         return samples // self.batch_size * self.batch_size if self.drop_last else samples
 
     def _counted(self, taken: int, count: int) -> int:
-        """The samples consumed when the batches have had `taken`: the last full batch consumes the dropped samples as
-        well."""
+        """The number of samples consumed when the batches have taken `taken` samples. The last full batch also consumes
+        the dropped samples."""
         return count if taken >= self._whole(count) else taken
 
     def _collected(self) -> Iterator[Any]:
@@ -214,7 +272,7 @@ class BatchSampler(_TorchBatchSampler):
             batches = places.integer(batches, "batches")
             if batches < 0:
                 raise ValueError(f"batches must be at least 0, not {batches}")
-        if isinstance(self.sampler, epochs.IndexSampler):
+        if isinstance(self.sampler, sampler_base.IndexSampler):
             return self.sampler._state(None if batches is None else self._samples(batches))
         if hasattr(self.sampler, "state_dict"):
             if batches is not None and batches * self.batch_size != self._yielded:
@@ -222,11 +280,11 @@ class BatchSampler(_TorchBatchSampler):
                 raise ValueError(f"{name} has a state only for the batches it has yielded: leave batches out")
             return {
                 "kind": "recstore.torch.BatchSampler",
-                "version": epochs.VERSION,
+                "version": sampler_base.VERSION,
                 "sampler": self.sampler.state_dict(),
             }
         yielded = self._yielded if batches is None else batches * self.batch_size
-        own = {"kind": "recstore.torch.BatchSampler", "version": epochs.VERSION, "length": self._length()}
+        own = {"kind": "recstore.torch.BatchSampler", "version": sampler_base.VERSION, "length": self._length()}
         return {**own, "yielded": yielded}
 
     def _length(self) -> int | None:
@@ -237,7 +295,7 @@ class BatchSampler(_TorchBatchSampler):
         """This rank's samples in the first `batches` batches of the latest iteration. ValueError if it has fewer."""
         live = self.sampler._latest()
         samples = min(batches * self.batch_size, self._whole(live.count))
-        if batches > epochs.share(live.count, self.batch_size, self.drop_last):
+        if batches > sampler_base.share(live.count, self.batch_size, self.drop_last):
             raise ValueError(f"batches={batches} is out of range: an iteration has at most {len(self)}")
         return self._counted(samples, live.count)
 
@@ -246,14 +304,14 @@ class BatchSampler(_TorchBatchSampler):
 
         Raises ValueError for the state of another kind of sampler, and for a sampler whose order is random each time,
         such as RandomSampler without a generator; ShuffleSampler resumes."""
-        if isinstance(self.sampler, epochs.IndexSampler):
+        if isinstance(self.sampler, sampler_base.IndexSampler):
             return self.sampler.load_state_dict(state)
-        state = epochs.own_state(state)
+        state = sampler_base.own_state(state)
         name = type(self.sampler).__name__
-        if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != epochs.VERSION:
+        if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != sampler_base.VERSION:
             raise ValueError(
                 f"the state is of {state['kind']!r:.60}, version {state.get('version')!r:.60}, but this is a "
-                f"BatchSampler, version {epochs.VERSION}, over {name}"
+                f"BatchSampler, version {sampler_base.VERSION}, over {name}"
             )
         if hasattr(self.sampler, "load_state_dict") and "sampler" in state:
             self.sampler.load_state_dict(state["sampler"])

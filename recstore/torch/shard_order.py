@@ -11,7 +11,7 @@ epoch determine the record of each item.
 
 All orders are the permutation "feistel-1" of csrc/base/rs_permute.h. The non-empty shards are permuted under the key of
 the epoch. The records of window w are permuted under mix(key) + mix(w + 1); windows are numbered through all lanes of
-the first leg. A lane of K shards (the first and the last may be cut) has m = K / window windows, rounded up. Window
+the first leg. A lane of K shards, whose first and last shard may be cut, has m = K / window windows, rounded up. Window
 j has the shards from j * K div m to (j + 1) * K div m.
 """
 
@@ -94,7 +94,7 @@ class ShardOrder:
     def fill(self, out: NDArray[np.int64], first: int, step: int, enter: Callable[[int, int | None], None]) -> None:
         """Writes the records of the items first, first + step, ... to an int64 array. All items must be in the epoch,
         and in one lane: `step` is a multiple of the lanes. Calls `enter(window, following)` for each window that is
-        read; `following` is the lane's next window, or None."""
+        read; `following` is the next window of the lane, or None."""
         lane, by, done = (first - self.begin) % self.lanes, step // self.lanes, 0
         at, last = self._bounds[lane] + (first - self.begin) // self.lanes, self._bounds[lane + 1]
         while done < len(out):

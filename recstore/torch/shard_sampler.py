@@ -6,7 +6,7 @@ import math
 import zlib
 
 from recstore.later import named_arguments
-from recstore.torch import epochs, places
+from recstore.torch import places, sampler_base
 from recstore.torch.samplers import length_of
 from recstore.torch.shard_order import ShardOrder, legs_from
 from recstore.torch.weighted import as_int64
@@ -26,18 +26,18 @@ __all__ = ["ShardSampler"]
 _MOST_NODES = 1 << 16
 
 
-class ShardSampler(epochs.IndexSampler):
+class ShardSampler(sampler_base.IndexSampler):
     """The indices of a set of shards, shuffled so that each node needs only a few shards at a time.
 
     Args:
         x: a set of shards from ``recstore.open(url)``, a slice of one with step 1, or a RecordDataset or Fields over
             one. With `boundaries`, any argument that ShuffleSampler takes as `n`.
-        boundaries: None: the boundaries of the shards of `x`. Else the end position of each shard, in order: ascending
-            ints that end with ``len(x)``. A shard may be any run of records that are read together.
+        boundaries: None: the boundaries of the shards of `x`. Otherwise the end position of each shard, in order:
+            ascending ints that end with ``len(x)``. A shard may be any run of records that are read together.
         window: how many shards are mixed at a time, at least 1.
         seed, rank, world_size: as in :class:`ShuffleSampler`.
         drop_last: as in :class:`ShuffleSampler`, except that with False a rank repeats one of its latest records, so
-            that it fetches no further shard.
+            that it does not fetch another shard.
         nodes: the number of nodes; neighboring ranks run on one node. All ranks must pass the same number. None:
             GROUP_WORLD_SIZE of torchrun or SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
         shuffle: False: each node reads its shards and records in their own order.
@@ -53,7 +53,7 @@ class ShardSampler(epochs.IndexSampler):
 
     ``state_dict`` counts the samples consumed by all ranks, and has two ints for each number of nodes that has read
     from the epoch. A run may resume on another number of ranks or workers, or with another batch size, in the same
-    order. On another number of nodes the rest of the epoch is divided anew, unless `nodes` is given.
+    order. On another number of nodes the rest of the epoch is divided again, unless `nodes` is given.
 
     Memory: 40 bytes a shard. The first index of an epoch takes 10 ms per 10^5 shards.
 
@@ -88,17 +88,17 @@ class ShardSampler(epochs.IndexSampler):
         n = length_of(x)
         self._records: Any  # a set of shards that takes requests, or None
         self._records, self._ends = _set_of(x) if boundaries is None else (None, _ends_of(boundaries, n))
-        self.window = _in_range(window, "window", epochs.MOST)
+        self.window = _in_range(window, "window", sampler_base.MOST)
         self._nodes = None if nodes is None else _in_range(nodes, "nodes", _MOST_NODES)
-        self._legs: Legs = ()  # of a loaded state
+        self._legs: Legs = ()  # the legs of a loaded state
         self._order: tuple[tuple[int, int | None, Legs], ShardOrder] | None = None
-        self._requested: tuple[epochs.Iteration, set[int]] | None = None  # the windows requested in an iteration
+        self._requested: tuple[sampler_base.Iteration, set[int]] | None = None  # the windows requested in an iteration
         self._set(n, seed, rank, world_size, drop_last, shuffle)
         self._fingerprint = zlib.crc32(self._ends.data, _content_of(self._records))
 
     @property
     def nodes(self) -> int:
-        """The number of nodes. Unless the constructor got it, it is looked up at each use."""
+        """The number of nodes. If the constructor did not get the number, it is looked up at each use."""
         return self._nodes_of(self.world_size)
 
     def _nodes_of(self, world_size: int) -> int:
@@ -106,13 +106,13 @@ class ShardSampler(epochs.IndexSampler):
 
     # ---- Indices ----
 
-    def _begin(self) -> epochs.Iteration:
+    def _begin(self) -> sampler_base.Iteration:
         live = super()._begin()
         live.legs = legs_from(self._legs, live.first, self._nodes_of(live.world_size))
         self._legs, self._requested = (), None
         return live
 
-    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
+    def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         out = as_int64(out)
         if len(out) == 0:
             return
@@ -138,14 +138,14 @@ class ShardSampler(epochs.IndexSampler):
                 part = mine[count : count + 1]
                 order.fill(part, _repeated(item + count * step, ranks, order), lanes, enter)
 
-    def _order_of(self, live: epochs.Iteration) -> ShardOrder:
+    def _order_of(self, live: sampler_base.Iteration) -> ShardOrder:
         """The order of an iteration's epoch. The latest order is cached."""
         key = self.window, self._key(live.epoch), live.legs
         if self._order is None or self._order[0] != key:
             self._order = key, ShardOrder(self._ends, *key)
         return self._order[1]
 
-    def _requested_in(self, live: epochs.Iteration) -> set[int] | None:
+    def _requested_in(self, live: sampler_base.Iteration) -> set[int] | None:
         """The windows requested in an iteration; None without a set."""
         if self._records is None:
             return None
@@ -159,7 +159,7 @@ class ShardSampler(epochs.IndexSampler):
         shards = order.shards_of(window)
         if following is not None:
             shards += order.shards_of(following)
-        self._records.selection.shards.wanted(shards)
+        self._records.selection.shards.fetch_ahead(shards)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_order": None, "_requested": None}  # made again on demand
@@ -170,7 +170,7 @@ class ShardSampler(epochs.IndexSampler):
         order = "windows-1" if self.shuffle else "records"
         return {**super()._identity(), "order": order, "window": self.window}
 
-    def _latest(self) -> epochs.Iteration:
+    def _latest(self) -> sampler_base.Iteration:
         latest = super()._latest()
         if not latest.legs:
             latest.legs = legs_from(self._legs, latest.first, self._nodes_of(latest.world_size))
@@ -186,7 +186,7 @@ class ShardSampler(epochs.IndexSampler):
         return {**state, **shards, "legs": [list(leg) for leg in legs]}
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
-        if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == epochs.VERSION:
+        if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == sampler_base.VERSION:
             theirs = [state.get(name) for name in ("length", "shards", "boundaries")]
             if theirs != [self._length, len(self._ends), self._fingerprint]:
                 raise ValueError(
@@ -207,7 +207,8 @@ class ShardSampler(epochs.IndexSampler):
 
 
 def _repeated(item: int, ranks: int, order: ShardOrder) -> int:
-    """The item that a rank repeats instead of `item`, which is past the end: its previous one, if this leg has it."""
+    """The item that a rank repeats in place of `item`, which is past the end: the rank's previous item, if this leg has
+    it."""
     previous = item - ranks
     return previous if previous >= order.begin else order.begin + (item - order.begin) % (order.length - order.begin)
 
@@ -224,7 +225,7 @@ def _set_of(x: Any) -> tuple[Any, NDArray[np.int64]]:
     end position of each shard."""
     import numpy
 
-    records = getattr(x, "records", x)  # of a RecordDataset or Fields
+    records = getattr(x, "records", x)  # `records` of a RecordDataset or Fields
     selection: Any = getattr(records, "selection", None)
     shards = getattr(selection, "shards", None)
     if shards is None:
@@ -241,7 +242,7 @@ def _set_of(x: Any) -> tuple[Any, NDArray[np.int64]]:
     if stages:
         start = stages[0][2]
     ends = numpy.frombuffer(shards.ends, numpy.int64)
-    return records if hasattr(shards, "wanted") else None, numpy.clip(ends - start, 0, len(x))
+    return records if hasattr(shards, "fetch_ahead") else None, numpy.clip(ends - start, 0, len(x))
 
 
 def _content_of(records: Any) -> int:
@@ -272,7 +273,7 @@ def _ends_of(boundaries: Any, n: int) -> NDArray[np.int64]:
 
 
 def _are_legs(legs: object, consumed: int) -> bool:
-    """Whether `legs` are valid legs of a state in which `consumed` items are consumed."""
+    """Whether `legs` are valid for a state with `consumed` items consumed."""
     if not isinstance(legs, (list, tuple)) or not all(isinstance(leg, (list, tuple)) and len(leg) == 2 for leg in legs):
         return False
     if not all(type(number) is int for leg in legs for number in leg):

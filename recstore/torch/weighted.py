@@ -6,7 +6,7 @@ import zlib
 
 from recstore._core import native
 from recstore.later import named_arguments
-from recstore.torch import epochs, places, rows
+from recstore.torch import places, rows, sampler_base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["WeightedSampler"]
 _DRAWS = 0x77656967687465  # mixed into the key, so that draws are independent of a shuffled order with the same seed
 
 
-class WeightedSampler(epochs.IndexSampler):
+class WeightedSampler(sampler_base.IndexSampler):
     """Indices drawn at random by weight.
 
     Args:
@@ -94,7 +94,7 @@ class WeightedSampler(epochs.IndexSampler):
         if not replacement:
             self._weights = column
 
-    def _fill(self, out: Any, live: epochs.Iteration, taken: int) -> None:
+    def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         if live.length == 0:
             return
         key = native.mixed(native.permutation_seed(self.seed, live.epoch) ^ _DRAWS)
@@ -204,7 +204,7 @@ def _samples(num_samples: SupportsIndex | None, records: int, possible: int, rep
     if num_samples is None:
         return records if replacement else possible
     num_samples = places.integer(num_samples, "num_samples")
-    if num_samples < 0 or num_samples > epochs.MOST:
+    if num_samples < 0 or num_samples > sampler_base.MOST:
         raise ValueError(f"num_samples must be from 0 to 2**48, not {num_samples}")
     if not replacement and num_samples > possible:
         raise ValueError(

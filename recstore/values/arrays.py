@@ -5,6 +5,7 @@ The compiled core imports this module for the first array; ``import recstore`` d
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
@@ -135,6 +136,7 @@ def _take_varint(descriptor: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
+@functools.lru_cache(256)
 def dtype_of(descriptor: bytes) -> Dtype:
     """The numpy dtype of a descriptor, which the core has checked: array flags, then dtype."""
     if descriptor[1] == _STRUCT:
@@ -219,6 +221,8 @@ def empty_array(dtype: Dtype, shape: tuple[int, ...], fortran: bool) -> np.ndarr
 
 def _check_text(dtype: Dtype, memory: Any, size: int, message: str) -> None:
     """Raises CorruptError for code points out of range, because numpy would make invalid strings of them."""
+    if dtype.kind not in "UV":
+        return
     for offset, order, dims, strides in _texts(dtype, 0, (), ()):
         n = size // dtype.itemsize
         units = np.ndarray((n, *dims), order + "u4", memory, offset, (dtype.itemsize, *strides))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from types import GetSetDescriptorType, MemberDescriptorType
 
+from recstore._core import trust
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error
 from recstore.text import an
@@ -42,9 +43,10 @@ def handler(value: Any) -> Handler | None:
     The function must not refer to the class, which is its key in a WeakKeyDictionary.
     """
     cls = type(value)
-    name = static_types.names(cls)
-    if not name[0]:
+    module, qualname = static_types.names(cls)
+    if not module:
         return None
+    name = trust.main_name(module), qualname
     entry = classes.registration(cls)
     encode = None if entry is None else entry[1]
     if encode is not None:
@@ -69,7 +71,9 @@ def _state_reader(cls: type) -> Callable[[Any], dict[str, Any]]:
     slots, get = tuple(classes.slots_of(cls) or ()), object.__getattribute__
     has_dict = static_types.dict_getter(cls) is not None
     names = (*slots, "__dict__") if has_dict else slots
-    if any(type(static_types.found(cls, name)) not in (MemberDescriptorType, GetSetDescriptorType) for name in names):
+    if any(
+        type(static_types.member_of(cls, name)) not in (MemberDescriptorType, GetSetDescriptorType) for name in names
+    ):
         return lambda v: state(v) or {}
     if not slots:
         return (lambda v: dict(get(v, "__dict__"))) if has_dict else lambda v: {}
@@ -90,10 +94,10 @@ def _state_reader(cls: type) -> Callable[[Any], dict[str, Any]]:
 
 def _declared(cls: type) -> tuple[int, tuple[str, ...]]:
     """`(code, declared names)` of a class whose objects are stored by their attributes."""
-    fields = static_types.found(cls, "__dataclass_fields__")
+    fields = static_types.member_of(cls, "__dataclass_fields__")
     if type(fields) is dict:
         return DATACLASS, tuple(fields)
-    fields = static_types.found(cls, "__attrs_attrs__")
+    fields = static_types.member_of(cls, "__attrs_attrs__")
     if isinstance(fields, tuple):
         return ATTRS, tuple(field.name for field in fields)
     return OBJECT, ()
@@ -128,7 +132,7 @@ _MOST_KEPT = 1000  # entries of a table of objects
 def _is_kept(value: Any, cls: type) -> bool:
     """Whether a class with its own `__new__` or metaclass keeps the object, as a singleton or in a table."""
     meta: type = type(cls)
-    new = static_types.found(cls, "__new__")
+    new = static_types.member_of(cls, "__new__")
     if new is object.__new__ and not static_types.is_own(meta, "__call__", type):
         return False
     new = new.__func__ if type(new) is staticmethod else new
@@ -182,7 +186,7 @@ def _describe_enum(value: Any, name: ClassName) -> Described | None:
 
 
 def _named_tuple_handler(cls: type, name: ClassName) -> Handler | None:
-    fields = static_types.found(cls, "_fields")
+    fields = static_types.member_of(cls, "_fields")
     if type(fields) is not tuple or not all(type(f) is str for f in fields) or len(set(fields)) != len(fields):
         return None
     extra = (*name, fields)
@@ -339,7 +343,7 @@ def _setters(cls: type, slots: Slots, names: Iterable[str]) -> list[tuple[str, P
     attribute, such as a property, is not called."""
     out = []
     for name in names:
-        if name in slots and static_types.found(cls, name) is not slots[name]:
+        if name in slots and static_types.member_of(cls, name) is not slots[name]:
             put = _slot_setter(slots[name])
         elif name not in slots and _is_data_descriptor(cls, name):
             put = _entry_setter(static_types.dict_getter(cls))
@@ -359,5 +363,5 @@ def _entry_setter(get_dict: Any) -> Put:
 
 def _is_data_descriptor(cls: type, name: str) -> bool:
     """Whether setting the attribute would call a descriptor of the class, such as a property."""
-    kind = type(static_types.found(cls, name))
-    return static_types.found(kind, "__set__") is not None or static_types.found(kind, "__delete__") is not None
+    kind = type(static_types.member_of(cls, name))
+    return static_types.member_of(kind, "__set__") is not None or static_types.member_of(kind, "__delete__") is not None

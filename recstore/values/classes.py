@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     @overload
     def register(cls: None = None, *, encode: None = None, decode: None = None) -> Callable[[type[_C]], type[_C]]: ...
 
-    # Not Callable[[_C], Any]: the functions of a decorator name the class that follows it, a cycle for checkers.
+    # Not Callable[[_C], Any]: functions passed to the decorator name the decorated class, a cycle for type checkers.
     @overload
     def register(
         cls: None = None, *, encode: Callable[[Any], Any], decode: Callable[[Any], Any]

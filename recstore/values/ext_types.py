@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     Described: TypeAlias = tuple[int, Any, Any]  # code, EXTRA, payload
     Handler: TypeAlias = Callable[[Any], Described | None]
-    Make: TypeAlias = Callable[[Any], Any]  # from a payload to a value
-    Prepare: TypeAlias = Callable[[Any], Make]  # from an EXTRA
+    Make: TypeAlias = Callable[[Any], Any]  # makes a value of a payload
+    Prepare: TypeAlias = Callable[[Any], Make]  # makes a Make for an EXTRA
 
 _DAY = 86_400_000_000
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")

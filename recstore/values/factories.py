@@ -24,8 +24,8 @@ NAMES = {factory: name for name, factory in BY_NAME.items()}
 
 
 def number_of(factory: object, remedy: str = "") -> int:
-    """The number of a factory, 0 for None. Raises EncodeError, whose message ends in `remedy`, for a factory that is
-    not among FACTORIES."""
+    """The number of a factory, 0 for None. Raises EncodeError for a factory that is not among FACTORIES. The message
+    ends in `remedy`."""
     for number, known in enumerate(FACTORIES):
         if factory is known:
             return number

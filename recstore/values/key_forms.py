@@ -1,5 +1,5 @@
-"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/read/keys.pyx has the
-common ones, and imports this module for the first other key.
+"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/read/key_index.pyx has
+the common ones, and imports this module for the first other key.
 
 All keys that are equal in Python have the same form. A key whose class defines its own equality is opaque: it has no
 form, and lookups find it by comparison.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from recstore._core import native
+from recstore._core import native, trust
 from recstore._core.native import TAG_EXT
 from recstore.values import ext_codes as codes
 
@@ -24,9 +24,9 @@ _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
-    """The form of a key whose type _core/read/keys.pyx does not handle; None for an opaque key. `depth` is the number
-    of tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is
-    opaque too."""
+    """The form of a key whose type _core/read/key_index.pyx does not handle; None for an opaque key. `depth` is the
+    number of tuples and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled
+    is opaque too."""
     kind = type(key)
     numpy: Any = sys.modules.get("numpy")
     if hasattr(numpy, "generic") and issubclass(kind, numpy.generic):  # hasattr: another thread may be importing numpy
@@ -184,7 +184,7 @@ def _enum_form(key: Any) -> bytes | None:
     kind, name = type(key), key.name
     single = name is not None and kind.__members__.get(name) is key
     payload = _plain(name if single else int(key.value))
-    return _ext(codes.ENUM, payload, _plain((kind.__module__, kind.__qualname__)))
+    return _ext(codes.ENUM, payload, _plain(trust.name_of(kind)))
 
 
 def _int_form(key: Any) -> bytes | None:

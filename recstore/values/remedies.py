@@ -10,7 +10,7 @@ import types
 from recstore._core import native
 from recstore.text import an
 from recstore.values import class_types, classes, ext_types, static_types, value_paths
-from recstore.values.static_types import and_attributes, found, full_name, is_a, is_own
+from recstore.values.static_types import and_attributes, full_name, is_a, is_own, member_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PICKLE = 'on_unsupported="pickle"'
 _BOTH_WAYS = "recstore.register its class with encode= and decode="
 _FILE = "store its path and open it when the record is read"
+_PANDAS = "or recstore.RecordList(pandas.Series(x)).to_list() if it holds values of pandas"
 _TABLE = "or read its rows: RecordList(recstore.sources.table([x]))"
 # {(top module, class): remedy} for values of the class and of classes derived from it.
 _KNOWN = {
@@ -64,9 +65,10 @@ _KNOWN = {
     ("pandas", "CategoricalDtype"): "store (None if x.categories is None else x.categories.tolist(), "
     "x.ordered), without its class",
     ("pandas", "DataFrame"): f'store x.to_dict("list"), without its index, dtypes and repeated columns, {_TABLE}',
-    ("pandas", "Series"): "store x.tolist(), without its index, name and dtype",
-    ("pandas", "Index"): "store x.tolist(), without its name and dtype",
-    ("pandas", "ExtensionArray"): "store x.tolist(), without its dtype",
+    ("pandas", "Series"): "store x.tolist(), or recstore.RecordList(x).to_list() "
+    "if it holds values of pandas, without its index, name and dtype",
+    ("pandas", "Index"): f"store x.tolist(), {_PANDAS}, without its name and dtype",
+    ("pandas", "ExtensionArray"): f"store x.tolist(), {_PANDAS}, without its dtype",
     ("pandas", "ExtensionDtype"): "store str(x), without its class",
     ("polars", "DataFrame"): f"store x.to_dicts(), without its dtypes, {_TABLE}",
     ("polars", "LazyFrame"): "store x.collect().to_dicts(), without its dtypes, "
@@ -91,6 +93,8 @@ _KNOWN = {
     "without its batch size, names and device",
     ("tensordict", "TensorDictBase"): "store x.to_dict(), without its batch size, names and device",
     ("torch", "FakeTensor"): "it has no data",
+    ("torch", "TypedStorage"): "store x.tolist(), without its dtype",
+    ("torch", "UntypedStorage"): "store torch.empty(0, dtype=torch.uint8).set_(x), without its class",
     ("torch", "MaskedTensor"): "store (x.get_data().detach(), x.get_mask()), without its class",
     ("torch", "NestedTensor"): "store list(x.detach().unbind()), without its class",
     ("torch", "UninitializedTensorMixin"): "it has no data: it is not initialized",
@@ -120,8 +124,8 @@ _PLAIN = (
 _FILE_METHODS = ("close", "read")  # an object with both is an open file of some library
 
 
-def of(value: Any) -> str:
-    """The remedy for a value that cannot be stored."""
+def of(value: Any, offers_pickle: bool = True) -> str:
+    """The remedy for a value that cannot be stored. `offers_pickle`: the caller has the option on_unsupported."""
     kind = type(value)
     torch: Any = sys.modules.get("torch")
     numpy: Any = sys.modules.get("numpy")
@@ -148,7 +152,13 @@ def of(value: Any) -> str:
     if is_a(value, BaseException):
         more = and_attributes(value)
         return f"store (type(x).__name__, x.args, str(x)), without its class{more}, traceback and cause"
-    return _known(kind) or _date(value) or _plain(value, kind) or _by_methods(value, kind) or _object(value, kind)
+    return (
+        _known(kind)
+        or _date(value)
+        or _plain(value, kind)
+        or _by_methods(value, kind)
+        or _object(value, kind, offers_pickle)
+    )
 
 
 def _known(kind: type) -> str | None:
@@ -195,7 +205,7 @@ def _date(value: Any) -> str | None:
 def _plain(value: Any, kind: type) -> str | None:
     for base, code, changing, always in _PLAIN:
         if is_a(value, base):
-            if base is tuple and kind.__flags__ & 1 << 9 and type(found(kind, "_fields")) is tuple:
+            if base is tuple and kind.__flags__ & 1 << 9 and type(member_of(kind, "_fields")) is tuple:
                 code, always = "tuple(x)", "tuple.__getitem__(x, slice(None))"
             own = any(is_own(kind, name, base) for name in changing)
             return f"store {always if own else code}, without its class{and_attributes(value)}"
@@ -204,21 +214,21 @@ def _plain(value: Any, kind: type) -> str | None:
 
 def _by_methods(value: Any, kind: type) -> str | None:
     """The remedy for a value with the methods of a protocol, which are looked up but not called."""
-    if all(found(kind, name) is not None for name in _FILE_METHODS):
+    if all(member_of(kind, name) is not None for name in _FILE_METHODS):
         return _FILE
-    if found(kind, "__fspath__") is not None:
+    if member_of(kind, "__fspath__") is not None:
         return "store os.fspath(x), without its class"
-    if found(kind, "__arrow_c_stream__") is not None:
+    if member_of(kind, "__arrow_c_stream__") is not None:
         return f"store pyarrow.table(x).to_pylist(), without its schema, {_TABLE}"
-    if found(kind, "__array__") is not None:
+    if member_of(kind, "__array__") is not None:
         return f"store numpy.asarray(x), without its class{and_attributes(value)}"
-    if found(kind, "__await__") is not None:
+    if member_of(kind, "__await__") is not None:
         return "await it, and store the result"
     return None
 
 
-def _object(value: Any, kind: type) -> str:
-    function = _function(value, kind)
+def _object(value: Any, kind: type, offers_pickle: bool) -> str:
+    function = _function(value, kind, offers_pickle)
     if function is not None:
         return function
     state, remedies = class_types.state(value), []
@@ -230,7 +240,7 @@ def _object(value: Any, kind: type) -> str:
             path, inner = culprit
             return f"its attribute {path} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
         remedies = [_iterable(value, kind), _fields(value, kind), remedy]
-    if can_pickle(value):
+    if offers_pickle and can_pickle(value):
         remedies.append(_PICKLE)
     return ", or ".join(filter(None, remedies)) or _BOTH_WAYS
 
@@ -238,10 +248,14 @@ def _object(value: Any, kind: type) -> str:
 def _iterable(value: Any, kind: type) -> str | None:
     if kind is types.MappingProxyType or is_a(value, native.Record):
         return "store dict(x), without its class"
-    if found(kind, "keys") is not None and found(kind, "items") is not None:
+    if member_of(kind, "keys") is not None and member_of(kind, "items") is not None:
         return f"store list(x.items()), without its class{and_attributes(value)}"  # keys may repeat
     is_python = kind.__flags__ & 1 << 9
-    if found(kind, "__next__") is not None or not is_python and all(found(kind, at) for at in ("__iter__", "__len__")):
+    if (
+        member_of(kind, "__next__") is not None
+        or not is_python
+        and all(member_of(kind, at) for at in ("__iter__", "__len__"))
+    ):
         return "store list(x), without its class"
     return None
 
@@ -256,10 +270,10 @@ def _fields(value: Any, kind: type) -> str | None:
 
 
 def _is_callable(value: Any) -> bool:
-    return is_a(value, type) or found(type(value), "__call__") is not None
+    return is_a(value, type) or member_of(type(value), "__call__") is not None
 
 
-def _function(value: Any, kind: type) -> str | None:
+def _function(value: Any, kind: type, offers_pickle: bool) -> str | None:
     """The remedy for a function or class. A pickle of it is its name."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
@@ -272,10 +286,29 @@ def _function(value: Any, kind: type) -> str | None:
         return "store its object and the name of the method"
     else:
         return None
-    global_value = vars(sys.modules[module]).get(name) if type(module) is str and module in sys.modules else None
-    if global_value is value:
+    is_global = _global(module, name) is value
+    if is_global and offers_pickle:
         return _PICKLE
-    return "it is not a global of a module; store a name for it, and look it up when the record is read"
+    reason = "" if is_global else "it is not a global of a module; "
+    return f"{reason}store a name for it, and look it up when the record is read"
+
+
+def _global(module: Any, name: Any) -> Any:
+    """The value that pickle finds for the name of a function or class, or None."""
+    held = sys.modules.get(module) if type(module) is str else None
+    for part in name.split(".") if type(name) is str else ():
+        held = vars(held).get(part) if is_a(held, (type, types.ModuleType)) else None
+    return held
+
+
+def _can_be_made(kind: type) -> bool:
+    """Whether `__new__` of a class works without arguments. pickle calls it so unless the class supplies arguments."""
+    new = member_of(kind, "__new__")
+    new = new.__func__ if type(new) is staticmethod else new
+    if type(new) is not types.FunctionType or member_of(kind, "__getnewargs__") or member_of(kind, "__getnewargs_ex__"):
+        return True
+    needed = new.__code__.co_argcount - len(new.__defaults__ or ())
+    return needed <= 1 and new.__code__.co_kwonlyargcount <= len(new.__kwdefaults__ or ())
 
 
 def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
@@ -303,13 +336,16 @@ def can_pickle(value: Any) -> bool:
     """False if pickle certainly refuses a value: its class leaves pickling to object, which cannot reach state in C; or
     its class is not a global of a module."""
     kind = type(value)
-    if "<locals>" in static_types.names(kind)[1]:
-        return False
+    module, name = static_types.names(kind)
     copyreg = sys.modules.get("copyreg")
     if copyreg is not None and kind in copyreg.dispatch_table:
         return True
-    reduce = found(kind, "__reduce__")
+    if kind.__flags__ & 1 << 9 and module in sys.modules and _global(module, name) is not kind:
+        return False
+    reduce = member_of(kind, "__reduce__")
     if type(reduce) is types.MethodDescriptorType and reduce.__name__ == "__reduce_cython__":
-        return False  # Cython adds it to classes without one; it raises for most
+        return False  # Cython adds this method to classes without __reduce__, and it raises for most of them
     redefined = any(is_own(kind, name, object) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
+    if not redefined and not _can_be_made(kind):
+        return False
     return redefined or class_types.state(value) is not None or _fields(value, kind) is not None

@@ -17,12 +17,13 @@ _qualname_of: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 
 
 def is_a(value: object, cls: type | tuple[type, ...]) -> bool:
-    """As isinstance, but without reading `__class__` of the value."""
+    """Like isinstance, but without reading `__class__` of the value."""
     return issubclass(type(value), cls)
 
 
-def found(kind: type, name: str) -> Any:
-    """The member of a name in the first class of a type's MRO that has one; None without one, or if it is None."""
+def member_of(kind: type, name: str) -> Any:
+    """The member of this name in the first class of a type's MRO that has such a member. None if no class has one, or
+    if the member is None."""
     for base in _mro_of(kind):
         members = _members_of(base)
         if name in members:
@@ -32,7 +33,7 @@ def found(kind: type, name: str) -> Any:
 
 def is_own(kind: type, name: str, base: type) -> bool:
     """Whether a subclass of `base` redefines a member."""
-    return found(kind, name) is not found(base, name)
+    return member_of(kind, name) is not member_of(base, name)
 
 
 def names(kind: type) -> tuple[str, str]:

@@ -31,7 +31,8 @@ _BITS = {
 
 
 def describe(value: Any) -> tuple[int, str | None, Any] | None:
-    """`(code, EXTRA, payload)` of a plain dense CPU tensor; None for others, whose reason `refusal` has."""
+    """`(code, EXTRA, payload)` of a plain dense CPU tensor; None for other tensors, for which `refusal` has the
+    reason."""
     if refusal(value) is not None:
         return None
     value = value.resolve_conj().resolve_neg()

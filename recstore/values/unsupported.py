@@ -12,10 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from recstore._core.trust import Writer
 
-def explain(value: Any, depth: int, pickled: bool = False) -> EncodeError:
-    """The EncodeError for the first value within `value` that cannot be stored or, with `pickled`, that can be neither
-    stored nor pickled."""
+
+def explain(value: Any, depth: int, writer: Writer | None = None) -> EncodeError:
+    """The EncodeError for the first value within `value` that cannot be stored or, if `writer` pickles, that can be
+    neither stored nor pickled."""
+    pickled = writer is not None and writer.pickled
     path, culprit = value_paths.first_bad(value, "$", depth, set(), _pickled if pickled else None)
     path = _shortened(path)
     if culprit is TOO_DEEP:
@@ -30,7 +33,7 @@ def explain(value: Any, depth: int, pickled: bool = False) -> EncodeError:
             ext_types.pickled(culprit)
         except Exception as e:
             return EncodeError(f"{path}: cannot store {name}, nor pickle it: {type(e).__name__}: {e}")
-    return EncodeError(f"{path}: cannot store {name}; {remedies.of(culprit)}")
+    return EncodeError(f"{path}: cannot store {name}; {remedies.of(culprit, writer is None or writer.offers_pickle)}")
 
 
 def _shortened(path: str) -> str:

@@ -51,8 +51,8 @@ def _zone(name: str) -> tzinfo:
 
 
 def _add_day(spans: list[tuple[int, int, tuple[int, int]]], zone: tzinfo, begin: int) -> None:
-    """Appends the spans of one day. An offset changes at whole seconds, and never back within a day: so a day that ends
-    as it begins is one span, and bisection finds each change in the other days."""
+    """Appends the spans of one day. Offsets change at whole seconds, and never back within a day. So a day that begins
+    and ends with the same offset is one span, and bisection finds each change in the other days."""
     end = begin + _DAY
     while begin < end:
         state, low, high = _state(zone, begin), begin, end

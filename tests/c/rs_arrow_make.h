@@ -27,7 +27,7 @@ static inline void *arrow_keep(void *memory) {
     return arrow_kept.memory[arrow_kept.n++] = memory;
 }
 
-/* Frees all that was made. */
+/* Frees all types and arrays. */
 static inline void arrow_drop(void) {
     while (arrow_kept.n > 0) free(arrow_kept.memory[--arrow_kept.n]);
 }

@@ -1,4 +1,5 @@
-/* rs_arrow_rows.h: checks the rows of handmade arrays, and arrays that are refused. Include from one file only. */
+/* rs_arrow_rows.h: checks the rows of handmade arrays, and that broken arrays are refused. Include from one file only.
+ */
 #pragma once
 
 #include "arrow/rs_arrow_in.h"

@@ -6,7 +6,7 @@
 
 static rs_error err;
 
-/* A store with an export over it, and what read_table makes. */
+/* A store with an export over it, and the batch and schema that read_table makes. */
 typedef struct opened {
     built owned; /* by open_built */
     rs_store store;
@@ -42,7 +42,7 @@ static inline void close_over(opened *o) {
     built_clear(&o->owned);
 }
 
-/* Runs to the end or to a full batch, and loads blocks where the run stops at them, as the Python binding does. */
+/* Runs to the end or to a full batch, and loads a block when the run stops for it, as the Python binding does. */
 static inline rs_status run(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                             rs_arrow_stop *stop) {
     memset(stop, 0, sizeof *stop);
@@ -54,7 +54,7 @@ static inline rs_status run(opened *o, const int64_t *positions, int64_t start, 
     }
 }
 
-/* Infers the types of n records. *whole tells whether all fields have one. */
+/* Infers the types of n records. *whole is whether all fields have a type. */
 static inline rs_status infer(opened *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
     rs_arrow_stop stop;
     RS_TRY(run(o, NULL, start, step, n, &stop));

@@ -5,7 +5,7 @@
 
 enum {
     COLUMNS_PART = 400
-}; /* the words change after so many records, so a block that ends there is followed by new ones */
+}; /* the words change after this many records, so a block that ends there is followed by new words */
 
 static inline void columns_optional(uint64_t i, rs_buffer *raw) {
     make_head(raw, 0x0F, 1 + (i % 3 != 0));
@@ -23,7 +23,7 @@ static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     make_head(raw, 0x0F, 8);
     make_str(raw, "id"), make_int(raw, (int64_t)(i * 3));
     make_str(raw, "score"), make_float(raw, (double)(i * 37 % 1000) / 100);
-    uint64_t k = i * 7 % 23; /* the strings follow no one pattern, so no template fits */
+    uint64_t k = i * 7 % 23; /* the strings have no common pattern, so no template fits */
     (void)snprintf(text, sizeof text, "%.*s, %s of %llu", (int)(k % 9) + 3, "ab cd, ef-gh ij", names[k % 4],
                    (unsigned long long)part);
     make_str(raw, "word"), make_str(raw, text);

@@ -20,9 +20,9 @@ typedef struct hand_values {
 typedef struct hand {
     rs_buffer trees, tree_table;
     uint32_t n_trees, n_tables;
-    hand_values *tables; /* HAND_MOST of them, made when the first one is */
+    hand_values *tables; /* HAND_MOST tables, allocated when the first is added */
     hand_values block;
-    uint64_t max_values, max_bytes; /* 0: 1,000 and 100,000 */
+    uint64_t max_values, max_bytes; /* 0 means 1,000 and 100,000 */
     uint8_t *data;                  /* the segment, once hand_finish has made it */
     size_t size;
     rs_header header;

@@ -28,7 +28,7 @@ static inline uint8_t *make_exact(const void *bytes, size_t size) {
     return copy;
 }
 
-/* Appending to a buffer cannot fail in a test but for memory. */
+/* In a test, appending to a buffer can fail only for lack of memory. */
 static inline void make_bytes(rs_buffer *out, const void *bytes, size_t n) {
     if (rs_buffer_append(out, bytes, n, NULL) != RS_OK) abort();
 }
@@ -143,7 +143,8 @@ static inline rs_status make_compiled(const rs_buffer *bytes, rs_tree *out, rs_e
 
 enum { MAKE_RECORDS = 4096 };
 
-/* Append a value to `raw`, then make_record_end. Zero it to begin, make_block_clear at the end. */
+/* Records in one buffer. Zero it first. To add a record, append a value to `raw` and call make_record_end. Call
+ * make_block_clear at the end. */
 typedef struct make_block {
     rs_buffer raw;
     uint64_t ends[MAKE_RECORDS];

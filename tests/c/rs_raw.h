@@ -54,7 +54,7 @@ static inline void raw_array(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     make_tag(&head, 0x10), make_bytes(&head, aux.ptr, node->aux_size_bytes);
     make_bytes(out, head.data, head.size_bytes);
     uint64_t size = head.size_bytes;
-    make_bytes(&head, c->in.ptr, rs_slice_left(&c->in)); /* with the rest it is a value, which gives the size */
+    make_bytes(&head, c->in.ptr, rs_slice_left(&c->in)); /* with REST the size follows from the value */
     whole.in = rs_slice_of(head.data, head.size_bytes);
     size = raw_any_size(whole.in) - size;
     make_bytes(out, raw_take(c, size), (size_t)size);
@@ -101,7 +101,8 @@ static inline void raw_entry(rs_cursor *c, const rs_node *node, uint64_t number,
     raw_alone(&entry, table->tree->nodes, out);
 }
 
-/* All keys stand before the first value. They are passed first, and a second cursor takes them beside the values. */
+/* All keys come before the first value. They are skipped first; a second cursor then reads them together with the
+ * values. */
 static inline void raw_map(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     const rs_node *key = &node->children[0], *value = &node->children[1];
     uint64_t n = raw_varint(c);
@@ -136,7 +137,7 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_CONCAT: raw_text(c, node, bits, out); break;
-    case RS_FMT_NODE_OPTIONAL: /* an absent key is raw_row's business */
+    case RS_FMT_NODE_OPTIONAL: /* raw_row handles an absent key */
         if ((bits & 1) == 0) make_tag(out, 0);
         else raw_body(c, node->children, bits >> 1, out);
         break;

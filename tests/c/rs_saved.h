@@ -25,7 +25,7 @@ static inline void saved_clear(saved_bytes *b) {
     memset(b, 0, sizeof *b);
 }
 
-/* Groups n records by comparing each with all before: group_of[i] and the number of groups. */
+/* Groups n records by comparing each with all before it. Sets group_of, and returns the number of groups. */
 static inline uint64_t saved_groups(saved_key key, uint64_t n, uint64_t *group_of) {
     uint64_t j, n_groups = 0;
     for (uint64_t i = 0; i < n; i++) {

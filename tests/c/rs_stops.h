@@ -15,8 +15,8 @@ static inline bool stops_answer(void *arg) {
     return asked->answer;
 }
 
-/* Checks a sound segment with a watch that is about to ask: after no work, after a bit more, and so on to all work of the
- * check. Each time the check ends with RS_E_STATE_STOPPED after one question. Returns the work of the whole check. */
+/* Checks a sound segment again and again. Each time the watch asks a little later whether to stop, until the check has
+ * no more work. Each check ends with RS_E_STATE_STOPPED after one question. Returns the work of the whole check. */
 static inline uint64_t stops_everywhere(const built *b) {
     rs_error err;
     stops_asked asked = {0, false};

@@ -59,7 +59,7 @@ static inline bool rs_test_check_code(rs_status got, rs_status expected, const r
 #define CHECK_CODE(expr, code, err) rs_test_check_code((expr), (code), (err), __FILE__, __LINE__, #expr)
 #define CHECK_OK(expr, err) CHECK_CODE(expr, RS_OK, err)
 
-/* Checks after which the test cannot continue when they fail: they return from it. */
+/* Checks that return from the test when they fail, because it cannot continue. */
 #define REQUIRE(x) \
     do { \
         if (!CHECK(x)) return; \
@@ -75,7 +75,8 @@ static inline bool rs_test_row(size_t i, size_t n, const char *what) {
     return i < n;
 }
 
-/* A loop over a table: `EACH(i, rows) { ... rows[i] ... }`. A failed check prints the row; EACH_NAMED, its `what` too. */
+/* A loop over a table: `EACH(i, rows) { ... rows[i] ... }`. A failed check prints the number of the row; with
+ * EACH_NAMED, also its `what`. */
 #define EACH(i, table) for (size_t i = 0; rs_test_row(i, sizeof(table) / sizeof *(table), NULL); i++)
 #define EACH_NAMED(i, table) \
     for (size_t i = 0; rs_test_row(i, sizeof(table) / sizeof *(table), \

@@ -1,4 +1,5 @@
-/* test_alias.c: weighted draws: exact tables, pinned draws, statistics. Keys are fixed: bounds hold always or never. */
+/* test_alias.c: weighted draws: exact tables, pinned draws, statistics. Keys are fixed, so a bound holds in every run
+ * or in none. */
 #include "base/rs_alias.h"
 #include "rs_test.h"
 
@@ -15,7 +16,7 @@ static uint64_t sample(uint64_t *state) {
 
 static uint64_t other_of(const rs_alias *table, uint64_t slot) { return ((const uint32_t *)table->others)[slot]; }
 
-/* The share of each number, as the slots of the table have it, against its weight. */
+/* Compares the share of each number in the slots of the table with its weight. */
 static void check_shares(const double *weights, uint64_t n) {
     double *shares = (double *)calloc((size_t)n, sizeof *shares), sum = 0;
     uint64_t wrong = 0;
@@ -49,9 +50,10 @@ TEST(test_tables_hold_the_weights) {
             weights[i] = i % 3 == 0 ? 0 : 1e-300 * (double)i; /* some are 0, all are tiny */
         weights[n - 1] = 1e-300;
         check_shares(weights, n);
-        for (uint64_t i = 0; i < n; i++) weights[i] = 0.1; /* equal: what rounding leaves over is one slot each */
+        for (uint64_t i = 0; i < n; i++)
+            weights[i] = 0.1; /* equal weights: the slots left over by rounding go to one number each */
         check_shares(weights, n);
-        weights[n / 2] = 1e300; /* one has all */
+        weights[n / 2] = 1e300; /* one number has nearly all the weight */
         check_shares(weights, n);
     }
     for (uint64_t i = 0; i < MOST; i++) weights[i] = 1.0 / (double)(i + 1);
@@ -105,7 +107,7 @@ TEST(test_bytes_of_tables) {
     rs_alias_clear(&table);
 }
 
-/* 4 bytes hold each number below 2^32, so they serve for a table of as many. */
+/* 4 bytes hold each number of a table of up to 2^32 numbers. */
 TEST(test_width_of_numbers) {
     CHECK_U64(rs_alias_width(1), 4);
     CHECK_U64(rs_alias_width(UINT64_C(1) << 32), 4);
@@ -145,7 +147,7 @@ TEST(test_runs_are_single_draws) {
     rs_alias_clear(&table);
 }
 
-/* Draws as computed by tests/ref/alias.py, from the comment at the top of rs_alias.h alone: they never change. */
+/* tests/ref/alias.py computed these draws. It follows only the comment at the top of rs_alias.h. They never change. */
 TEST(test_pinned) {
     static const double weights[] = {3, 0, 1, 7, 0.5};
     static const int64_t drawn[] = {0, 3, 0, 3, 3, 3, 3, 3, 0, 0, 3, 3, 0, 0, 3, 0, 3, 3, 0, 0};
@@ -166,7 +168,7 @@ TEST(test_pinned) {
     }
 }
 
-/* Every number comes as often as its weight says, within five standard deviations. */
+/* Every number is drawn as often as its weight says, within five standard deviations. */
 TEST(test_frequencies) {
     enum { N = 50, DRAWS = 200000 };
     static int64_t out[DRAWS];
@@ -199,7 +201,7 @@ TEST(test_keys_are_logarithms) {
     }
     CHECK_U64(wrong, 0);
     CHECK(isinf(keys[7]) && keys[8] < keys[7] && keys[8] > 1e300);
-    /* Of two numbers the heavier comes first as often as its weight says: 3 times in 4. */
+    /* The heavier of two numbers is drawn first as often as its weight says: 3 times in 4. */
     for (uint64_t i = 0; i < 10000; i++) {
         const double two[2] = {3, 1};
         double key[2];

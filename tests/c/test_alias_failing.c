@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static bool counting;
-static uint64_t steps, fail_at; /* allocations since `counting`; the one that fails */
+static uint64_t steps, fail_at; /* allocations since `counting`, and the number of the failing one */
 static int64_t live;            /* allocations since `counting` that were not freed */
 
 void *__real_malloc(size_t size);
@@ -26,7 +26,7 @@ void __wrap_free(void *p) {
 
 enum { N = 5 };
 
-/* Makes a table, of the bytes of another one where there is one, with each allocation refused once. */
+/* Makes a table from weights, or from the bytes of `from`. Each allocation is refused once. */
 static void check_each(const rs_alias *from) {
     static const double weights[N] = {3, 0, 1, 7, 0.5};
     rs_status status = RS_E_MEM;

@@ -119,15 +119,15 @@ static const struct {
                           0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 3,   0,    0}},
     {RS_E_FMT_VALUE, 7, {0x10, 2, 20, 0, 2, 0, 0}},                    /* an aligned flag of 2 */
     {RS_E_FMT_VALUE, 11, {0x10, 0, 20, 4, 0, 1, 0, 0, 3, 0, 0}},       /* a name of no bytes */
-    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xFF, 0, 3, 0, 0}}, /* no UTF-8; overlong; a surrogate */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xFF, 0, 3, 0, 0}}, /* not UTF-8; overlong; a surrogate */
     {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 2, 0xC0, 0x80, 0, 3, 0, 0}},
     {RS_E_FMT_VALUE, 14, {0x10, 0, 20, 4, 0, 1, 3, 0xED, 0xA0, 0x80, 0, 3, 0, 0}},
     {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xE2, 0, 3, 0, 0}}, /* a character cut off */
     {RS_E_FMT_TAG, 6, {0x10, 0, 20 | 0x80, 4, 0, 0}},
-    {RS_E_FMT_TAG, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 0, 0, 0}}, /* a field of no dtype; of a later one */
+    {RS_E_FMT_TAG, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 0, 0, 0}}, /* a field without a dtype; with an unknown dtype */
     {RS_E_FMT_VERSION, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 23, 0, 0}},
     {RS_E_FMT_VALUE, 10, {0x10, 0, 20, 0x80, 0x80, 0x80, 0x80, 8, 0, 0}},
-    {RS_E_FMT_TRUNCATED, 7, {0x10, 0, 20, 4, 0, 0x80, 0x08}}, /* 1024 fields may be, 1025 not */
+    {RS_E_FMT_TRUNCATED, 7, {0x10, 0, 20, 4, 0, 0x80, 0x08}}, /* 1024 fields are allowed, 1025 are not */
     {RS_E_FMT_VALUE, 8, {0x10, 0, 20, 4, 0, 0x81, 0x08, 0}},
     {RS_OK, 19, {0x10, 2, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
     {RS_OK, 35, {0x10, 2, 22 | 0x80}},
@@ -144,7 +144,7 @@ TEST(test_literals) {
     }
 }
 
-/* n lists in each other. */
+/* n lists, one within another. */
 static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     rs_buffer bytes = {0};
     for (uint32_t i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
@@ -153,7 +153,7 @@ static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     return status;
 }
 
-/* Rule 23: a value spends the budget of values; depth comes back; too much of either is refused. */
+/* Rule 23: a value reduces the budget of values, and gives back its depth. A value beyond either limit is refused. */
 TEST(test_budgets) {
     static const uint8_t value[] = {0x0D, 3, 0x0E, 1, 0x90, 0x0F, 1, 0x90, 0x90, 0x0D, 0};
     rs_budget budget = {5, 0, 2};
@@ -168,7 +168,7 @@ TEST(test_budgets) {
     CHECK_CODE(skip_nested(201, &budget), RS_E_FMT_LIMIT, &err);
 }
 
-/* n containers in each other, each the payload of an ext value: it adds no depth of its own. */
+/* n containers, one within another, each the payload of an ext value. Ext values add no depth. */
 TEST(test_ext_budgets) {
     for (uint32_t n = 199; n <= 201; n++) {
         rs_budget budget = {1000, 0, 200};
@@ -181,7 +181,7 @@ TEST(test_ext_budgets) {
     }
 }
 
-/* Structs in structs: 8 levels may be. Fields: 1024 over all of them. */
+/* Structs within structs: 8 levels are allowed, and 1024 fields in all levels together. */
 static rs_status skip_dtype(unsigned levels, unsigned fields) {
     static const uint8_t scalar[] = {0x10, 2}, one[] = {20, 0, 0, 1, 1, 'a', 0}, end[] = {3, 1, 0};
     rs_buffer bytes = {0};
@@ -204,7 +204,7 @@ TEST(test_dtype_limits) {
     CHECK_CODE(skip_dtype(100, 1), RS_E_FMT_VALUE, &err);
 }
 
-/* The parts that the codec takes one by one. */
+/* Takes the parts of ext values one by one, as the codec does. */
 TEST(test_ext_head) {
     static const uint8_t bytes[] = {10, 9, 3, 'i', 'n', 't', 0x0F, 0};
     rs_slice in = rs_slice_of(bytes, sizeof bytes), head;
@@ -246,7 +246,7 @@ TEST(test_array_parts) {
     CHECK(shape.ptr == bytes + 2 && shape.end == bytes + 5 && size == 48);
 }
 
-/* Rule 22 for data outside: every position around the end of the arrays. */
+/* Rule 22 holds for data outside of the record, at every position around the end of the arrays. */
 TEST(test_array_outside) {
     uint64_t outside;
     for (uint64_t arrays = 1000; arrays < 1300; arrays++) {
@@ -261,7 +261,7 @@ TEST(test_array_outside) {
     }
 }
 
-/* Random values: the walk ends where the value ends, and no cut or changed byte leads beyond the allocation. */
+/* Random values: the walk ends with the value, and no truncated or changed byte leads beyond the allocation. */
 TEST(test_random) {
     rs_buffer bytes = {0};
     for (unsigned round = 0; round < 2000; round++) {

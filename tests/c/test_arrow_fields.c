@@ -1,4 +1,4 @@
-/* test_arrow_fields.c: exports of one field that some records lack, and of some of the fields of records. */
+/* test_arrow_fields.c: exports of a field that some records lack, and of several fields. */
 #include "rs_hand.h"
 #include "rs_sources.h"
 
@@ -75,7 +75,7 @@ static void check_lacking(const built *b) {
     close_field();
 }
 
-/* The default is a value of the field, and counts for its type. */
+/* The default counts as a value of the field when its type is inferred. */
 static void check_missing(const built *b, const uint8_t *missing, size_t size) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
@@ -108,7 +108,7 @@ TEST(test_lacking) {
     }
 }
 
-/* A field that all records have, and whose tree tells its type, needs no look at the records. */
+/* If all records have the field and the tree gives its type, the records are not read. */
 TEST(test_sure) {
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
@@ -148,7 +148,7 @@ TEST(test_full) {
     built_clear(&b);
 }
 
-/* ---- Some fields of records that have others ---- */
+/* ---- Several fields of records with more ---- */
 
 /* {"id": i, "t": a text, in some records "u": another, "n": a text}. */
 RECORD(add_texts) {

@@ -27,7 +27,7 @@ TEST(test_rows_of_a_table_are_dicts) {
 
 TEST(test_an_offset_and_nulls) {
     static const int32_t numbers[] = {9, 1, 2, 3};
-    const uint8_t rows = 0x05, ids = 0x0B; /* of the rows 0 and 2 stand; of the ids 0, 1 and 3 */
+    const uint8_t rows = 0x05, ids = 0x0B; /* valid are rows 0 and 2, and ids 0, 1 and 3 */
     arrow_made *m = arrow_make("+s", "", 3, 1), *id = arrow_ints("id", numbers, 4);
     rs_buffer expected = {0};
     rs_arrow_options drop = PLAIN;
@@ -108,7 +108,7 @@ TEST(test_each_bit_is_a_bool) {
     arrow_drop();
 }
 
-/* The run ends may be a part of an array, too. */
+/* The run ends may be a slice of an array, too. */
 TEST(test_run_ends_and_their_bounds) {
     static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
     for (unsigned off = 0; off < 2; off++) {
@@ -464,7 +464,7 @@ TEST(test_broken_runs_below) {
     check_refused(m, RS_E_IN_BROKEN, "$.r: the run ends do not increase");
 }
 
-/* {7: "a", -200: ""} and {3: "bcd"}, as lists of pairs; then text of a value that is none. */
+/* {7: "a", -200: ""} and {3: "bcd"}, as lists of pairs; then the text under a null value. */
 static arrow_made *a_map(const char *text) {
     static const int32_t ends[] = {0, 2, 3};
     arrow_made *m = arrow_set(arrow_make("+m", "", 2, 2), 1, ends, sizeof ends),
@@ -510,7 +510,7 @@ TEST(test_broken_unions) {
     check_refused(m, RS_E_IN_BROKEN, "$: a buffer of an array is missing");
 }
 
-/* A list of nulls takes no memory of the producer, but a byte a value here. */
+/* A list of nulls takes no memory in the producer, but a byte for each value here. */
 TEST(test_a_record_of_too_many_values) {
     static const int64_t offsets[] = {0, (INT64_C(1) << 28) + 1};
     arrow_made *m = arrow_set(arrow_make("+L", "", 1, 2), 1, offsets, sizeof offsets);
@@ -612,7 +612,7 @@ static struct ArrowArrayStream stream_of(stream_state *state) {
     return stream;
 }
 
-/* Reads a stream to its end or first error; *rows counts. Then asks once more: the producer is not called again. */
+/* Reads a stream to its end or first error; *rows is the number of rows. A further call must not reach the producer. */
 static rs_status drain(stream_state *state, uint64_t *rows, rs_error *err) {
     struct ArrowArrayStream stream = stream_of(state);
     struct ArrowArray array = {0};
@@ -651,7 +651,7 @@ TEST(test_streams_that_fail) {
         stream_state state;
         rs_status code;
         const char *message;
-        unsigned rows, released; /* arrays: what a failed call wrote is not released */
+        unsigned rows, released; /* the array that a failed call wrote is not released */
     } rows[] = {
         {{.fail_at = 1, .code = 5, .message = "the disk is gone"}, RS_E_IN_FAILED, "the disk is gone", 3, 1},
         {{.fail_at = 0, .code = 12}, RS_E_IN_FAILED, "no message", 0, 0},

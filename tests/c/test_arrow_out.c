@@ -136,7 +136,8 @@ static void check_kinds(bool compress) {
 TEST(test_kinds) { check_kinds(true); }
 TEST(test_kinds_of_any) { check_kinds(false); }
 
-/* Takes records 2900 to 3099, looked up here as the Python binding does where only it can compare keys. */
+/* Appends records 2900 to 3099. As in the Python binding, the caller looks up the values if only Python can compare the
+ * keys. */
 static void take_some(opened *o) {
     for (uint64_t i = 2900; i < 3100; i++) {
         rs_record record;
@@ -178,7 +179,7 @@ TEST(test_mixed_types) {
     CHECK_OK(infer(&o, 0, 1, 1000, &whole), &err);
     CHECK(!whole && o.out.root->children[1]->problem == RS_ARROW_PROBLEM_MIXED);
     CHECK(o.out.root->children[0]->problem == RS_ARROW_PROBLEM_NONE);
-    /* Looked at one by one, the even records have ints alone. */
+    /* The even records have only ints. */
     rs_arrow_out_infer_all(&o.out);
     CHECK_OK(infer(&o, 0, 2, 500, &whole), &err);
     CHECK(whole && o.out.root->children[1]->kind == RS_ARROW_KIND_INT64);
@@ -189,7 +190,7 @@ TEST(test_mixed_types) {
         CHECK_OK(rs_arrow_out_batch(&o.out, 0, &batch, &err), &err);
         CHECK(batch.length == 500 && int_at(batch.children[1], 499) == 998);
         batch.release(&batch);
-        /* A record of another type than all that were looked at is an error, not a value. */
+        /* A record whose type differs from all records seen during inference is an error, not a value. */
         CHECK_CODE(run(&o, NULL, 0, 1, 500, &stop), RS_E_FMT_VALUE, &err);
         CHECK_U64(stop.index, 1);
     }
@@ -238,7 +239,7 @@ TEST(test_stops) {
     built_clear(&b);
 }
 
-/* A batch that is full ends before the records do; stores of huge records get offsets of 64 bits. */
+/* A full batch ends before the last record. Stores of huge records get offsets of 64 bits. */
 TEST(test_full_batches) {
     static opened o;
     struct ArrowSchema schema = {0};
@@ -274,7 +275,8 @@ TEST(test_full_batches) {
     close_over(&o);
 }
 
-/* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */
+/* With single bytes of heaps, offsets and trees changed, and matching checksums, an export gives a batch or a status.
+ */
 TEST(test_changed_bytes) {
     static opened o;
     static built_layout layout;

@@ -1,4 +1,5 @@
-/* test_arrow_request.c: types that a consumer asks for: lossless ones are given, others refused. */
+/* test_arrow_request.c: types that a consumer requests. A field takes the type if no value is lost; else it keeps its
+ * own. */
 #include "rs_batches.h"
 #include "arrow/rs_arrow_request.h"
 
@@ -18,7 +19,8 @@ RECORD(add_asked) {
     make_str(raw, "low"), make_int(raw, -((int64_t)(i * 37 % 256) << 47));
 }
 
-/* A view has its size, and up to 12 bytes, padded with zeros; of longer text the first 4, the buffer, and the offset. */
+/* A view has the size of the text, and up to 12 bytes of text, padded with zeros. For longer text it has the first 4
+ * bytes, the number of the buffer and the offset. */
 static bool same_views(const struct ArrowArray *array) {
     const uint8_t *views = (const uint8_t *)array->buffers[1], *bytes = (const uint8_t *)array->buffers[2];
     uint64_t at = 0;
@@ -36,7 +38,7 @@ static bool same_views(const struct ArrowArray *array) {
     return array->n_buffers == 4 && rs_load_u64((const uint8_t *)array->buffers[3]) == at;
 }
 
-/* What field number `f` of a table becomes when `wanted` is asked for. */
+/* The type of field number `f` of a table when the consumer requests `wanted`. */
 static const char *answered(const built *b, unsigned f, const char *wanted, const char *element) {
     static const char *const names[] = {"byte", "plus", "single", "text", "list", "none", "low"};
     static opened o;

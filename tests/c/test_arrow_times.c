@@ -55,8 +55,8 @@ TEST(test_intervals) {
     arrow_drop();
 }
 
-/* A record is as deep as its deepest value, even if that is not the last one: here an interval stands
- * behind a list of intervals. */
+/* The depth of a record is the depth of its deepest value, even if that is not the last: here an interval follows a
+ * list of intervals. */
 TEST(test_depth_of_a_record) {
     static const int32_t months[] = {14, -3}, ends[] = {0, 1, 2};
     arrow_made *list = arrow_set(arrow_make("+l", "a", 2, 2), 1, ends, sizeof ends), *m = arrow_make("+s", "", 2, 1);

@@ -128,7 +128,7 @@ static void check_values(bool compress) {
 TEST(test_values_of_any) { check_values(false); }
 TEST(test_values_of_trees) { check_values(true); }
 
-/* ---- What trees tell ---- */
+/* ---- Types that the tree gives ---- */
 
 RECORD(add_naive) {
     make_head(raw, 0x0F, 1), make_str(raw, "at"), make_moment(raw, 15, EPOCH_US + (int64_t)(i * i), 0);
@@ -144,7 +144,7 @@ TEST(test_naive_is_sure) {
     close_over(&o);
 }
 
-/* Offsets have 64 bits where the largest record, twice as long in UTF-8, may exceed 32 bits. */
+/* Offsets have 64 bits if the largest record may exceed 32 bits when UTF-8 doubles its size. */
 TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;
@@ -153,7 +153,7 @@ TEST(test_wide_by_the_header) {
     REQUIRE(b.data != NULL);
     for (unsigned i = 0; i < 2; i++) {
         REQUIRE_OK(open_over(&o, &b), &err);
-        o.store.header.max_bytes = sizes[i]; /* as a store of gigabytes would have it */
+        o.store.header.max_bytes = sizes[i]; /* as in a store of gigabytes */
         CHECK_OK(infer(&o, 0, 1, 64, &whole), &err);
         CHECK(whole && o.out.wide == (i == 1));
         close_over(&o);
@@ -328,8 +328,8 @@ TEST(test_tuples_looked_at) {
     }
 }
 
-/* A list among records of which only those with tuples were looked at is an error, and no row of None: here {"t": []}
- * after {"t": (5, True)}, under a tree made by hand, as writers make no tuple node for lists without elements. */
+/* If inference saw only records with tuples, a list in a later record is an error, not a row of None: here {"t": []}
+ * after {"t": (5, True)}. The tree is made by hand, because writers make no tuple node for lists without elements. */
 TEST(test_list_among_tuples) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0},
                                       {TUPLE, 1, 0, 2, 4, 0, 0, 0},  {TUPLE, 0, 0, 0, 0, 0, 0, 0},
@@ -383,7 +383,8 @@ TEST(test_objects_of_two_classes) {
     }
 }
 
-/* {"d": a Decimal as Python writes one below a millionth, or a plain one}. There are few, which stand in a table. */
+/* {"d": a Decimal below a millionth, which Python writes with an exponent, or a plain one}. They are few, so a table
+ * holds them. */
 RECORD(add_small_decimals) {
     const unsigned n = (unsigned)(i % 40) + 1;
     char text[32];
@@ -418,7 +419,7 @@ TEST(test_small_decimals) {
 static const char *bad;
 static size_t bad_size;
 
-/* An ext value that no writer makes, from record 5 on. The builder accepts any payload. */
+/* From record 5 on, an ext value that no writer makes. The builder accepts any payload. */
 RECORD(add_bad) {
     make_head(raw, 0x0F, 1), make_str(raw, "x");
     if (i < 5) make_tag(raw, 0);
@@ -434,7 +435,7 @@ TEST(test_bad_payloads) {
     } cases[] = {
         BAD("\x11\x0D\0\x09\1x"),                      /* date: a str */
         BAD("\x11\x10\0\x0E\0"),                       /* timedelta: a tuple */
-        BAD("\x11\x0E\0\x90"),                         /* time: no tuple */
+        BAD("\x11\x0E\0\x90"),                         /* time: not a tuple */
         BAD("\x11\x0F\0\x0E\2\x90\x90"),               /* datetime: two parts */
         BAD("\x11\x0F\0\x0E\3\0\x90\0"),               /* None microseconds */
         BAD("\x11\x0F\0\x0E\3\x90\x90\x91"),           /* an int for a zone */
@@ -444,9 +445,9 @@ TEST(test_bad_payloads) {
         BAD("\x11\x0F\0\x0E\3\x90\x90\x11\x11\0\x0E\3\x91\0\0"),
         BAD("\x11\x13\0\x90"),      /* Decimal: an int */
         BAD("\x11\x13\0\x09\0"),    /* no digits */
-        BAD("\x11\x13\0\x09\1-"),   /* nor behind a sign, */
-        BAD("\x11\x13\0\x09\1."),   /* at a point, */
-        BAD("\x11\x13\0\x09\3-E1"), /* or before an exponent */
+        BAD("\x11\x13\0\x09\1-"),   /* no digits after a sign */
+        BAD("\x11\x13\0\x09\1."),   /* no digits at a point */
+        BAD("\x11\x13\0\x09\3-E1"), /* no digits before an exponent */
         BAD("\x11\x13\0\x09\3"
             "1x2"),
         BAD("\x11\x13\0\x09\3"

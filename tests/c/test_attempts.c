@@ -1,4 +1,5 @@
-/* test_attempts.c: what failed for a position is known until it is dropped, except in the runs that repeat attempts. */
+/* test_attempts.c: a failed attempt for a position is remembered until it is dropped, except in runs that repeat
+ * attempts. */
 #include "plan/rs_attempts.h"
 #include "rs_test.h"
 

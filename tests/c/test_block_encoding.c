@@ -56,7 +56,7 @@ static uint32_t tree_of(rs_store *store, uint64_t record) {
     return CHECK_OK(rs_store_find(store, record, &found, &err), &err) ? found.block->tree : UINT32_MAX;
 }
 
-/* Words change from block to block: tables are added to, and the others shared. */
+/* Words change from block to block: dictionaries get new tables, and blocks share the other tables. */
 TEST(test_many_blocks) {
     built b = build_blocks(columns_record, 10 * COLUMNS_PART, every_part);
     rs_store store;
@@ -78,8 +78,8 @@ TEST(test_many_blocks) {
 
 static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
 
-/* {"id", "shard", "label", "odd"}: rising ints, runs of ints and of words that are as long as those before them, and
- * ints with a few texts among them. */
+/* {"id", "shard", "label", "odd"}: rising ints, runs of ints, runs of words of one length, and ints with a few texts
+ * among them. */
 RECORD(placed_record) {
     char text[32];
     make_head(raw, 0x0F, 4);
@@ -94,8 +94,8 @@ RECORD(placed_record) {
 
 static bool never(uint64_t i) { return (void)i, false; }
 
-/* Values that depend on the number of their record are read back, and take room in the places alone: a record has the
- * 13 bits of the usual ints, and 3 are too few for the others. */
+/* The values of placed nodes are read back. They are stored only in the places: a record has 13 bits for the usual ints
+ * and 3 more bits, too few for the other values. */
 TEST(test_placed) {
     built b = build_blocks(placed_record, 3000, never);
     uint32_t n[256] = {0};
@@ -110,7 +110,8 @@ TEST(test_placed) {
     built_clear(&b);
 }
 
-/* Whether two ints of so many bytes stay raw when their codes take 10, with and without padding in the segment. */
+/* Whether two ints that take `raw` bytes stay raw if they take 10 bytes encoded. With `pads` the segment is padded
+ * between. */
 static bool stays_raw(uint64_t raw, bool pads) {
     static const rs_span spans[] = {{0, 2}, {2, 2}};
     rs_segment_writer writer;
@@ -153,7 +154,7 @@ TEST(test_short_last_block) {
     rs_store store, longer;
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, COLUMNS_PART, &store);
-    /* 40 records of the next part have new words: a tree of their own, and no other tables than for these. */
+    /* 40 records of the next part have new words: they get their own tree, and tables only for these words. */
     built c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
     REQUIRE(c.data != NULL);
     check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
@@ -201,7 +202,7 @@ TEST(test_dictionaries_of_one_path) {
     REQUIRE(b.data != NULL);
     check_all(&b, add_orders, 4 * COLUMNS_PART, &store);
     built_read(&b, &layout);
-    for (unsigned i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* of 70 */
+    for (unsigned i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* raw: 70 each */
     rs_store_close(&store);
     built_clear(&b);
 }
@@ -210,7 +211,7 @@ TEST(test_dictionaries_of_one_path) {
 
 static uint64_t seed;
 
-/* One of few, mostly, so that tables pay. */
+/* Mostly one of a few values, so that tables are worth it. */
 RECORD(add_random) {
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
     uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));

@@ -39,7 +39,7 @@ static void side_close(side *s) {
     rs_segment_writer_abort(&s->writer);
 }
 
-/* Adds records, and places each block as it is written; with `whole`, all at the end. */
+/* Adds records, and places each block as it is written; with `whole`, places all blocks at the end. */
 static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool whole) {
     rs_builder *source = &from->builder, *target = &to->builder;
     rs_buffer out = {0};
@@ -110,7 +110,7 @@ TEST(test_failed_write) {
     }
     CHECK(rs_builder_flush(source, &err) >= RS_E_SYS);
     CHECK(rs_block_parcel_take(&source, 1, &out, &err) >= RS_E_SYS);
-    rs_pipeline_hold(from.pipeline); /* the write may fail after take has looked at the status */
+    rs_pipeline_hold(from.pipeline); /* the write may fail after take has read the status */
     rs_pipeline_release(from.pipeline);
     CHECK_U64(out.size_bytes, 0);
     close(read_only);
@@ -127,7 +127,7 @@ static rs_status place_exact(side *to, const uint8_t *data, size_t n) {
     return status;
 }
 
-/* Adds to two of the numbers in the head of a parcel, whose sections then still add up to its size: refused. */
+/* Changes two numbers in the head of a parcel so that its sections still add up to its size: it is refused. */
 static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t more, size_t second, uint64_t other) {
     uint8_t head[256];
     memcpy(head, out->data, sizeof head);
@@ -137,14 +137,15 @@ static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t more, siz
     memcpy(out->data, head, sizeof head);
 }
 
-/* The first two numbers are the bytes of offsets and the number of blocks, of 80 bytes each; the fifth, those of trees. */
+/* The first number is the bytes of offsets, the second the number of blocks of 80 bytes each, the fifth the bytes of
+ * trees. */
 static void check_sums(side *to, rs_buffer *out) {
     const uint64_t blocks = rs_load_u64(out->data + 16) / RS_FMT_BLOCK_SIZE + 1;
-    check_sum(to, out, 0, 0 - blocks * RS_FMT_BLOCK_SIZE, 1, blocks); /* less than none */
+    check_sum(to, out, 0, 0 - blocks * RS_FMT_BLOCK_SIZE, 1, blocks); /* negative */
     check_sum(to, out, 0, 4, 4, (uint64_t)-4);                        /* within a number */
 }
 
-/* Cut anywhere it is refused; with a byte changed it is refused, or placed without reading beyond. */
+/* A truncated parcel is refused. A parcel with a changed byte is refused, or placed without reading beyond its end. */
 TEST(test_broken) {
     side from, to;
     rs_builder *source = &from.builder;

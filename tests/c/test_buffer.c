@@ -49,11 +49,11 @@ TEST(test_reserve) {
     CHECK(b.size_bytes == 0 && b.capacity_bytes >= 1000);
     data = b.data, capacity = b.capacity_bytes;
     for (size_t i = 0; i < capacity; i++) append_pattern(&b);
-    CHECK(b.data == data && b.capacity_bytes == capacity); /* what was reserved is not moved */
+    CHECK(b.data == data && b.capacity_bytes == capacity); /* reserved memory is not moved */
     append_pattern(&b);
     CHECK(b.capacity_bytes > capacity && holds_pattern(&b, capacity + 1));
     capacity = b.capacity_bytes;
-    REQUIRE_OK(rs_buffer_reserve(&b, capacity, &err), &err); /* more than a quarter: exactly that much */
+    REQUIRE_OK(rs_buffer_reserve(&b, capacity, &err), &err); /* more than a quarter is reserved exactly */
     CHECK_U64(b.capacity_bytes, b.size_bytes + capacity);
     rs_buffer_clear(&b);
 }
@@ -85,7 +85,7 @@ TEST(test_zeros_and_varints) {
     rs_buffer_clear(&b);
 }
 
-/* Sizes that wrap or that no allocator gives: RS_E_MEM, and the buffer is as before. */
+/* Sizes that wrap, or that no allocator provides, give RS_E_MEM and leave the buffer unchanged. */
 TEST(test_too_much) {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX};
     rs_buffer b = {0};

@@ -17,9 +17,9 @@ static rs_error err;
 /* ---- Memory and threads that are refused ---- */
 
 static atomic_bool refuse_threads, refuse_elsewhere;
-static atomic_llong left; /* allocations before all fail, of the threads that `refuse_elsewhere` means */
+static atomic_llong left; /* with refuse_elsewhere: how many allocations of other threads still succeed */
 static pthread_t main_thread;
-static atomic_uint n_started; /* threads that were asked for */
+static atomic_uint n_started; /* threads that were requested */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -87,7 +87,8 @@ RECORD(add_giant) {
     REQUIRE_OK(rs_buffer_append_zeros(raw, GIANT, &err), &err);
 }
 
-/* Values of every kind, drawn by a generator that depends on the number alone; kinds change from block to block. */
+/* Values of every kind, drawn by a generator that depends only on the record's number. The kinds change from block to
+ * block. */
 RECORD(add_random) {
     uint64_t x = rs_mix64(i + UINT64_C(0x9E3779B97F4A7C15)), kind = x % 7;
     char text[40];
@@ -188,7 +189,7 @@ TEST(test_the_same_bytes) {
     same_list(add_random, 5 * BLOCK + 7);
 }
 
-/* A build starts threads only when there is more to do than starting them takes; then also for one block. */
+/* A build starts threads only if its work takes longer than starting them, even for a single block. */
 TEST(test_threads_of_small_builds) {
     const uint64_t n[] = {1, 100, 2000, 20000};
     for (size_t i = 0; i < 4; i++) {
@@ -261,7 +262,7 @@ static void build_pairs(made *m, uint64_t n, unsigned threads) {
     REQUIRE_OK(rs_segment_writer_finish(&m->writer, &m->segment, &err), &err);
 }
 
-/* Keys and values fill up at one record: their blocks go one after another, in that order. */
+/* Keys and values fill their blocks at the same record. The block of keys is written first. */
 TEST(test_the_same_bytes_of_pairs) {
     made plain, other;
     build_pairs(&plain, 3 * BLOCK + 5, 0);
@@ -336,7 +337,7 @@ TEST(test_a_failure_stays) {
     m.writer.fd = fd;
     stop(&m);
 
-    /* Of another builder of the same pipeline. */
+    /* Records of another builder of the same pipeline. */
     CHECK_OK(add_pairs(&m, 100, 2), &err);
     fd = m.writer.fd;
     m.writer.fd = -1;
@@ -369,8 +370,8 @@ TEST(test_a_forked_child) {
     stop(&m);
 }
 
-/* Memory that only the threads are refused, at allocation after allocation: the build fails or, where an attempt can do
- * without, does not; nothing is left behind, which the sanitizers check. */
+/* Only the threads' allocations fail, each in turn. The build fails, or succeeds if the memory was for an optional
+ * attempt. The sanitizers check that nothing leaks. */
 TEST(test_memory_refused_in_threads) {
     made m;
     long long n = 0;

@@ -86,7 +86,7 @@ TEST(test_loads) {
     CHECK_U64(rs_load_uint_unchecked(bytes + 1, 8), UINT64_C(0x8877665544332211));
 }
 
-/* Copies, comparisons and loads of each short size, which take several paths: each byte counts. */
+/* Short copies, comparisons and loads take several paths by size. At each size, each byte counts. */
 TEST(test_short_runs) {
     uint8_t bytes[80];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
@@ -110,7 +110,7 @@ TEST(test_short_runs) {
     CHECK(rs_equal_few(NULL, NULL, 0));
 }
 
-/* One field, in a group that ends with it. */
+/* A field that ends its group. */
 static void check_field(unsigned offset, unsigned width) {
     size_t size = (offset + width + 7) / 8;
     uint64_t mask = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
@@ -133,7 +133,7 @@ TEST(test_bits_everywhere) {
     }
 }
 
-/* Neighbours of one width do not touch each other. */
+/* Adjacent fields of one width do not change each other. */
 TEST(test_bits_side_by_side) {
     for (unsigned width = 1; width <= 64; width++) {
         uint64_t values[20];

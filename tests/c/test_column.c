@@ -24,7 +24,7 @@ static rs_column_rows rows_over(uint8_t *data, uint64_t bit_off, uint64_t body_o
     return rows;
 }
 
-/* Takes the node from all rows, forwards, backwards and by pointers, and compares with what the plain reader makes. */
+/* Reads the node from all rows, forwards, backwards and by pointers, and compares with the plain reader. */
 static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
     const rs_cursor c = cursor(0);
     uint8_t *exact = make_exact(bytes, sizeof bytes);
@@ -152,7 +152,7 @@ static rs_node decimal_of(uint8_t bits, uint64_t size_bytes, uint64_t base, unsi
     return node;
 }
 
-/* Rows and lists of decimals against the reader of one. */
+/* Rows and lists of decimals against the reader of a single decimal. */
 static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);
@@ -188,7 +188,7 @@ TEST(test_decimals) {
     check_decimals(decimal_of(33, 0, 100, 2, 11), 7, 0);
 }
 
-/* Packed numbers join what was there, whatever it is. */
+/* Packed numbers are appended to numbers of any form. */
 TEST(test_packed) {
     static const uint8_t ints[] = {3, 0x64, 2,
                                    6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */

@@ -32,7 +32,7 @@ static sources s;
 
 static rs_status open_field(const char *key) { return sources_open(&s, built_slice(&b), &key, 1, &err); }
 
-/* Runs to the end, or to a stop other than at a block. */
+/* Reads to the end, or to the first stop; continues after stops that only need a block loaded. */
 static rs_status run(rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                      rs_column_read_stop *stop) {
     memset(stop, 0, sizeof *stop);
@@ -57,7 +57,7 @@ static bool same_text(const rs_column_read *g, uint64_t k, uint64_t i) {
     return ok;
 }
 
-/* Reads field `key` in an order and compares each. */
+/* Reads field `key` in an order and compares each value. */
 static void check_order(const char *key, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     rs_column_read got = {0};
     rs_column_read_stop stop;
@@ -101,7 +101,7 @@ static void check_orders(bool compress) {
 TEST(test_orders) { check_orders(true); }
 TEST(test_orders_of_any) { check_orders(false); }
 
-/* Rows of one size in equal steps, over the end of a block. */
+/* Reads rows of one size in equal steps, across a block boundary. */
 static void check_steps(int64_t start, int64_t step, uint64_t n) {
     rs_column_read got = {0};
     rs_column_read_stop stop;
@@ -154,7 +154,8 @@ RECORD(add_drifting) {
     else make_int(raw, (int64_t)i);
 }
 
-/* Records in random order come from blocks of several trees. They give what all records in order give. */
+/* Records in random order come from blocks of several trees. They give the same values as a read of all records in
+ * order. */
 static void check_drifting(const char *key, const int64_t *positions, uint64_t n) {
     rs_column_read all, got;
     rs_column_read_stop stop;
@@ -232,7 +233,7 @@ TEST(test_stops) {
     built_clear(&b);
 }
 
-/* Bytes of heap, offsets and groups changed at random: a status or values, within bounds. */
+/* Changes bytes of the heap, offsets and groups at random: each read gives an error or values, and stays in bounds. */
 TEST(test_damage) {
     static const char *const keys[] = {"i", "t", "w", "o"};
     built sound = build(add, 300, true);
@@ -269,7 +270,7 @@ TEST(test_positions_out_of_range) {
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_field("i"), &err);
-    for (uint64_t at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
+    for (uint64_t at = 0; at < 300; at += 299) { /* the first in a window, and one within the second window */
         for (uint64_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
             memset(&got, 0, sizeof got);
             for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
@@ -291,7 +292,8 @@ TEST(test_positions_out_of_range) {
     sources_close(&s), built_clear(&b);
 }
 
-/* Another thread writes to the positions while they are read: values or a status, and no index beyond the records. */
+/* Another thread writes to the positions while they are read: each read gives values or an error, and never stops at an
+ * index beyond the records. */
 typedef struct changing {
     volatile int64_t *positions;
     atomic_bool stop;
@@ -309,7 +311,7 @@ TEST(test_positions_that_change) {
     rs_os_thread thread;
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_field("late"), &err); /* which the first 1,000 records lack: a stop says where */
+    REQUIRE_OK(open_field("late"), &err); /* the first 1,000 records lack it: the stop has the position */
     REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
     for (unsigned round = 0; round < 2000; round++) {
         rs_column_read got = {0};

@@ -44,7 +44,8 @@ static rs_tree compiled(void) {
     return tree;
 }
 
-/* A compiled path over one-name paths of keys without dots. `at` says of the root which child each key is, `below` of struct a. */
+/* Compiles a path whose names are single keys without dots. `at` has the child of the root for each key, `below` the
+ * child of struct a. */
 static void open_route(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at,
                        const int32_t *below) {
     if (!CHECK_OK(rs_compiled_path_open(compiled, path, tree, &err), &err)) abort();
@@ -81,7 +82,8 @@ TEST(test_shared_part) {
     rs_tree_clear(&tree);
 }
 
-/* What a path of `n` keys finds: the i8 or bits where it is an int, the first `any` tag, -1 lacking, -2 unsure. */
+/* The value at the end of a path of `n` keys: an int (i8 or bits), or the first `any` tag; -1 if missing, -2 if
+ * unsure. */
 static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n, const int32_t *at,
                         const int32_t *below) {
     static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
@@ -92,7 +94,7 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
     uint8_t changed[RECORD_SIZE], *exact;
     int found = -1;
     open_route(&compiled, &path, tree, at, below);
-    for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* whatever a byte is changed to: a status, never a crash */
+    for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* any changed byte gives a status, never a crash */
         memcpy(changed, RECORD, RECORD_SIZE);
         changed[k / 256] = (uint8_t)k;
         exact = make_exact(changed, RECORD_SIZE - k % 2);
@@ -130,7 +132,7 @@ TEST(test_walks) {
     rs_tree_clear(&tree);
 }
 
-/* The whole of "a.b" is tried first, then its parts; and where only a walk can tell, that goes back as far. */
+/* The whole name "a.b" is tried before its parts, at compile time or, if the tree does not decide, during the walk. */
 TEST(test_dotted_names) {
     static const rs_path_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")},
                              in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
@@ -159,8 +161,8 @@ TEST(test_dotted_names) {
     rs_tree_clear(&tree);
 }
 
-/* A key of a plain dict in units of another size than the key that is looked for: each size against each, and units
- * that differ in their highest byte alone. */
+/* The keys of a plain dict and the path's key have units of different sizes: every pair of sizes, and units that differ
+ * only in their highest byte. */
 TEST(test_units_of_keys) {
     static const make_node any = {ANY, 0, 0, 0, 0, 0, 0, 0};
     static const rs_path_name name = {0, 0, 0};
@@ -189,7 +191,7 @@ TEST(test_units_of_keys) {
         make_int(&record, 7);
         REQUIRE_OK(rs_compiled_path_open(&compiled, &path, &tree, &err), &err);
         CHECK_OK(walk(&compiled, record.data, record.size_bytes, &place, &cursor, &found), &err);
-        for (k = 0; k < 3; k++) { /* as far as the units hold them */
+        for (k = 0; k < 3; k++) { /* narrow units hold only the low bytes */
             uint32_t a = texts[i / 9 % 4][k] & (uint32_t)(UINT64_C(0xFFFFFFFF) >> (32 - 8 * from));
             uint32_t b = texts[i / 36][k] & (uint32_t)(UINT64_C(0xFFFFFFFF) >> (32 - 8 * to));
             if (a != b) break;

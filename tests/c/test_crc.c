@@ -36,7 +36,7 @@ TEST(test_nothing) {
     CHECK_U64(rs_crc32c(0xE3069283u, NULL, 0), 0xE3069283);
 }
 
-/* Exact allocations: a step of 8 bytes that reads too far is seen by the sanitizer. */
+/* Allocations have the exact size, so that the sanitizer sees a step of 8 bytes that reads too far. */
 TEST(test_sizes_and_starts) {
     for (size_t n = 0; n < 100; n++) {
         for (size_t start = 0; start < 9; start++) {
@@ -64,7 +64,7 @@ TEST(test_continued) {
     }
 }
 
-/* Each single bit counts. */
+/* Each flipped bit changes the checksum. */
 TEST(test_flips) {
     uint8_t bytes[40] = {0};
     uint32_t whole = rs_crc32c(0, bytes, sizeof bytes);

@@ -121,7 +121,7 @@ static const struct {
     {"fixed concat", RS_OK, {{CONCAT, 0, 0, 3, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}, {SAME, 0, 0, 0, 0, 0, 0, 0}, {DIGITS, 3, 0, 0, 0, 0, 8, 0}}, 4, {0}, 8, {5, 0xAB}, 2},
     {"concat", RS_OK, {{CONCAT, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 2)}, 3, {0}, 0, {1, 'a', 1, 0xAC, 0x20}, 5},
     {"concat of a bad code point", RS_E_FMT_VALUE, {{CONCAT, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 4)}, 2, {0}, 0, {1, 0, 0, 0x11, 0}, 5},
-    {"optional that is there", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {1, 1, 'a'}, 3},
+    {"optional with a value", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {1, 1, 'a'}, 3},
     {"optional that is not", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0xFE}, 1},
     {"optional that is not, and more", RS_E_FMT_TRAILING, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0, 0}, 2},
     {"optional of bits", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(63)}, 2, {0}, 8, {255, 255, 255, 255, 255, 255, 255, 255}, 8},
@@ -180,7 +180,7 @@ TEST(test_literals) {
             CHECK_CODE(check_tree(&tree, cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
         }
         memcpy(record, cases[i].bytes, sizeof record);
-        for (size_t k = 0; k < 256 * cases[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * cases[i].n; k++) { /* any changed byte gives a status, never a crash */
             record[k / 256] = (uint8_t)k;
             set_budget(100, 100, 10);
             (void)check_tree(&tree, record, cases[i].n);
@@ -239,7 +239,7 @@ TEST(test_limits) {
     CHECK_CODE(check_limits(9, 0, 1, nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
 }
 
-/* What takes the rest ends where the record does: cut, it is shorter. */
+/* A node that takes the rest of the record is shorter in a truncated record. */
 TEST(test_rest) {
     static const make_node str[] = {{STR, 2, 2, 0, 0, 0, 0, 0}}, bytes[] = {{BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const make_node row[] = {{TUPLE, 1, 0, 3, 1, 0, 0, 0},
@@ -260,7 +260,7 @@ TEST(test_rest) {
     CHECK_OK(check_limits(10, 0, 1, row, 5, NULL, 0, absent, 11), &err);
 }
 
-/* Numbers count like the elements of a list, keys when they are there, texts by their units. */
+/* Numbers count like the elements of a list, keys if present, texts by their units. */
 TEST(test_limits_of_packed) {
     static const make_node numbers[] = {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
                            fixed[] = {{NUMBERS, 0, 1, 0, 0, 0, 16, UINT32_MAX}};
@@ -300,7 +300,7 @@ TEST(test_limits_of_packed) {
     CHECK_CODE(check_limits(9, 5, 1, hex, 2, NULL, 0, three, 4), RS_E_FMT_LIMIT, &err);
 }
 
-/* A count that the values allow but whose size wraps around. */
+/* The limit of values allows the count, but its size in bytes wraps around. */
 TEST(test_sizes_that_wrap) {
     static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
@@ -313,7 +313,7 @@ TEST(test_sizes_that_wrap) {
     }
 }
 
-/* The class of the widest unit is what a string object is made for. */
+/* A string object is made for the class of its widest unit. */
 TEST(test_widest) {
     uint8_t units[64];
     uint32_t widest;

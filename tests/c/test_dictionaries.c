@@ -67,7 +67,7 @@ TEST(test_growing) {
     CHECK(written == 1 && last_n == 10 && last_root == 7);
     CHECK(rs_dictionaries_find(&dictionaries, 7, 100) == d && rs_dictionaries_find(&dictionaries, 8, 0) == NULL);
     rs_dictionaries_begin_run(&dictionaries);
-    CHECK(extend(7, false, 5, 10) == d); /* five of them are there */
+    CHECK(extend(7, false, 5, 10) == d); /* the table has five of them already */
     CHECK(written == 2 && last_n == 5 && d->n_tables == 2 && d->tables[1] == 1);
     CHECK(extend(7, false, 0, 15) == d && written == 2); /* nothing new: no table */
     CHECK(number_of(d, 0) == 0 && number_of(d, 14) == 14 && number_of(d, 15) == UINT32_MAX);
@@ -102,7 +102,7 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
     return d;
 }
 
-/* The first lists of ints of a dictionary: a table for each frequent length, and a last one for the others. */
+/* The first lists of ints of a dictionary get a table for each frequent length, and a last table for the others. */
 TEST(test_lengths) {
     static const uint8_t lengths[] = {2, 5, 0, 15, 16};
     start();
@@ -116,7 +116,7 @@ TEST(test_lengths) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* 64 tables, and no 65th: not even when nobody asked before. */
+/* A dictionary has at most 64 tables; further values start another dictionary. */
 TEST(test_full) {
     start();
     rs_dictionary *d = extend(7, false, 0, 1);
@@ -125,12 +125,12 @@ TEST(test_full) {
     CHECK(extend(7, false, 3, 5) == d); /* nothing new */
     rs_dictionary *next = extend(7, false, RS_FMT_DICT_CODED_TABLES - 1, 2);
     CHECK(next != d && d->n_tables == RS_FMT_DICT_CODED_TABLES && next->n_tables == 1);
-    CHECK(number_of(next, RS_FMT_DICT_CODED_TABLES - 1) == 0); /* all it was asked for, the known one too */
+    CHECK(number_of(next, RS_FMT_DICT_CODED_TABLES - 1) == 0); /* it has all requested values, even the known one */
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == next);
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* Several dictionaries of one path in one run: none is forgotten before its values are encoded. */
+/* One run may have several dictionaries of one path. None is forgotten before its values are encoded. */
 TEST(test_forgetting) {
     rs_dictionary *d[5];
     start();
@@ -140,7 +140,7 @@ TEST(test_forgetting) {
     rs_dictionaries_begin_run(&dictionaries);
     (void)extend(7, true, 9000, 10);
     for (uint32_t i = 0; i < 4; i++) CHECK(number_of(d[i], 1000 * i) == UINT32_MAX);
-    CHECK(number_of(d[4], 4000) == 0); /* the one before the newest stays: the last block's tree may name it */
+    CHECK(number_of(d[4], 4000) == 0); /* the second newest stays, because the last block's tree may name it */
     CHECK_U64(dictionaries.kept_bytes, 22 * 5);
     rs_dictionaries_clear(&dictionaries);
 }
@@ -168,9 +168,10 @@ TEST(test_symbols) {
     CHECK(first->unit_bytes == 1 && first->number == 0 && written == 1);
     rs_dictionaries_begin_run(&dictionaries);
     CHECK(symbols("the same words and %u", 1500, 1) == first && written == 1);
-    rs_symbol_table *other = symbols("nothing like it, %u XYZ", 2000, 1); /* the old one does badly: a new one */
+    rs_symbol_table *other =
+        symbols("nothing like it, %u XYZ", 2000, 1); /* the old table codes them badly, so they get a new one */
     CHECK(other != NULL && other != first && written == 2);
-    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* of other units */
+    rs_symbol_table *third = symbols("the same words and %u", 2000, 2); /* units of 2 bytes */
     CHECK(third != NULL && third->unit_bytes == 2 && written == 3);
     CHECK(first->encoder != NULL); /* used in this run */
     rs_dictionaries_begin_run(&dictionaries);
@@ -210,7 +211,7 @@ static rs_symbol_table *sentences(uint32_t n) {
     return table;
 }
 
-/* A table fits the strings that it was made for better than others of the same kind, and these need no other table. */
+/* A table fits its training strings better than others of the same kind, but these do not need another table. */
 TEST(test_more_of_the_same_kind) {
     start();
     rs_symbol_table *first = sentences(24000);

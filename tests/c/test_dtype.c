@@ -57,7 +57,7 @@ TEST(test_items) {
     CHECK(!rs_dtype_put_float(RS_DTYPE_BOOL, 2.0, item));
 }
 
-/* The first number that does not fit, in the middle of many, with steps. */
+/* Finds the first number that does not fit, in the middle of many numbers, also with steps. */
 TEST(test_many) {
     static int64_t ints[300];
     static uint64_t uints[300];
@@ -94,7 +94,7 @@ TEST(test_repeat) {
     }
 }
 
-/* Half floats: of every double between two of them the nearer one, and of the middle the even one. */
+/* Half floats: a double between two of them is rounded to the nearer one, in the middle to the even one. */
 TEST(test_half) {
     uint32_t wrong = 0;
     for (uint32_t half = 0; half < 0x7BFF; half++) {

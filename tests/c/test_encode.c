@@ -6,7 +6,7 @@ static rs_error err;
 static make_block block;
 static rs_buffer encoded;
 
-/* Encodes the one record made so far and forgets it. */
+/* Encodes the record made so far and drops it. */
 static rs_status encode(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};
     rs_tree tree;
@@ -146,7 +146,8 @@ TEST(test_list) {
     CHECK_ENCODED(3, 0, 1, 2);
 }
 
-/* (bool, str, int3, float): bits of all, bodies of the fixed, bodies of the others. */
+/* (bool, str, int3, float) is stored as the bits of all, the bodies of the fixed children, then the bodies of the
+ * others. */
 TEST(test_tuple) {
     static const make_node nodes[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                       {BOOL, 0, 0, 0, 0, 0, 0, 0},
@@ -179,7 +180,7 @@ TEST(test_struct) {
     CHECK_CODE(encode(nodes, 3, aux, 14), RS_E_ARG_RANGE, &err);
 }
 
-/* [union(int3, str1, None)]: two bits an element, then each child standing alone. */
+/* A list of union(int3, str1, None) is stored as two bits for each element, then the value of each element alone. */
 TEST(test_union) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0},
                                       {UNION, 0, 0, 3, 2, 0, 0, 0},
@@ -194,7 +195,7 @@ TEST(test_union) {
     CHECK_CODE(encode(nodes, 5, base_0, 8), RS_E_ARG_RANGE, &err);
 }
 
-/* A union whose children all take one byte is fixed: its bodies stand side by side. */
+/* A union is fixed if all its children take one byte. Its bodies are adjacent. */
 TEST(test_fixed_union) {
     static const make_node nodes[] = {{LIST, 0, 1, 1, 1, 0, 0, 3},
                                       {UNION, 0, 0, 2, 2, 0, 0, 0},
@@ -223,7 +224,7 @@ TEST(test_array) {
     CHECK_ENCODED(10);
 }
 
-/* The tag, the code and EXTRA are the tree's; bits and body the payload's. */
+/* The tree has the tag, the code and EXTRA. Bits and body are those of the payload. */
 TEST(test_ext) {
     static const make_node nodes[] = {
         {LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
@@ -256,7 +257,8 @@ TEST(test_ext) {
     }
 }
 
-/* A list of many small values against a tree of large fixed elements: refused before room is made for them. */
+/* A list of many small values does not fit a tree of large fixed elements: it is refused before memory is allocated for
+ * them. */
 TEST(test_no_room_for_misfits) {
     static const make_node nodes[] = {
         {LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
@@ -265,7 +267,7 @@ TEST(test_no_room_for_misfits) {
     CHECK(encoded.capacity_bytes < 1 << 20);
 }
 
-/* The child of a rising node may be digits, under which no value is encoded here: not the text, nor its number. */
+/* The child of a rising node may be digits. No value can be encoded under it here, neither the text nor its number. */
 TEST(test_rising_digits) {
     static const make_node nodes[] = {{RISING, 0, 0, 1, 1, 0, 0, 0}, {DIGITS, 0, 0, 0, 0, 0, 8, 0}};
     make_str(&block.raw, "5");
@@ -276,7 +278,7 @@ TEST(test_rising_digits) {
     CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
 }
 
-/* A value has no number among the entries of a table that is not there. */
+/* Without a dictionary a value has no number. */
 TEST(test_no_dictionary) {
     static const make_node nodes[] = {
         {UNION, 0, 0, 2, 1, 0, 0, 0}, {DICT_CODED, 3, 0, 0, 0, 0, 4, 5}, {ANY, 0, 0, 0, 0, 0, 0, 0}};

@@ -114,7 +114,7 @@ TEST(test_every_kind) {
     close_pair(&p);
 }
 
-/* Two nodes that name the same tables share what was read. */
+/* Two nodes with the same tables share the cached entries. */
 TEST(test_nodes_in_turn) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);

@@ -1,4 +1,4 @@
-/* test_extension.c: adding saved indexes to a finished segment, which keeps its records, and parts that are refused. */
+/* test_extension.c: adding saved indexes to a finished segment without changing its records; refused parts. */
 #include "rs_test.h"
 #include "rs_saved.h"
 #include "read/rs_store.h"
@@ -48,7 +48,7 @@ TEST(test_label_and_order) {
     built_clear(&list), built_clear(&out);
 }
 
-/* Indexes that the segment has stay, byte for byte; there may be 16. */
+/* The segment's earlier indexes stay the same, byte for byte. A segment may have 16 indexes. */
 TEST(test_more_indexes) {
     built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N);
     rs_segment_writer writer;

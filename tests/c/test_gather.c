@@ -1,5 +1,5 @@
-/* test_gather.c: gathers of known fields in every form; stops; damage, also between the two steps; no memory at each
- * step. The linker replaces the allocator by the one of this file (CMakeLists.txt). */
+/* test_gather.c: gathers of known fields in every form; stops; damage, also between the two steps; lack of memory at
+ * each step. The linker replaces the allocator by the one of this file (CMakeLists.txt). */
 #include "columns/rs_gather.h"
 
 #include "rs_columns.h"
@@ -68,13 +68,13 @@ static void close_gather(void) {
     sources_close(&s);
 }
 
-/* Measures the remaining records, and loads blocks where that stops. */
+/* Measures the remaining records, and loads the missing block whenever that stops. */
 static rs_status measure(uint64_t n) {
     do {
         RS_TRY(rs_gather_measure(&g, &s.source, positions, 0, 1, n, &err));
         if (g.stop.why == RS_GATHER_BLOCK) {
             const bool was = counting;
-            counting = false; /* the blocks are the store's */
+            counting = false; /* blocks belong to the store */
             rs_status status = sources_know(&s, g.stop.block, &err);
             counting = was;
             RS_TRY(status);
@@ -254,8 +254,8 @@ TEST(test_positions_and_sizes) {
 
 /* ---- Damage ---- */
 
-/* Random changes of heap, offsets, groups and tables give values, stops or errors, within bounds. Half of the rounds
- * change bytes between the two steps, too. */
+/* After random changes of heap, offsets, groups and tables, reading gives values, stops or errors, within bounds. Half
+ * of the rounds also change bytes between the two steps. */
 static void check_damage(built_record record, const char *const *fields, bool compress) {
     built sound = build(record, 300, compress), b;
     built_layout layout;

@@ -88,7 +88,7 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
     hand_finish(h, 0);
 }
 
-/* An entry is taken once, a None among them is a missing value, and the record after it has its own. */
+/* An entry is read once. A None entry is a missing value, and the record after it has its own value. */
 TEST(test_entries_of_unions) {
     hand h = {0};
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
@@ -107,7 +107,7 @@ TEST(test_entries_of_unions) {
     hand_clear(&h);
 }
 
-/* Entries that are floats, 0.3 and -1e300: each byte counts. */
+/* Entries may be floats. Each byte of 0.3 and -1e300 counts. */
 TEST(test_entries_of_floats) {
     const double values[] = {0.3, 0, -1e300};
     char first[9], third[9];
@@ -179,7 +179,7 @@ TEST(test_fixed_tuples) {
     hand_clear(&h);
 }
 
-/* Two fields of known size: each is written where its own part begins. */
+/* Each of two fields of known size is written where its own part begins. */
 TEST(test_two_fields) {
     static const make_node nodes[] = {
         {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
@@ -264,7 +264,7 @@ TEST(test_arrays_as_lists_of_lists) {
 static unsigned which; /* the last record of add_misshapen */
 static bool in_list;
 
-/* A list of arrays (2, 3), or one alone, and as record 4 an array that has no place among them. */
+/* An array (2, 3), or a list that ends with it. In record 4 the array has another shape, which does not fit. */
 RECORD(add_misshapen) {
     static const uint64_t flat[] = {3}, deep[] = {2, 3, 1};
     put_key(raw);
@@ -286,7 +286,7 @@ TEST(test_misshapen_arrays) {
     }
 }
 
-/* Empty lists of lists, and then an array of one dimension: what stood in the other is forgotten. */
+/* Empty lists of lists, then an array of one dimension: the shape of the lists is forgotten. */
 RECORD(add_flat) {
     static const uint64_t flat[] = {3};
     put_key(raw);
@@ -310,9 +310,9 @@ TEST(test_flat_arrays) {
     }
 }
 
-static uint32_t extra; /* dimensions behind those of the row */
+static uint32_t extra; /* dimensions after the row's own */
 
-/* Arrays whose row has as many dimensions as a row may have. */
+/* Arrays whose rows have the most dimensions allowed. */
 RECORD(add_deep) {
     static const uint64_t dims[] = {1, 2, 1, 1, 2, 1, 1, 2, 1, 1};
     put_key(raw);
@@ -339,7 +339,7 @@ TEST(test_most_dimensions) {
 
 static bool is_bfloat16;
 
-/* An array of two int16 as a tensor, or two numbers of a type that numpy lacks, as the bits that they have. */
+/* A tensor of two int16, or of two numbers of a type that numpy lacks, as their bits. */
 RECORD(add_tensor) {
     static const uint64_t two[] = {2};
     put_key(raw);

@@ -2,7 +2,7 @@
 #include "base/rs_hash.h"
 #include "rs_make.h"
 
-/* What the reference implementation's self-test hashes: the high bytes of a product that goes on and on. */
+/* The input of the reference implementation's self-test: the high bytes of a repeated product. */
 enum { SANITY = 2367 };
 #define PRIME32 UINT64_C(2654435761)
 static uint8_t sanity[SANITY];
@@ -95,7 +95,7 @@ TEST(test_against_slow) {
     CHECK_U64(rs_hash64(sanity, SANITY, 7), slow(sanity, SANITY, 7));
 }
 
-/* A head of any size before bytes that lie elsewhere: the hash of both in a row. */
+/* A head of any size and bytes that lie elsewhere have the same hash as both joined. */
 TEST(test_headed) {
     for (unsigned head = 0; head <= RS_HASH_HEAD_MAX; head++) {
         for (uint64_t n = 0; n < 100; n++) {

@@ -67,7 +67,7 @@ TEST(test_truncated) {
     free(s);
 }
 
-/* Rules 2 to 4: every byte of the header is covered. */
+/* Rules 2 to 4 cover every byte of the header. */
 TEST(test_every_header_byte) {
     uint8_t *s = make_segment();
     for (unsigned i = 0; i < 4096; i++) {
@@ -197,7 +197,7 @@ TEST(test_front) {
     }
 }
 
-/* The entries stand in the order of their sections, and those of equal offsets in the order of their kinds. */
+/* The entries are in the order of their sections; entries with equal offsets are in the order of their kinds. */
 TEST(test_sorted_entries) {
     static const uint8_t expected[] = {4, 6, 1, 2, 3, 5};
     uint8_t *s = make_segment();
@@ -213,7 +213,7 @@ TEST(test_sorted_entries) {
     free(s);
 }
 
-/* Rule 12 the other way round, and limits of the caller's choice. */
+/* Rule 12 for blocks without records, and the caller's own limits. */
 TEST(test_no_blocks_and_limits) {
     rs_limits limits = {4, 9};
     uint8_t *s = make_segment();
@@ -232,7 +232,7 @@ TEST(test_no_blocks_and_limits) {
     free(s);
 }
 
-/* A section of a kind that this reader does not know but may ignore. */
+/* A reader ignores a section of an optional kind that it does not know. */
 TEST(test_optional_section) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     put(s + 68, 7, 4), put(s + 32, SIZE + ENTRY, 8);
@@ -247,7 +247,7 @@ TEST(test_optional_section) {
     free(s);
 }
 
-/* The label is one of those: found where it is of store 0, and looked at no closer. */
+/* The label is an optional section. It is found for store 0, and its bytes are not read. */
 TEST(test_label) {
     uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
     rs_header header;
@@ -286,7 +286,7 @@ TEST(test_write) {
     free(s);
 }
 
-/* Without limits the header gives no more than the segment may become; under limits it gives what it declares. */
+/* Without limits, the size of the segment bounds the declared maxima (rule 43). With limits, they stay as declared. */
 TEST(test_becomes) {
     const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
     uint8_t *s = make_segment();

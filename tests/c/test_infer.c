@@ -51,7 +51,7 @@ static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_dictionaries dictionaries = {.write_values = drop_values, .write_bytes = drop_bytes, .choices = &choices};
 static rs_links links;
 
-/* The tree of the block's first n records; `links` and `dictionaries` then serve encoding, until forget(). */
+/* Makes the tree of the block's first n records. Until forget(), `links` and `dictionaries` can be used to encode. */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_stats survey = {0};
@@ -288,7 +288,7 @@ TEST(test_ext_of_dicts) {
     CHECK_STR(inferred(), "struct(ext8(struct(int1+0)), struct(int1+0))");
 }
 
-/* More classes than a position may have: the rest goes under `any`. */
+/* A position may have a limited number of classes. Objects of other classes are stored as `any`. */
 TEST(test_many_classes) {
     char name[8];
     for (unsigned i = 0; i < 300; i++) {
@@ -328,7 +328,7 @@ static void add_name(unsigned number) {
     make_str(&block.raw, name);
 }
 
-/* Positions with little text have one symbol table; what it would hardly make smaller stays plain. */
+/* Positions with little text share a symbol table. Text that it would hardly shrink stays plain. */
 TEST(test_little_text) {
     static const char *const keys[] = {"a", "b", "c", "d"};
     unsigned random = 1;
@@ -341,7 +341,7 @@ TEST(test_little_text) {
     tables_written = 0;
     CHECK_STR(inferred(), "struct(symbols, symbols, symbols, symbols, str1)");
     CHECK_U64(tables_written, 1);
-    for (unsigned i = 0; i < 120; i++) { /* nothing that a table could say more shortly: none is written */
+    for (unsigned i = 0; i < 120; i++) { /* a table would save nothing, so none is written */
         make_head(&block.raw, 0x0F, 4);
         for (unsigned k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_letters(&random);
         make_record_end(&block);
@@ -349,7 +349,7 @@ TEST(test_little_text) {
     tables_written = 0;
     CHECK_STR(inferred(), "struct(str1, str1, str1, str1)");
     CHECK_U64(tables_written, 0);
-    for (unsigned i = 0; i < 100; i++) { /* a template fits all but a few: these few are not a reason for another */
+    for (unsigned i = 0; i < 100; i++) { /* a template fits all strings but a few, which do not get their own */
         make_head(&block.raw, 0x0F, 4);
         for (unsigned k = 0; k < 4; k++)
             make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
@@ -361,8 +361,8 @@ TEST(test_little_text) {
     CHECK_U64(tables_written, 0);
 }
 
-/* More key sets than a position may have: the dicts are stored as maps. Where a key is not plain, no map holds them, and
- * the rest goes under `any`. */
+/* If a position has more key sets than it may have, its dicts are stored as maps. If a key is not plain, a map cannot
+ * hold them, and the other dicts are stored as `any`. */
 static void check_many_shapes(bool plain) {
     char key[8];
     for (unsigned i = 0; i < 300; i++) {
@@ -402,7 +402,7 @@ TEST(test_many_keys) {
     CHECK_STR(inferred(), "map(concat(const, digits), int16+0)");
 }
 
-/* Returns whether record i has key k: one of `step` does. */
+/* Returns whether record i has key k. One record in `step` has it. */
 static bool has_key(uint32_t i, uint32_t k, uint32_t step) { return ((i * 12 + k) * 2654435761u >> 16) % step == 0; }
 
 /* Adds 3000 records of up to 12 keys, and of the key "all". */
@@ -428,7 +428,7 @@ static void add_sparse(uint32_t step, bool text) {
 TEST(test_seldom_there) {
     add_sparse(6, true);
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
-    add_sparse(6, false); /* a row of one size gives that up where it saves most of its bytes */
+    add_sparse(6, false); /* a row gives up its fixed size if that saves most of its bytes */
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
     add_sparse(1, true);
     CHECK(strstr(inferred(), "union(int11") == NULL);
@@ -473,8 +473,8 @@ static void check_random_block(uint32_t n, unsigned depth) {
     make_block_clear(&block);
 }
 
-/* Strings of 2-byte units after one pattern, and bytes. A value of n bytes that begins as such a string of n units does,
- * and is followed in memory by the rest of that string, is still bytes. */
+/* Strings of 2-byte units with one pattern, and bytes. The n bytes of a bytes value equal the beginning of a string of
+ * n units, and the rest of that string follows in memory. The value is still bytes. */
 TEST(test_bytes_beside_parts) {
     enum { UNITS = 15, N = 400 };
     rs_buffer bytes = {0}, encoded[2] = {{0}, {0}};
@@ -510,7 +510,7 @@ TEST(test_bytes_beside_parts) {
     rs_buffer_clear(&bytes), rs_buffer_clear(&encoded[0]), rs_buffer_clear(&encoded[1]);
 }
 
-/* A text that is too long to be cut does not fit the parts, whatever was cut before it. */
+/* A text too long to be cut does not fit the parts, whichever text was cut before it. */
 TEST(test_too_long_for_parts) {
     rs_buffer bytes = {0}, out = {0};
     rs_tree tree;

@@ -12,7 +12,7 @@ typedef struct slow_scan {
     bool closed, bad;
 } slow_scan;
 
-/* The definition, byte by byte, for texts that begin behind the opening bracket. */
+/* The definition, byte by byte, for texts that begin after the opening bracket. */
 static void scan_slowly(const char *text, size_t n, bool object, slow_scan *out) {
     static char open[RS_JSON_DEPTH + 1];
     size_t depth = 1;

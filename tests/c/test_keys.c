@@ -89,7 +89,7 @@ TEST(test_every_key_is_found) {
     check_all_found(200000, mix, 0);
 }
 
-/* The numbers of FORMAT.md: bytes per key, slots per lookup, few false candidates. */
+/* The numbers in FORMAT.md hold: bytes per key, slots per lookup, few false candidates. */
 TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
@@ -229,7 +229,7 @@ TEST(test_broken_heads) {
     table_clear(&t);
 }
 
-/* Slots that name no entry, and a table without an empty slot: lookups end. */
+/* Lookups end even if slots name no entry, or a table has no empty slot. */
 TEST(test_broken_slots) {
     table t = make_table(100, mix, 10);
     uint64_t entry = 0, steps;
@@ -257,7 +257,8 @@ TEST(test_broken_slots) {
     table_clear(&t);
 }
 
-/* Slots of 8 bytes, as an index has them whose entries are too many for a test: 5 of its slots, all of one hash. */
+/* Slots of 8 bytes. An index with slots this wide has too many entries for a test, so this table has 5 of its slots,
+ * all with one hash. */
 TEST(test_wide_slots) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
     uint64_t entry = 0;
@@ -285,8 +286,8 @@ TEST(test_wide_slots) {
     free(slots);
 }
 
-/* Rule 45: keys of one hash stand side by side, the last ones far from where they are looked for. All lookups together
- * may look at 64 slots for each slot of the table, and at 64 more. */
+/* Rule 45: keys with the same hash are adjacent, so the last ones are far from their first slot. All lookups together
+ * may read 64 slots for each slot of the table, and 64 more. */
 TEST(test_steps_of_a_check) {
     for (uint64_t n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);

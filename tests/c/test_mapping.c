@@ -221,7 +221,7 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
     close_mapping();
 }
 
-/* All keys of the narrowest width, and some of each: stored as such, or under a str of any width. */
+/* A str of one unit of 2 bytes. */
 static void wide_key(uint64_t i, rs_buffer *raw) {
     uint8_t unit[2] = {(uint8_t)(i % 8), (uint8_t)(1 + i / 8)};
     make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, unit, 2);
@@ -295,7 +295,7 @@ TEST(test_odd_keys) {
     check_equals("True", rs_store_key_equals_int(&m.keys, 5, 1), RS_KEY_EQUAL);
     rs_store_scalar(&m.keys, 2, &s);
     CHECK(s.kind == RS_SCALAR_NONE);
-    b.data[m.keys.blocks[0].heap_off + 1] = 3; /* the first key says three units, and holds two */
+    b.data[m.keys.blocks[0].heap_off + 1] = 3; /* the first key claims three units, and has two */
     check_equals("cut short", rs_store_key_equals_str(&m.keys, 0, 1, ab, 2), RS_KEY_UNKNOWN);
     b.data[m.keys.blocks[0].heap_off + 1] = 1;
     check_equals("bytes left", rs_store_key_equals_str(&m.keys, 0, 1, ab, 1), RS_KEY_UNKNOWN);
@@ -319,7 +319,7 @@ static void refuse(rs_mapping_builder *builder, uint8_t key, uint8_t value) {
     CHECK(builder->keys.raw.size_bytes == key_bytes && builder->values.raw.size_bytes == value_bytes);
 }
 
-/* A child that lives, with all mappings of its parent, until end_child closes the pipe. */
+/* A child with all mappings of its parent. It lives until end_child closes the pipe. */
 typedef struct child {
     pid_t pid;
     int ends[2];
@@ -343,8 +343,8 @@ static void end_child(const child *self) {
     CHECK(waitpid(self->pid, &status, 0) == self->pid && status == 0);
 }
 
-/* Reads keys back while the segment is still being written. The forked child keeps the mapping, which must not prevent
- * the segment from being finished. */
+/* Reads keys back while the segment is still being written. The forked child keeps the mapping; the segment can still
+ * be finished. */
 static void read_back(rs_mapping_builder *builder, uint64_t n, child *forked) {
     rs_store keys;
     rs_written_keys written;
@@ -402,7 +402,7 @@ TEST(test_builder_states) {
     rs_buffer_clear(&wrong);
 }
 
-/* Invalid orders: a key's record twice, or a record that does not exist. */
+/* Invalid orders are refused: a key's record twice, or a record that does not exist. */
 TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     for (size_t i = 0; i < 5; i++) {

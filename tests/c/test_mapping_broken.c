@@ -8,7 +8,7 @@ static rs_error err;
 static built small, ordered;
 static mapped_layout small_layout, ordered_layout;
 
-/* Keys of all sorts that C can hash; the last two are NaN and a tuple. */
+/* Keys of every type that C can hash; the last two are NaN and a tuple. */
 static void small_key(uint64_t i, rs_buffer *raw) {
     char text[16];
     (void)snprintf(text, sizeof text, "key %llu", (unsigned long long)i);
@@ -134,7 +134,7 @@ TEST(test_order_at_open) {
     }
 }
 
-/* ORDER whose size fits its count, but not the entries of the key index; then more entries than there are records. */
+/* The size of ORDER fits its count, but not the entries of the key index. Then there are more entries than records. */
 TEST(test_count_of_order) {
     static uint64_t order[136];
     mapped_input input = {small_key, small_value, 70, NULL, order, 68, 64};
@@ -181,7 +181,7 @@ TEST(test_rule_28) {
     }
     REQUIRE(empty != 0 && full != 0);
     uint64_t wrong = rs_load_u32(small.data + full);
-    check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);                /* a key that is not there */
+    check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);                /* a missing key */
     check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);           /* and one twice */
     check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
     CHECK_U64(err.record, 0);
@@ -230,7 +230,7 @@ TEST(test_order_deep) {
     check_verify(&ordered, &ordered_layout, off + 8, 70, 4, RS_E_FMT_KEYS); /* no record */
     check_verify(&ordered, &ordered_layout, off + 12, 70, 4, RS_E_FMT_KEYS);
     CHECK_U64(err.offset, off + 8);
-    check_verify(&ordered, &ordered_layout, off + 12, 5, 4, RS_OK);              /* which value is not for C to judge */
+    check_verify(&ordered, &ordered_layout, off + 12, 5, 4, RS_OK);              /* C does not check the value */
     check_verify(&ordered, &ordered_layout, off + 59 * 8, 60, 4, RS_E_FMT_KEYS); /* another key than the slot's */
 }
 

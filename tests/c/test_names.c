@@ -26,7 +26,7 @@ TEST(test_names) {
     }
     CHECK_OK(rs_names_add_int(&names, 1 - 2500, &is_new, &err), &err);
     CHECK(!is_new && names.n == 5000);
-    /* The bytes of an int as a text are another name. */
+    /* A text with the bytes of an int is another name. */
     CHECK_OK(rs_names_add_int(&names, 7, &is_new, &err), &err);
     CHECK_OK(rs_names_add_text(&names, eight, 8, &is_new, &err), &err);
     CHECK(is_new && rs_names_of_text(&names, eight, 8) == 5000);

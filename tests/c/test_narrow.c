@@ -84,7 +84,7 @@ TEST(test_choice) {
     CHECK(rs_narrow_choose(4, items, 0, &base) == 0);
 }
 
-/* Which array flags a dtype may have, and data that end too early. */
+/* The array flags that a dtype may have, and truncated data. */
 TEST(test_types) {
     for (unsigned code = 1; code <= 14; code++) {
         for (unsigned width = 0; width < 64; width++) {
@@ -116,7 +116,7 @@ TEST(test_cuts) {
     CHECK_U64(size, 10);
 }
 
-/* A run of a narrow array is written as items of every dtype, and stops at the first that the dtype cannot hold. */
+/* A run of a narrow array is written as items of every dtype, up to the first item that the dtype cannot hold. */
 TEST(test_runs) {
     static const unsigned dtypes[] = {RS_DTYPE_INT32, RS_DTYPE_INT64, RS_DTYPE_UINT64, RS_DTYPE_FLOAT64};
     uint64_t fields[MOST], size, written;

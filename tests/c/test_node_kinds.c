@@ -5,16 +5,16 @@
 TEST(test_every_kind_has_a_row) {
     for (unsigned kind = 1; kind <= RS_FMT_NODE_LAST; kind++) {
         const rs_node_kind *row = rs_node_kind_of(kind);
-        if (kind == 29 || (kind > RS_FMT_NODE_OPTIONAL && kind < RS_FMT_NODE_RISING)) { /* for later */
+        if (kind == 29 || (kind > RS_FMT_NODE_OPTIONAL && kind < RS_FMT_NODE_RISING)) { /* reserved */
             CHECK(row == NULL);
             continue;
         }
         CHECK(row != NULL && row->name[0] != '\0' && row->min_children <= row->max_children &&
               row->min_aux <= row->max_aux);
-        /* What may take the rest or be fixed in count says so in its flags, and no kind may do both. */
+        /* The flags of a kind say whether it may take the rest, or may have a fixed count. No kind may have both. */
         if (row != NULL) CHECK((row->flag & RS_FMT_FLAG_FIXED) == 0 || (row->flag & RS_FMT_FLAG_REST) == 0);
         if (row != NULL) CHECK(row->count != RS_COUNT_IF_FIXED || row->flag == RS_FMT_FLAG_FIXED);
-        /* Only what has children can hand its tail on. */
+        /* Only a kind with children can pass its tail on. */
         if (row != NULL) CHECK(row->tail == RS_TAIL_NONE || row->max_children > 0);
     }
     CHECK(rs_node_kind_of(0) == NULL && rs_node_kind_of(RS_FMT_NODE_LAST + 1) == NULL &&

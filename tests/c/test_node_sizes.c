@@ -86,7 +86,7 @@ TEST(test_arrays) {
     for (unsigned k = 0; k < 2; k++) {
         built b = build(array_record, 300, k == 0);
         REQUIRE(b.data != NULL);
-        check_heaps(&b, k == 0); /* of an any value it is the position alone that counts */
+        check_heaps(&b, k == 0); /* in an any value only the position counts */
         built_clear(&b);
     }
 }
@@ -134,8 +134,8 @@ RECORD(optional_record) {
     make_str(raw, "b"), (i % 3 == 1 ? make_tag(raw, 0) : make_float(raw, 1.0 / (double)(i + 3)));
 }
 
-/* The bits that a None leaves empty count for the optional node, those of a value for the value. No room is left for
- * a body of bytes. */
+/* The unused bits of a None count for the optional node, the bits of a value for the value. A None takes no space for a
+ * body of bytes. */
 TEST(test_known_optional) {
     built b = build(optional_record, 3000, true);
     rs_store store;

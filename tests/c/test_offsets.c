@@ -6,8 +6,8 @@ static rs_error err;
 
 /* ---- Groups: ends in, ends out ---- */
 
-/* Each record is found between the end before it and its own. `segment` is the offset groups, allocated exactly; the
- * heap is never touched, only pointed into. */
+/* Each record is found between the end of the previous record and its own end. `segment` is the offset groups,
+ * allocated exactly; the heap is never touched, only pointed into. */
 static void check_located(const uint8_t *segment, rs_block *block, const uint64_t *ends, uint32_t n) {
     block->n_records = n, block->heap_size_bytes = block->rows_size_bytes = ends[n - 1];
     for (uint32_t i = 0; i < n; i++) {
@@ -36,7 +36,7 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer_clear(&out);
 }
 
-/* Records of size a, but the one numbered `odd` of size b. */
+/* Records of size a, except record `odd` of size b. */
 static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32_t width) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
     if (ends == NULL) abort();
@@ -62,7 +62,7 @@ TEST(test_widths) {
     check_sizes(64, 1, 0, UINT16_MAX - 62, 4);
     check_sizes(64, 1, 0, UINT32_MAX - 63, 4);
     check_sizes(64, 1, 0, UINT32_MAX - UINT64_C(62), 8);
-    check_sizes(65, 1000, 64, 1001, 2); /* a group's size decides the width, not the heap's */
+    check_sizes(65, 1000, 64, 1001, 2); /* the width depends on the size of a group, not of the heap */
 }
 
 /* ---- Ends as distances from a line ---- */
@@ -126,7 +126,7 @@ TEST(test_lines_at_their_limits) {
     CHECK(check_lines(ends, 128) > 0);
 }
 
-/* Ends of each width, the rare ones too. */
+/* Ends of each width are read back, even of rare widths. */
 TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -152,7 +152,7 @@ TEST(test_lines_of_each_width) {
     }
 }
 
-/* Rule 15: bytes that say anything give a record within the heap or an error. */
+/* Rule 15: any bytes give a record within the heap or an error. */
 TEST(test_bad_lines) {
     uint64_t seed = 1;
     for (unsigned bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -182,7 +182,7 @@ TEST(test_bad_lines) {
     }
 }
 
-/* Rule 15: base and ends out of bounds, ends that go down. */
+/* Rule 15 refuses base and ends out of bounds, and ends that descend. */
 TEST(test_bad_offsets) {
     static const struct {
         uint64_t base;
@@ -274,8 +274,8 @@ TEST(test_block_of_rows) {
         {44, 1, 1, RS_E_FMT_BLOCK},
         {44, 3, 1, RS_E_FMT_BLOCK},
         {44, 16, 1, RS_E_FMT_BLOCK},
-        {44, 2, 1, RS_E_FMT_BLOCK}, /* a row size beside a width */
-        {45, 1, 1, RS_E_FMT_BLOCK}, /* bits beside a row size */
+        {44, 2, 1, RS_E_FMT_BLOCK}, /* a row size and a width */
+        {45, 1, 1, RS_E_FMT_BLOCK}, /* bits and a row size */
         {46, 1, 1, RS_E_FMT_RESERVED},
         {47, 1, 1, RS_E_FMT_RESERVED},
         {48, 4100, 8, RS_E_FMT_BLOCK},
@@ -309,7 +309,7 @@ TEST(test_block_with_groups) {
     CHECK_CODE(read_block(&block, 44, 4, 1), RS_E_FMT_BLOCK, &err); /* wider groups do not fit */
     CHECK_CODE(read_block(&block, 44, 8, 1), RS_E_FMT_BLOCK, &err);
     CHECK_CODE(read_block(&block, 40, 1, 4), RS_E_FMT_BLOCK, &err);
-    CHECK_CODE(read_block(&block, 45, 16, 1), RS_E_FMT_BLOCK, &err); /* bits beside whole bytes */
+    CHECK_CODE(read_block(&block, 45, 16, 1), RS_E_FMT_BLOCK, &err); /* bits and whole bytes */
     block.index_width = RS_FMT_INDEX_LINES;
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 45, 0, 1), RS_E_FMT_BLOCK, &err);

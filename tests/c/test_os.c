@@ -1,4 +1,4 @@
-/* test_os.c: rs_os.h against the real system, and its reading of memory limits against folders made up here. */
+/* test_os.c: rs_os.h against the real system. Memory limits are read from made-up folders. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "rs_folder.h"
@@ -73,7 +73,8 @@ TEST(test_anonymous_and_seal) {
 }
 
 #if defined(__linux__)
-/* Returns its argument when it has read the page. It has no checks of its own: they belong to one thread. */
+/* Reads the page after half a second, and then returns its argument. It cannot use checks, which are single-threaded.
+ */
 static void *let_go_later(void *pipe_end) {
     static const struct timespec later = {0, 500 * 1000 * 1000};
     char page[4096];
@@ -245,7 +246,7 @@ TEST(test_large_reservations) {
 #if defined(__linux__)
     CHECK((uintptr_t)data % RS_OS_HUGE_PAGE == 0);
 #endif
-    for (uint64_t at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* behind the end, within the last page */
+    for (uint64_t at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* after the end, within the last page */
     CHECK(wrong == 0);
     rs_os_unmap(data, SIZE);
     rs_os_close(&fd);
@@ -362,7 +363,7 @@ TEST(test_headroom_version_2) {
     expect("a", 300u * MIB, "memory cgroup /foo/bar");
     version2("a/cg/foo/bar", 100, 99, 0);
     expect("a", 0, "memory cgroup /foo/bar");
-    version2("a/cg/foo/bar", 400, 100, 200); /* more cache than usage: not believed */
+    version2("a/cg/foo/bar", 400, 100, 200); /* more cache than usage, which cannot be true */
     expect("a", 280u * MIB, "memory cgroup /foo/bar");
     CHECK(unlink(at("a/cg/foo/bar/memory.current")) == 0);
     expect("a", 550u * MIB, "MemAvailable of the machine");
@@ -383,11 +384,11 @@ TEST(test_headroom_inside_containers) {
     version2("d/my cg", 200, 130, 0);
     version2("d/my cg/work", 200, 100, 0);
     expect("d", 60u * MIB, "memory cgroup /docker/xyz");
-    /* A mount of another cgroup's part: only its top is visible. */
+    /* Our cgroup is outside of the mounted part. The top of the mount counts. */
     machine("e", "0::/docker/xyzzy\n", "30 23 0:26 /docker/xyz /cg rw - cgroup2 cgroup2 rw\n");
     version2("e/cg", 200, 140, 0);
     expect("e", 50u * MIB, "memory cgroup /docker/xyz");
-    /* The mount that shows us wins over the one before it. */
+    /* The mount that shows our cgroup wins over an earlier mount. */
     machine("f", "0::/here\n",
             "30 23 0:26 /there /one rw - cgroup2 cgroup2 rw\n"
             "31 23 0:26 / /two rw - cgroup2 cgroup2 rw\n");

@@ -12,8 +12,8 @@
 
 static rs_error err;
 
-/* What the next calls do: `times` of them fail with `code`, or with code 0 do nothing and return 0; those after them do
- * as the system does, with at most `most` bytes. */
+/* The results of the next calls. The first `times` calls fail with `code`, or with code 0 do nothing and return 0.
+ * Later calls reach the system, with at most `most` bytes. */
 typedef struct plan {
     unsigned times;
     int code;
@@ -198,7 +198,7 @@ TEST(test_creating) {
 
 /* ---- Random bytes ---- */
 
-/* Whether each of n bytes is another one in some of the draws. */
+/* Whether each of n bytes differs between some of the draws. */
 static bool all_drawn(size_t n) {
     uint8_t seen[64] = {0}, bytes[64];
     for (size_t k = 0; k < 20; k++) {

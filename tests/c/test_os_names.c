@@ -19,7 +19,8 @@
 
 static rs_error err;
 
-/* A finished segment that holds `text`, in the test's folder; *temporary (to be freed) is its name until published. */
+/* Makes a finished segment with `text` in the test's folder. *temporary is its name before it is published, NULL if it
+ * has none; the caller frees it. */
 static rs_status make(rs_backing backing, const char *text, rs_segment *out, char **temporary) {
     rs_segment_writer writer;
     rs_status code = rs_segment_writer_open(&writer, backing, base, "temporary", &err);
@@ -146,7 +147,7 @@ static void generations(rs_backing backing) {
     CHECK_CODE(rs_os_publish(two.fd, second, at("name"), NULL, &err), RS_E_STATE_EXISTS, &err);
     CHECK_OK(rs_os_publish(two.fd, second, at("name"), at("between"), &err), &err);
     CHECK(access(at("between"), F_OK) != 0 && access(at("temporary"), F_OK) != 0);
-    CHECK(memcmp(one.data, "old", 3) == 0); /* a nameless inode by now */
+    CHECK(memcmp(one.data, "old", 3) == 0); /* its file has no name any more */
     REQUIRE_OK(rs_segment_open_leased(&read, at("name"), &err), &err);
     CHECK(memcmp(read.data, "new", 3) == 0);
     rs_segment_close(&read);
@@ -161,7 +162,7 @@ TEST(test_generations) {
     generations(RS_BACKING_TEMPORARY);
 }
 
-/* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
+/* Children publish under one name at the same moment: one succeeds; the others get EEXIST and leave no files. */
 TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
     int gate[2], status, winners;
@@ -174,7 +175,7 @@ TEST(test_publishing_at_once) {
                 char *temporary, byte;
                 rs_status code = make(RS_BACKING_NAMED, "bytes", &made, &temporary);
                 (void)close(gate[1]);
-                if (code == RS_OK && temporary != NULL) code = RS_E_SYS; /* all would take one temporary name */
+                if (code == RS_OK && temporary != NULL) code = RS_E_SYS; /* else all children share one name */
                 if (read(gate[0], &byte, 1) < 0) _exit(3);
                 if (code == RS_OK) code = rs_os_publish(made.fd, NULL, at("name"), NULL, &err);
                 _exit(code == RS_OK ? 0 : code == RS_E_STATE_EXISTS ? 1 : 2);
@@ -191,7 +192,7 @@ TEST(test_publishing_at_once) {
     }
 }
 
-/* What somebody has put under our name is neither read nor removed. */
+/* A foreign file under our name is neither read nor removed. */
 TEST(test_planted) {
     rs_segment segment;
     rs_os_lock lock;
@@ -211,7 +212,7 @@ TEST(test_planted) {
     CHECK(symlink(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(unlink(at("lock")) == 0);
-    /* A file of this user, with the mode of a lock, linked there under the lock's name: it would be emptied. */
+    /* The lock's name is a hard link to another file of this user, with the mode of a lock. It would be emptied. */
     CHECK(chmod(at("target"), 0600) == 0 && link(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "2 names") != NULL);
@@ -260,7 +261,7 @@ TEST(test_locks) {
     CHECK(two.fd < 0);
 }
 
-/* A builder that is killed keeps nobody waiting, though it forked a child that lives on. */
+/* After a builder is killed, no process waits for its lock, even if a child that it forked is still alive. */
 TEST(test_lock_of_a_killed_parent) {
     rs_os_lock mine, other;
     bool named;
@@ -282,7 +283,7 @@ TEST(test_lock_of_a_killed_parent) {
             if (locks[0].fd >= 0 || locks[2].fd >= 0) _exit(3);
             rs_os_close_lock(&locks[2]);
             if (write(there[1], &byte, 1) != 1) _exit(6);
-            _exit(read(gate[0], &byte, 1) == 0 ? 0 : 4); /* until the test ends */
+            _exit(read(gate[0], &byte, 1) == 0 ? 0 : 4); /* returns when the test closes the pipe */
         }
         (void)close(there[1]);
         if (read(there[0], &byte, 1) != 1) _exit(7); /* the child is past its fork */
@@ -300,7 +301,8 @@ TEST(test_lock_of_a_killed_parent) {
     (void)close(gate[1]);
 }
 
-/* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
+/* A killed user leaves a file that can be locked. A killed builder leaves no file, or a temporary file that can be
+ * locked. */
 TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
     int status;

@@ -11,7 +11,7 @@ static rs_error err;
 
 /* ---- Packing and unpacking ---- */
 
-/* A node as compiling it gives. */
+/* A compiled node. */
 static rs_node node_of(const uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
     rs_node node = {0};
     node.kind = RS_FMT_NODE_NUMBERS;
@@ -51,7 +51,7 @@ static bool reads_back(const rs_node *node, const rs_buffer *bytes, const int64_
     return ok;
 }
 
-/* Measures lists of one set, packs each as planned and reads it back; the sizes are as foretold. */
+/* Measures lists of one set, packs each as planned and reads it back. The sizes must match the plan. */
 static void round_trip(const int64_t *const *lists, const uint64_t *lengths, size_t n_lists, unsigned stride) {
     static rs_packed_ints_sizes sizes;
     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
@@ -84,7 +84,7 @@ static uint64_t random_bits(unsigned bits) {
     return bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Every stride with every width, partial chunks and lists shorter than the stride. */
+/* Tests every stride with every width, partial chunks, and lists shorter than the stride. */
 TEST(test_round_trips) {
     static int64_t numbers[4][MOST];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
@@ -151,7 +151,7 @@ TEST(test_misfits) {
     CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
     node = node_with(0, 1, 1, 4); /* a difference of -8 is 15, one of 8 is 16 */
     CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
-    CHECK_U64(bytes.size_bytes, 9); /* the lists that fit: nothing is left of the others */
+    CHECK_U64(bytes.size_bytes, 9); /* only the lists that fit were appended */
     CHECK_CODE(rs_packed_ints_append(&node, (const int64_t[]){0, 8}, 2, &bytes, &err), RS_E_ARG_RANGE, &err);
     CHECK_U64(bytes.size_bytes, 9);
     rs_buffer_clear(&bytes);
@@ -198,7 +198,8 @@ TEST(test_literals) {
     }
 }
 
-/* A chunk wider than max_width is malformed, in every place of the widths; up to 15 each width is its own. */
+/* A chunk wider than max_width is malformed, at every position. Up to a max_width of 15, widths are stored unchanged.
+ */
 TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
     for (unsigned max_width = 0; max_width <= 64; max_width++) {
@@ -218,7 +219,7 @@ TEST(test_widths_too_wide) {
     }
 }
 
-/* Counts too large for the bytes: their sums must not wrap. */
+/* If counts are too large for the bytes, their sums must not wrap. */
 TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     for (unsigned shift = 8; shift < 64; shift++) {
@@ -316,7 +317,7 @@ TEST(test_scales) {
     }
     scale = 0;
     CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
-    scale = 3; /* goes on from where it is told to */
+    scale = 3; /* continues at the scale given */
     CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
     for (unsigned s = 0; s <= 22; s++, power *= 10.0)
         CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
@@ -338,7 +339,7 @@ TEST(test_decimals_of_15_digits) {
     }
 }
 
-/* Many floats at once give the integers of each alone, up to the first that has none, wherever it stands. */
+/* Many floats at once give the same integers as each float alone, up to the first without one, at any position. */
 TEST(test_many_floats) {
     static const double odd[] = {NAN,    HUGE_VAL,           -0.0,  1.0 / 3.0,          9007199254740994.0,
                                  1e-300, 4503599627370495.5, -1e20, 2251799813685249.0, -2251799813685250.0};

@@ -7,7 +7,7 @@ static rs_error err;
 
 enum { ARRAY = RS_FMT_ARRAY_INLINE + 100 };
 
-/* One ndarray of uint8, whose data stands outside; *raw_off is where its position begins. */
+/* One ndarray of uint8 with its data outside; *raw_off is the offset of its position. */
 static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *raw_off) {
     uint8_t data[ARRAY + 64];
     size_t n = ARRAY + i % 64, gap = (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes);
@@ -20,7 +20,7 @@ static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *r
     if (rs_buffer_append(arrays, data, n, NULL) != RS_OK) abort();
 }
 
-/* Record i: a list of i % 3 arrays and a number between. */
+/* Record i: a list of i % 3 arrays, and a number. */
 static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer *array_slots) {
     uint64_t slot[2];
     make_head(raw, 0x0D, i % 3 * 2);
@@ -128,7 +128,8 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
     return status;
 }
 
-/* Cut anywhere it is refused; with any number changed it is refused or gives records, and reads nothing beyond. */
+/* A parcel that is cut anywhere is refused. A parcel with any number changed is refused or gives records, and nothing
+ * beyond its end is read. */
 TEST(test_pieces_that_do_not_hold_together) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
     rs_parcel parcel = {0};

@@ -14,7 +14,8 @@ static rs_cursor cursor_over(const uint8_t *bytes, size_t n, const uint8_t *arra
 
 #define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
 #define INT_NODE(width) {INT, width, 0, 0, 0, 0, 8, 0}
-/* A row whose last child is the mark, a str of one unit that is read after the others are skipped. */
+/* The last child of the row is the mark, a str of one unit. Reading it shows that the other children were skipped
+ * correctly. */
 #define ROW(n) {TUPLE, 1, 0, n, 1, 0, 0, 0}
 static const struct {
     const char *what;
@@ -92,7 +93,7 @@ TEST(test_what_is_passed) {
         for (size_t cut = 0; cut < rows[i].n; cut++)
             CHECK_CODE(take_mark(&tree, rows[i].bytes, cut, &mark), RS_E_FMT_TRUNCATED, &err);
         memcpy(record, rows[i].bytes, sizeof record);
-        for (size_t k = 0; k < 256 * rows[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * rows[i].n; k++) { /* any changed byte gives a status, never a crash */
             record[k / 256] = (uint8_t)k;
             (void)take_mark(&tree, record, rows[i].n, &mark);
             record[k / 256] = rows[i].bytes[k / 256];
@@ -140,7 +141,7 @@ TEST(test_elements) {
     for (size_t k = 0; k < 3; k++) rs_tree_clear(&trees[k]);
 }
 
-/* Elements of packed numbers are places of an int or a decimal that stands for them. */
+/* The place of an element of packed numbers has an int or decimal node that represents the elements. */
 TEST(test_elements_of_numbers) {
     static const make_node node = {NUMBERS, 0, 0, 0, 0, 0, 16, 0};
     static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20},
@@ -171,7 +172,7 @@ TEST(test_elements_of_numbers) {
     }
 }
 
-/* Leads to the record, and from there to child number `child`, none when it is negative. */
+/* Returns the place of child number `child` of the record, or of the record itself if `child` is negative. */
 static rs_place place_in(const rs_tree *tree, rs_cursor *c, const uint8_t *bytes, size_t n, int child) {
     rs_place place = {NULL, NULL, 0};
     *c = cursor_over(bytes, n, NULL);
@@ -180,7 +181,7 @@ static rs_place place_in(const rs_tree *tree, rs_cursor *c, const uint8_t *bytes
     return place;
 }
 
-/* An optional leads to its value, to None as an `any` value, or, of a key, nowhere. */
+/* An optional leads to its value or to None as an `any` value; an absent optional key leads nowhere. */
 TEST(test_optionals) {
     static const make_node maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(3)};
     static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0},   {OPTIONAL, 0, 0, 1, 3, 0, 0, 0},
@@ -204,11 +205,11 @@ TEST(test_optionals) {
     CHECK(place.node->kind == OPTIONAL && (place.bits & 1) == 0); /* no such key */
     CHECK_U64(c.budget.values, 99);
     place = place_in(&trees[1], &c, null, 1, 1);
-    CHECK(place.node == NULL && *c.in.ptr == 0); /* the key is there, and None */
+    CHECK(place.node == NULL && *c.in.ptr == 0); /* the key is present, with the value None */
     rs_tree_clear(&trees[0]), rs_tree_clear(&trees[1]);
 }
 
-/* Opens a segment whose only record `c` and the place lead to. */
+/* Opens a segment of one record, and sets `c` and the place to this record. */
 static rs_status begin_record(const hand *h, rs_store *store, rs_cursor *c, rs_place *place) {
     rs_record record;
     RS_TRY(rs_store_open(store, hand_slice(h), NULL, &err));
@@ -217,7 +218,8 @@ static rs_status begin_record(const hand *h, rs_store *store, rs_cursor *c, rs_p
     return rs_path_begin(c, record.tree->nodes, place, &err);
 }
 
-/* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
+/* A walk through entries of tables, to a child of a row in one table. The value of the child is an entry of another
+ * table. */
 TEST(test_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
                            text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
@@ -248,7 +250,7 @@ TEST(test_entries) {
     CHECK(n == 1 && *p == 'b' && c.arrays_size == 0);
     rs_store_close(&store), hand_clear(&h);
 
-    hand_symbols(&h, symbols, sizeof symbols); /* symbols are passed over by their length, their codes not looked at */
+    hand_symbols(&h, symbols, sizeof symbols); /* symbols are skipped by their length; their codes are not read */
     hand_record(&h, "\2\xFF\xFF\1!", 5);
     hand_finish(&h, hand_tree(&h, passing, 3, "\0\0\0\0\0\0\0", 8));
     REQUIRE_OK(begin_record(&h, &store, &c, &place), &err);
@@ -296,7 +298,7 @@ TEST(test_columns) {
     rs_tree_clear(&tree);
 }
 
-/* A list with numbers in a table and numbers beside it: the cursor returns from the table. */
+/* A list with some numbers in a table: the cursor returns from the table. */
 TEST(test_columns_of_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                     {DICT_CODED, 1, 0, 0, 0, 0, 4, 2},

@@ -44,8 +44,8 @@ TEST(test_mul_high) {
               UINT64_C(0x121FA00AD77D7422));
 }
 
-/* The position of an element, as the head of rs_permute.h read backwards has it: what shows that long lists, which
- * nobody can go through, are permuted and not just scattered. */
+/* The position of an element: the inverse of the description in rs_permute.h. It shows that long lists are permuted,
+ * not just scattered, without reading them in full. */
 static uint64_t mixed(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -72,7 +72,7 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     return element;
 }
 
-/* Every element once, and each found where it is. */
+/* Whether every element occurs once, and the inverse finds its position. */
 static bool is_bijective(uint64_t n, uint64_t seed) {
     uint32_t *seen = make_counts(n + 1);
     rs_permutation p;
@@ -97,7 +97,7 @@ TEST(test_bijective) {
     EACH (i, longer) CHECK(is_bijective(longer[i], UINT64_MAX - i));
 }
 
-/* Lists too long to go through: positions from both ends and between are found again. */
+/* Lists too long to read in full: positions at both ends and in between are found again. */
 TEST(test_bijective_when_long) {
     static const uint64_t longer[] = {1000003,
                                       UINT32_MAX,
@@ -146,7 +146,7 @@ TEST(test_any_argument) {
     }
 }
 
-/* A run is the single elements at its positions, whatever its first position, step, count and turns past the end. */
+/* A run equals the single elements at its positions, for any first position, step and count, even past the end. */
 TEST(test_runs) {
     static const uint64_t lengths[] = {
         0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
@@ -184,7 +184,7 @@ TEST(test_seeds_of_numbers) {
     CHECK_U64(rs_permutation_seed(77, 0), 77);
     CHECK_U64(rs_permutation_seed(0, 1), UINT64_C(0x5692161d100b05e5)); /* mix(1), by tests/ref/permute.py */
     CHECK_U64(rs_permutation_seed(UINT64_MAX, 1), UINT64_C(0x5692161d100b05e4));
-    for (uint64_t a = 0; a < 30; a++) { /* an order of the next seed is none of the next number */
+    for (uint64_t a = 0; a < 30; a++) { /* the seed of number b is not the seed a + b */
         for (uint64_t b = 1; b < 30; b++) CHECK(rs_permutation_seed(a, b) != rs_permutation_seed(a + b, 0));
     }
 }
@@ -232,8 +232,8 @@ TEST(test_pinned) {
 
 /* ---- Statistics ---- */
 
-/* Pearson's chi-square of counts that should be equal, with its mean and variance (df and 2 df): within eight standard
- * deviations above, and not too even either. Cells hold twenty and more. */
+/* Returns whether counts are as equal as random counts: Pearson's chi-square, with the mean df and the variance 2 df,
+ * is within eight standard deviations of its mean. Each cell must expect twenty or more. */
 static bool is_uniform(const uint32_t *counts, uint64_t cells) {
     double total = 0, sum = 0, df = (double)(cells - 1);
     for (uint64_t i = 0; i < cells; i++) total += counts[i];
@@ -278,7 +278,7 @@ TEST(test_all_orders_of_a_few) {
     }
 }
 
-/* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
+/* Half of all orders are odd. This fails if both halves of the cipher have an odd number of values. */
 TEST(test_parity) {
     static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
     EACH (k, lengths) {
@@ -303,7 +303,7 @@ TEST(test_parity) {
     }
 }
 
-/* Over the seeds every element comes equally often to a position, and every position to an element. */
+/* Over many seeds, each element is at each position equally often. */
 TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
     EACH (k, lengths) {
@@ -324,8 +324,8 @@ TEST(test_positions) {
     }
 }
 
-/* Elements `lag` positions apart, over one order: no correlation (it has a variance of 1 / n), and all pairs of
- * sixteenths of the list equally often. */
+/* Elements that are `lag` positions apart in an order are not correlated (the correlation has a variance of 1 / n), and
+ * all pairs of sixteenths of the list are equally frequent. */
 static void check_pairs(const rs_permutation *p, uint64_t lag) {
     const uint64_t n = p->n, m = n - lag;
     const double mean = (double)(n - 1) / 2;
@@ -364,8 +364,9 @@ TEST(test_neighbours) {
                 agreeing += x == rs_permutation_at(&next, i);
             }
         }
-        /* A random order keeps 2 pairs of neighbours and 1 place, and shares 1 with another: 200 times that, and five
-         * standard deviations (20 and 14.1). */
+        /* On average, a random order keeps 2 pairs of neighbours and 1 element in its place, and has 1 element in the
+         * same place as another order. The bounds are 200 times that, plus or minus five standard deviations (20 and
+         * 14.1). */
         CHECK(together > 300 && together < 500);
         CHECK(fixed > 129 && fixed < 271);
         CHECK(agreeing > 129 && agreeing < 271);

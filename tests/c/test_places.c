@@ -6,7 +6,7 @@
 
 static rs_error err;
 
-/* Compiles a tree of nodes of a kind, a param, a number of children and the first child each; ints have the base 0. */
+/* Compiles a tree of n nodes, each given as kind, param, number of children and first child. Ints have the base 0. */
 static rs_tree tree_of(const uint8_t (*kinds)[4], unsigned n) {
     uint8_t bytes[8 + 8 * 24 + 8] = {(uint8_t)n, 0, 0, 0, 8};
     rs_tree tree;
@@ -31,7 +31,7 @@ static struct {
     uint32_t n;
     uint64_t numbers[RS_FMT_BLOCK_RECORDS];
     uint8_t runs[RS_FMT_BLOCK_RECORDS];
-    uint8_t odd[RS_FMT_BLOCK_RECORDS]; /* the value of its own; 0 without one */
+    uint8_t odd[RS_FMT_BLOCK_RECORDS]; /* an exception; 0 for a usual value */
     rs_buffer places;
 } made;
 
@@ -208,7 +208,7 @@ static rs_tree tree_of_rising(void) {
     return tree_of(kinds, 3);
 }
 
-/* The last residual ends with the places, and no byte behind it is read. */
+/* The last residual ends with the places, and no byte after it is read. */
 TEST(test_rising_at_the_end) {
     rs_tree tree = tree_of_rising();
     unsigned forms = 0;
@@ -312,8 +312,8 @@ static rs_status check_marks(const rs_tree *tree, unsigned i) {
     return status;
 }
 
-/* Marks of both forms: any bit that flips among the bits of form 1 or their counts is found, and in form 0 a low byte
- * that names a record behind the last. */
+/* The deep check finds any flipped bit in the bits and counts of form 1, and in form 0 a mark of a record after the
+ * last. */
 TEST(test_marks_deep) {
     rs_tree tree = tree_of_three();
     unsigned form, forms = 0;
@@ -347,8 +347,7 @@ TEST(test_marks_deep) {
     rs_tree_clear(&tree);
 }
 
-/* A part that counts more marks before it than there are is refused as such, wherever it stands, and also where it has
- * one record. */
+/* In form 0, each part has the number of marks before it. A number above the number of all marks is refused. */
 TEST(test_counts_of_marks) {
     static const uint32_t counts[] = {1, 256, 257, 300, 513};
     rs_tree tree = tree_of_three();
@@ -375,8 +374,8 @@ TEST(test_counts_of_marks) {
     rs_tree_clear(&tree);
 }
 
-/* A block whose records have no value of a node with runs, as it stands below an alternative that none of them takes, has
- * one run of zeros as long as a value with its bits and its body. */
+/* If no record of a block has a value of a node with runs, because no record takes its alternative, the block has one
+ * run of zeros with the size of a value's bits and body. */
 TEST(test_runs_of_no_value) {
     static const uint8_t kinds[][4] = {
         {TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3}, {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0}, {BOOL, 0, 0, 0}};
@@ -403,7 +402,7 @@ TEST(test_runs_of_no_value) {
     rs_tree_clear(&tree);
 }
 
-/* Runs of floats, and of a union of floats and ints: a value has a body, and in the union bits before it. */
+/* In runs of floats a value has a body. In runs of a union of floats and ints it also has bits before the body. */
 TEST(test_runs_with_bodies) {
     static const uint8_t kinds[][4] = {{TUPLE, 0, 2, 1}, {RUNS, 0, 1, 3},  {RUNS, 0, 1, 4}, {FLOAT, 0, 0, 0},
                                        {UNION, 0, 2, 5}, {FLOAT, 0, 0, 0}, {INT, 64, 0, 0}};

@@ -49,10 +49,10 @@ TEST(test_decimals) {
     for (uint32_t i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "decimal10");
     for (uint32_t i = 0; i < 900; i++)
-        add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is none */
+        add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is not a decimal */
     CHECK_STR(planned(), "union(decimal10, float)");
     for (uint32_t i = 0; i < 900; i++)
-        add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half of them */
+        add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half are not decimals */
     CHECK_STR(planned(), "float");
     for (uint32_t i = 0; i < 900; i++) { /* each a few units in the last place off */
         double value = (double)(i * 7919 % 1000 + 1) / 100;
@@ -109,8 +109,8 @@ TEST(test_lists_of_floats) {
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
 }
 
-/* Offsets take too much memory to be kept for all lists. Then none are used: the first ones would show small numbers
- * alone. */
+/* Keeping the offsets of all lists takes too much memory. Then no offsets are used, because the first ones would show
+ * only small numbers. */
 TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */
@@ -252,7 +252,7 @@ static void add_sentences(void) {
     }
 }
 
-/* FAST has no symbols, in parts of texts neither; SMALL makes the table whose bits AUTO estimates. */
+/* FAST uses no symbols, not even in parts of texts. SMALL makes a table where AUTO only estimates its bits. */
 TEST(test_levels) {
     add_sentences();
     CHECK(strstr(planned(), "symbols") != NULL);
@@ -268,7 +268,7 @@ TEST(test_levels) {
 
 /* ---- The log ---- */
 
-/* Says the log's entries as "keys.depth of/kind bits", a star after the one that was chosen. */
+/* Writes the log's entries as "keys.depth of/kind bits", with a star after the chosen form. */
 static const char *logged(const rs_plan_log *log) {
     said_size = 0;
     for (uint32_t i = 0; i < log->n; i++) {
@@ -316,7 +316,7 @@ TEST(test_log) {
     choices.log = NULL;
 }
 
-/* 600 columns of six parts each would be 4,201 nodes. The log tells of the plan that was kept alone. */
+/* 600 columns of six parts each would be 4,201 nodes. The log has only the plan that was kept. */
 TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];

@@ -130,7 +130,7 @@ TEST(test_ends_of_ranges) {
     }
 }
 
-/* Item (a, b, c) stands at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
+/* Item (a, b, c) is at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
 TEST(test_fortran) {
     static const rs_run_shape shape = {3, true, {2, 3, 50}};
     uint64_t written = 0;
@@ -157,7 +157,7 @@ TEST(test_fortran) {
 
 /* ---- Lists ---- */
 
-/* A list of one kind of elements: their node, with its base, and what number i of them is. */
+/* A list of elements of one kind: their node with its base, and a function that gives element i. */
 typedef struct listed {
     make_node node;
     int64_t base;

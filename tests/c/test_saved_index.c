@@ -18,7 +18,7 @@ typedef struct opened {
     rs_saved_index index;
 } opened;
 
-/* Opens the one saved index of a segment. */
+/* Opens the only saved index of a segment. */
 static bool open_built(opened *out, built b) {
     out->b = b;
     return CHECK(b.data != NULL) && CHECK_OK(rs_header_read(built_slice(&b), NULL, &out->header, &err), &err) &&
@@ -144,7 +144,7 @@ static const change CHANGES[] = {
     {2, key_mixed, 3, 4 * ENTRIES, N + 1, 4, RS_E_FMT_KEYS, false},
     {2, key_mixed, 3, 4 * (ENTRIES + 1), N, 4, RS_E_FMT_KEYS, false},
     {2, key_mixed, 3, 4 * (ENTRIES + 2), 0, 4, RS_E_FMT_KEYS, false}, /* a record twice */
-    {2, key_sorted, 3, 8, 4, 4, RS_OK, false},                        /* only the keys tell: Python reads them */
+    {2, key_sorted, 3, 8, 4, 4, RS_OK, false}, /* only Python reads the keys, which show the fault */
     {2, key_sorted, 3, 80, N - 1, 4, RS_E_FMT_KEYS, false},
 };
 
@@ -205,7 +205,7 @@ TEST(test_later_kind_and_checksum) {
     built_clear(&o.b);
 }
 
-/* The check of a long index ends when its caller wants it. */
+/* The caller can stop the check of a long index. */
 TEST(test_every_stop) {
     for (uint32_t kind = 1; kind <= 2; kind++) {
         built b = saved_build(kind, key_mixed, N);

@@ -39,7 +39,7 @@ TEST(test_shapes) {
     done();
 }
 
-/* A dict's number is where it begins: outer before inner, through lists and ext values. */
+/* Dicts are numbered by where they begin: outer before inner, also through lists and ext values. */
 TEST(test_order_of_shapes) {
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
     uint64_t inner = scan.key_sets[0];
@@ -67,7 +67,7 @@ TEST(test_totals) {
     done();
 }
 
-/* An ext value and its EXTRA count for nothing, its payload as usual. */
+/* An ext value and its EXTRA do not count; its payload does. */
 TEST(test_ext) {
     make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL),
         make_int(&raw, 2);

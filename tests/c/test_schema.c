@@ -198,14 +198,14 @@ static rs_status compile_deep(uint32_t depth, bool unions) {
     return compile(nodes, n, NULL, 0);
 }
 
-/* Below an ext a union must not lead to one either, however many unions there are in between. */
+/* A union below an ext must not contain an ext, even through several unions. */
 TEST(test_ext_by_way_of_unions) {
     make_node nodes[] = {{EXT, 7, 0, 1, 1, 0, 1, 0},  {UNION, 0, 0, 2, 2, 0, 0, 0}, {UNION, 0, 0, 2, 4, 0, 0, 0},
                          {LIST, 0, 0, 1, 6, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0},   {CONST, 0, 0, 0, 0, 0, 1, 0},
                          {EXT, 7, 0, 1, 7, 0, 1, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0}};
     static const uint8_t aux[] = {0, 0x11, 7, 0, 0};
     rs_tree tree;
-    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* within the list it may be */
+    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* it may be within the list */
     CHECK(!tree.nodes[0].payload && tree.nodes[1].payload && tree.nodes[2].payload && tree.nodes[3].payload);
     CHECK(tree.nodes[4].payload && tree.nodes[5].payload && !tree.nodes[6].payload && tree.nodes[7].payload);
     rs_tree_clear(&tree);
@@ -217,7 +217,7 @@ TEST(test_ext_by_way_of_unions) {
     CHECK_CODE(compile(nodes, 8, aux, 5), RS_E_FMT_TREE, &err);
 }
 
-/* Bits, body and whether it is fixed are the child's. */
+/* An ext has the bits and body of its child, and is fixed if the child is. */
 TEST(test_ext_is_transparent) {
     static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0},
                                       {INT, 16, 0, 0, 0, 0, 8, 0},
@@ -237,7 +237,7 @@ TEST(test_ext_is_transparent) {
     }
 }
 
-/* Lists in lists, each an ext: two levels a container, and 400 may be. */
+/* Lists within lists, each within an ext: two levels for each list, and 400 levels are allowed. */
 static rs_status compile_ext_deep(uint32_t depth) {
     make_node nodes[1300];
     uint32_t n;
@@ -298,7 +298,7 @@ static rs_status compile_union_of(uint32_t n) {
 }
 
 TEST(test_unions) {
-    /* Two fixed bodies just below 2^31, equal: standing alone with a byte of bits they are too large. */
+    /* Two equal fixed bodies just below 2^31. With a byte of bits before them they are too large. */
     static const make_node large[] = {{UNION, 0, 0, 2, 1, 0, 0, 0},
                                       {UNION, 0, 0, 2, 3, 0, 0, 0},
                                       {UNION, 0, 0, 2, 5, 0, 0, 0},
@@ -316,7 +316,7 @@ TEST(test_unions) {
     CHECK_CODE(compile(large, 11, base, 8), RS_E_FMT_TREE, &err);
 }
 
-/* Every width an int can have: where its stored part goes. */
+/* Every width of an int, with the place of its stored part. */
 TEST(test_int_widths) {
     static const uint8_t base[8] = {0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
     for (unsigned w = 0; w <= 64; w++) {
@@ -332,7 +332,7 @@ TEST(test_int_widths) {
     }
 }
 
-/* {"a": 3 bits, "b": float, "c": str, "d": bool, "e": [int16, int16]}: what the head holds and where. */
+/* {"a": 3 bits, "b": float, "c": str, "d": bool, "e": [int16, int16]}: the fields of the head and their offsets. */
 TEST(test_row_layout) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 5, 1, 8, 15, 0}, {INT, 3, 0, 0, 0, 0, 8, 0},
                                       {FLOAT, 0, 0, 0, 0, 0, 0, 0},   {STR, 1, 0, 0, 0, 0, 0, 0},
@@ -351,13 +351,13 @@ TEST(test_row_layout) {
     CHECK_U64(n[5].body_off, 9);
     CHECK_U64(n[5].size_bytes, 4);
     CHECK(n[0].children == n + 1 && n[5].children == n + 6);
-    /* What the binding keeps there is not there yet. */
+    /* The slots of the binding are still empty. */
     CHECK(tree.program == NULL);
     for (uint32_t i = 0; i < tree.n_nodes; i++) CHECK(n[i].slot == NULL);
     rs_tree_clear(&tree);
 }
 
-/* Whatever a byte is changed to, compiling ends with a status. */
+/* Compiling ends with a status after any change of a byte. */
 static void check_any_byte_changed(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};
     make_tree(&bytes, nodes, n, aux, aux_size);
@@ -548,7 +548,7 @@ TEST(test_counts_of_tables_and_parts) {
     }
 }
 
-/* What compiling computes of them: bits, sizes, whether they are fixed. */
+/* The results of compiling these nodes: bits, sizes, whether they are fixed. */
 TEST(test_packed_sizes) {
     static const struct {
         make_node nodes[3];

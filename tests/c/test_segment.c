@@ -227,8 +227,8 @@ TEST(test_growth) {
 }
 
 TEST(test_failed_append_can_be_repeated) {
-    /* A limit on file sizes simulates a full disk: 1.5 MiB fit one step of 1 MiB, not two, and the bytes of the second
-     * append. */
+    /* A limit on file sizes simulates a full disk: 1.5 MiB is enough for one step of 1 MiB, not two, and the bytes of
+     * the second append. */
     static uint8_t bytes[1 << 20];
     struct rlimit old;
     rs_segment_writer writer;

@@ -23,7 +23,7 @@ TEST(test_shapes_of_one_order) {
     check_keys(only(), "abcde");
     CHECK(only()->n == 5 && only()->n_key_sets == 4);
     CHECK_U64(only()->children[0].alternatives[0].n, 4); /* a */
-    CHECK_U64(only()->children[2].alternatives[0].n, 2); /* c, though its place came later */
+    CHECK_U64(only()->children[2].alternatives[0].n, 2); /* c, although its place was added later */
     CHECK(only()->children[4].alternatives[0].min == 4);
     forget();
 }
@@ -37,7 +37,7 @@ TEST(test_shapes_of_another_order) {
     forget();
 }
 
-/* A struct takes so many keys and no more; dicts with others go to the next one. */
+/* A struct has a limited number of keys; a dict with further keys goes to the next struct. */
 TEST(test_keys_of_one_struct) {
     char key[16];
     for (unsigned i = 0; i < 600; i++) {
@@ -52,8 +52,8 @@ TEST(test_keys_of_one_struct) {
     forget();
 }
 
-/* Two dicts with the key "a" and one that differs: 1 and True are one key to Python, and so are (1,) and (True,). A
- * struct may have one of them. Ints alone are told apart by their bytes. */
+/* Two dicts with the key "a" and a second key that differs. For Python, 1 and True are equal keys, and so are (1,) and
+ * (True,): a struct may have only one of them. Only ints can be distinguished by their bytes. */
 TEST(test_keys_that_are_equal) {
     static const struct {
         const char *keys[2]; /* any values of up to 3 bytes */
@@ -71,7 +71,8 @@ TEST(test_keys_that_are_equal) {
     }
 }
 
-/* More structs than a position takes: the others are `any`, and then none joins, or the encoder would look for it there. */
+/* A position may have a limited number of structs; its other dicts are `any`. After that no dict joins a struct, or the
+ * encoder would look for it there. */
 TEST(test_too_many_shapes) {
     char key[16];
     for (unsigned k = 0; k < 2; k++) {
@@ -79,7 +80,7 @@ TEST(test_too_many_shapes) {
             (void)snprintf(key, sizeof key, "k%u", i);
             make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
         }
-        /* Has a key of the first and one of a dict that went under `any`. */
+        /* This dict has a key of the first struct, and a key of a dict that went under `any`. */
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "k0"), make_int(&block.raw, 1);
         make_str(&block.raw, "k299"), make_int(&block.raw, 1), make_record_end(&block);
     }
@@ -110,11 +111,11 @@ TEST(test_classes_of_lists) {
     CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);
     CHECK(a[2].elements == RS_ELEMENTS_MIXED && a[2].n == 4 &&
           a[2].children->n == 4); /* the last empty list may join any class */
-    CHECK(a[0].children->n == 0); /* numbers are looked at together */
+    CHECK(a[0].children->n == 0); /* numbers have no statistics for each element */
     forget();
 }
 
-/* At the limit a list of numbers goes to the lists of any elements, which would take it when encoding. */
+/* At the limit, a list of numbers joins the lists of any elements, where the encoder would put it. */
 TEST(test_lists_at_the_limit) {
     char name[16];
     add_elements(0, 0x91);
@@ -133,11 +134,11 @@ TEST(test_distinct_values) {
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_offsets == 2000);
     forget();
-    for (uint32_t i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
+    for (uint32_t i = 0; i < 2000; i++) add_int(i); /* nearly all values differ, so counting stops */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
     forget();
-    for (uint32_t i = 0; i < 1000; i++) add_int(i); /* up to so many distinct values are always kept */
+    for (uint32_t i = 0; i < 1000; i++) add_int(i); /* 1,000 distinct values are always kept */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
     forget();
@@ -147,8 +148,8 @@ TEST(test_distinct_values) {
     forget();
 }
 
-/* The hash of a container comes from its elements, whatever the alternative knew of them when it came: an empty list is
- * one value before and after lists of numbers or of others. */
+/* The hash of a container depends only on its elements, not on the lists before it: an empty list has the same hash
+ * before and after lists of numbers or of other values. */
 TEST(test_distinct_containers) {
     for (uint32_t others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < 300; i++) {

@@ -27,7 +27,7 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
 
 enum { ANY_TREES = 1 << 20 }; /* one or more */
 
-/* Builds a store of so many blocks and trees, and reads all back from the last to the first and once more. */
+/* Builds a store with this number of blocks and trees, and reads all records twice, from the last to the first. */
 static void check_store(built_record record, uint64_t n, bool compress, uint64_t blocks, uint64_t trees) {
     built b = build(record, n, compress);
     rs_store store;
@@ -99,7 +99,7 @@ TEST(test_split_groups) {
     check_store(add_uneven, 116, true, 4, ANY_TREES); /* nothing after a block that was just closed */
 }
 
-/* 130 KiB each: 8 MiB are passed within a group, and the block goes on to its end. */
+/* Records of 130 KiB pass 8 MiB within a group. The block continues to the end of the group. */
 RECORD(add_large) { make_units(raw, 0x09, (130 << 10) + (size_t)(i % 7), 1, 'L'); }
 
 TEST(test_blocks_end_with_groups) { check_store(add_large, 200, true, 4, ANY_TREES); }
@@ -155,7 +155,7 @@ TEST(test_header_maxima) {
     }
 }
 
-/* One value less, one byte less or one level less than declared, and the record is refused (rule 23). */
+/* If the header declares one value, one byte or one level less, the record is refused (rule 23). */
 TEST(test_header_maxima_hold) {
     built b = build(add_tuple_key, 3, false);
     rs_store store;
@@ -302,7 +302,7 @@ static rs_status find_with(built *b, uint64_t index, bool frozen) {
 
 static rs_status find_in(built *b, uint64_t index) { return find_with(b, index, false); }
 
-/* A frozen store reads like any other, loads nothing any more, and reports each damage. */
+/* A frozen store reads like any other and reports each damage, but loads nothing more. */
 TEST(test_frozen) {
     built c = build(add_uneven, 300, true);
     built_layout layout;
@@ -345,9 +345,9 @@ TEST(test_broken_tables) {
         {3, 4, 4, 0, RS_OK},
         {4, 0, 8, 65, RS_E_FMT_BLOCK}, /* the block begins after its first record */
         {4, 0, 8, 101, RS_E_FMT_BLOCK},
-        {4, 8, 4, 64, RS_E_FMT_BLOCK},    /* and ends before the one asked for */
+        {4, 8, 4, 64, RS_E_FMT_BLOCK},    /* and ends before the requested record */
         {4, 12, 4, 1000, RS_E_FMT_BLOCK}, /* rule 14 */
-        {4, 45, 1, 1, RS_E_FMT_BLOCK},    /* bits of an index that it has not */
+        {4, 45, 1, 1, RS_E_FMT_BLOCK},    /* bits of an index that the block lacks */
         {4, 46, 1, 1, RS_E_FMT_RESERVED},
         {6, 0, 8, 4, RS_E_FMT_TREE}, /* not 8-aligned */
         {6, 0, 8, UINT64_C(1) << 40, RS_E_FMT_TREE},

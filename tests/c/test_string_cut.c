@@ -42,7 +42,7 @@ TEST(test_steps) {
     CHECK_STR(cut(&tail, "12x"), "no");
 }
 
-/* Digits are looked for eight at a time. */
+/* The search for digits compares eight bytes at a time. */
 TEST(test_runs_of_digits) {
     rs_cut digits = {.n_steps = 3, .n_leaves = 2, .steps = {{RS_CUT_HEAD, RS_CUT_DIGITS}, LEAF, LEAF}};
     char text[32], expected[40];

@@ -35,7 +35,7 @@ static const char *found(void) {
     return said;
 }
 
-/* Underscores that join words of a part are not cut at, the one before the number is. */
+/* Underscores that join words of a part are not cut points; the underscore before the number is. */
 TEST(test_joined_words) {
     static const char *const names[] = {"ice_cream", "pizza", "hot_and_sour_soup",
                                         "apple_pie", "steak", "beef_tartare"};
@@ -92,7 +92,7 @@ TEST(test_nothing) {
     CHECK_STR(found(), "none"); /* too few */
 }
 
-/* A leaf with units above 255 is text, whatever its bytes as narrow units look like. */
+/* A leaf with units above 255 is text, even if its bytes look like digits in narrow units. */
 TEST(test_wide) {
     uint32_t i;
     for (i = 0, begin(50000, 2); i < RS_SAMPLE_STRINGS; i++, took())

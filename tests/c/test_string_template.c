@@ -46,7 +46,7 @@ TEST(test_kinds) {
     CHECK_STR(found(), "const dict const digits");
 }
 
-/* Numbers that their digits do not give back stay texts, or entries. */
+/* A number that cannot be restored from its digits stays text, or an entry. */
 TEST(test_odd_numbers) {
     char s[64];
     for (unsigned i = 0; i < N; i++)
@@ -71,17 +71,17 @@ TEST(test_not_alike) {
     for (unsigned i = 0; i < N; i++) add_text(i % 4 == 0 ? "one" : i % 4 == 1 ? "one-two" : i % 4 == 2 ? "a-b-c" : "");
     CHECK_STR(found(), "none");
     for (unsigned i = 0; i < N; i++)
-        (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in twenty is not */
+        (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one misfit in 20 is few */
     CHECK_STR(found(), "const digits const");
     CHECK_U64(template.n_fits, N - N / 20);
     for (unsigned i = 0; i < N; i++)
-        (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in five is */
+        (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in 5 is too many */
     CHECK_STR(found(), "none");
     for (unsigned i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
     CHECK_STR(found(), "none");
 }
 
-/* Of few strings, too, more than five in six must be alike. */
+/* Even if there are few strings, more than five in six must be alike. */
 TEST(test_few_alike) {
     char s[64];
     for (unsigned i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 4 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
@@ -91,7 +91,7 @@ TEST(test_few_alike) {
     CHECK_U64(template.n_fits, 35);
 }
 
-/* The strings of the sample are alike, and no others: its groups of four neighbours are spread evenly. */
+/* Only the strings of the sample are alike. Its groups of four neighbours are spread evenly. */
 TEST(test_sample_alike) {
     char s[64];
     for (unsigned i = 0; i < N; i++) {
@@ -105,7 +105,7 @@ TEST(test_sample_alike) {
     CHECK_STR(found(), "none");
 }
 
-/* Two numbers that are the same in all strings but one, wherever that stands, are two numbers. */
+/* Two numbers that are equal in all strings except one are separate parts, wherever that string is. */
 TEST(test_not_the_same) {
     char s[64];
     unsigned k;
@@ -126,7 +126,7 @@ TEST(test_not_the_same) {
     }
 }
 
-/* Names that differ in their signs are left whole, between what separates parts of paths, or fields. */
+/* Names with different signs are not cut, except at the separators of paths or fields. */
 TEST(test_separators) {
     static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c",
                                                                                                         "/d_e/f-"};
@@ -160,7 +160,7 @@ TEST(test_wide) {
     }
 }
 
-/* The texts of a part, of all strings that fit: where they stand in the records, in units as wide as there. */
+/* The texts of a part in all strings that fit, borrowed from the records and with their width of units. */
 static void check_texts(unsigned unit) {
     static const uint16_t sign[] = {0x0101};
     rs_symbol_string texts[N];

@@ -162,7 +162,7 @@ TEST(test_long_string) {
     }
 }
 
-/* A string longer than the whole sample, which changes on its way: the sample is spread over it. */
+/* The sample is spread over a string that is longer than the whole sample and changes along the way. */
 TEST(test_huge_string) {
     const size_t size = 4 << 20;
     uint8_t *text = (uint8_t *)malloc(size);
@@ -176,7 +176,7 @@ TEST(test_huge_string) {
     free(text);
 }
 
-/* NULs are units like others, also where a shorter symbol is looked for within a longer one. */
+/* NULs are units like others, also in the search for a shorter symbol within a longer one. */
 TEST(test_nuls) {
     static const char *const words[] = {"ab\0", "b\0\0a", "\0ab", "ba\0b", "\0\0\0c", "cb"};
     static const uint8_t sizes[] = {3, 4, 3, 4, 4, 2};
@@ -198,8 +198,8 @@ TEST(test_nuls) {
     }
 }
 
-/* Three words, of which the first ends as the second begins, and the second ends in a NUL: it does not stand within the
- * first one, behind which the third stands. */
+/* Three words. The first ends as the second begins, and the second ends in a NUL, so the second is not within the first
+ * word followed by the third. */
 TEST(test_nul_behind_a_symbol) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
@@ -214,7 +214,7 @@ TEST(test_nul_behind_a_symbol) {
     }
 }
 
-/* One unit throughout: only symbols of nearly the greatest length. */
+/* Strings of one repeated unit give only symbols of nearly the greatest length. */
 TEST(test_one_unit) {
     static uint8_t text[20000];
     memset(text, 'a', sizeof text);
@@ -224,7 +224,7 @@ TEST(test_one_unit) {
     check_strings(2, sizeof text / 8);
 }
 
-/* Training fails where a table gains nothing, and leaves the buffer alone. */
+/* Training fails if a table saves nothing, and leaves the buffer unchanged. */
 TEST(test_nothing_gained) {
     uint8_t text[2000];
     rs_buffer table = {0};
@@ -250,7 +250,7 @@ TEST(test_nothing_gained) {
 /* Two short codes and one two-byte code: "ab", the escape, "b"; the pool is "ab". */
 static const uint8_t small[] = {1,   0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a',
                                 'b', 0, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0,    0, 0};
-/* The same of units of two bytes. */
+/* The same with units of two bytes. */
 static const uint8_t small_wide[] = {2,   0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1,
                                      'b', 2, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0,    0, 0, 0};
 
@@ -295,7 +295,7 @@ TEST(test_layout) {
     check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
 }
 
-/* Every length of symbol, with every byte changed in turn: only equal bytes are coded as the symbol. */
+/* For every length of symbol, every byte is changed in turn. Only equal bytes are coded as the symbol. */
 TEST(test_every_byte_counts) {
     for (uint32_t unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         for (uint32_t n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
@@ -325,8 +325,8 @@ TEST(test_every_byte_counts) {
     }
 }
 
-/* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. The bound
- * holds where a pair becomes a symbol when it has occurred a few times, and not where each does at once. */
+/* If more symbols share their first bytes than a match compares, some are not used, and the text is still correct. The
+ * bound holds if a pair becomes a symbol after a few occurrences, not if every pair does at once. */
 TEST(test_many_alike) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         uint8_t text[2 * 8] = {0};
@@ -403,7 +403,7 @@ TEST(test_bad_tables) {
         {7, 255, RS_E_FMT_VALUE},
         {8, 0x03, RS_E_FMT_VALUE},
         {8, 0x12, RS_E_FMT_VALUE},
-        {8, 0x20, RS_OK}, /* an escape may stand anywhere */
+        {8, 0x20, RS_OK}, /* an escape is valid at any place */
         {8, 0x30, RS_OK},
         {8, 0x0F, RS_E_FMT_VALUE},
         {9, 1, RS_E_FMT_VALUE},
@@ -446,7 +446,7 @@ static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, siz
     free(out);
 }
 
-/* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
+/* Bits flip after the table was opened, because a mapped file may change. The codes are random. */
 TEST(test_bytes_that_change) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         rs_buffer table = {0};
@@ -472,7 +472,7 @@ TEST(test_bytes_that_change) {
     }
 }
 
-/* Every bit of a trained table flipped before it is opened: refused, or as good a table as any. */
+/* A trained table with one bit flipped is refused when it is opened, or it is a valid table. */
 TEST(test_flipped_bits) {
     rs_buffer table = {0};
     uint8_t codes[64], *exact;
@@ -525,7 +525,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
     return fewest;
 }
 
-/* No division into symbols has shorter codes than an encoder of small codes. */
+/* An encoder for the smallest codes finds the shortest division into symbols. */
 TEST(test_shortest_codes) {
     rs_buffer table = {0};
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
@@ -551,8 +551,8 @@ TEST(test_shortest_codes) {
     rs_buffer_clear(&table);
 }
 
-/* The escape takes two bytes and a unit where it is the first symbol behind those of one byte: "abc" is "a" and "bc",
- * and not "ab" and an escaped "c". */
+/* If the escape is the first symbol after the one-byte symbols, it takes two bytes and a unit: "abc" is "a" and "bc",
+ * not "ab" and an escaped "c". */
 TEST(test_escape_behind_short_codes) {
     static const uint8_t table[] = {1,   0,   2,   0, 4, 0, 0, 0, 0x02, 0, 0, 0x01, 0, 0, 0, 0, 0, 0x12, 0, 0,
                                     'a', 'b', 'c', 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0, 0, 0,    0};
@@ -564,7 +564,7 @@ TEST(test_escape_behind_short_codes) {
     rs_symbols_encoder_close(encoder);
 }
 
-/* A string that is coded in several parts is as short as one coded at once. */
+/* A string coded in several parts is as short as the same string coded at once. */
 TEST(test_shortest_codes_of_long_strings) {
     static uint8_t text[8000];
     rs_buffer table = {0};

@@ -118,7 +118,7 @@ TEST(test_fields) {
     hand_clear(&h);
 }
 
-/* ---- Rule 30: what a tree may name ---- */
+/* ---- Rule 30: the tables that a tree may name ---- */
 
 static rs_status check_dict(const uint32_t *tables, uint32_t n_tables, uint8_t width, uint32_t count) {
     hand h = {0};
@@ -161,7 +161,7 @@ TEST(test_names) {
     }
 }
 
-/* A table's tree may name only lower tables, in whatever order trees are loaded. */
+/* A table's tree may name only lower tables. The order in which trees are loaded makes no difference. */
 TEST(test_cycles) {
     static const uint32_t zero = 0, one = 1;
     hand own = {0}, higher = {0}, shared = {0};
@@ -178,7 +178,8 @@ TEST(test_cycles) {
     hand_record(&higher, "", 0), hand_finish(&higher, root);
     CHECK_CODE(hand_check(&higher, 0, &err), RS_E_FMT_TREE, &err);
 
-    /* Tree 1 serves a block, which may use table 1, and table 1 itself: the order of loading makes no difference. */
+    /* A block and table 1 may share a tree that names table 0. If table 0 has this tree too, no load of the tree works.
+     */
     hand_table_of(&shared, hand_leaf(&shared, BOOL, 0, 0), "\1", 1);
     root = dict_tree(&shared, &zero, 1, 0, 1);
     hand_table_of(&shared, root, "", 0);
@@ -188,7 +189,7 @@ TEST(test_cycles) {
     CHECK_OK(rs_verify_segment(hand_slice(&shared), NULL, NULL, &err), &err);
     rs_store_u32(hand_table_entry(&shared, 0) + 12, root), rs_store_u32(hand_table_entry(&shared, 0) + 40, 0);
     rs_store_u64(hand_table_entry(&shared, 0) + 24, 0);
-    hand_seal(&shared); /* table 0 under tree 1, which names table 0 */
+    hand_seal(&shared); /* the tree of table 0 names table 0 */
     REQUIRE_OK(rs_store_open(&store, hand_slice(&shared), NULL, &err), &err);
     CHECK_CODE(rs_store_load_tree(&store, root, &err), RS_E_FMT_TREE, &err);
     CHECK_CODE(rs_store_load_table(&store, 0, &err), RS_E_FMT_TREE, &err);
@@ -197,7 +198,7 @@ TEST(test_cycles) {
     hand_clear(&own), hand_clear(&higher), hand_clear(&shared);
 }
 
-/* A tree that a block has loaded, and that names a table, is refused to a table that is not above it. */
+/* A tree that names a table cannot be the tree of a lower table, even if a block has loaded it already. */
 TEST(test_tree_loaded_before) {
     static const uint32_t one = 1, two = 2;
     hand h = {0};
@@ -206,7 +207,7 @@ TEST(test_tree_loaded_before) {
              root = dict_tree(&h, &two, 1, 0, 1);
     hand_table_of(&h, names, "", 0); /* 0: under a tree that names 1 */
     hand_table_of(&h, leaf, "\1", 1);
-    hand_table_of(&h, names, "", 0); /* 2: under the same, which it may */
+    hand_table_of(&h, names, "", 0); /* 2: under the same tree, which is valid here */
     hand_record(&h, "", 0), hand_finish(&h, root);
     CHECK_OK(hand_check(&h, 0, &err), &err);
     REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
@@ -219,7 +220,7 @@ TEST(test_tree_loaded_before) {
     hand_clear(&h);
 }
 
-/* The highest number of a tree's tables counts, in whatever order the tree names them. */
+/* The highest table number of a tree counts, wherever it is listed. */
 TEST(test_highest_table_of_a_tree) {
     static const uint32_t orders[][2] = {{3, 1}, {1, 3}, {3, 0}, {0, 3}};
     for (size_t i = 0; i < 4; i++) {
@@ -241,7 +242,8 @@ TEST(test_highest_table_of_a_tree) {
     }
 }
 
-/* A loaded tree may be read by threads that hold no lock: loading a table under the same tree changes nothing of it. */
+/* Loading a table does not change its tree if that is loaded already, because other threads may read the tree without a
+ * lock. */
 TEST(test_loaded_tree_stays_as_it_is) {
     hand h = {0};
     rs_store store;
@@ -258,7 +260,7 @@ TEST(test_loaded_tree_stays_as_it_is) {
     rs_store_close(&store), hand_clear(&h);
 }
 
-/* n tables, each an entry of the one below: reading the last one goes through all. */
+/* n tables. The entry of each is an entry of the table below, so reading the last table reads all of them. */
 static void make_chain(hand *h, uint32_t n) {
     uint32_t i, tree = hand_leaf(h, STR, 1, 0);
     hand_table_of(h, tree, "\1a", 2);
@@ -276,7 +278,7 @@ TEST(test_chains) {
         CHECK_CODE(hand_check(&h, 0, &err), expected, &err);
         CHECK_CODE(rs_verify_segment(hand_slice(&h), NULL, NULL, &err), expected, &err);
         REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
-        for (uint32_t i = 0; i < n; i++) { /* from the bottom, without recursion: the same limit */
+        for (uint32_t i = 0; i < n; i++) { /* loading from the bottom needs no recursion, and has the same limit */
             CHECK_CODE(rs_store_load_table(&store, i, &err), i <= 400 ? RS_OK : RS_E_FMT_TREE, &err);
         }
         CHECK_CODE(rs_store_load_tree(&store, n, &err), expected, &err);
@@ -307,7 +309,7 @@ TEST(test_entries_that_do_not_fit) {
     }
 }
 
-/* An array's data cannot lie outside in a table: the block's arrays are not the table's. */
+/* An array in a table cannot have its data outside: the arrays belong to the block. */
 TEST(test_arrays) {
     static const uint32_t zero = 0;
     static const make_node node = {NDARRAY, 0, 1, 0, 0, 0, 5, 0};
@@ -321,7 +323,7 @@ TEST(test_arrays) {
 
 /* ---- Limits: many records of few bytes ---- */
 
-/* A list of n times the one entry, which counts `size` bytes each time. */
+/* A list that repeats one entry n times. The entry counts `size` bytes each time. */
 static void check_budget(hand *h, uint64_t n, uint64_t size) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}};
     static const uint32_t zero = 0;
@@ -383,7 +385,7 @@ TEST(test_entry_of_no_record) {
     hand_clear(&h);
 }
 
-/* Whatever a byte of a table's entry, its offsets or its heap is changed to: a status, never a crash. */
+/* Any change of a byte in a table's entry, offsets or heap gives a status, never a crash. */
 TEST(test_any_byte_changed) {
     hand h = {0};
     size_t ranges[3][2];

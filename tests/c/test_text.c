@@ -173,8 +173,7 @@ TEST(test_literals) {
         memcpy(bytes, literals[i].bytes, literals[i].size);
         for (size_t cut = 0; cut < literals[i].size; cut++)
             CHECK(take(tree, bytes, cut, 100, &text, &left) != RS_E_FMT_TRAILING);
-        for (size_t k = 0; k < 256 * literals[i].size;
-             k++) { /* whatever a byte is changed to: a status, never a crash */
+        for (size_t k = 0; k < 256 * literals[i].size; k++) { /* any changed byte gives a status, never a crash */
             bytes[k / 256] = (uint8_t)k;
             CHECK(take(tree, bytes, literals[i].size, 1000, &text, &left) != RS_E_MEM);
             memcpy(bytes, literals[i].bytes, literals[i].size);
@@ -273,7 +272,7 @@ TEST(test_symbols) {
     rs_store_close(&store), hand_clear(&h);
 }
 
-/* Symbols as long as they may be, behind a part of wider units: the capacity fits them, and is not much larger. */
+/* Symbols of the greatest length after a part with wider units: the capacity fits them, and is not much larger. */
 static void check_long_symbols(uint8_t unit, uint8_t first) {
     const uint32_t length = unit == 1 ? 15 : 8, zero = 0;
     make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
@@ -369,8 +368,8 @@ TEST(test_entries) {
     CHECK_CODE(take_entry(&str, 1, NULL, 0, "\2a", 2, a, 1), RS_E_FMT_TRUNCATED, &err);
 }
 
-/* The short text of a concat whose only entry is given in symbols of units of 1 or 2 bytes; -1 when there is none. The
- * same text is taken the general way, which gives `code`. */
+/* Takes the short text of a concat with one entry, which is coded in symbols with units of 1 or 2 bytes. Returns its
+ * length, or -1 if it does not fit. The general way must return `code` for the same text. */
 static int take_short(uint8_t unit, const void *codes, size_t size, rs_status code, uint8_t out[RS_TEXT_INLINE]) {
     static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)},
                            coded[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};

@@ -53,7 +53,7 @@ TEST(test_every_code_point) {
     CHECK_U64(wrong, 0);
 }
 
-/* Each run of up to four bytes that begins with a byte above 0x7F, against the table of RFC 3629. */
+/* Compares each run of up to four bytes that begins with a byte above 0x7F with the table of RFC 3629. */
 TEST(test_every_short_run) {
     uint32_t wrong = 0;
     uint64_t n_points;

@@ -37,7 +37,7 @@ TEST(test_many) {
     rs_buffer_clear(&bytes);
 }
 
-/* Of one hash, all of them: bytes and length tell them apart. */
+/* All values have one hash; bytes and length distinguish them. */
 TEST(test_equal_hashes) {
     static const uint8_t bytes[32] = "abcabd";
     static const rs_span spans[] = {{0, 3}, {3, 3}, {0, 2}, {0, 0}, {0, 6}};

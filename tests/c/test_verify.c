@@ -11,8 +11,8 @@ static built_layout layout;
 
 enum { ALL = 605 };
 
-/* Blocks of 17 MiB would close by themselves; here the test closes them, so that one has groups, one is rows, one arrays,
- * one tables. Records of the first end with a list, whose count tells where they end. */
+/* The test closes the blocks itself: one has offset groups, one has rows of one size, one has arrays, one has tables.
+ * Records of the first block end with a list, whose count gives their end. */
 static void add(rs_builder *b, uint64_t i) {
     static const char *const names[] = {"x", "yy", "zzz"};
     if (i < 70) {
@@ -117,7 +117,7 @@ TEST(test_every_cut) {
     }
 }
 
-/* Changed bytes under matching checksums: only the rules protect the reader. */
+/* With changed bytes and matching checksums, only the rules protect the reader. */
 TEST(test_sealed_changes) {
     built copy = {make_exact(small.data, small.size), small.size};
     uint64_t refused = 0;
@@ -178,7 +178,7 @@ TEST(test_records_at_fault) {
     const uint64_t heap = b->heap_off, at = 8 + b->index_bits; /* the low byte of the field of record 8 */
     const uint8_t low = small.data[layout.directory.sections[RS_FMT_SECTION_OFFSETS].off + at];
     REQUIRE(b->index_width == RS_FMT_INDEX_LINES && low > 0 && low < 255);
-    /* The end of record 8, one less and one more: either way a value of it does not end where the record does. */
+    /* The end of record 8, one byte earlier and one byte later: its last value then does not end with the record. */
     CHECK_CODE(verify_with(2, at, low - 1u, 1), RS_E_FMT_TRUNCATED, &err);
     CHECK_U64(err.record, 8);
     CHECK(err.offset >= heap && err.offset <= heap + b->heap_size_bytes);

@@ -76,7 +76,8 @@ TEST(test_positions_without_records) {
     built_clear(&b);
 }
 
-/* Offsets and groups changed at random: records within the heap, or an error of the first record left. */
+/* Offsets and groups are changed at random. A window has records within the heap, or an error for the first remaining
+ * record. */
 TEST(test_damaged_offsets) {
     static rs_window window;
     built sound = build(columns_record, 300, true), b;

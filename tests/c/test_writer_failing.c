@@ -11,8 +11,8 @@
 
 static rs_error err;
 static bool counting;
-static uint64_t steps, fail_at; /* allocations, or appends, since `counting`; the first to fail, and all after it */
-static bool only_one;           /* none after it fails */
+static uint64_t steps, fail_at; /* allocations or appends since `counting`; from number fail_at on they fail */
+static bool only_one;           /* only number fail_at fails */
 static uint64_t appends, refuse_at;
 static int64_t live; /* allocations of this thread since `counting` */
 
@@ -64,7 +64,7 @@ enum { RECORDS = 2 * COLUMNS_PART + 50 };
 
 static bool only_maps;
 
-/* Dicts whose keys are data: so many that they become maps, and some of them hold others. */
+/* Dicts whose keys are data. They become maps because of their number; some of them contain others. */
 static rs_status add_maps(rs_builder *builder) {
     char key[16];
     for (uint64_t i = 0; i < 300; i++) {
@@ -93,7 +93,7 @@ static rs_status add_all(rs_builder *builder) {
     return rs_builder_finish(builder, &err);
 }
 
-/* Everything but the first buffers of `raw`, which appending takes. */
+/* Counts all allocations except the first buffers of `raw`, which appending makes. */
 static rs_status build_once(built *out) {
     rs_segment_writer writer;
     rs_builder builder;
@@ -140,7 +140,7 @@ TEST(test_memory) {
     }
 }
 
-/* Only one allocation fails: an ignored error is not hidden by the error of a later step. */
+/* Only one allocation fails, so that the error of a later step does not hide an ignored error. */
 TEST(test_memory_once) {
     only_one = true;
     test_memory();
@@ -233,7 +233,7 @@ TEST(test_saved_indexes) {
     built_clear(&list), built_clear(&out);
 }
 
-/* ---- One allocation that fails, of code that goes on where it does not look ---- */
+/* ---- One failing allocation, for code that would ignore it and continue ---- */
 
 static rs_status match_once(void) {
     static const uint8_t *const symbols[] = {(const uint8_t *)"symbol", (const uint8_t *)"s", (const uint8_t *)"table"};
@@ -247,7 +247,7 @@ static rs_status match_once(void) {
     return status;
 }
 
-/* The allocation of each array of a matcher may fail. */
+/* The allocation of each array of a matcher fails in turn. */
 TEST(test_matcher) {
     uint64_t n;
     fail_at = UINT64_MAX;

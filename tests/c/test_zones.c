@@ -1,8 +1,9 @@
-/* test_zones.c: the spans of a time zone are asked for once, whatever the order of the times. */
+/* test_zones.c: each span of a time zone is requested once, for any order of the times. */
 #include "arrow/rs_zones.h"
 #include "rs_make.h"
 
-/* A zone whose offset is the number of the span of 1000 s, fold 1 in each third. It answers with `per_answer` spans. */
+/* A zone of spans of 1000 s. The offset of a span is its number, and every third span has fold 1. The zone answers with
+ * `per_answer` spans. */
 typedef struct a_zone {
     int calls, per_answer;
     rs_status status;

@@ -1,5 +1,5 @@
-"""Damages segments where their layout gives a change a meaning, and mends the checksums, so that the damage gets past
-them. mutator.c does the same for the targets in C."""
+"""Damages fields of a segment's layout, and repairs the checksums, so that the damage gets past them. mutator.c does
+the same for the targets in C."""
 
 import struct
 
@@ -29,7 +29,7 @@ NODE = 24
 
 
 class Layout:
-    """Where the parts of a segment stand, as far as they lie within its bytes."""
+    """The offsets of the parts of a segment that are within its bytes."""
 
     def __init__(self, data):
         self.data = data
@@ -86,7 +86,7 @@ class Layout:
 
 
 def interesting(rng, old, size, layout):
-    """A number at which a check may go wrong."""
+    """A number that a check may get wrong."""
     numbers = (old + 1, old - 1, 1 << rng.randrange(8 * size), rng.randrange(-2, 40), len(layout.data), old * 2)
     return rng.choice((*numbers, rng.getrandbits(8 * size), old ^ 1 << rng.randrange(8 * size))) % (1 << 8 * size)
 
@@ -108,7 +108,7 @@ def change(rng, data, layout, part):
 
 
 def mend(data):
-    """Sets every checksum to what the bytes give."""
+    """Computes every checksum again."""
     layout = Layout(data)
 
     def set_crc(at, offset, size):
@@ -143,7 +143,7 @@ def damaged(rng, seed):
     data = bytearray(seed)
     layout = Layout(data)
     parts = list(layout.parts())
-    # Most changes of a field are found when the segment is opened, or the tree compiled: more are made elsewhere.
+    # Opening the segment or compiling the tree finds most changes of fields, so other parts are changed more often.
     weights = [1 if fields else 8 for _, _, fields in parts]
     for part in rng.choices(parts, weights, k=rng.choice((1, 1, 1, 2, 3, 5))):
         change(rng, data, layout, part)

@@ -7,7 +7,7 @@ static bool is_text(rs_slice value, const uint8_t **units, uint64_t *n) {
     return rs_take(&value, *n, units);
 }
 
-/* Takes the any value of a key off the aux of a struct of a compiled tree. */
+/* Reads the any value of a key from the aux of a struct in a compiled tree. */
 static rs_slice take_key(rs_slice *aux) {
     rs_budget budget = {RS_FMT_TREE_BYTES, RS_FMT_TREE_BYTES, RS_FMT_DEPTH};
     rs_slice key = *aux;
@@ -105,7 +105,7 @@ static void set_steps(rs_compiled_path *path, const fuzz_fields *self) {
                 if (node->kind == RS_FMT_NODE_STRUCT) {
                     rs_compiled_path_set(path, t, k, i, step_at(node, &self->keys[k]));
                 } else if (node->kind == RS_FMT_NODE_EXT) {
-                    /* The binding tells by code and EXTRA; any of these must be safe. */
+                    /* The binding chooses a step by code and EXTRA. Any step must be safe. */
                     rs_compiled_path_set(path, t, k, i, (int32_t)((i + k) % 6) + RS_STEP_OPEN);
                 }
             }

@@ -1,5 +1,5 @@
-/* fuzz.h: what every fuzz target offers, and what it may use: random numbers with a seed, the bytes of an input one
- * after another, and segments opened with limits that keep an execution short.
+/* fuzz.h: the functions of every fuzz target, and helpers: random numbers with a seed, the bytes of an input one after
+ * another, and segments opened with limits that keep an execution short.
  *
  * A target is one file fuzz_<name>.c. libFuzzer drives it, built by `nox -s fuzz`; replay.c drives the same file in
  * every test run. Both give the same result for the same input: a target has no state between two inputs. */
@@ -13,10 +13,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Changes an input in place, up to max_size bytes, and returns its new size. Also defined by the target. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
-/* Changes bytes without knowing what they mean. Defined by libFuzzer or by replay.c. */
+/* Changes bytes without knowledge of their meaning. Defined by libFuzzer or by replay.c. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-/* The mutator of a target whose input has no layout that it could respect. */
+/* The mutator of a target whose input has no layout. */
 #define FUZZ_PLAIN \
     size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) { \
         (void)seed; \
@@ -47,7 +47,7 @@ static inline uint64_t fuzz_below(uint64_t *state, uint64_t end) { return fuzz_r
 /* A seed that is the same for the same input. */
 static inline uint64_t fuzz_seed(const uint8_t *data, size_t size) { return rs_hash64(data, size, 15); }
 
-/* ---- The bytes of an input as a source of choices. Behind the end they are 0. ---- */
+/* ---- The bytes of an input as a source of choices. After the end they are 0. ---- */
 
 static inline unsigned fuzz_take(rs_slice *in) { return in->ptr != in->end ? *in->ptr++ : 0; }
 
@@ -64,7 +64,7 @@ enum {
     FUZZ_BYTES = 1 << 20,
     FUZZ_RECORDS = 48,         /* the most records that a target reads of one store */
     FUZZ_ALL_VALUES = 1 << 24, /* the most values of all records together, where a target reads all */
-    FUZZ_INPUT = 1 << 16       /* longer inputs are left out: they make every step slow and find no more */
+    FUZZ_INPUT = 1 << 16       /* longer inputs are skipped, because they are slow and find nothing more */
 };
 
 /* Opens the segment, and lowers the limits that its header declares, so that an execution ends soon. */

@@ -35,7 +35,7 @@ static void *take_bytes(source *s, size_t n, size_t room) {
     return bytes;
 }
 
-/* A buffer of n bytes, as many of them as the input has. */
+/* A buffer of n bytes from the input, which are 0 after its end. */
 static void set_buffer(source *s, arrow_made *m, unsigned number, size_t n) {
     const void *bytes = take_bytes(s, n, n);
     arrow_set(m, number, bytes, n);
@@ -43,7 +43,7 @@ static void set_buffer(source *s, arrow_made *m, unsigned number, size_t n) {
 
 static size_t elements(const arrow_made *m) { return (size_t)(m->array.length + m->array.offset); }
 
-/* Offsets that mostly ascend; of text at most TEXT, which its data has. */
+/* Offsets that mostly ascend. Offsets of text are at most TEXT, the size of its data. */
 static void set_offsets(source *s, arrow_made *m, unsigned number, unsigned width, bool text) {
     const size_t n = elements(m) + 1;
     uint8_t *bytes = (uint8_t *)arrow_keep(calloc(n, width));
@@ -58,7 +58,7 @@ static void set_offsets(source *s, arrow_made *m, unsigned number, unsigned widt
     arrow_set(m, number, bytes, n * width);
 }
 
-/* Length, offset and nulls; the validity bitmap is there when nulls are said to be. */
+/* Begins an array with a length, an offset and a count of nulls. There is a validity bitmap if the count is not 0. */
 static arrow_made *begin(source *s, const char *format, int64_t least, int64_t n_buffers) {
     const unsigned choice = take(s);
     arrow_made *m = arrow_make(format, (choice & 1) != 0 ? "a" : "b", least, n_buffers);
@@ -82,7 +82,7 @@ static arrow_made *make_text(source *s, unsigned choice, int64_t least) {
     return m;
 }
 
-/* Views into two blocks of data, whose sizes stand in the last buffer. */
+/* Views into two blocks of data. The last buffer has their sizes. */
 static arrow_made *make_views(source *s, unsigned choice, int64_t least) {
     static const int64_t sizes[] = {TEXT, 7};
     arrow_made *m = nulls(s, begin(s, choice % 2 == 0 ? "vu" : "vz", least, 5));
@@ -159,7 +159,7 @@ static arrow_made *make_coded(source *s, unsigned choice, unsigned depth, int64_
     return arrow_set_dictionary(m, make_type(s, depth + 1, LENGTH));
 }
 
-/* An array of `least` values or, where the input says so, of more. */
+/* An array of at least `least` values. */
 static arrow_made *make_type(source *s, unsigned depth, int64_t least) {
     const unsigned choice = take(s), kind = depth < NEST && s->made < MADE ? choice % 12 : choice % 5;
     s->made++;
@@ -186,7 +186,7 @@ static arrow_made *make_type(source *s, unsigned depth, int64_t least) {
 
 /* ---- Importing ---- */
 
-/* Every zone is an hour east of UTC, told for a day at a time. */
+/* Every zone is an hour east of UTC. An answer covers two days. */
 static rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out, rs_error *err) {
     const rs_zone_span span = {utc_s - utc_s % 86400 - 86400, utc_s - utc_s % 86400 + 86400, 3600, 0};
     (void)context, (void)zone;
@@ -203,7 +203,7 @@ static void import(const arrow_made *m, unsigned choice) {
         if (rs_arrow_in_bind(&in, &m->array, NULL) == RS_OK) {
             fuzz_any(rs_arrow_in_append_parcel(&in, &parcel, UINT64_MAX, FUZZ_BYTES, NULL));
         }
-        /* Rows before a wrong one are whole, and each is a valid any value. */
+        /* Rows before an invalid one are complete, and each is a valid any value. */
         for (uint64_t i = 0; i < rs_parcel_n_records(&parcel); i++) {
             const uint64_t end = rs_load_u64(parcel.ends.data + 8 * i);
             rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};
@@ -216,11 +216,11 @@ static void import(const arrow_made *m, unsigned choice) {
     rs_parcel_clear(&parcel);
 }
 
-/* Numbers that a producer may have got wrong. */
+/* Breaks a number that a producer may get wrong. */
 static void break_array(source *s, arrow_made *m) {
     switch (take(s) % 12) {
     case 0: m->array.length = -1; break;
-    case 1: /* of views, any number but one too few is right: the last buffer holds the sizes of those before */
+    case 1: /* not for views: any number from three on is valid, and the last buffer has the sizes */
         if (m->buffers[4] == NULL) m->array.n_buffers += (int64_t)(take(s) % 3) - 1;
         break;
     case 2: m->array.null_count = (int64_t)fuzz_take_number(&s->in, 8); break;
@@ -233,7 +233,7 @@ static void break_array(source *s, arrow_made *m) {
     }
 }
 
-/* A type whose format is any text: it is compiled alone, because nothing says what its buffers are. */
+/* A type whose format is any text. It is only compiled, because its buffers are unknown. */
 static void compile_text(source *s) {
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, find_zone, NULL};
     arrow_made *m =

@@ -1,4 +1,4 @@
-/* fuzz_header.c: header and directory of a damaged segment, and what opening it opens. */
+/* fuzz_header.c: header and directory of a damaged segment, and opening all that it contains. */
 #include "mutator.h"
 #include "readers.h"
 

@@ -1,4 +1,4 @@
-/* fuzz_json.c: the bounds of the elements of a JSON text, found at once and piece by piece: both must be the same. */
+/* fuzz_json.c: the bounds of the elements of a JSON text must be the same in one scan and piece by piece. */
 #include "fuzz.h"
 
 enum { PIECE = 37 };

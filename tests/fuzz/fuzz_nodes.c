@@ -10,7 +10,7 @@ static void take_bytes(rs_slice *in, uint8_t *out, unsigned n) {
     for (unsigned i = 0; i < n; i++) out[i] = (uint8_t)fuzz_take(in);
 }
 
-/* Adds some records or entries: of sizes that the input gives, or all of one size, which need no offsets. */
+/* Adds some records or entries, with sizes from the input, or all of one size and without offsets. */
 static void put_values(rs_slice *in, hand_values *values, unsigned most) {
     const unsigned n = 1 + fuzz_take(in) % most, size = fuzz_take(in);
     uint8_t bytes[ROOM];

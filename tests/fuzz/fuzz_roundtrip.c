@@ -1,14 +1,15 @@
-/* fuzz_roundtrip.c: any bytes as a stream of values: written as records or pairs, checked, read back byte for byte. */
+/* fuzz_roundtrip.c: reads any bytes as a stream of values, writes them as records or pairs, checks the store, and
+ * compares it byte for byte. */
 #include "readers.h"
 #include "rs_raw.h"
 
 enum { RECORDS = 300, NEST = 5, ELEMENTS = 9, SHAPES = 4 };
 
-/* Two sources of choices: `shape` decides what stands where, and begins anew for records that are alike; `in` gives the
+/* Two sources of choices: `shape` has the types of values, and is read again for similar records; `in` has the
  * values. */
 typedef struct stream {
     rs_slice in, shape;
-    uint8_t behind; /* the last byte that was given behind the end of `in` */
+    uint8_t behind; /* the last byte returned after the end of `in` */
     rs_buffer raw;
     uint64_t ends[RECORDS];
     size_t n;
@@ -18,7 +19,7 @@ static void put_value(stream *s, unsigned depth);
 
 static unsigned choose(stream *s) { return fuzz_take(&s->shape); }
 
-/* Behind its end the input goes on with bytes that rise, so that short inputs have different values too. */
+/* After the end of the input the bytes ascend, so that short inputs have different values too. */
 static unsigned value(stream *s) { return s->in.ptr != s->in.end ? *s->in.ptr++ : (s->behind += 5); }
 
 static uint64_t number_of(stream *s, unsigned n_bytes) {
@@ -29,7 +30,7 @@ static uint64_t number_of(stream *s, unsigned n_bytes) {
 
 static void put(stream *s, const void *bytes, size_t n) { make_bytes(&s->raw, bytes, n); }
 
-/* Text of one unit: what the input gives, a number, or a word out of few, which repeats. */
+/* Text in units of one byte: from the input, with a number, or one of a few words. */
 static void put_text(stream *s) {
     static const char *const words[] = {"", "cat", "train2017/", "image_", ".jpg", "a longer piece of text"};
     const unsigned choice = choose(s);
@@ -47,7 +48,7 @@ static void put_text(stream *s) {
     }
 }
 
-/* Text of wide units: one unit needs the width, as in a str that an interpreter keeps. */
+/* Text in wide units. As in Python's str, one unit needs the width. */
 static void put_wide(stream *s, unsigned unit_bytes) {
     const unsigned n = 1 + value(s) % 20;
     make_tag(&s->raw, unit_bytes == 2 ? RS_FMT_TAG_STR2 : RS_FMT_TAG_STR4), make_varint(&s->raw, n);
@@ -87,7 +88,7 @@ static void put_numbers(stream *s, unsigned choice) {
     }
 }
 
-/* A dict with keys that are distinct: of few sets, as records have, or of the input's choice. */
+/* A dict with distinct keys: one of a few key sets, as in records, or chosen by the input. */
 static void put_dict(stream *s, unsigned depth) {
     const unsigned choice = choose(s), n = choice % (ELEMENTS + 1);
     make_head(&s->raw, RS_FMT_TAG_DICT, n);
@@ -144,7 +145,7 @@ static void put_value(stream *s, unsigned depth) {
     }
 }
 
-/* Records of a few shapes, some of them with elements of their own: so the planner has something to find. */
+/* Records of a few shapes, some with different elements, as the planner expects. */
 static void put_records(stream *s, rs_slice in) {
     const unsigned n = 1 + (unsigned)fuzz_take_number(&in, 2) % RECORDS, n_shapes = 1 + fuzz_take(&in) % SHAPES;
     const size_t size = rs_slice_left(&in) / (SHAPES + 1);
@@ -175,7 +176,7 @@ static void build_list(const stream *s, rs_segment_writer *writer, const rs_choi
     for (uint64_t i = 0; i < s->n; i++) {
         append(&builder, record_of(s, i));
         FUZZ_MUST(rs_builder_end_record(&builder, NULL) == RS_OK);
-        /* Blocks of a group of records, so that a few records make several. */
+        /* Blocks of one group of records each, so that a few records make several blocks. */
         if (i % 64 == 63 && (i / 64) % 2 == 0) FUZZ_MUST(rs_builder_flush(&builder, NULL) == RS_OK);
     }
     FUZZ_MUST(rs_builder_finish(&builder, NULL) == RS_OK);

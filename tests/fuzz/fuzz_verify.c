@@ -1,8 +1,8 @@
-/* fuzz_verify.c: the deep check of a damaged segment. What it accepts can be read to the end. */
+/* fuzz_verify.c: the deep check of a damaged segment. If it accepts the segment, all of it can be read. */
 #include "mutator.h"
 #include "readers.h"
 
-/* Writes the limits that fuzz_open has lowered into a header with a right checksum. */
+/* Writes the limits lowered by fuzz_open into the header, with a valid checksum. */
 static void lower_limits(uint8_t *data, const rs_store *store) {
     rs_store_u64(data + RS_FMT_H_MAX_VALUES, store->header.max_values);
     rs_store_u64(data + RS_FMT_H_MAX_BYTES, store->header.max_bytes);

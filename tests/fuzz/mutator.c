@@ -103,7 +103,7 @@ static void add_trees(parts *self, unsigned store) {
         const uint64_t off = rs_load_u64(self->data + at), size = rs_load_u32(self->data + at + 8);
         add(self, PART_TREE_ENTRY, at, RS_FMT_TREE_ENTRY_SIZE);
         if (off > trees.size || size > trees.size - off) continue;
-        /* Twice: trees say how everything else is read. */
+        /* Twice, because trees decide how everything else is read. */
         add(self, PART_TREE, trees.off + off, size);
         add(self, PART_TREE, trees.off + off, size);
     }
@@ -167,7 +167,7 @@ static void change_field(const parts *self, uint64_t base, uint64_t room, const 
     store_number(p, f->size, interesting(self, load_number(p, f->size), random));
 }
 
-/* Changes bytes whose fields are unknown: a number anywhere, bits, a run moved, or what the driver finds. */
+/* Changes bytes whose fields are unknown: a number anywhere, bits, a moved run, or the driver's own changes. */
 static void change_bytes(const parts *self, const part *p, uint64_t *random) {
     uint8_t *bytes = self->data + p->off;
     const uint64_t at = fuzz_below(random, p->size), left = p->size - at;
@@ -179,7 +179,7 @@ static void change_bytes(const parts *self, const part *p, uint64_t *random) {
     case 2:
         if (width <= left) store_number(bytes + at, width, interesting(self, load_number(bytes + at, width), random));
         break;
-    case 3: /* what stands here moves, so lengths before it are wrong */
+    case 3: /* moves the bytes, so that lengths before them are wrong */
         memmove(bytes + at, bytes + from, (size_t)(left < p->size - from ? left : p->size - from));
         break;
     case 4:
@@ -225,7 +225,7 @@ static void change_tree(const parts *self, const part *p, uint64_t *random) {
 
 #define CHANGE_FIELDS(fields) change_field(self, p->off, p->size, fields, sizeof fields / sizeof(field), random)
 
-/* Chooses a part: seldom one whose change most often ends the opening of the segment. */
+/* Chooses a part. Rarely chooses a part where most changes make opening fail. */
 static const part *choose(const parts *self, uint64_t *random) {
     const part *p = &self->at[fuzz_below(random, self->n)];
     for (unsigned tries = 0; tries < 4; tries++) {

@@ -1,10 +1,10 @@
-/* mutator.h: changes a segment where its layout gives a change a meaning, and repairs the checksums. */
+/* mutator.h: changes fields and parts of a segment by its layout, and repairs the checksums. */
 #pragma once
 
 #include "fuzz.h"
 
-/* Changes some fields, nodes or bytes of the segment in place, and mostly mends its checksums. Bytes that are not a
- * segment are changed without that knowledge. Returns the new size. */
+/* Changes some fields, nodes or bytes of the segment in place, and mostly mends its checksums. Other bytes are changed
+ * without a layout. Returns the new size. */
 size_t fuzz_mutate_segment(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
 /* A target that damages a segment, and reads it by a statement on `store`; `random` is a seed. */
@@ -26,5 +26,5 @@ size_t fuzz_mutate_segment(uint8_t *data, size_t size, size_t max_size, unsigned
         return fuzz_mutate_segment(data, size, max_size, seed); \
     }
 
-/* Sets every checksum of the segment to what its bytes give, as far as the layout can be followed. */
+/* Computes every checksum of the segment again, as far as the layout can be followed. */
 void fuzz_mend(uint8_t *data, size_t size);

@@ -3,8 +3,8 @@
 
 #include "rs_raw.h"
 
-/* Checks one record. What rs_check_record accepts has a value: rs_raw.h, which ends the process at anything that is
- * malformed, can make it, and it is a valid any value. Only the keys of a map may be none: Python checks them. */
+/* Checks one record. If rs_check_record accepts it, rs_raw.h can turn it into a valid any value. For a malformed record
+ * rs_raw.h ends the process. Only keys of a map may be invalid, because Python checks them. */
 static void read_record(rs_store *store, uint64_t index, rs_buffer *raw) {
     rs_record record;
     rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};
@@ -47,7 +47,7 @@ void fuzz_read_sizes(rs_store *store) {
     rs_node_size *sizes = (rs_node_size *)calloc((size_t)most, sizeof *sizes);
     FUZZ_MUST(sizes != NULL);
     for (uint64_t i = 0; i < store->n_blocks; i++) {
-        if (store->blocks[i].n_records > FUZZ_VALUES) continue; /* this read has no limit on the sum of all blocks */
+        if (store->blocks[i].n_records > FUZZ_VALUES) continue; /* nothing else limits the time for all blocks */
         if (rs_node_sizes_add_block(store, &store->blocks[i], sizes, NULL) != RS_OK) break;
     }
     for (uint64_t i = 0; i < store->n_tables; i++) {
@@ -61,7 +61,7 @@ static void compare_key(rs_store *keys, uint64_t record, rs_scalar *scalar) {
     static const uint8_t text[] = "key";
     rs_store_scalar(keys, record, scalar);
     if (scalar->kind == RS_SCALAR_STR) {
-        /* A str equals itself: both sides take the same way to its units. */
+        /* A str equals itself, because both sides read its units in the same way. */
         FUZZ_MUST(rs_store_key_equals_str(keys, record, scalar->unit_bytes, scalar->n != 0 ? scalar->units : text,
                                           scalar->n) != RS_KEY_DIFFERS);
     } else if (scalar->kind == RS_SCALAR_INT) {

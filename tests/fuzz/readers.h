@@ -1,12 +1,12 @@
-/* readers.h: the ways to read a store, shared by the targets. They return nothing: the sanitizers watch, and FUZZ_MUST
- * checks invariants. */
+/* readers.h: the ways to read a store, shared by the targets. They return nothing; the sanitizers and FUZZ_MUST find
+ * errors. */
 #pragma once
 
 #include "fuzz.h"
 
-/* Each record is checked; one that passes becomes the any value that it came from, and that is checked too. */
+/* Checks each record. A valid record is decoded to its any value, which must be valid too. */
 void fuzz_read_records(rs_store *store);
-/* The bytes of the nodes of all blocks and tables, as info() tells them. */
+/* The bytes of the nodes of all blocks and tables, as in info(). */
 void fuzz_read_sizes(rs_store *store);
 /* Compiled paths, and the values at their ends: elements, numbers, text, runs. */
 void fuzz_read_paths(rs_store *store, uint64_t seed);
@@ -24,7 +24,7 @@ void fuzz_read_saved(rs_store *store);
 /* Everything above. */
 void fuzz_read_all(rs_store *store, uint64_t seed);
 
-/* ---- Fields: what columns, gathers and paths read ---- */
+/* ---- Fields, for columns, gathers and paths ---- */
 
 enum { FUZZ_FIELDS = 6, FUZZ_FIELD_KEYS = 16 };
 
@@ -49,7 +49,7 @@ typedef struct fuzz_fields {
     uint64_t seed;
 } fuzz_fields;
 
-/* Chooses fields. The memory is freed by fuzz_fields_close. */
+/* Chooses fields. fuzz_fields_close frees the memory. */
 void fuzz_fields_open(fuzz_fields *self, rs_store *store, uint64_t seed);
 void fuzz_fields_close(fuzz_fields *self);
 /* Loads a block and compiles the paths for its tree. */

@@ -39,8 +39,8 @@ static rs_status run(export_state *s, const int64_t *positions, uint64_t n, rs_a
     }
 }
 
-/* Reads the batch back as any values. It may hold what a record cannot, such as numbers of another width, but never
- * what breaks a rule of the interface. */
+/* Reads the batch back as any values. It may have values that a record cannot, such as numbers of another width, but it
+ * must follow the Arrow C interface. */
 static void import(const struct ArrowSchema *schema, const struct ArrowArray *batch) {
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_FLOOR, NULL, 0, NULL, NULL};
     rs_arrow_in in = {0};
@@ -55,7 +55,7 @@ static void import(const struct ArrowSchema *schema, const struct ArrowArray *ba
     rs_parcel_clear(&parcel);
 }
 
-/* Asks for other types: what the consumer wants is any schema, too. */
+/* Requests other types, because a consumer may request any schema. */
 static void change_formats(struct ArrowSchema *schema, uint64_t *seed) {
     static const char *const formats[] = {"c", "L", "i", "g", "f", "U", "vu", "Z", "vz", "+L", "+l", "n", "b", "u", ""};
     if (fuzz_below(seed, 2) == 0) schema->format = formats[fuzz_below(seed, sizeof formats / sizeof formats[0])];

@@ -6,8 +6,8 @@ enum { BATCH = 96 };
 
 /* ---- Walks ---- */
 
-/* A text has two ways to be put together, and the fast one, which gives up where it likes, agrees with the other but
- * for the limits, which it leaves alone. */
+/* A text can be assembled in two ways. The fast way may give up on any text and does not check limits; otherwise it
+ * must agree with the slow way. */
 static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     rs_cursor fast = *cursor, slow = *cursor;
     uint8_t out[RS_TEXT_INLINE];
@@ -34,7 +34,7 @@ static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     rs_text_clear(&text);
 }
 
-/* What can be done with a value where a walk has led: each with a cursor of its own. */
+/* Reads the value at the end of a walk in every way, each with its own cursor. */
 static void use_place(const rs_cursor *cursor, const rs_place *place, rs_buffer *scratch) {
     rs_cursor at = *cursor;
     rs_place p = *place;
@@ -96,7 +96,7 @@ static void walk(const rs_compiled_path *path, const rs_cursor *record, rs_buffe
             if (rs_map_key(&map, &at, i, &key_at, &element, NULL) != RS_OK) return;
             use_place(&key_at, &element, scratch);
             at.budget = key_at.budget;
-            if (map.key_at != NULL) break; /* the next key begins where a reader of this one has come to */
+            if (map.key_at != NULL) break; /* the next key begins at the cursor of this key's reader */
         }
         rs_map_value(&map, 0, &element);
         if (map.n > 0 && rs_map_pass_value(&map, &at, 0, NULL) != RS_OK) return;
@@ -126,7 +126,7 @@ void fuzz_read_paths(rs_store *store, uint64_t seed) {
 
 /* ---- Columns ---- */
 
-/* The place of the whole record, which stands for what the binding looks up where a walk is unsure. */
+/* The place of the whole record. The binding would look up a value when a walk is unsure. */
 static rs_status place_of(rs_store *store, uint64_t index, rs_cursor *cursor, rs_place *place) {
     rs_record record;
     RS_TRY(rs_store_find(store, index, &record, NULL));
@@ -225,7 +225,7 @@ static void set_spec(rs_gather_spec *spec, uint64_t *seed, const rs_names *names
     if (fuzz_below(seed, 3) == 0) spec->absent = rs_slice_of(zero, sizeof zero);
 }
 
-/* Gives the buffer; false for one that is too large to be of use here. */
+/* Allocates a buffer. Returns false if it is too large for a fuzz run. */
 static bool place(rs_gather *gather, uint8_t **buffer) {
     uint64_t size = 0;
     if (rs_gather_layout(gather, &size, NULL) != RS_OK || gather->stop.why != RS_GATHER_DONE) return false;

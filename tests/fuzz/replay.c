@@ -1,8 +1,8 @@
-/* replay.c: drives a fuzz target without libFuzzer, so that every test run has the findings of earlier ones:
- * `fuzz_<name> [-mutations=N] [-seed=N] [-ending=.rec] FILE_OR_FOLDER...` runs each file, then N changes of each, which are the same
- * in every run with one seed. Of a folder it takes the files whose names
- * have the ending. It prints the number of executions. A finding ends the process, as with libFuzzer;
- * `-keep=FILE` writes each input before it is run, so that the file holds the one that ended it. */
+/* replay.c: drives a fuzz target without libFuzzer, so that every test run repeats earlier findings:
+ * `fuzz_<name> [-mutations=N] [-seed=N] [-ending=.rec] FILE_OR_FOLDER...`
+ * runs each file, then N changes of each. One seed gives the same changes in every run. In a folder it runs the files
+ * with this ending. It prints the number of executions. A finding ends the process, as with libFuzzer. `-keep=FILE`
+ * writes each input before it runs, so that the file has the input that ended the process. */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ typedef struct options {
     const char *keep, *ending;
 } options;
 
-static uint64_t state; /* of LLVMFuzzerMutate, which has no other parameter for it */
+static uint64_t state; /* of LLVMFuzzerMutate, whose parameters have no place for it */
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) {
     uint64_t n = 1 + fuzz_below(&state, 4);
@@ -62,7 +62,7 @@ static void run(options *o, const uint8_t *data, size_t size) {
     o->executions++;
 }
 
-/* Runs the input, and changes of it: each begins with the change before or, half of the time, with the input. */
+/* Runs the input and changes of it. Half of the changes start from the input, the others from the previous change. */
 static void run_changes(options *o, const uint8_t *data, size_t size) {
     const size_t room = size + GROWN;
     uint8_t *changed = (uint8_t *)malloc(room);

@@ -1,5 +1,5 @@
-"""Makes the seeds of the fuzz targets in corpus/: small stores of usual data, beside the golden files, and choices
-that the targets turn into input. `python tests/fuzz/seeds.py` writes the missing ones."""
+"""Makes the seeds of the fuzz targets in corpus/, beside the golden files: small stores of usual data, and random
+bytes that targets read as choices. `python tests/fuzz/seeds.py` writes the missing ones."""
 
 import datetime
 import decimal
@@ -52,7 +52,7 @@ def mixed(rng, n):
 
 
 def sentences(rng, n):
-    """Text long enough for a table of symbols, in which words are repeated and sentences are not."""
+    """Text long enough for a symbol table. Words repeat, sentences do not."""
     syllables = "an ter ing the ver lo si tion ra mo el de pre con ly un".split()
     words = ["".join(rng.choices(syllables, k=rng.randrange(1, 4))) for _ in range(120)]
     for _ in range(n):
@@ -60,7 +60,7 @@ def sentences(rng, n):
 
 
 def tokens(rng, n):
-    """Rows in order: a group that many rows share, a number that rises, a value that is odd now and then."""
+    """Rows in order: a group of many rows, an ascending number, and a value that is sometimes a str."""
     at = 1_700_000_000
     for i in range(n):
         at += rng.randrange(50, 70)
@@ -111,7 +111,7 @@ def write_stores(folder):
 
 
 def write_choices(folder, seed):
-    """Random bytes: a target that takes choices makes something of any of them."""
+    """Random bytes, which are valid choices for every target."""
     rng = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(N_CHOICES):
@@ -121,7 +121,7 @@ def write_choices(folder, seed):
 
 
 def write_texts(folder):
-    """What stands behind the opening bracket of a container, after a byte that says which and how to divide it."""
+    """The text after a container's opening bracket. The byte before it selects the bracket and the pieces."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = [
         b'0{"a": [1, 2, {"b": "}]"}], "c": null}, "\\\\", "\\"", -1.5e3]',

@@ -1,8 +1,8 @@
-"""Damaged stores through the public surface of recstore: every way to read one gives a value or a documented error.
+"""Damaged stores through the public surface of recstore: every read gives a value or a documented error.
 
-`python tests/fuzz/surface.py N [SEED]`, run by `nox -s surface -- N`, reads N of them in child processes. The store
-that is being read stands in the file current.rec below build/fuzz/surface: when a child dies, or one store takes more
-than a minute, it is kept as found-SEED-NUMBER.rec, and the run ends with an error."""
+`python tests/fuzz/surface.py N [SEED]`, run by `nox -s surface -- N`, reads N of them in child processes. The current
+store is the file current.rec in build/fuzz/surface. If a child dies, or a store takes more than a minute, the file is
+kept as found-SEED-NUMBER.rec, and the run ends with an error."""
 
 import contextlib
 import faulthandler
@@ -25,10 +25,10 @@ from fuzz.damage import damaged, lowered  # noqa: E402
 import recstore  # noqa: E402
 
 SLICE = 500  # stores that one child reads
-SECONDS = 60  # that one store may take
-LIMITS = (1 << 14, 1 << 20)  # values and bytes of the largest record, so that one store is read soon
+SECONDS = 60  # for one store
+LIMITS = (1 << 14, 1 << 20)  # values and bytes of the largest record, so that reading a store is quick
 SOME = 12
-# What any read of a damaged store may raise, besides the errors that it documents for sound ones.
+# Any read of a damaged store may raise these, and the errors documented for a valid store.
 DAMAGE = (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.errors.UntrustedError)
 
 
@@ -44,11 +44,11 @@ def seeds():
 
 @contextlib.contextmanager
 def may_raise(*documented):
-    """Passes over what a read of a damaged store may raise, and errors of these types."""
+    """Ignores DAMAGE and errors of these types."""
     try:
         yield
     except recstore.Error as e:
-        # A zone of another name, as of a sound store on a system that does not know the zone.
+        # The name of a zone was changed. A valid store raises this too if the system does not know the zone.
         if not isinstance(e, (*DAMAGE, *documented)) and "this system does not know the time zone" not in str(e):
             raise
     except documented:
@@ -77,7 +77,7 @@ def read_views(x, rng):
     exhaust(x.get_many([rng.randrange(n) for _ in range(SOME)] if n else []))
     if n <= 1000:
         repr(x.to_list())
-        with contextlib.suppress(ValueError):  # numpy's, of arrays that are compared, as for a list
+        with contextlib.suppress(ValueError):  # numpy raises it when arrays are compared, as in a list
             x == list(x)
 
 
@@ -103,7 +103,7 @@ def read_fields(x, rng):
             lambda: exhaust(x[:n].fields(name)),
             lambda: x[:n].group_by(name),
         ):
-            # A field that is not there; values of several types, or that make no array, or no keys.
+            # The field is missing, or its values have several types, fit no array or cannot be keys.
             with may_raise(KeyError, TypeError, ValueError, recstore.errors.EncodeError):
                 read()
 
@@ -173,14 +173,14 @@ def read_keys(d, rng):
         repr(d.to_dict())
 
 
-# They wait for the disk, or read what the kernel says about the whole process: an eighth of the stores is enough.
+# They wait for the disk, or read the kernel's figures of the whole process, so they run for one store in eight.
 SELDOM = [read_info, save]
 OF_LISTS = [read_records, read_views, read_fields, read_lazily, read_saved_indexes, read_arrow, read_info, travel, save]
 OF_DICTS = [read_keys, read_info, travel, save]
 
 
 def read_all(path, rng):
-    """Reads a store in every way. What it raises is a finding."""
+    """Reads a store in every way. An exception is a finding."""
     for verify in ("header", "full"):
         with may_raise(), recstore.open(path, verify=verify) as x:
             for read in OF_LISTS if isinstance(x, recstore.RecordList) else OF_DICTS:
@@ -215,7 +215,7 @@ def child(path, seed, begin, end):
         Path(path).with_name("current.txt").write_text(str(number))
 
     faulthandler.enable()
-    # A name of an unknown class, and the like, is said once and again: nobody reads it here.
+    # Discards printed text, such as notes on unknown classes.
     with contextlib.redirect_stdout(io.StringIO()):
         run(path, seed, begin, end, note)
     faulthandler.cancel_dump_traceback_later()

@@ -1,6 +1,6 @@
-"""Some hundred damaged stores through the public surface, in every test run; `nox -s surface -- N` reads more. Some by
-hypothesis, which draws each choice of the damage and so finds the least damage that fails. Also that the damage is of
-use: checksums are mended, and many stores open."""
+"""Reads some hundred damaged stores through the public API in every test run; `nox -s surface -- N` reads more.
+Hypothesis makes some of them, so that it finds the smallest damage that fails. Also checks the damage itself: checksums
+are repaired, and many stores open."""
 
 import contextlib
 import datetime
@@ -54,7 +54,7 @@ def test_a_zone_that_no_system_knows_is_said_as_for_a_sound_store(tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "auto"])
 def test_a_key_whose_hash_overflows(compression, tmp_path):
-    """numpy 2.5 has no hash for it, earlier ones do: either the record as it stands there, or CorruptError."""
+    """numpy 2.5 cannot hash it and raises CorruptError; earlier versions return the record."""
     path, near, far = tmp_path / "far.rec", 0x1122334455, 2**62 + 5
     with recstore.RecordList([{np.datetime64(near, "7D"): 1}], compression=compression) as x:
         x.save(path)

@@ -2,20 +2,20 @@
 #include "tree_maker.h"
 
 enum {
-    LEAVES_FROM = 24, /* from so many nodes on, new ones have no children */
+    LEAVES_FROM = 24, /* nodes from this number on have no children */
     CHILDREN = 5,
     NODES = LEAVES_FROM + (LEAVES_FROM + CHILDREN + 1) * (CHILDREN + 2),
     CHOICES = 256
 };
 
-/* Where a node stands, which decides what it may be. */
+/* The place of a node, which limits its kinds. */
 enum {
-    IN_STRUCT = 1, /* an optional key may stand here */
+    IN_STRUCT = 1, /* may be an optional key */
     IN_CONCAT = 2, /* a part of a str */
-    IS_FIXED = 4,  /* only what has bodies of one size */
+    IS_FIXED = 4,  /* has bodies of one size */
     IS_RISING = 8, /* the child of rising */
     IN_EXT = 16,   /* no ext, dict-coded or const of an ext value */
-    PLACED = 32,   /* a placed node may stand here */
+    PLACED = 32,   /* may be a placed node */
     IS_LEAF = 64,  /* deep enough */
     NO_OPTIONAL = 128
 };
@@ -31,7 +31,7 @@ typedef struct maker {
     rs_slice *in;
     const tree_tables *tables;
     made_node nodes[NODES];
-    uint32_t n; /* nodes so far, those included that are still to be filled */
+    uint32_t n; /* nodes so far, including nodes still to be filled */
     rs_buffer aux;
 } maker;
 
@@ -77,7 +77,7 @@ static void add_children(maker *m, made_node *node, uint32_t n, unsigned where) 
     }
 }
 
-/* The widths of numbers: whole bytes, which make a body, as often as bits. */
+/* The widths of numbers: half of them are whole bytes, which make a body. */
 static uint8_t take_width(maker *m, unsigned most) {
     static const uint8_t whole[] = {8, 16, 32, 64};
     const unsigned choice = fuzz_take(m->in);
@@ -141,7 +141,7 @@ static void fill_coded(maker *m, made_node *node) {
     if (node->param < 32 && (choice & 64) != 0) node->param++;
 }
 
-/* What a kind holds, and the children that it wants. */
+/* Fills the fields of a node by its kind, and adds its children. */
 static void fill(maker *m, made_node *node) {
     const unsigned below = node->where & (unsigned)(IN_EXT | IS_LEAF), fixed = node->where & IS_FIXED;
     const unsigned row = node->where & (unsigned)(PLACED | IS_FIXED | IS_LEAF);
@@ -191,7 +191,7 @@ static void fill(maker *m, made_node *node) {
         put_number(m, fuzz_take_number(m->in, 8), 8);
         break;
     case RS_FMT_NODE_HEX: node->param = fuzz_take(m->in) & 1, node->count = 1 + fuzz_take(m->in) % 40; break;
-    case RS_FMT_NODE_SAME: break; /* it repeats the first part, which is none itself */
+    case RS_FMT_NODE_SAME: break; /* it repeats the first part, which is another node */
     case RS_FMT_NODE_OPTIONAL:
         node->param = (node->where & IN_STRUCT) != 0 ? fuzz_take(m->in) & 1 : 1;
         add_children(m, node, 1, below | (row & PLACED) | NO_OPTIONAL);
@@ -205,7 +205,7 @@ static void fill(maker *m, made_node *node) {
     node->aux_size = (uint32_t)(m->aux.size_bytes - node->aux_off);
 }
 
-/* Whether a kind may stand where the node stands. */
+/* Whether a node at this place may have this kind. */
 static bool may_be(const maker *m, const made_node *node, uint8_t kind) {
     const unsigned where = node->where;
     if (kind == RS_FMT_NODE_DICT_CODED && m->tables->n_values == 0) return false;

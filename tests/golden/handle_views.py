@@ -1,7 +1,7 @@
 """The views whose handles are golden: within a version of handles, the description of a view never changes.
 
-The code of commit e3fd5e5, before the package had rooms, wrote handles.json from these views. That file never changes:
-a new version of handles gets a file of its own.
+The code of commit e3fd5e5 wrote handles.json from these views, before the modules were moved into subpackages. That
+file never changes: a new version of handles gets a file of its own.
 """
 
 from recstore import RecordDict, RecordList

@@ -1,5 +1,4 @@
-"""The records of the golden segments of version 1, and the errors of the damaged segments. As fixed as the segments
-are."""
+"""The records of the golden segments of version 1, and the errors of the damaged segments. They never change."""
 
 import math
 import struct
@@ -62,6 +61,6 @@ DAMAGED = {
     "block-heap-size": ("structs", "CorruptError", "BLOCK", "read"),
 }
 
-# A segment that says where it comes from.
+# The label of a segment, which says where the segment comes from.
 LABEL = {"name": "名前", "fingerprint": "v1+0123456789abcdef", "keep": "7200.0", "pid": "12", "host": "host", "command": "train.py"}  # fmt: skip
 LABELLED = [{"id": i, "text": "x" * i} for i in range(5)]

@@ -1,5 +1,4 @@
-"""The records of the golden segments with ext values and struct dtypes (features EXT and DTYPES). As fixed as the
-segments are."""
+"""The records of the golden segments with ext values and struct dtypes (features EXT and DTYPES). They never change."""
 
 import dataclasses
 import datetime

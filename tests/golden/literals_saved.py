@@ -1,4 +1,4 @@
-"""What the golden segments with saved indexes hold. They are never changed."""
+"""The contents of the golden segments with saved indexes. They never change."""
 
 import math
 

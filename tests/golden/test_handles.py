@@ -23,7 +23,7 @@ def test_views_are_described_in_the_same_bytes():
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_pickles_load_detached(name):
-    """Their process has ended, but a checkpoint that holds such a pickle must load."""
+    """The process of these handles has ended, but a checkpoint that holds such a pickle must load."""
     x = pickle.loads(bytes.fromhex(GOLDEN[name]["pickle"]))
     assert len(x) == GOLDEN[name]["length"]
     if len(x):

@@ -1,5 +1,5 @@
 """Cycles of attaching, reading and closing: a store by its name, a file by its path, a store by its handle. The handle's
-store is held by another process, so that each cycle maps it anew.
+store is held by another process, so that each cycle maps it again.
 """
 
 import os

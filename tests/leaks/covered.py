@@ -1,5 +1,5 @@
-"""Which of the pinned public names the operations run: names of an owner that an operation covers, if the operation's
-source uses the name, or syntax that calls it.
+"""Finds the pinned public names that the operations run. A name counts if an operation covers its owner, and the
+operation's source uses the name or syntax that calls it.
 """
 
 import ast
@@ -41,10 +41,14 @@ LEFT_OUT = {
     "recstore.errors.*": "classes without state; refusals raises the errors of a single process",
     "recstore.*Error": "see recstore.errors",
     "recstore.torch.*.__reduce__": "pickled by tensors",
+    "recstore.torch.cached.CachedDataset.__getattr__": "run by the name of an attribute of the dataset",
     "recstore.torch.bottleneck.*": "Python that measures a loader and holds no store",
     "recstore.values.classes.register": "run as recstore.register",
     "recstore.names.*": "run as recstore.names.list, remove and collect",
     "recstore.sharing.*": "run as recstore.shared",
+    "recstore.caching.info.*": "Python made by Cache.info",
+    "recstore.caching.cache.Cache.__init__": "made by recstore.cache",
+    "recstore.caching.cache.cache": "run as recstore.cache",
     "recstore.dataset.share.share_dataset": "run as recstore.share_dataset",
     "recstore.dataset.audit.audit": "run as recstore.audit",
 }

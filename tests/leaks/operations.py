@@ -321,6 +321,15 @@ def datasets(folder):
     report.undo()
 
 
+@operation("recstore", "recstore.caching.cache.Cache")
+def caches(folder):
+    image = np.zeros((40, 40), np.float32)
+    with recstore.cache("leaks", slots=50, limit="1MB", arrays="view") as x:
+        x.put(1, image), x.get(1), x.get_or_make(2, image.copy), x.get_many([1, 2], stack=True)
+        x.warm(range(50), lambda i: image), 1 in x, len(x), list(x), x.info(), x.seal().close(), x.name, x.slots
+        repr(x), pickle.loads(pickle.dumps(x)).close()
+
+
 @operation("recstore.shm.process_memory", "recstore.shm.process_memory.Usage")
 def memory(folder):
     from recstore.shm import process_memory as m

@@ -9,6 +9,7 @@ from leaks.operations import every_attribute, operation
 
 from recstore.torch import (
     BatchSampler,
+    CachedDataset,
     Field,
     Fields,
     GroupSampler,
@@ -38,8 +39,8 @@ def tensors(folder):
 
 
 @operation("recstore.torch.samplers.BatchSampler", "recstore.torch.samplers.ShuffleSampler", "recstore.torch.buckets.GroupSampler",
-           "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.epochs.EpochSampler",
-           "recstore.torch.epochs.IndexSampler", "recstore.torch.shard_sampler.ShardSampler")  # fmt: skip
+           "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
+           "recstore.torch.sampler_base.IndexSampler", "recstore.torch.shard_sampler.ShardSampler")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
@@ -63,6 +64,13 @@ def samplers(folder):
     ):
         sampler.set_epoch(1)
         list(sampler), len(sampler), sampler.load_state_dict(sampler.state_dict()), every_attribute(sampler)
+
+
+@operation("recstore.torch.cached", "recstore.torch.cached.CachedDataset")
+def cached(folder):
+    x = CachedDataset(made(), "leaks-dataset", limit="1MB", then=dict, fingerprint="1")
+    x[0], x[1], x.__getitems__([0, 5]), len(x), x.dataset, x.then, getattr(x, "closed")  # noqa: B009
+    x.cache.close()
 
 
 @operation("recstore.torch.loader.Loader")

@@ -30,7 +30,7 @@ if BY_DIRECTORY:  # nox -s files
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests as slow whose workers have to import PyTorch."""
+    """Marks tests as slow if their workers have to import PyTorch."""
     for item in items:
         if item.path.name.startswith(("test_torch", "test_speech", "test_share_dataset")) and hasattr(item, "callspec"):
             if any(type(value) is str and value in METHODS[1:] for value in item.callspec.params.values()):

@@ -28,7 +28,7 @@ class Place:
         return recstore.open(self.path)
 
     def spoil(self, event):
-        """Builds a store, and calls `event` during the build. For a file, it is saved over another store."""
+        """Builds a store, and calls `event` during the build. For a file, calls `event` while a save replaces the file."""
         if self.kind != "file":
 
             def build():

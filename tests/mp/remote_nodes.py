@@ -44,7 +44,7 @@ def storm(url, options, expected, faults, done, seed):
                 if x[i] != expected[i]:
                     note(faults, f"record {i} is wrong")
             if lazy:
-                x.selection.shards.wanted(range(3))
+                x.selection.shards.fetch_ahead(range(3))
             x.close()
             note(done, "x")
         except Exception as error:

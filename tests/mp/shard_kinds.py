@@ -70,7 +70,7 @@ class Rows:
 
 
 class Descriptors:
-    """The targets of the descriptors of the process that reads it."""
+    """Its records are the paths of the open files of the process that reads it."""
 
     def __iter__(self):
         for fd in os.listdir("/proc/self/fd"):

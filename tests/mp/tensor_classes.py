@@ -12,7 +12,7 @@ class Slotted(torch.Tensor):
 
 
 class Refusing(torch.Tensor):
-    """Its functions must not run."""
+    """A tensor class with functions that must not run."""
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):

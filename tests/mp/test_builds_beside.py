@@ -46,7 +46,7 @@ class Noted:
 
 
 def test_a_worker_has_no_pipe_of_a_concurrent_build(forking, monkeypatch):
-    """Not even of a pipe created while another thread starts the worker: nobody would close that copy."""
+    """A pipe may be created while another thread starts a worker. Nobody would close a copy in the worker."""
     context, made, went_on, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
 
     class Waiting:

@@ -30,15 +30,17 @@ WORK = {
     "a build that fails": "def build():\n    raise KeyError(part)\ntry: shared(name, build)\nexcept KeyError: x = shared(name, lambda: [part], fingerprint='2'); assert x[0] == part",
     "a builder that died": "pid = os.fork()\nif pid == 0: shared(name, lambda: os._exit(1), fingerprint='1')\nos.waitpid(pid, 0); assert shared(name, lambda: [part], fingerprint='1')[0] == part",
     "a forked child": "x = RecordList([part])\nif os.fork() == 0: os._exit(RecordList([x[0]])[0])\nassert os.wait()[1] >> 8 == part",
+    "cache": "c = cache(name, limit='1MB', code=len); assert c.get_or_make(1, str, 1) == '1' == c.get(1) and c.seal()[1] == '1'; c.info(); c.warm([2], str); assert len(c) == 2",
+    "cached text": "with cache(name, limit='1MB', slots=9) as c: assert [c.get_or_make(3, list, 'ab') for _ in range(2)] == [['a', 'b']] * 2\nassert recstore.names.list(name) == []",
     "names": "assert isinstance(recstore.names.list(), list)",
 }
 
 
 @pytest.mark.parametrize("work", WORK)
 def test_without_imports(python, name, work):
-    """With another segment in the folder, because a build collects the files of killed processes."""
+    """The folder has another segment, because a build collects the files of killed processes."""
     with recstore.RecordList([1], name=f"{name} other"):
-        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, shared\nname, part = sys.argv[1], 5\n"
+        code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, cache, shared\nname, part = sys.argv[1], 5\n"
         assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
 
 
@@ -57,7 +59,7 @@ name, part = sys.argv[1], 5
 
 
 def test_after_the_package_was_removed(tmp_path, name):
-    """As in an upgrade while a program runs, in a folder that is also removed."""
+    """The package is removed as in an upgrade while a program runs. The program's folder is removed too."""
     home = tmp_path / "home"
     source = os.path.dirname(recstore.__file__)
     shutil.copytree(source, home / "recstore", dirs_exist_ok=True)

@@ -101,7 +101,7 @@ def test_a_reader_survives_an_owner_that_exits(folder, python):
 
 
 def test_a_lease_protects_even_if_the_owner_looks_dead(folder, monkeypatch):
-    # In another PID namespace, the owner's pid means nothing to the collector.
+    # In another PID namespace, the collector cannot use the owner's pid.
     x = build(10)
     with monkeypatch.context() as patch:
         patch.setattr(handles, "start_time", lambda pid: None)

@@ -99,7 +99,7 @@ print(all(signal.getsignal(number) is handler for number in (signal.SIGUSR1, sig
 
 
 def test_a_child_has_the_handlers_of_its_parent(python):
-    """Also if another thread forks it, which becomes the main thread of the child."""
+    """Another thread than the main thread may fork. It is then the main thread of the child."""
     code = """
 import os, signal, sys, threading
 from recstore._core import forks
@@ -277,7 +277,7 @@ def test_the_wait_for_an_import_is_limited(python):
 @pytest.mark.parametrize("backing", ["shared", "dir", "index array"])
 @pytest.mark.parametrize("where", ["builtins", "sys"])
 def test_an_ending_child_prints_nothing(python, tmp_path, name, where, backing):
-    """Its interpreter drops the modules before the store that the parent owns."""
+    """The child's interpreter drops the modules before the store that the parent owns."""
     code = f"""
 import os, pickle, sys
 import {where}

@@ -121,7 +121,7 @@ def test_a_reused_descriptor(anonymous_only, forgotten, tmp_path):
         for fd in [other.segment.fileno(), *opened]:
             status = os.fstat(fd)
             check_detached(forgotten(forge(x, fd=fd)), "no longer")
-            # Even if device and inode were reused as well.
+            # The handle is refused even if device and inode were reused as well.
             y = forgotten(forge(x, fd=fd, device=status.st_dev, inode=status.st_ino))
             assert "detached" in repr(y)
         assert descriptors.names() == before
@@ -175,8 +175,8 @@ def test_a_holder_that_closed_the_store():
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time of the clock of pins, in a list. The callback after collections keeps its clock from the beginning, so it
-    is replaced too."""
+    """Replaces the clock of pins. Returns its time, in a list. The callback that runs after collections holds the old
+    clock, so a second callback has the new one."""
     now = [1000.0]
     monkeypatch.setattr(pins, "monotonic", lambda: now[0])
     callback = native.SweepAfterCollection(pins._pins, lambda: now[0], pins.sweep_pins)
@@ -244,7 +244,7 @@ def test_close_ends_a_pin():
 
 
 def test_a_sweep_stops_at_the_first_pin_that_has_not_ended(monkeypatch):
-    """Looking at every pin took 3 ms in each pickle with 5,000 pins."""
+    """Before a fix, each pickle looked at all pins, which took 3 ms with 5,000 pins."""
     looks = []
 
     class Resource:

@@ -106,7 +106,7 @@ class Life:
             recstore.RecordList([1], backing="dir").close()
 
     def state(self):
-        """What remains of the store now and after the next call, in the words of the page."""
+        """The remains of the store now and after the next call, in the words of the page."""
         held, before = self.is_held(), self.files()
         self.next_call()
         if held:
@@ -148,7 +148,7 @@ class Life:
 
 @pytest.fixture(params=KINDS)
 def life(request, tmp_path, python, monkeypatch):
-    # In memory, where inodes are not reused at once.
+    # The folder is in memory, where inodes are not reused immediately.
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else tmp_path
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"recstore-test-{os.getpid()}-", dir=memory))
     monkeypatch.setenv("RECSTORE_DIR", str(folder))

@@ -230,7 +230,7 @@ def test_a_removed_log_is_not_created_again(tmp_path):
 
 
 def test_a_program_that_blocks_and_ignores_signals(temporary):
-    """The watching process inherits both."""
+    """The watching process inherits the blocked and the ignored signals."""
     code = (
         "import signal, recstore\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -324,7 +324,7 @@ def test_a_program_without_standard_streams(closed, temporary, tmp_path):
 
 @pytest.mark.parametrize("ends", ["returns", "is in a pool"])
 def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
-    """It ends without Python's finalizers."""
+    """Such a process ends without Python's finalizers."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing, recstore, sys\n"

@@ -73,7 +73,7 @@ def test_mappings(forking, monkeypatch):
 
 
 def test_keys_without_a_canonical_form(forking):
-    """As in a dict: equal keys of all shards are one, and each shard has its own NaN."""
+    """As in a dict, equal keys of all shards become one key, and each shard has its own NaN."""
     parts = cut(kinds.OddPairs, 300, 4)
     with RecordDict(parts, workers=2) as x:
         plain = dict(chained(parts))
@@ -252,7 +252,7 @@ def test_a_shard_stream_that_raises(forking):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
 def test_an_interrupted_build_ends_its_workers(python, number):
-    """At any moment: also while a worker is being forked. In a process of its own, which is ended with its signals."""
+    """The signal comes at any moment, also while a worker is being forked. The build runs in a process of its own."""
     code = f"""
 import multiprocessing, os, signal, threading
 from mp import shard_kinds as kinds
@@ -316,7 +316,8 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
-    """Its end closes the pipes and so ends all workers, even if other workers have copies of the pipes."""
+    """The end of the builder closes the pipes, which ends all workers, even if other workers have copies of the
+    pipes."""
     code = """
 import multiprocessing, sys
 from mp import shard_kinds as kinds
@@ -384,8 +385,8 @@ def test_classes_of_the_main_module(python, tmp_path, start):
 
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
 def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
-    """Each spawned worker would build again: they cannot, and the error has the line to write. Since Python 3.14 the
-    forkserver imports the main module before it starts any worker."""
+    """Each spawned worker would build again. A worker cannot, and the error has the line to write. Since Python 3.14
+    the forkserver imports the main module before it starts any worker."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing\n"
@@ -398,4 +399,4 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
         "    print(type(e).__name__, str(e).partition(': ')[2])\n"
     )
     output = python(RUN.format([str(program)]))
-    assert output == 'BuildError there, put the code that builds a store under if __name__ == "__main__":\n'
+    assert output == 'BuildError in that module, put the code that builds a store under if __name__ == "__main__":\n'

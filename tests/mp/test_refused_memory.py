@@ -82,6 +82,34 @@ STORES = {
 }
 
 
+@pytest.mark.parametrize("build", [
+    "read_jsonl('a.jsonl')", "read_lines('a.jsonl')", "read_csv('a.jsonl')", "RecordList([range(3), range(4)], workers=2)",
+    "RecordDict((path, io.open(path).read()) for path in ['a.jsonl'])",
+])  # fmt: skip
+def test_too_many_open_files_of_a_reader(tmp_path, build):
+    """The files that a build reads, and the pipes of its workers, are open files too."""
+    (tmp_path / "a.jsonl").write_text("[1, 2]\n")
+    program = f"""
+import io, os
+from recstore import RecordDict, RecordList, read_csv, read_jsonl, read_lines
+def attempt():
+    try: {build}
+    except OSError as error: return error
+attempt()  # late imports need files too
+kept = []
+try:
+    while True: kept.append(os.open("/dev/null", 0))
+except OSError: os.close(kept.pop())  # the store itself takes the last one
+error = attempt()
+print(error.errno, "this process may have 64 files open" in str(error), "ulimit -n" in str(error))
+"""
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -n 64; exec "$@"', "bash", sys.executable, "-c", program], cwd=tmp_path, timeout=120,
+        capture_output=True, text=True, env={**os.environ, "RECSTORE_DIR": str(tmp_path)}
+    )  # fmt: skip
+    assert done.stdout == f"{errno.EMFILE} True True\n", done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_too_many_open_files(tmp_path, store):
     """Each store is an open file, and the error says how to have more, or to need fewer."""

@@ -134,7 +134,7 @@ def test_a_killed_waiter_blocks_nobody(made, tmp_path):
 
 
 def test_waiting_processes_get_the_error_of_the_fetching_process(made, tmp_path):
-    """They do not try again themselves."""
+    """The waiting processes do not try again themselves."""
     made.delay(1.0, times=1, match=made.made.hashes[0])
     made.deny(10**6, match=r"\.recs")
     options = {"cache": str(tmp_path), "options": made.options}
@@ -193,7 +193,8 @@ def test_killed_at_any_moment(made, tmp_path, room):
     faults, done = str(tmp_path / "faults"), str(tmp_path / "done")
     options = {"cache": str(tmp_path / "cache"), "options": made.options}
     if room:
-        # Less than the set: processes evict files all the time, and killed processes leave unfinished files.
+        # The limit is below the size of the set, so processes evict files all the time, and killed processes leave
+        # unfinished files.
         options["limit"] = 4 * max(made.made.sizes) + 4000
     living, seed = [], 0
 

@@ -182,7 +182,7 @@ def test_a_killed_builder_with_nobody_waiting(name, log, messages):
 
 
 def test_the_lock_of_a_killed_builder_is_logged(name, messages):
-    """Its pid has been reused by another process."""
+    """Another process has reused the builder's pid."""
     target = named_segments.Target(name, "1")
     fd = os.open(target.lock_path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(fd, f"3\n{os.getpid()}\nprocess {os.getpid()} (train.py)\nbuilding\n".encode())

@@ -324,7 +324,8 @@ with recstore.shared("small", lambda: range(1000)) as x:
 
 
 def test_small_dev_shm(tmp_path):
-    """With 16 MB in a private mount namespace: errors, no SIGBUS, and no limit for anonymous memory."""
+    """/dev/shm has 16 MB in a private mount namespace. There are errors and no SIGBUS, and anonymous memory has no
+    limit."""
     script = tmp_path / "script.py"
     script.write_text(SMALL)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
@@ -343,7 +344,7 @@ print(len(recstore.RecordList([1])))
 
 
 def test_read_only_dev_shm(tmp_path):
-    """In a private mount namespace."""
+    """/dev/shm is read-only in a private mount namespace."""
     script = tmp_path / "script.py"
     script.write_text(READ_ONLY)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}

@@ -87,7 +87,7 @@ def test_arguments(name):
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_within_a_daemonic_child(name, method, tmp_path):
-    """Such as a DataLoader worker, which may not start children of multiprocessing."""
+    """A daemonic child, such as a DataLoader worker, may not start children of multiprocessing."""
     import multiprocessing
 
     context = multiprocessing.get_context(method)

@@ -1,4 +1,5 @@
-"""Races of stores shared by name, reproduced one by one. The storms would meet them once in a million rounds."""
+"""Races of stores shared by name, reproduced one by one. The random test (test_shared_storm.py) would meet each about
+once in a million rounds."""
 
 import ctypes
 import fcntl
@@ -28,7 +29,7 @@ def orphan(name, **options):
     process.start()
     process.join()
     process.close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
     return path
 
 
@@ -68,7 +69,7 @@ def test_the_collector_only_removes_the_file_that_it_checked(name, monkeypatch):
 
 def test_the_collector_keeps_a_store_used_since_the_check(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep="1h").close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
     os.utime(path, (time.time() - 7200,) * 2)
 
     def use():
@@ -83,7 +84,7 @@ def test_the_collector_keeps_a_store_used_since_the_check(name, monkeypatch):
 
 def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
 
     def interrupted(segment):
         raise KeyboardInterrupt
@@ -97,9 +98,9 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
 
 @pytest.mark.parametrize("timeout", [0, 0.3])
 def test_a_file_that_stays_locked(name, monkeypatch, timeout):
-    """By a process that was stopped while it checked the file."""
+    """A process that was stopped while it checked the file keeps the lock."""
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
-    (path,) = named_segments.found(name)
+    (path,) = named_segments.paths_of(name)
     monkeypatch.setattr(named_segments, "_LEAST_WAIT", 0.1)
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -179,7 +180,7 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
 
 
 def test_another_process_publishes_during_a_build(name):
-    """Such as the child of a killed builder, in its last moment."""
+    """The other process is, for example, the child of a killed builder, in its last moment."""
     from recstore import sharing
 
     early = []

@@ -106,7 +106,7 @@ def test_the_fields_of_a_missing_store(python):
 
 
 def test_a_killed_worker_leaves_nothing():
-    """It dies in the middle of a batch that uses shared memory."""
+    """The worker dies in the middle of a batch that uses shared memory."""
     before = shm.names()
     x = torch_workers.build(N)
     f = torch_workers.large_fields(x, transform=torch_workers.Killed(os.getpid()))

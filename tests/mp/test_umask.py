@@ -11,7 +11,7 @@ from recstore._core import native
 from recstore.shm import file_backing, folders
 
 pytestmark = pytest.mark.usefixtures("own_folders")
-# Not as root, who can access files of any mode.
+# The program does not run as root, who can access files of any mode.
 AS_ANOTHER = """
 import os, sys
 import recstore

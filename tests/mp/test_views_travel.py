@@ -26,7 +26,7 @@ def allowed(monkeypatch):
 
 
 def stores():
-    # Not a fixture, because pytest would keep the stores until after the check that nothing is left.
+    # This is not a fixture, because pytest would keep the stores until after the check that nothing is left.
     return build(N), build(7)
 
 

@@ -1,8 +1,7 @@
 /* Allocators for LD_PRELOAD whose n-th counted call fails. A call of malloc, calloc or realloc counts if a
- * module's code makes it, or if the interpreter makes it in a function that this code called: the objects of C and Cython
- * code. Allocations of the interpreter's bytecode loop never count. All other
- * calls go to glibc. `run.py` sets the addresses and n, and reads the number of calls.
- * Safe from several threads, which race for the n-th call. */
+ * module's code makes it, or if the interpreter makes it in a function that this code called, for example to make an
+ * object. Allocations of the interpreter's bytecode loop never count. All other calls go to glibc. `run.py` sets the
+ * addresses and n, and reads the number of calls. Safe from several threads, which race for the n-th call. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,7 +12,7 @@
 #include <stdint.h>
 #include <unwind.h>
 
-/* Between an allocation and the module's code; a deeper one is a container's in a container. */
+/* The most frames from an allocation to the module's code. Only nested containers are deeper. */
 #define MOST_FRAMES 24
 
 void *__libc_malloc(size_t size);
@@ -44,8 +43,8 @@ static span function_at(void *eval) {
     return out;
 }
 
-/* Counts from 0 the calls of the module and, with `eval`, of the interpreter for it, and fails call `nth`; none if it is
- * negative. Gives 0 if nothing is known of `eval`. */
+/* Counts the calls of the module and, with `eval`, of the interpreter for it, from 0. Fails call `nth`, or none if nth
+ * is negative. Returns 0 if the code of `eval` was not found. */
 int fail_call(uintptr_t begin, uintptr_t end, uintptr_t python_begin, uintptr_t python_end, void *eval, long nth) {
     atomic_store(&counting, 0);
     module.begin = begin, module.end = end;
@@ -57,7 +56,7 @@ int fail_call(uintptr_t begin, uintptr_t end, uintptr_t python_begin, uintptr_t 
     return eval == NULL || loop.end > loop.begin;
 }
 
-/* Ends the counting, and gives the number of calls. */
+/* Ends the counting, and returns the number of calls. */
 long stop_counting(void) {
     atomic_store(&counting, 0);
     return atomic_load(&calls);

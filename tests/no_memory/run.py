@@ -1,4 +1,4 @@
-"""Out-of-memory through every allocation: `nox -s no_memory` runs this.
+"""Makes every allocation fail in turn. `nox -s no_memory` runs this.
 
 Each public operation of tests/leaks/operations.py runs again and again, and each time another allocation fails:
 an allocation of the C core or of Cython's C code (`--kind native`), or of an object that this code gets from the interpreter
@@ -146,13 +146,14 @@ class Trials:
 def held():
     from recstore.shm import pins
 
-    pins.clear()  # a pickled store is held for a minute, for whoever loads it
+    pins.clear()  # a pickled store is held for a minute, for its reader
     gc.collect()
     return len(os.listdir("/proc/self/fd")) + watch.mappings()
 
 
 def fewest(enough):
-    """The result of `held` once it is at most `enough`, or after a second: a thread of a loader may be about to end."""
+    """The result of `held` once it is at most `enough`, or after a second, because a thread of a loader may be
+    about to end."""
     for _ in range(20):
         now = held()
         if now <= enough:
@@ -197,7 +198,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operation", nargs="*", help="the names of operations; without one, all")
     parser.add_argument("--kind", choices=KINDS, action="append", help="without it, all")
-    parser.add_argument("--most", type=int, default=0, help="try so many allocations of each, evenly spaced; 0 for all")
+    parser.add_argument("--most", type=int, default=0, help="the most allocations to try, evenly spaced; 0 for all")
     parser.add_argument("--seconds", type=int, default=3600, help="the time for one operation")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,5 +1,5 @@
-"""Dict keys that are hard to tell apart: equal keys of different types, different keys with equal hashes, and keys that
-look alike. A mapping must tell them apart exactly as a dict does."""
+"""Dict keys that are easily confused: equal keys of different types, different keys with equal hashes, and keys that
+look alike. A mapping must distinguish them exactly as a dict does."""
 
 import collections
 import dataclasses
@@ -74,15 +74,15 @@ class Spot:
 
 
 class Text(str):
-    """Equal to its str: stored pickled."""
+    """A key that equals its str. It is stored pickled."""
 
 
 class Number(int):
-    """Equal to its int: stored pickled."""
+    """A key that equals its int. It is stored pickled."""
 
 
 class Named:
-    """Equal to its name, as objects of some libraries are."""
+    """A key that equals its name, as objects of some libraries do."""
 
     def __init__(self, name):
         self.name = name

@@ -60,8 +60,7 @@ def same_dtype(a, b):
 
 
 def significant(value):
-    """The bytes of an array or numpy scalar without bytes that numpy does not copy: gaps in structs, padding of long
-    doubles."""
+    """The bytes of an array or numpy scalar that numpy copies, without gaps in structs and padding of long doubles."""
     if value.dtype.names is not None:
         return [significant(value[name]) for name in value.dtype.names]
     raw, skip = value.tobytes(), 6 * (value.dtype.str[0] == ">")

@@ -125,7 +125,7 @@ def test_dotted_names(records, asked, compression):
                 same(got[i], value) if path else got[i] is NotImplemented for i, (path, value) in enumerate(expected)
             )
         for i, record in enumerate(records):
-            # One name at a time, because the order decides if a name leads through another.
+            # Reads one name at a time. Whether one name leads through another would depend on their order.
             for name in asked:
                 path, value = picked(record, name)
                 for key in reversed(path or ()):

@@ -1,4 +1,4 @@
-"""Compares gathers with batches made of the decoded records. Views, forms, dtypes and kinds of values are random, and
+"""Compares gathers with batches made from the decoded records. Views, forms, dtypes and kinds of values are random, and
 the kinds drift from block to block."""
 
 import random

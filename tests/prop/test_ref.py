@@ -261,7 +261,7 @@ def test_block_field(fields, code):
 
 
 def test_split_group():
-    """Several blocks in a group of 64 records."""
+    """A group of 64 records may span several blocks."""
     sizes = [3, 1, 60, 64, 65, 1]
     blocks, expected = [], []
     for n, width in zip(sizes, (0, 2, 4, 8, 2, 0)):

@@ -185,7 +185,7 @@ def test_truncation_is_refused(tmp_path, data, part):
 @given(segments, places, st.data())
 @settings(in_folder, max_examples=200)
 def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
-    """Each byte that a crc covers, which is each byte except the padding between sections."""
+    """The crcs cover each byte except the padding between sections."""
     segment = reader.Segment(data)
     spans = [(0, 4096), *((start, end) for kind, start, end in sections(data) if kind != reader.HEAP)]
     for b in range(segment.sections[reader.BLOCKS].count):

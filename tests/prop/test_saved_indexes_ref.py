@@ -137,7 +137,7 @@ def test_broken_paths(tmp_path, path):
 
 
 def test_what_a_reader_ignores(tmp_path):
-    """A later kind of index, indexes after the sixteenth, and other optional sections."""
+    """A reader ignores a later kind of index, indexes after the sixteenth, and other optional sections."""
     records = records_of([1, 2, 1])
     later = sw.saved_index(records, 1, PATHS["k"], kind=3)
     data = sw.segment(records, [later, (1, PATHS["k"]), (32770, b"something", 0)])
@@ -156,6 +156,6 @@ def test_what_a_reader_ignores(tmp_path):
 
 
 def test_a_mapping_has_none(tmp_path):
-    """A reader ignores a section of this kind."""
+    """A reader ignores a SAVED_INDEX of a mapping."""
     with recstore.RecordDict({"a": {"k": 1}}) as d:
         assert native.saved_indexes(d.segments[0]) == []

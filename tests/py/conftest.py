@@ -6,7 +6,7 @@ from s3_sets import bucket, made, running, server  # noqa: F401
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_names(tmp_path_factory):
-    """The names of named stores are this process's own: another one may run a test that takes the same."""
+    """Each process has its own folder of names, because another process may run a test with the same names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("named")))
         yield

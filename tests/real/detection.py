@@ -1,7 +1,7 @@
 """Datasets of detectron2 for tests, and the functions that ranks and workers run on them.
 
 detectron2 is not on a package index. If it is missing, the modules below imitate the part of its public interface that the adapter
-uses: the catalogs, the loading of dicts, DatasetFromList, BoxMode. `real` tells whether it is the package.
+uses: the catalogs, the loading of dicts, DatasetFromList, BoxMode. `real` is whether it is the package.
 """
 
 import contextlib

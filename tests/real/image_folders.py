@@ -14,7 +14,7 @@ if importlib.util.find_spec("torchvision") is not None and importlib.util.find_s
     from recstore.integrations.torchvision import CocoDetection, DatasetFolder, ImageFolder
 
     class Folder(ImageFolder):
-        """In this module so that a spawned worker imports it, and with it the operators of torchvision."""
+        """This class is here so that a spawned worker imports this module, and with it the operators of torchvision."""
 
     class Detection(CocoDetection):
         """See Folder."""

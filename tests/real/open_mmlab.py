@@ -11,7 +11,7 @@ from real import ranks
 mmengine = None
 if importlib.util.find_spec("mmengine") is not None and importlib.util.find_spec("torch") is not None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the age of mmengine, about Python and torch of today
+        warnings.simplefilter("ignore")  # mmengine is older than this Python and torch
         import mmengine.dataset
         from mmengine.registry import DATASETS
 

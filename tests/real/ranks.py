@@ -19,9 +19,9 @@ DEADLINE = 120
 
 
 def assert_shared(load_plain, load_shared, argument, modules, held=2):
-    """Checks that `load_shared(argument, name)` takes less memory in all ranks together than `load_plain(argument)`: at most 1 / `held` of
-    it once all ranks hold the dataset, 2 / 3 at the peak, and that both give all ranks the same result. The functions are importable and
-    return `(data, result)`. `modules` are imported before the ranks start."""
+    """Compares the memory of all ranks with `load_shared(argument, name)` and with `load_plain(argument)`. The shared load may take at most
+    1 / `held` of the memory of the plain load once all ranks hold the dataset, and 2 / 3 of it at the peak. Both must give all ranks the
+    same result. The functions are importable and return `(data, result)`. `modules` are imported before the ranks start."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
     ways = (load_plain, argument), (load_shared, argument, fresh_name())

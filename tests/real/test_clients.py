@@ -72,7 +72,7 @@ def model_of(torch, lightning):
 
 
 def sampler_state(lightning, batches):
-    class SamplerState(lightning.Callback):  # as docs/samplers.md has it
+    class SamplerState(lightning.Callback):  # as in docs/samplers.md
         def __init__(self, batches):
             self.batches, self.seen = batches, 0
 

@@ -22,7 +22,7 @@ to_shards, from_shards = recstore.remote.dask.to_shards, recstore.remote.dask.fr
 
 @pytest.fixture(autouse=True)
 def _in_this_process():
-    """Otherwise processes that import the main module compute bags."""
+    """Without this, processes that import the main module compute bags."""
     with dask.config.set(scheduler="threads"):
         yield
 

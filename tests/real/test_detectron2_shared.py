@@ -13,7 +13,7 @@ from recstore import RecordView
 
 
 def test_the_real_package():
-    """A skip tells that the other tests ran with the imitation."""
+    """A skip says that the other tests ran with the imitation."""
     if not detection.real:
         pytest.skip("detectron2 is not installed; the other tests ran with a stand-in for its interface")
 

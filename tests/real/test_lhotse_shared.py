@@ -89,7 +89,7 @@ def test_samplers(cuts, shuffle, world):
             sampler = SimpleCutSampler(manifest, **common)
             sampler.set_epoch(epoch)
             got.append(batches(sampler))
-        assert got[0] == got[1] and len(got[0]) > 5, "a full shuffle, as of a list"
+        assert got[0] == got[1] and len(got[0]) > 5, "a full shuffle, as with a list"
     for sampler, more in ((DynamicCutSampler, {}), (DynamicBucketingSampler, {"num_buckets": 4})):
         assert batches(sampler(lazy, **common, **more)) == batches(sampler(mine, **common, **more)) != []
 

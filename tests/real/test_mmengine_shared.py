@@ -83,7 +83,7 @@ def test_each_read_makes_a_new_record(path):
 def test_subsets(path, indices):
     plain, mine = Boxes(**arguments(path)), SharedBoxes(**arguments(path))
     part = mine.get_subset(indices)
-    if indices not in (0, []):  # mmengine cannot make these two of serialized data
+    if indices not in (0, []):  # mmengine cannot select these two from serialized data
         assert infos(part) == infos(plain.get_subset(indices))
     assert type(part) is SharedBoxes and len(mine) == len(plain)
     assert part.data_list.segments == mine.data_list.segments or len(part) == 0, "no copy"
@@ -127,7 +127,7 @@ def test_wrappers(path):
 
 
 def test_base_dataset(path):
-    """The class itself, with a pipeline that drops samples."""
+    """Tests BaseDataset itself, with a pipeline that drops samples."""
     plain = open_mmlab.mmengine.dataset.BaseDataset(**arguments(path))
     assert infos(BaseDataset(**arguments(path))) == infos(plain)
     dataset = BaseDataset(**arguments(path, pipeline=[open_mmlab.dropping]))
@@ -203,7 +203,7 @@ def test_the_fingerprint(path):
     assert len(recstore.names.list(name)) == len(stores) and len(stores[-1]) == 21
     SharedBoxes(**arguments(path, pipeline=[open_mmlab.label_of]), shared=name, max_refetch=3, serialize_data=False)
     assert len(recstore.names.list(name)) == len(stores)
-    with pytest.raises(TypeError, match="keep belong to shared="):
+    with pytest.raises(TypeError, match="keep requires shared="):
         SharedBoxes(**arguments(path), keep="2h")
 
 

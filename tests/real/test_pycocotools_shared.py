@@ -74,7 +74,7 @@ def found_in(plain):
 
 
 def test_evaluation(both, tmp_path):
-    """loadRes of a list and of a file, and a whole evaluation."""
+    """Tests loadRes of a list and of a file, and a whole evaluation."""
     coco, plain = both
     detections = found_in(plain)
     (tmp_path / "found.json").write_text(json.dumps(detections))
@@ -182,7 +182,7 @@ def test_arguments(path):
     for option in ("name", "save", "index_by", "group_by"):  # it has several stores
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
             COCO(path, **{option: "id"})
-    with pytest.raises(TypeError, match="keep belong to shared="):
+    with pytest.raises(TypeError, match="keep requires shared="):
         COCO(path, keep="2h")
     with pytest.raises(recstore.errors.InputError, match="COCO reads one file, not 2"):
         COCO([path, path])

@@ -64,7 +64,8 @@ def shard_files(folder):
 
 
 def test_datasets_of_every_kind_of_block(cluster, tmp_path):
-    """Arrow, pandas, tensors of one shape and of different shapes, and objects that Ray pickles."""
+    """The blocks have Arrow tables, pandas frames, tensors of one shape and of different shapes, and objects that Ray
+    pickles."""
     url = str(tmp_path / "set")
     rows = [
         {"a": 1, "s": "x", "l": [0.5], "d": {"k": None, "n": 1}},

@@ -1,7 +1,11 @@
 """The remedies for values of packages that the other tests only imitate, on their own classes."""
 
+import os
+
 import numpy as np
 import pytest
+import refusals
+import waiting
 from refusals import remedied, stored
 
 from recstore.errors import EncodeError
@@ -42,8 +46,19 @@ def test_configurations_of_omegaconf():
 
 
 def test_images():
-    image = pytest.importorskip("PIL.Image").new("RGB", (3, 2), (1, 2, 3))
-    assert remedied(image, numpy=np)[0].tolist() == [[[1, 2, 3]] * 3] * 2
+    """In a process of its own: recstore.integrations.torchvision registers images, and a process keeps what it learned
+    of a class."""
+    pytest.importorskip("PIL.Image")
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import PIL.Image
+import refusals
+print(refusals.remedied(PIL.Image.new("RGB", (3, 2), (1, 2, 3)), numpy=np)[0].tolist())
+"""
+    done = waiting.python("-c", code, os.path.dirname(refusals.__file__))
+    assert done.stdout == f"{[[[1, 2, 3]] * 3] * 2}\n", done.stderr
 
 
 def test_numbers_of_ml_dtypes():

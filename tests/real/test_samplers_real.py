@@ -71,7 +71,8 @@ def trainer_of(lightning, folder, **options):
 
 
 def saving(lightning, folder):
-    """Saves a checkpoint in the middle of the second epoch: what `save_checkpoint` writes after `fit` says that it has ended."""
+    """Saves a checkpoint in the middle of the second epoch. A checkpoint written after `fit` would say that the epoch
+    has ended."""
     return lightning.callbacks.ModelCheckpoint(
         folder, "checkpoint", every_n_train_steps=26 + 7, save_on_train_epoch_end=False
     )
@@ -116,7 +117,7 @@ def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_lightning_resumes_from_a_checkpoint(programs, quiet, tmp_path, workers):
-    """With a StatefulDataLoader, whose state Lightning saves, in the middle of the second epoch."""
+    """Lightning saves the state of a StatefulDataLoader in the middle of the second epoch."""
     lightning = vision.lightning()
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
@@ -137,7 +138,7 @@ def test_lightning_resumes_from_a_checkpoint(programs, quiet, tmp_path, workers)
 
 
 def test_lightning_resumes_with_the_state_of_a_callback(programs, quiet, tmp_path):
-    """With a plain DataLoader with workers and the callback of docs/samplers.md, which counts the batches of the loop."""
+    """The DataLoader is a plain one with workers. The callback of docs/samplers.md counts the batches of the loop."""
     lightning = vision.lightning()
 
     class SamplerState(lightning.Callback):
@@ -283,7 +284,8 @@ def flat(batches):
 @pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
 def test_stateful_dataloader_resumes(programs, quiet, form, before, after):
-    """With its own state on the same number of workers; on another number the sampler loads its state from the loader's."""
+    """On the same number of workers the loader resumes with its own state. On another number the sampler loads its
+    state from the loader's."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def made(workers):

@@ -107,7 +107,7 @@ def datasets(tmp_path, monkeypatch):
     return datasets
 
 
-@pytest.mark.filterwarnings("ignore:Specifying null_placement:FutureWarning")  # datasets calls pyarrow so
+@pytest.mark.filterwarnings("ignore:Specifying null_placement:FutureWarning")  # datasets uses the old argument
 def test_a_dataset_with_its_indices(datasets):
     whole = datasets.Dataset.from_list([{"i": i, "s": f"{i}.jpg"} for i in range(1000)])
     ways = [

@@ -17,7 +17,7 @@ WHY = "needs the packages of `nox -s real`"
 
 @pytest.fixture(autouse=True)
 def plain_pickles_are_errors(monkeypatch):
-    monkeypatch.setattr(os, "environ", os.environ)  # datasets puts a copy in its place, which monkeypatch does not know
+    monkeypatch.setattr(os, "environ", os.environ)  # datasets replaces it by a copy, which monkeypatch does not know
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
 
 
@@ -41,7 +41,7 @@ def test_hasher(datasets, x):
 
 
 def test_hasher_in_another_process(datasets, x, tmp_path):
-    """The hash of a function that reads a store, in memory or in a file, depends only on its content."""
+    """The hash of a function that reads a store depends only on the store's content, in memory or in a file."""
     x.save(tmp_path / "x.recs")
     code = """
 import sys, recstore

@@ -141,7 +141,7 @@ def read_tuple(node, cur, depth):
         return tuple(items) if node.param else items
     keys = node.aux_cursor(cur.budget)
     pairs = [(read_any(keys, depth + 1), item) for item in items]
-    with_absent = add_keys(pairs, len(pairs), start)  # 22, for absent keys too
+    with_absent = add_keys(pairs, len(pairs), start)  # checks rule 22 for absent keys too
     return {key: item for key, item in with_absent.items() if item is not ABSENT}
 
 

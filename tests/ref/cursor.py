@@ -21,7 +21,7 @@ def fail(code, offset, text):
 
 @dataclass
 class Budget:
-    """What remains of the header's limits while one record is read (rule 23)."""
+    """The part of the header's limits left while one record is read (rule 23)."""
 
     values: int
     bytes: int

@@ -321,7 +321,7 @@ class Mapping:
             fail("KEYS", index.opaque_start, "opaque numbers do not increase")
         slots = [slot[0] for slot in map(index.slot, range(index.head.n_slots)) if slot]
         if sorted([*slots, *opaque]) != list(range(self.n)):
-            fail("KEYS", index.start, "an entry is there twice, or not at all")
+            fail("KEYS", index.start, "an entry is repeated or missing")
         if any(index.data[index.slots_end : index.opaque_start]):
             fail("KEYS", index.slots_end, "bytes after the slots")
         keys = [self.records(e)[0] for e in range(self.n)]
@@ -331,7 +331,7 @@ class Mapping:
         for e in sorted(set(range(self.n)) - set(opaque)):
             self.check_entry(e)
         if index.looked > PROBE_MEAN * (index.head.n_slots + 1):  # 45
-            fail("KEYS", index.start, f"{index.looked} slots are looked at for {self.n} entries")
+            fail("KEYS", index.start, f"{index.looked} slots are read for {self.n} entries")
 
     def check_entry(self, e):
         key = self.key(e)
@@ -340,7 +340,7 @@ class Mapping:
         except Opaque:
             fail("KEYS", self.index.start, f"entry {e} has no form and is not opaque")
         if next((c for c in self.index.candidates(digest) if c == e or self.key(c) == key), None) != e:
-            fail("KEYS", self.index.start, f"entry {e} is not where its key is looked for")
+            fail("KEYS", self.index.start, f"entry {e} cannot be found by its key")
 
     def items(self):
         return [(self.key(e), self.value(e)) for e in range(self.n)]

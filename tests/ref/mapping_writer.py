@@ -1,5 +1,5 @@
-"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It chooses nothing and refuses nothing, so
-tests can make broken mappings with right checksums.
+"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It makes no choices and no checks, so
+tests can make broken mappings with valid checksums.
 """
 
 import struct
@@ -53,8 +53,8 @@ def form(key):
 
 
 def store_sections(out, values, trees, index_start, tables=None):
-    """Heap of one block under the first tree, and of tables, to `out`; the other sections of the store as (kind,
-    bytes, count)."""
+    """Appends the heaps of one block under the first tree, and of the tables, to `out`. Returns the other sections of
+    the store as (kind, bytes, count)."""
     records = [w.encode(trees[0], value) for value in values]
     blocks, index = [w.Block(records)] if records else [], bytearray()
     entries = w.block_entries(out, blocks, index_start, index)
@@ -86,7 +86,8 @@ def mapping(
 ):
     """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values
     and keys; more: entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; tables:
-    what TABLES of values and of keys hold; trees: further trees of both, for tables; header: fields to override."""
+    the contents of TABLES of values and of keys; trees: further trees of both, for tables; header: fields to
+    override."""
     value_root, key_root = roots or (w.any_(), w.any_())
     plan = [bytearray(4096), 0, 0]
     for _ in range(3):  # until both OFFSETS sections have their places

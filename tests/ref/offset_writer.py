@@ -17,7 +17,8 @@ def offset_groups(records, width):
 
 
 def line_groups(records, bits):
-    """Offset groups whose ends are distances of `bits` bits from a line with the slope of the group's average size."""
+    """Offset groups with ends as distances of `bits` bits from a line. The slope of the line is the average size of a
+    record of the group."""
     out, at = b"", 0
     for g in range(0, len(records), 64):
         sizes = [len(record) for record in records[g : g + 64]]

@@ -1,5 +1,5 @@
-"""Nodes of kinds 14 to 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses nothing but the
-widths of chunks of numbers: the narrowest that hold them.
+"""Nodes of kinds 14 to 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. Its only choice is the
+narrowest width for each chunk of numbers.
 """
 
 import struct
@@ -25,12 +25,12 @@ class Node:
     flags: int = 0
     aux: bytes = b""
     count: int = 0
-    data_size: int | None = None  # of arrays whose size the tree tells
+    data_size: int | None = None  # for arrays whose size is in the tree
 
 
 @dataclass
 class Placed(Node):
-    """A node of kind 26 to 28, and how `places_writer` writes its section."""
+    """A node of kind 26 to 28. `how` says how `places_writer` writes its section."""
 
     how: object = None
 
@@ -60,7 +60,7 @@ class Pick:
 
 @dataclass
 class Pairs:
-    """The value of a map, and its pairs of a key and a value as they are written."""
+    """The value of a map, and its key-value pairs in the order of the bytes."""
 
     pairs: list
     value: dict
@@ -235,7 +235,7 @@ def code(number, n_short):
 
 
 def symbol_table(symbols, n_short=255, unit=1, **fields):
-    """The bytes of a symbol table with these texts, None for an escape. fields: those of the head to override."""
+    """The bytes of a symbol table with these texts, None for an escape. fields: fields of the head to override."""
     pool, entries = b"", b""
     for text in symbols:
         raw = b"".join(ord(c).to_bytes(unit, "little") for c in text or "")
@@ -246,7 +246,7 @@ def symbol_table(symbols, n_short=255, unit=1, **fields):
 
 
 def coded(text, symbols, n_short=255, unit=1):
-    """The text as codes, of the longest symbol that fits or the escape."""
+    """The text as codes: at each place the longest symbol that fits, else the escape."""
     out, at = b"", 0
     while at < len(text):
         fitting = [i for i, symbol in enumerate(symbols) if symbol and text.startswith(symbol, at)]

@@ -1,4 +1,4 @@
-"""The places of a block of csrc/FORMAT.md, for `writer`. It chooses neither forms nor lines: the nodes say them.
+"""The places of a block of csrc/FORMAT.md, for `writer`. The nodes give the forms and the lines.
 
 The value of an exceptions node is a value of its child 0, or Own with a value of its child 1.
 """
@@ -43,7 +43,7 @@ def bits_of(number, width):
 
 
 def collect(node, value, j, by_node):
-    """Puts the values of all placed nodes of record j into `by_node`."""
+    """Adds the values of all placed nodes of record j to `by_node`."""
     if isinstance(node, Placed):
         by_node[id(node)].append((j, value))
         if node.kind == 28 and not isinstance(value, Own):

@@ -1,5 +1,5 @@
-"""Makes saved indexes by hand from csrc/FORMAT.md, as `writer` makes lists. It refuses nothing, so tests can make broken
-ones with right checksums."""
+"""Makes saved indexes by hand from csrc/FORMAT.md, as `writer` makes lists. It checks nothing, so tests can make broken
+indexes with valid checksums."""
 
 import struct
 

@@ -132,7 +132,7 @@ class SavedIndex:
         index, opaque = self.index, self.index.opaque()
         slots = [slot[0] for slot in map(index.slot, range(index.head.n_slots)) if slot]
         if sorted([*slots, *opaque]) != list(range(self.n)) or list(opaque) != sorted(set(opaque)):  # 28
-            fail("KEYS", index.start, "an entry is there twice, or not at all")
+            fail("KEYS", index.start, "an entry is repeated or missing")
         if any(index.data[index.slots_end : index.opaque_start]):
             fail("KEYS", index.slots_end, "bytes after the slots")
         groups = [self.records(e) for e in range(self.n)]
@@ -163,7 +163,7 @@ class SavedIndex:
         digest = xxh64(canonical(keys[0]), self.index.head.seed)
         first = next((c for c in self.index.candidates(digest) if self.key(self.records(c)[0]) == keys[0]), None)
         if first != e:
-            fail("KEYS", self.index.start, f"entry {e} is not where its key is looked for")
+            fail("KEYS", self.index.start, f"entry {e} cannot be found by its key")
 
 
 def open_all(data):

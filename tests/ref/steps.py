@@ -31,8 +31,8 @@ def union_child(node, bits, offset):
 
 @contextlib.contextmanager
 def table_value(node, cur, number):
-    """The root to read value `number` of a dict-coded node with, and a cursor at it. No byte of it may be left over
-    (rule 31)."""
+    """The root of value `number` of a dict-coded node, and a cursor at the value. Fails on exit if bytes of the value
+    are left (rule 31)."""
     if number >= node.count:
         fail("VALUE", cur.pos, f"value {number} of {node.count} of a dict-coded node")
     for table in node.tables:

@@ -1,5 +1,5 @@
-"""The str of concat, symbols, digits and hex nodes of csrc/FORMAT.md, and of the parts of a concat, which may stand
-in tables."""
+"""The str of concat, symbols, digits and hex nodes of csrc/FORMAT.md, and of the parts of a concat, which may be
+entries of tables."""
 
 from .cursor import Cursor, fail
 from .steps import bit_field, in_order_of_bodies, read_str, stored, table_value, union_child

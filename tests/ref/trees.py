@@ -285,8 +285,8 @@ def read_node_values(node):
 
 
 def may_be_key(cur):
-    """False where the type says so. The elements of a tuple, and whether keys are distinct, show when a dict is made
-    (22)."""
+    """False if the type cannot be a key. The elements of a tuple, and whether keys are distinct, are checked when a
+    dict is made (22)."""
     tag, following = (cur.data[cur.pos : cur.end] + b"\0\0")[:2]
     if tag == 0x10:
         return bool(following & 2)  # a numpy scalar

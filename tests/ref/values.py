@@ -1,7 +1,7 @@
 """Values of csrc/FORMAT.md that need no tree: any values, ext values and arrays.
 
-Written from that document alone, never from the C code: a mistake must be made twice to stay hidden. Simple rather
-than fast.
+Written from that document, never from the C code, so that a comparison shows a mistake in either. Simple rather than
+fast.
 """
 
 import struct

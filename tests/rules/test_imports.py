@@ -27,8 +27,9 @@ ROOMS = [
     ["sharing", "display"],
     ["dataset", "sources"],
     ["remote"],
-    ["integrations"],
+    ["caching"],
     ["torch"],
+    ["integrations"],
     ["monitor"],
     ["cli"],
 ]

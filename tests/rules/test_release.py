@@ -103,7 +103,7 @@ def test_public_names_change_on_purpose():
 
 
 def test_an_argument_has_one_name():
-    """No function uses a name that the table of arguments in CONTRIBUTING.md lists as another name."""
+    """No function has an argument with a name that the last column of the table in CONTRIBUTING.md rules out."""
     rows = re.findall(r"^\| `(\w+)` \| .* \| (`.*`) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     others = {other: name for name, cell in rows for other in re.findall(r"`(\w+)`", cell)}
     assert len(others) > 20
@@ -112,4 +112,4 @@ def test_an_argument_has_one_name():
         if not name.startswith("recstore.integrations."):
             words = set(re.findall(r"\*{0,2}(\w+)", arguments))
             assert not words & others.keys() - {"limit"}, f"{name}: {[others[word] for word in words & others.keys()]}"
-            assert "limit" not in words or "cache" in words, name
+            assert "limit" not in words or "cache" in words or "cache" in name.lower(), name

@@ -24,6 +24,7 @@ LAYERS = {
     "format": {"base", "os"},
     "read": {"base", "os", "format"},
     "columns": {"base", "os", "format", "read"},
+    "cache": {"base", "os"},
     "verify": {"base", "os", "format", "read"},
     "symbols": {"base", "os", "format"},
     "plan": {"base", "os", "format", "symbols"},
@@ -307,7 +308,7 @@ def test_precommit_runs_the_tools_that_ci_runs():
 
 
 def test_no_file_is_large():
-    """The history keeps every file for ever."""
+    """The history keeps every file forever."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("this is not a git checkout")

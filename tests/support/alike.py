@@ -33,7 +33,7 @@ def alike(a, b):
     if isinstance(a, (datetime.datetime, datetime.time)):
         naive = a.replace(tzinfo=None) == b.replace(tzinfo=None)
         return naive and a.fold == b.fold and type(a.tzinfo) is type(b.tzinfo) and repr(a.tzinfo) == repr(b.tzinfo)
-    if isinstance(a, (str, bytes)):  # numpy's too, of which an array would lose NULs at the end
+    if isinstance(a, (str, bytes)):  # numpy's too: an array would drop NULs at their end
         base = str if isinstance(a, str) else bytes
         return base(a) == base(b)
     if type(a).__module__ == "numpy":

@@ -30,5 +30,5 @@ def count():
 
 
 def wait_for(most):
-    """Waits until this process has at most so many descriptors: ending threads close theirs with a delay."""
+    """Waits until this process has at most `most` descriptors: ending threads close theirs with a delay."""
     until(lambda: count() <= most, f"more than {most} descriptors", pause=0.05)

@@ -49,7 +49,7 @@ def sample(t, processes, unmapped=0, named=None, current=None, oom_kill=0):
 
 
 def in_bytes(named):
-    """A dict of MB, which may hold dicts, in bytes."""
+    """Converts a dict of figures in MB, which may hold dicts, to bytes."""
     if named is None:
         return None
     return {key: in_bytes(value) if isinstance(value, dict) else round(value * MB) for key, value in named.items()}

@@ -1,7 +1,7 @@
 """Simulates the machines of a cluster: each node is a network namespace and a mount namespace, with its own /dev/shm and
 its own content of a folder.
 
-A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` tells which of them are missing.
+A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` names the missing ones.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ class Node:
         _run("ip", "netns", "add", self.name)
         self.made.callback(_run, "ip", "netns", "del", self.name)
         _run("ip", "link", "add", self.outer, "type", "veth", "peer", "name", self.inner, "netns", self.name)
-        # The namespace, and with it the link, goes a moment after its last process. A later test may use the name.
+        # The namespace and its link disappear a moment after its last process. A later test may use the name.
         self.made.callback(subprocess.run, ["ip", "link", "del", self.outer], env=_environment(), capture_output=True)
         _run("ip", "addr", "add", f"{self.gateway}/24", "dev", self.outer)
         _run("ip", "link", "set", self.outer, "up")

@@ -32,7 +32,7 @@ DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access D
 
 
 class Fault:
-    """A fault: its kind, the requests that it hits, and how many times it is still to happen."""
+    """A fault: its kind, the requests that it hits, and how often it will still happen."""
 
     def __init__(self, kind, times, method, match, argument):
         self.kind, self.times, self.method, self.match, self.argument = kind, times, method, match, argument
@@ -198,7 +198,7 @@ class Server:
         self._ask("DELETE", f"/{bucket}/{key}")
 
     def age(self, key, seconds, bucket="bucket"):
-        """Makes an object so much older."""
+        """Makes an object `seconds` older."""
         import datetime
 
         from moto.s3.models import s3_backends

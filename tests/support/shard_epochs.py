@@ -38,7 +38,7 @@ def seats(ends, window, key, lanes):
 
 
 def dealt(left, lanes):
-    """The remaining records in the order of a leg with so many lanes: `(lane, record)`."""
+    """The remaining records in the order of a leg with `lanes` lanes: `(lane, record)`."""
     parts = [share(left, lanes, lane) for lane in range(lanes)]
     return [(p % lanes, parts[p % lanes][p // lanes]) for p in range(len(left))]
 
@@ -74,7 +74,7 @@ def shared_out(items, first, leg, world_size, drop_last):
 
 
 class Opener:
-    """Opens the shards of a set. Records the shards that it opens, and the shards announced by `wanted`."""
+    """Opens the shards of a set. Records the shards that it opens, and the shards announced by `fetch_ahead`."""
 
     lazy, token, nbytes, attributes = True, b"", 0, {}
 
@@ -85,12 +85,12 @@ class Opener:
         self.opened.append(shard)
         return self.parts[shard].segments[0]
 
-    def wanted(self, shards):
+    def fetch_ahead(self, shards):
         self.told.append(shards)
 
 
 def set_of(counts):
-    """`(records, opener)` of a set of shards with so many records each; the records are 0, 1, 2 and so on."""
+    """`(records, opener)` of a set of shards with these numbers of records; the records are 0, 1, 2 and so on."""
     starts = [sum(counts[:i]) for i in range(len(counts))]
     opener = Opener([recstore.RecordList(range(start, start + count)) for start, count in zip(starts, counts)])
     shards = native.Shards(counts, native.MappedShards(len(counts), opener))

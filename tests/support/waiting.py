@@ -59,8 +59,8 @@ def in_child(work):
 
 
 def attached(name, *counts):
-    """Waits until the stores of a name are attached so many times. A concurrent build may count for a moment, because it
-    tests whether the store is in use."""
+    """Waits until the stores of a name have these counts of attached processes. A concurrent build may count for a
+    moment, because it tests whether the store is in use."""
     import recstore  # late, so that tests can wait without loading it
 
     until(lambda: sorted(info.attached for info in recstore.names.list(name)) == list(counts), seconds=20)

@@ -107,7 +107,7 @@ def test_pyright(project):
         pytest.skip("pyright runs on Node.js, which is not here: pip install recstore[test]")
     settings = {"include": [*stubs(project), *code()], "typeCheckingMode": "strict"}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    # Without the variable, pyright asks a server for its newest version.
+    # Without this variable, pyright asks a server for its newest version.
     done = run(
         project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1"
     )

@@ -1,6 +1,6 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-"""User code for mypy and pyright; it never runs. A line with `type: ignore` must be an error:
-both checkers report an unneeded one."""
+"""User code for mypy and pyright; it never runs. A line with `type: ignore` must be an error: both checkers report a
+`type: ignore` without an error."""
 
 import array
 import collections

@@ -1,8 +1,8 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 """User code with PyTorch, for mypy and pyright; it never runs. See user_code.py.
 
-DataLoader takes any object with `__len__` and `__getitem__`, but its type asks for a Dataset, which a RecordList, like a
-list, is not: at run time no base class of torch's is loaded for it. So users give it their own Dataset, or a cast.
+DataLoader takes any object with `__len__` and `__getitem__`, but its type asks for a Dataset. A RecordList is not a
+Dataset, because it would have to import torch. So users pass their own Dataset, or a cast.
 """
 
 from typing import Any, TypedDict, cast

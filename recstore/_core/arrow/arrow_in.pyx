@@ -17,7 +17,7 @@ cdef void *capsule_pointer(object capsule, const char *name, object source) exce
 
 cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out,
                          rs_error *err) noexcept with gil:
-    """An rs_zone_finder whose context is an ArrowReader, which keeps the exception of its `zone_spans`."""
+    """The rs_zone_finder of an ArrowReader, which is its `context`. The reader keeps an exception of `zone_spans`."""
     cdef rs_zone_span span
     reader = <ArrowReader>context
     try:
@@ -41,7 +41,7 @@ cdef class ArrowReader:
     """
 
     cdef ArrowArrayStream stream
-    cdef ArrowArray array  # whose rows come next
+    cdef ArrowArray array  # the array with the next rows
     cdef rs_arrow_in rows
     cdef object zone_spans
     cdef object failure  # the exception of zone_spans
@@ -138,7 +138,7 @@ cdef class ArrowReader:
         raise errors.InputError(f"the Arrow data of {self.kind}: {text}")
 
     def next(self):
-        """Goes to the next array of the stream, and frees the array before. False at the end."""
+        """Goes to the next array of the stream and frees the previous array. False at the end."""
         cdef rs_error err
         cdef rs_status status
         if self.stream.release == NULL:  # the only array is bound already, or the reader is closed

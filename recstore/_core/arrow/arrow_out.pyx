@@ -43,16 +43,16 @@ cdef class ArrowExport:
     cdef object default
     cdef bytes dumped         # the default as an `any` value
     cdef dict sources         # (id of segment, store) -> ArrowSource
-    cdef list dotted          # of chosen fields with dots: the addresses of the fields with the whole name
+    cdef list dotted          # the addresses of fields that have the whole dotted name of a chosen field
     cdef list parents         # the addresses of the fields below the root that lead to chosen ones
     cdef bint chosen          # only some fields are exported
     cdef list dumped_records  # the results of `dump` for records that Python code reads; else None
-    cdef Py_ssize_t position  # of the next record
+    cdef Py_ssize_t position  # the position of the next record
     cdef Py_ssize_t end       # the position after the last record
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
     cdef bint is_settled
-    cdef Entered entered      # by the current call
+    cdef Entered entered      # the segments that the current call has entered
     cdef readonly object failure  # the error that ended the stream, or None
 
     def __cinit__(self, Records records, bint keep_nulls):
@@ -370,7 +370,7 @@ cdef class ArrowExport:
         return <Py_ssize_t>stop.done
 
     cdef int walk(self, ArrowSource source, uint64_t index) except -1:
-        """Reads a record whose field only Python code can find."""
+        """Reads a record if only Python code can find its field."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef rs_error err
@@ -462,7 +462,7 @@ cdef bint has_all(Selection selection) except -1:
 
 
 class ArrowValueError(ValueError):
-    """A text that is not UTF-8, or an int that is not a float. The handler adds the record's number."""
+    """A text is not UTF-8, or no float equals an int. The handler adds the record's number."""
 
 
 cdef int raise_arrow(rs_status status, rs_error *err) except -1:
@@ -508,7 +508,7 @@ def arrow_export(Records records not None, bint exact=False):
 
 
 def arrow_export_of(Records records not None, items, plain, bint exact=False):
-    """As arrow_export, from the items of the container, which Python code reads once. `plain` is the argument of a
+    """Like arrow_export, but Python code reads the items of the container, once. `plain` is the argument of a
     trust.Writer; with it a datetime of a named zone has the fields of UTC."""
     cdef ArrowExport self = ArrowExport(records, exact)
     writer = trust.Writer(plain=plain)

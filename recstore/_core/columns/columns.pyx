@@ -253,7 +253,7 @@ cdef class ColumnReader:
         return 0
 
     cdef int walk(self, Source source, uint64_t index) except -1:
-        """Reads a record whose field only Python code can find."""
+        """Reads a record if only Python code can find its field."""
         cdef rs_cursor cursor
         cdef rs_place place
         program = begin_at(source.segment, source.store, index, &cursor, &place)

@@ -27,7 +27,7 @@ cdef class FieldKinds:
         self.sure = True
 
     cdef dict plain(self):
-        """As plain values, as `describe_field` returns it."""
+        """The kinds as plain values, in the form that `describe_field` returns."""
         return {
             "kinds": self.kinds,
             "element": None if self.element is None else self.element.plain(),
@@ -45,7 +45,7 @@ cdef class FieldKinds:
         return self.element
 
     cdef int add_length(self, object n) except -1:
-        """Adds lists of n elements; None: of any number."""
+        """Adds lists of n elements, or of any length if n is None."""
         if n is None:
             self.any_length = True
         else:
@@ -78,7 +78,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_array(self, str dtype, object shape) except -1:
-        """Adds arrays of a dtype, None for a dtype that is not numeric, and of a shape, None for any shape."""
+        """Adds arrays of this dtype and shape. `dtype` is None if it is not numeric. `shape` None is any shape."""
         self.kinds.add("array")
         self.dtypes.add(dtype)
         if shape is None:
@@ -90,7 +90,7 @@ cdef class FieldKinds:
     # ---- Nodes ----
 
     cdef int add(self, Program program, const rs_node *node, list steps, Py_ssize_t at) except -1:
-        """Adds the kinds of a node, from step number `at` of the path on."""
+        """Adds the kinds of a node. The path continues at step number `at`."""
         cdef uint32_t i
         cdef unsigned kind = node.kind
         if kind in (RS_FMT_NODE_UNION, RS_FMT_NODE_RISING, RS_FMT_NODE_RUNS, RS_FMT_NODE_EXCEPTIONS):
@@ -175,7 +175,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_below(self, Program program, const rs_node *node, list steps, Py_ssize_t at) except -1:
-        """Adds the kinds below a node, from step number `at` of the path on."""
+        """Adds the kinds below a node. The path continues at step number `at`."""
         cdef Py_ssize_t i
         cdef int32_t to
         key, parts = steps[at]

@@ -6,8 +6,8 @@ field where C cannot, and explains a wrong value.
 
 
 cdef enum:
-    KEPT_MOST = 32 << 20  # bytes that a read keeps for the next read; a training batch needs less
-    SHARDS_KEPT = 16      # shards whose paths it keeps: two windows of a ShardSampler
+    KEPT_MOST = 32 << 20  # the most bytes that a read keeps for the next read; a training batch needs less
+    SHARDS_KEPT = 16      # the most shards with compiled paths: two windows of a ShardSampler
 
 
 cdef tuple dtype_names():
@@ -32,10 +32,10 @@ NO_VALUE = "give missing='mask', or a default"
 
 
 cdef object word_of(dict words, object word, str what):
-    """The value of an option's word."""
+    """The constant for an option's word."""
     if type(word) is str and word in words:
         return words[word]
-    raise ValueError(f"{what} {word!r:.60} is none of {', '.join(words)}")
+    raise ValueError(f"{what} {word!r:.60} is not one of {', '.join(words)}")
 
 
 # ---- Specs ----
@@ -83,8 +83,8 @@ cdef class GatherSpec:
     - "strings": a list of str in place of a part, with `fill` for a missing str.
     - "codes": int64 (B), the number of the value in `names`, strs and ints.
 
-    A number that `dtype` cannot hold is a ValueError: an int out of range, a float with a fraction, NaN; of bool all
-    but 0 and 1. Floats are rounded.
+    A number that `dtype` cannot hold is a ValueError: an int out of range, a float with a fraction, NaN; for bool, any
+    number but 0 and 1. Floats are rounded.
 
     `missing` is for a record that lacks the field or has None there. "raise": KeyError or ValueError. "fill": `fill`
     for values and codes (None is 0, for codes -1), else an empty list or text. "mask": as "fill", with a last part,
@@ -183,7 +183,7 @@ cdef class GatherSpec:
             else:
                 raise TypeError(f"names are strs and ints of 64 bits, not {type(name).__name__} {name!r:.60}")
             if not is_new:
-                raise ValueError(f"the name {name!r:.60} is there twice")
+                raise ValueError(f"the name {name!r:.60} is repeated")
         self.core.names = &self.known
         return 0
 
@@ -220,7 +220,7 @@ cdef class GatherSource:
     cdef rs_source core
     cdef Segment segment
     cdef int store
-    cdef dict trees          # as Gather.trees, of a shard of a set: Gather must not keep the shard mapped
+    cdef dict trees          # like Gather.trees, for a shard of a set: Gather must not keep a shard mapped
 
     def __cinit__(self, Segment segment, int store):
         self.segment, self.store, self.trees = segment, store, {}
@@ -238,11 +238,11 @@ cdef class GatherState:
 
     cdef rs_gather core
     cdef dict sources        # (id of segment, store) -> GatherSource
-    cdef int64_t *positions  # of the batch, checked
+    cdef int64_t *positions  # the checked positions of the batch
     cdef int64_t *indices    # for views: the record number in its store for each position
     cdef Py_ssize_t room
     cdef dict strings        # (field, record of the batch) -> a str that only Python can read
-    cdef Entered entered     # by the current read
+    cdef Entered entered     # the segments that the current read has entered
 
     def __cinit__(self, Gather gather):
         cdef rs_error err
@@ -266,7 +266,7 @@ cdef class GatherState:
 
 
 cdef Py_ssize_t copy_positions(const int64_t *positions, Py_ssize_t n, Py_ssize_t length, int64_t *to) noexcept nogil:
-    """Copies positions. Returns n, or the number of the first that is out of range."""
+    """Copies positions. Returns n, or the number of the first position that is out of range."""
     cdef Py_ssize_t i
     for i in range(n):
         to[i] = positions[i]
@@ -289,9 +289,9 @@ cdef class Gather:
     cdef readonly tuple fields       # the GatherSpecs
     cdef rs_gather_spec *specs
     cdef uint32_t n_specs
-    cdef list paths                  # for each spec the Path from the stored record, or None
-    cdef list compiled               # for each spec its CompiledPaths
-    cdef list held                   # bytes that specs point into
+    cdef list paths                  # the Path from the stored record for each spec, or None
+    cdef list compiled               # the CompiledPaths of each spec
+    cdef list held                   # owns the bytes that the specs point into
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
     cdef bint of_shards              # some records are of sets of shards
@@ -555,7 +555,7 @@ cdef class Gather:
             return ValueError(f"{name} {longest}: truncate=True cuts it")
         value = self.value(state)
         if stop.why == RS_GATHER_UNNAMED:
-            error = ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
+            error = ValueError(f"{name} is {value!r:.60}, which is not one of the {spec.known.n} names")
         elif stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.core.dtype]

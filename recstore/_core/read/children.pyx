@@ -18,7 +18,7 @@ cdef struct Spot:
 @cython.internal
 cdef class Children:
     """The children of a struct, an `any` dict or a map. Use them with the same value only."""
-    cdef dict numbers  # by key
+    cdef dict numbers  # the number of each child by its key
     cdef Spot *spots
 
     def __dealloc__(self):
@@ -36,7 +36,7 @@ cdef class Children:
         return 0
 
     cdef bint go(self, Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-        """As the function `go`, from the place of the value."""
+        """Like the function `go`, starting at the value."""
         cdef PyObject *described = NULL
         cdef rs_error err
         number = self.numbers.get(key)

@@ -27,7 +27,7 @@ cdef inline int check(rs_status status, rs_error *err) except -1:
 
 
 cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
-    """As check, for a call about a file, which the error names."""
+    """Like check, for a call about a file. The error names the file."""
     if status != RS_OK:
         raise_status(err, path)
     return 0
@@ -35,7 +35,7 @@ cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
 
 cdef inline void set_cursor(rs_cursor *cursor, const uint8_t *data, size_t size, const uint8_t *arrays,
                             size_t arrays_size) noexcept:
-    """Moves a cursor to the bytes of one value outside a block, which also bound its budget."""
+    """Moves a cursor to the bytes of one value outside a block. The number of bytes also bounds the cursor's budget."""
     cursor.in_ = rs_slice_of(data, size)
     cursor.arrays = arrays
     cursor.arrays_size = arrays_size
@@ -62,7 +62,7 @@ cdef class Entries:
     cdef dict shapes
     cdef PyObject **keys  # see decode_state
     cdef Py_ssize_t size
-    cdef Py_ssize_t most  # bytes of the decoded entries
+    cdef Py_ssize_t most  # the most bytes of decoded entries
     cdef PyObject **any_keys(self) except NULL
     cdef object shape(self, tuple keys)
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1
@@ -75,7 +75,7 @@ cdef class Program:
     cdef list keep
     cdef dict makers
     cdef Entries entries  # shared by all Programs of the store
-    cdef PyObject **keys  # of `entries`; NULL for a tree without `any` nodes
+    cdef PyObject **keys  # the keys of `entries`; NULL for a tree without `any` nodes
     # Caches of paths.pyx by the address of a node of this tree or of its tables' trees: for a struct {key: number of
     # child}, for an ext node its fields.
     cdef dict lookups

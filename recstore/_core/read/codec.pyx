@@ -97,7 +97,7 @@ cdef PyObject *make_array(decode_state *c, const rs_array_type *t, bint scalar, 
             memory = lease(<Owner>c.owner, data, <Py_ssize_t>size)
         fortran = (t.flags & RS_FMT_ARRAY_FORTRAN) != 0
         value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), fortran, memory, size, not shared)
-        if c.owner != NULL:
+        if c.owner != NULL and not shared:
             value.flags.writeable = False
     return owned(value)
 
@@ -259,7 +259,7 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs, Entri
 
 
 cdef Program made_program(const rs_tree *tree, object reader, list programs, Entries entries):
-    """program_of for one thread at a time, except while it runs Python code."""
+    """The part of program_of that only one thread at a time runs, except while it runs Python code."""
     cdef uint32_t i
     if tree.program != NULL:
         return <Program>tree.program
@@ -308,7 +308,7 @@ cdef Program plain_program(object reader):
 
 
 cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept:
-    """Decodes a record, whose tree must have its Program. Returns a new reference, or NULL with an exception set.
+    """Decodes a record. Its tree must have a Program. Returns a new reference, or NULL with an exception set.
 
     The caller keeps the bytes mapped. Large arrays point into the bytes of `owner`, or are copied if it is NULL."""
     cdef decode_state c
@@ -420,7 +420,7 @@ cdef object prepare_keys(decode_state *c, uint32_t n):
     except NO_HASH:
         codec_corrupt(b"a dict key that cannot be hashed")
     if distinct != n:
-        codec_corrupt(b"a dict with a key that is there twice")
+        codec_corrupt(b"a dict with a repeated key")
     return tuple(keys)
 
 

@@ -56,7 +56,8 @@ cdef inline Program program_at(Segment segment, rs_record *where):
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
     check(rs_store_find(store_of(segment, store), index, where, &err), &err)
-    # A walk to a field near the end starts at the beginning. In a large store both are cache misses, which overlap.
+    # A walk to a field near the end of a record starts at its beginning. In a large store both are cache misses; here
+    # they overlap.
     prefetch(where.bytes.ptr)
     prefetch(where.bytes.end - 1)
     prefetch(where.bytes.end - 65)
@@ -81,11 +82,11 @@ cdef class Record:
     ``r["bbox"]`` decodes that field and skips the others. Each read returns a fresh value that belongs to the caller;
     nested values are plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It
     keeps its store alive, and after ``close()`` reading it raises ClosedError. Pickling or deep-copying a Record gives
-    one that holds the decoded fields.
+    a Record that holds the decoded fields.
 
     A value also comes as a Record if the reader may not make its class. Then ``class_name`` is the name of the class;
-    for a plain record it is None. ``Record(class_name, fields)`` makes one directly; it is hashable if its values are.
-    ``type(r)({...})``, which collate functions call, returns a plain dict.
+    for a plain record it is None. ``Record(class_name, fields)`` makes a Record directly, which is hashable if its
+    values are. ``type(r)({...})``, which collate functions call, returns a plain dict.
 
     Several threads may read one Record at the same time.
 
@@ -171,7 +172,7 @@ cdef class Record:
         return self.strictly(key, value)
 
     cdef object strictly(self, key, value):
-        return hooks.module("strict").watched(value, (None, self.index), key)
+        return hooks.module("strict_containers").watched(value, (None, self.index), key)
 
     # ---- All fields ----
 
@@ -196,7 +197,7 @@ cdef class Record:
             if opened == MAP:
                 found = map_keys(self.program, &cursor, &place)
                 if len(set(found)) != len(found):
-                    raise errors.CorruptError("a dict with a key that is there twice")
+                    raise errors.CorruptError("a dict with a repeated key")
                 return tuple(found)
             if opened != DICT:
                 raise errors.CorruptError("the record has changed under its reader")
@@ -208,7 +209,7 @@ cdef class Record:
                 keys[key] = None
                 check(rs_path_any_pass(&cursor, &err), &err)
             if <uint64_t>len(keys) != n:
-                raise errors.CorruptError("a dict with a key that is there twice")
+                raise errors.CorruptError("a dict with a repeated key")
             return tuple(keys)
         except errors.Error as e:
             raise in_record(e, self.segment, self.store, self.index) from None
@@ -581,8 +582,9 @@ cdef bint is_plain_field(Projection projection):
 
 
 cdef rooted(Projection projection):
-    """Splits a projection into `(path, base)` for a projection built on it: `(path, None)` if it only reads the value
-    at `path` of stored records (None for the whole record), else `(None, projection)`."""
+    """Splits a projection into `(path, base)`, to build another projection on it. The result is `(path, None)` if the
+    projection only reads the value at `path` of stored records (None for the whole record), else `(None,
+    projection)`."""
     cdef LazyProjection lazy
     if projection is None:
         return None, None

@@ -25,11 +25,11 @@ cdef class KeyGroups:
 
     cdef KeyHashes hashes
     cdef Records keys
-    cdef rs_buffer group_of  # the number of each record's group; empty if the keys are distinct, as `firsts_`
+    cdef rs_buffer group_of  # the number of each record's group; empty, like `firsts_`, if the keys are distinct
     cdef rs_buffer firsts_   # the first record of each group
     cdef readonly uint64_t n
     cdef readonly uint64_t n_groups
-    cdef uint64_t seen       # the record whose key is `seen_key`; n for none
+    cdef uint64_t seen       # the record with the key `seen_key`; n for none
     cdef object seen_key
 
     def __cinit__(self, Records keys not None):
@@ -142,7 +142,7 @@ cdef class KeyGroups:
         return None if self.distinct else number_array(&self.firsts_)
 
     def lasts(self):
-        """The last record of each group, as `firsts`."""
+        """The last record of each group, in the form of `firsts`."""
         cdef rs_buffer out
         cdef rs_error err
         cdef uint64_t i

@@ -241,7 +241,7 @@ cdef list map_keys(Program program, rs_cursor *cursor, rs_place *place):
 
 
 cdef bint find_in_map(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-    """As find_in_dict, for a map."""
+    """Like find_in_dict, for a map."""
     cdef rs_map entries
     cdef rs_error err
     cdef uint64_t i
@@ -361,7 +361,7 @@ cdef class Path:
         return hash(self.names)
 
     def field(self):
-        """The argument that makes an equal Path if there is one; for a sum of paths the tuple of the keys."""
+        """A field name that makes an equal Path, if there is such a name. For a sum of paths, the tuple of the keys."""
         if len(self.names) == 1:
             name = self.names[0]
             plain = type(name) is tuple and (type(name[0]) is int or type(name[0]) is str and "." not in name[0])

@@ -130,8 +130,8 @@ cdef Positions positions_of(indices, Py_ssize_t length, str name=None, str metho
 
 
 def steps_of(indices, Py_ssize_t length):
-    """The positions of a range of indices as `(start, step, n)` of a slice; None for a range with negative and other
-    indices. Raises IndexError for an index that is out of range."""
+    """The positions of a range of indices as `(start, step, n)` of a slice; None for a range with negative and
+    nonnegative indices. Raises IndexError for an index that is out of range."""
     if not indices:
         return 0, 1, 0
     check_ends(indices, length)
@@ -155,7 +155,7 @@ cdef class Indices:
     cdef str name
     cdef str method
     cdef bint masks
-    cdef object last_dtype    # of the last item in `is_bool`
+    cdef object last_dtype    # the dtype of the last item in `is_bool`
     cdef bint last_is_bool
 
     cdef int read(self, indices) except -1:
@@ -164,7 +164,7 @@ cdef class Indices:
         if type(indices) is range:
             return self.read_range(indices)
         if isinstance(indices, list):
-            return self.read_items(list(indices))  # as the subclass iterates
+            return self.read_items(list(indices))  # a subclass may define its own iteration
         if isinstance(indices, memoryview) or type(indices) is Positions:
             return self.read_buffer(indices)
         if hasattr(indices, "__array__"):
@@ -273,7 +273,7 @@ cdef class Indices:
     cdef int read_array(self, indices) except -1:
         """Reads an array of numpy, a tensor, or another object with `__array__`."""
         dtype = getattr(indices, "dtype", None)
-        if getattr(dtype, "is_floating_point", False) is True:  # of torch, and perhaps unknown to numpy
+        if getattr(dtype, "is_floating_point", False) is True:  # a dtype of torch, which numpy may not know
             if len(indices):
                 raise self.of_dtype(dtype)
             return self.out.reserve(0)

@@ -45,7 +45,7 @@ cdef class Selection:
     cdef list held           # for each stage its Blob, its _Permutation or None; keeps them alive
     cdef readonly Segment segment
     cdef readonly int store
-    cdef readonly bint virtual   # has positions only, which a Projection reads
+    cdef readonly bint virtual   # has no store: its positions are numbers of groups, which a Projection reads
     cdef readonly tuple parts
     cdef readonly Shards shards
     cdef Py_ssize_t *ends

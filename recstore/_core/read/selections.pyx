@@ -409,7 +409,7 @@ cdef class Selection:
         return self.through(0, position)
 
     cdef Py_ssize_t through(self, int first, Py_ssize_t position) except -1:
-        """Maps a position before stage number `first`, which must be in range, to a position in `base`."""
+        """Maps a position before stage number `first` to a position in `base`. The position must be in range."""
         cdef int i
         cdef Stage *stage
         cdef const uint8_t *entry
@@ -435,7 +435,7 @@ cdef class Selection:
         return position
 
     cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1:
-        """As `through`, for n positions in place."""
+        """Like `through`, for n positions, in place."""
         cdef Stage *stage
         cdef Py_ssize_t k
         cdef int i
@@ -472,7 +472,7 @@ cdef class Selection:
         return 0
 
     cdef Selection base_of(self, Py_ssize_t *io):
-        """The innermost part that has a position, which must be in range. Sets *io to the position in the part's
+        """The innermost part with this position, which must be in range. Sets *io to the position in the part's
         base."""
         cdef Selection at = self
         cdef Py_ssize_t part, position = io[0]
@@ -592,8 +592,8 @@ cdef class Selection:
         return 0
 
     def known_leaves(self):
-        """`[(segment, store), ...]`: the leaves, and the leaves of sets of shards from which the fields of records are
-        known. May open shards."""
+        """`[(segment, store), ...]`: the leaves, and leaves of sets of shards that show the fields of the records. May
+        open shards."""
         return [*self.leaves(), *[leaf for shards in self.sets() for leaf in shards.known_leaves()]]
 
     cdef object base_id(self):

@@ -1,17 +1,18 @@
 """Reading under RECSTORE_STRICT=1: which stores are read strictly, and an estimate of how many records of a large store
-are alive as objects. recstore.values.strict makes the containers that warn.
+are alive as objects. recstore.values.strict_containers makes the containers that warn.
 """
 
 cdef enum:
     SAMPLE = 2048           # records of a sample, about
     LARGE_RECORDS = 100_000
     LARGE_BYTES = 64 << 20
-    MOST_PARTS = 32         # of one record
-    MOST_HELD = 16 << 20    # bytes of text in a sample
+    MOST_PARTS = 32         # the most parts of one record
+    MOST_HELD = 16 << 20    # the most bytes of text in a sample
 
 # Whether this process has, or had, a store that is read strictly.
 cdef bint any_strict = False
-# The types of recstore.values.strict, once it is loaded: {id of the type: builtin type as which its values are stored}.
+# The types of recstore.values.strict_containers, once it is loaded: {id of the type: builtin type that its values are
+# stored as}.
 # By id, because they equal the builtin types.
 strict_types = {}
 cdef bint any_strict_types = False
@@ -24,7 +25,7 @@ def add_strict_type(kind, builtin):
     strict_types[id(kind)] = builtin
 
 
-cdef bint strict_wanted() except -1:
+cdef bint strict_is_on() except -1:
     """Whether RECSTORE_STRICT is 1. ValueError for a value other than 0 and 1."""
     global any_strict
     value = os.environ.get("RECSTORE_STRICT", "0")
@@ -36,8 +37,8 @@ cdef bint strict_wanted() except -1:
 
 
 cdef class LiveSample:
-    """A sample of the records of one store, to estimate how many are alive. For one record of `one_of`, `held` has its
-    parts. A record is alive while one of its parts is.
+    """A sample of the records of one store, to estimate how many are alive. `held` has the parts of one record in
+    `one_of`. A record is alive while one of its parts is.
 
     A part is a weak reference if its type supports them. The sample holds text and tuples themselves; their reference
     count shows whether anything else holds them. Numbers, and values that many records share, such as the entries of a

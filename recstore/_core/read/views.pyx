@@ -39,7 +39,7 @@ cdef class Projection:
         return hash(self.key())
 
     def describe(self):
-        """Plain values for a handle, from which `projection_from` makes an equal projection; None: whole records."""
+        """Plain values for a handle; `projection_from` makes an equal projection of them. None for whole records."""
         return None
 
 
@@ -92,7 +92,7 @@ cdef class GroupProjection(Projection):
 cdef class Records:
     """Base of RecordList and its views: the records of a Selection, read through a Projection.
 
-    Indexing, length and iteration are here, compiled; recstore.records and recstore.views have the other methods.
+    Indexing, length and iteration are here, compiled; recstore.containers has the other methods.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -199,12 +199,12 @@ cdef class Records:
             segment = <Segment>leaf.segment  # a reference, as in at_shard
             value = segment.get(leaf.store, <uint64_t>leaf.index)
         if isinstance(value, (Records, Record)) or is_default(self.projection, value):
-            return value  # reading one of the first two makes watched objects
+            return value  # reading from a Records or Record makes watched objects
         self.selection.locate(i, &leaf)
-        value = hooks.module("strict").watched(value, None, i)
+        value = hooks.module("strict_containers").watched(value, None, i)
         cdef LiveSample sample = (<Segment>leaf.segment).sample  # a reference: `note` may close the store
         if sample is not None and leaf.store == 0 and sample.note(<uint64_t>leaf.index, value):
-            hooks.module("strict").warn_of_many(sample.n_records)
+            hooks.module("strict_containers").warn_of_many(sample.n_records)
         return value
 
     def _require(self):
@@ -309,14 +309,14 @@ cdef class Records:
 
 
 cdef inline bint is_default(Projection projection, value):
-    """Whether a value is the default of a field, an object of the caller."""
+    """Whether a value is the default of a field, which is an object of the caller."""
     return type(projection) is FieldProjection and (<FieldProjection>projection).default is value
 
 
 cdef bint has_strict(Selection selection) except -1:
     """Whether one of the stores is read strictly. Store 1, the keys of a mapping, never is."""
     return (any([segment.strict and store == 0 for segment, store in selection.leaves()])
-            or any([shards.store == 0 and strict_wanted() for shards in selection.sets()]))
+            or any([shards.store == 0 and strict_is_on() for shards in selection.sets()]))
 
 
 cdef inline void fetch_offsets(Leaf *leaf) noexcept:
@@ -327,13 +327,13 @@ cdef inline void fetch_offsets(Leaf *leaf) noexcept:
 
 
 cdef inline void fetch_record(Leaf *leaf) noexcept:
-    """Prefetches the beginning of a record after its offsets."""
+    """Prefetches the beginning of a record. Its offsets were prefetched before."""
     if leaf.segment != NULL and (<Segment>leaf.segment).is_usual():
         rs_store_prefetch((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
 
 cdef class RecordIterator:
-    """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted.
+    """Iterates over a container, forwards or backwards, and keeps the container alive until the iteration ends.
 
     It prefetches records that are not stored next to each other. `leaves` is a ring of the locations of the next FAR
     records; `located` is the position after the last of them.

@@ -37,7 +37,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
     path = about = None
-    strict_wanted()  # raises for a wrong value before the build, not after it
+    strict_is_on()  # raises for a wrong value before the build, not after it
     if backing in ("directory", "named", "temporary"):
         d, n = encode_path(directory), encode_path(name)
         c_directory = d
@@ -75,7 +75,7 @@ cdef enum:
     BLOB_VERSION = 1
 
 
-@cython.no_gc_clear  # as Segment
+@cython.no_gc_clear  # __dealloc__ needs path, as in Segment
 cdef class Blob:
     """Bytes outside the segments, in private memory until `publish` moves them into shared memory.
 
@@ -99,7 +99,8 @@ cdef class Blob:
 
     @property
     def published(self):
-        # Locked, so that a caller that gets True sees all that `publish` has set in another thread.
+        # Locked, because another thread may publish. A caller that gets True must see all attributes that `publish`
+        # sets.
         with cython.critical_section(self):
             return self.id is not None
 
@@ -159,7 +160,7 @@ cdef class Blob:
                 self.owner_pid = None if path is None else getpid()
                 self.take_over(&out, id_)
                 return
-        drop_blob_file(&out, path)  # by now another thread has published or closed the blob
+        drop_blob_file(&out, path)  # another thread has published or closed the blob in between
 
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1:
         """Switches to the mapping of the published blob. Without the interpreter lock other threads may be reading, so
@@ -229,8 +230,8 @@ def new_blob(bytes content):
 
 
 cdef Blob map_blob(rs_segment *segment, str backing, path):
-    """The Blob over a mapping, which it owns from the call on, even if this raises. Takes constant time: it checks the
-    header, not the content."""
+    """The Blob over a mapping. Takes over the mapping, even if it raises. Takes constant time: checks the header, not
+    the content."""
     cdef Blob blob
     cdef const uint8_t *head = segment.data
     cdef uint64_t left = segment.size_bytes
@@ -250,7 +251,7 @@ cdef Blob map_blob(rs_segment *segment, str backing, path):
 
 
 def adopt_blob(int fd):
-    """Maps the blob behind a descriptor. Owns the descriptor from the call on, even if it raises."""
+    """Maps the blob behind a descriptor. Takes over the descriptor, even if it raises."""
     cdef rs_segment segment
     cdef rs_error err
     try:

@@ -19,7 +19,7 @@ cdef extern from "Python.h":
 
 
 cdef rs_bool is_interrupted(void *arg) noexcept nogil:
-    """Runs signal handlers. Returns true with an exception set if a handler has raised it."""
+    """Runs signal handlers. Returns true, with the exception set, if a handler raised one."""
     PyEval_RestoreThread(<PyThreadState *>arg)
     cdef rs_bool raised = run_signal_handlers() != 0
     PyEval_SaveThread()
@@ -49,7 +49,7 @@ cdef int verify_segment(Segment segment, limits) except -1:
         if status == RS_E_STATE_STOPPED:
             raise_what_is_set()
         check(status, &err)
-        # Only Python can tell whether dict keys can be hashed and differ, and whether text in arrays is valid.
+        # Only Python can check whether dict keys can be hashed and differ, and whether text in arrays is valid.
         for number in range(1 + segment.is_mapping):
             verify_values(StoreReader.apart(segment.numbered(number)))
     finally:
@@ -62,8 +62,8 @@ cdef int verify_segment(Segment segment, limits) except -1:
 
 
 cdef int verify_values(StoreReader reader) except -1:
-    """Makes the keys of each tree. Where only decoding can find an error, also decodes every record of a block and
-    every entry of a table."""
+    """Makes the Program of each tree, with its dict keys. Where only decoding can find an error, also decodes every
+    record of a block and every entry of a table."""
     cdef rs_store *store = reader.store
     cdef const rs_block *block
     cdef const rs_table *table

@@ -155,8 +155,8 @@ def find_saved(Segment segment, unsigned kind, Path path):
 # ---- Writing ----
 
 cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes) except -1:
-    """Adds indexes, each `(kind, Path)`, to the whole segment in a writer, whose bytes `source` maps. Skips indexes
-    that the segment has. After an error the caller must abort the writer."""
+    """Adds indexes, each `(kind, Path)`, to the whole segment in a writer. `source` maps the bytes of the segment.
+    Skips indexes that the segment has. After an error the caller must abort the writer."""
     cdef rs_extension extension
     cdef rs_error err
     cdef rs_status status
@@ -217,7 +217,7 @@ cdef tuple record_numbers(KeyGroups groups, unsigned kind):
 
 
 cdef int index_written(rs_segment_writer *writer, object reader, object indexes) except -1:
-    """As save_indexes, for a segment that has just been built; maps it to read its records."""
+    """Like save_indexes, for a segment that has just been built. Maps the segment to read its records."""
     cdef int fd = -1
     cdef rs_error err
     check(rs_os_reopen_readonly(writer.fd, &fd, &err), &err)
@@ -234,7 +234,8 @@ cdef int index_written(rs_segment_writer *writer, object reader, object indexes)
 
 def verify_saved_indexes(Segment segment):
     """The part of the deep check of saved indexes that needs Python: the paths, and whether each record has the key of
-    its entry. It makes no objects of classes, so it runs no code of theirs and compares no keys of theirs."""
+    its entry. It does not make objects of classes, so it does not run their code, and does not compare keys of such
+    classes."""
     cdef StoreReader reader
     cdef SavedIndex index
     indexes = saved_indexes(segment)
@@ -283,7 +284,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
                 first_key = key
                 indexed = key_hash(key, index.keys.seed, True, &h)
             elif indexed and not (key == first_key and hash(key) == hash(first_key)):
-                raise errors.CorruptError(f"saved index: record {record} is not of the key of entry {entry}")
+                raise errors.CorruptError(f"saved index: record {record} does not have the key of entry {entry}")
         other = entry if indexed else alike.setdefault(first_key, entry)
         if other != entry:
             raise errors.CorruptError(f"saved index: entry {entry} has the key of entry {other}")
@@ -294,7 +295,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
 
 cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t own, key,
                             uint64_t h, uint64_t *steps, dict hashes) except -1:
-    """As verify_place of a mapping, but `hashes` has the hashes by record."""
+    """Like verify_place of a mapping, but `hashes` has the hashes by record."""
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
@@ -305,7 +306,7 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
         if entry == own:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"saved index: entry {own} is not where its key is looked for")
+            raise errors.CorruptError(f"saved index: entry {own} cannot be found by its key")
         if self.core.kind == RS_FMT_SAVED_RECORDS:
             check(rs_saved_index_records(&self.core, entry, &record, &last, &err), &err)
         else:

@@ -32,7 +32,7 @@ def open_named(path, limits=None):
 
 
 def adopt_fd(int fd, str backing, path=None):
-    """Maps the segment behind a descriptor. Owns the descriptor from the call on, even if it raises."""
+    """Maps the segment behind a descriptor. Takes over the descriptor, even if it raises."""
     cdef Segment segment
     cdef rs_error err
     try:

@@ -22,10 +22,10 @@ cdef class MappedShards:
     cdef uint32_t *stamps            # for each shard the value of `n_loads` at its last read
     cdef uint32_t n_loads
     cdef Py_ssize_t most             # the most shards to keep mapped
-    cdef int64_t most_bytes          # and their bytes; 0 for no limit
+    cdef int64_t most_bytes          # the most bytes to keep mapped; 0 for no limit
     cdef int64_t mapped_bytes
     cdef tuple stores                # the numbers of the stores that are read in each shard
-    cdef dict shapes                 # of the Entries of all shards
+    cdef dict shapes                 # the keys and templates that the Entries of all shards share
     cdef bint closed_
     cdef object __weakref__
     cpdef int require_open(self) except -1
@@ -37,12 +37,12 @@ cdef class MappedShards:
 
 cdef class Shards:
     cdef readonly Py_ssize_t n       # the number of shards
-    cdef readonly Py_ssize_t length  # the records of all of them
+    cdef readonly Py_ssize_t length  # the number of records
     cdef readonly MappedShards mapped
     cdef readonly int store
     cdef Py_ssize_t *ends_
     cdef double per_record           # shards per record, on average
-    cdef void **at                   # of `mapped`, as `stamps`
+    cdef void **at                   # `at` and `stamps` of `mapped`
     cdef uint32_t *stamps
     cdef object __weakref__
     cdef inline Py_ssize_t shard_of(self, Py_ssize_t position) noexcept

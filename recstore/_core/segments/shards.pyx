@@ -4,14 +4,15 @@ A Shards has a pointer and two numbers for each file, so that a set of 10^5 file
 mapping a file it closes the descriptor, because a process may have fewer descriptors than a set has files.
 
 A process keeps the most recently read files mapped. With too many files or bytes, it unmaps files that nothing else
-refers to, so that the disk blocks of a file that a cache has removed become free. A read holds a reference to its file,
-and so do an array over the bytes and a Record that decodes its fields later. Without the interpreter lock reads hold no
+refers to. The disk blocks of files that a cache has removed then become free. A read holds a reference to its file, and
+so do an array over the bytes and a Record that decodes its fields later. Without the interpreter lock reads hold no
 reference, and files stay mapped until the set is closed.
 """
 
 
 cdef Py_ssize_t part_of(const Py_ssize_t *ends, Py_ssize_t low, Py_ssize_t high, Py_ssize_t position) noexcept:
-    """The first of the parts low to high whose end is after a position, by binary search. There must be one."""
+    """The first of the parts `low` to `high` that ends after a position, by binary search. There must be such a
+    part."""
     cdef Py_ssize_t middle
     while low < high:
         middle = (low + high) >> 1
@@ -106,8 +107,8 @@ cdef class MappedShards:
         return 0
 
     cdef Entries entries(self):
-        """The Entries of a new shard: keys and templates are shared by the set, and the more shards, the fewer decoded
-        entries each keeps."""
+        """The Entries of a new shard. All shards of the set share keys and templates. In a set of more shards, each
+        keeps fewer decoded entries."""
         cdef Entries out = Entries()
         out.shapes = self.shapes
         out.most = min(out.most, SET_KEPT_BYTES // self.n)
@@ -255,8 +256,8 @@ cdef class Shards:
         return [(<Segment>self.at[i], self.store) for i in range(self.n) if pointer_at(&self.at[i]) != NULL]
 
     def known_leaves(self):
-        """The leaves from which the fields of records are known: of all shards, but at most 4,096 at equal distances;
-        for a lazy set, of the open shards, or of the first one."""
+        """The leaves that show the fields of the records. These are the leaves of all shards, or of 4,096 shards at
+        equal distances. A lazy set has the leaves of its open shards, or of its first shard."""
         cdef Py_ssize_t i, some = min(self.n, KNOWN_LEAVES)
         if not getattr(self.opener, "lazy", False):
             return [(self.segment(i * self.n // some), self.store) for i in range(some)]
@@ -264,9 +265,9 @@ cdef class Shards:
             self.segment(self.shard_of(0))
         return self.leaves()
 
-    def wanted(self, shards):
-        """Passes the numbers of the shards that are read next to the opener, which may fetch them. Returns at once."""
-        hint = getattr(self.opener, "wanted", None)
+    def fetch_ahead(self, shards):
+        """Tells the opener which shards are read next, so that it can fetch them. Returns at once."""
+        hint = getattr(self.opener, "fetch_ahead", None)
         if hint is not None:
             hint([int(i) for i in shards if pointer_at(&self.at[<Py_ssize_t>i]) == NULL])
 
@@ -275,7 +276,7 @@ cdef class Shards:
         return self.mapped.segments()
 
     def close(self):
-        """As MappedShards.close, so other Shards over the files are closed too."""
+        """Like MappedShards.close: other Shards over the files are closed too."""
         self.mapped.close()
 
 

@@ -47,7 +47,7 @@ cdef class Segment(Owner):
         cdef rs_status status
         self.programs = []
         try:
-            self.strict = strict_wanted()
+            self.strict = strict_is_on()
             if limits is not None:
                 accepted.max_values, accepted.max_bytes = limits
                 chosen = &accepted
@@ -259,7 +259,7 @@ cdef class Segment(Owner):
         """The number of records of a store. Store 0 is the list or the values of a mapping, store 1 its keys."""
         self.require_open()
         if not 0 <= store <= self.is_mapping:
-            raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
+            raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores does not have store {store}")
         return self.store.header.n_records
 
     cdef rs_store *numbered(self, int store) noexcept:
@@ -495,7 +495,7 @@ cdef class Segment(Owner):
         if FREE_THREADED:
             with cython.critical_section(self):
                 self.give_up_name()
-                rs_os_close(&self.seg.fd)  # and with it the lease on a name
+                rs_os_close(&self.seg.fd)  # also gives up the lease on a name
         else:
             self.leave_closing()
 
@@ -522,7 +522,7 @@ def close_all(list segments):
 
 
 cdef object in_record(error, Segment segment, int store, uint64_t index):
-    """An error of decoding with the record and the file named; any other error unchanged."""
+    """Adds the record and the file to an error of decoding. Returns any other error unchanged."""
     if type(error) not in RECORD_ERRORS:
         return error
     text = error.args[0] if error.args else ""

@@ -82,7 +82,7 @@ cdef class SegmentBuilder:
         return segment
 
     def take_descriptor(self):
-        """As take_descriptor in blobs.pyx."""
+        """Like take_descriptor in blobs.pyx."""
         descriptor = take_descriptor(&self.writer, self.backing)
         self.path = None
         return descriptor

@@ -148,13 +148,13 @@ cdef int put_record(encode_state *out, object value) except -1:
     except _Unsupported:
         unsupported = hooks.module("unsupported")
     writer = None if out.writer == NULL else <object>out.writer
-    raise unsupported.explain(value, RS_FMT_DEPTH, writer is not None and writer.pickled)
+    raise unsupported.explain(value, RS_FMT_DEPTH, writer)
 
 
 cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False,
                       rs_buffer *array_slots=NULL) except -1:
-    """Appends one `any` value. `key`: the value is a dict key, so readers must be able to hash it. Raises as put_record
-    does."""
+    """Appends one `any` value. `key`: the value is a dict key, so readers must be able to hash it. Raises the errors of
+    put_record."""
     cdef encode_state out
     memset(&out, 0, sizeof(encode_state))
     out.raw = raw
@@ -168,7 +168,7 @@ cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object wr
 cdef int encode_counted(rs_builder *builder, encode_keys *keys, object record, object writer, bint key,
                         rs_scan_counts *counts) except -1:
     """Appends a record to a builder; the caller ends the record. Returns 1 if *counts and the key sets of the builder's
-    scan are complete for the record, else 0. `key` as in encode_value. Raises as put_record does."""
+    scan are complete for the record, else 0. `key` is as in encode_value. Raises the errors of put_record."""
     cdef encode_state out
     cdef size_t key_sets = builder.scan.n_key_sets
     memset(&out, 0, sizeof(encode_state))

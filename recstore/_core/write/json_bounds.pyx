@@ -52,7 +52,7 @@ cdef class JsonBounds:
         self.run(buffer, start, end, NULL)
 
     def mark(self, buffer, size_t start, size_t end):
-        """As `skip`, and sets `first`, to 0 if no element has ended. Raises JsonError."""
+        """Like `skip`, and also sets `first`, which is 0 if no element has ended. Raises JsonError."""
         self.run(buffer, start, end, &self.ends)
         self.first = 0
         if self.ends.size_bytes != 0:

@@ -73,7 +73,7 @@ cdef class MappingBuilder(SegmentBuilder):
         return self.flush_if_full(&self.builder.values)
 
     def append_parcel(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
-        """Adds the pairs of a parcel of a PairEncoder (parcels.pyx) with this builder's seed. `opaque` as in
+        """Adds the pairs of a parcel of a PairEncoder (parcels.pyx) with this builder's seed. `opaque` is as in
         KeyHashes.extend."""
         cdef uint64_t first = self.hashes.n
         self.require_active()
@@ -106,7 +106,8 @@ cdef class MappingBuilder(SegmentBuilder):
         return self.append_pairs(packed_keys, packed_values, 0)
 
     cdef int place_hashes(self, bytes outside, bytes hashes, list opaque) except -1:
-        """Adds the hashes of pairs that rs_block_parcel_place adds, and a part of `self.outside` for their values."""
+        """Adds the hashes of the pairs that rs_block_parcel_place adds, and the sizes of their arrays to
+        `self.outside`."""
         if len(outside):
             if len(outside) % 8 or len(outside) > len(hashes):
                 raise errors.CorruptError("the parts of a parcel of pairs do not have the same number of records")

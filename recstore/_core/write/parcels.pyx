@@ -14,7 +14,7 @@ cdef object unsupported():
 
 
 class Refused(errors.EncodeError):
-    """A worker cannot store a record, whose number only the building process knows."""
+    """A worker cannot store a record. Only the building process knows the number of the record."""
 
 
 cdef bytes packed(rs_parcel *parcel):
@@ -222,7 +222,7 @@ cdef class PairEncoder:
         return 0
 
     cdef bint is_due(self) except -1:
-        """As of ListEncoder."""
+        """As in ListEncoder."""
         if self.builder is not None:
             return self.builder.builder.keys.n_closed + self.builder.builder.values.n_closed != self.n_closed_sent
         if self.make is None:
@@ -236,7 +236,7 @@ cdef class PairEncoder:
         return self.is_due()
 
     def extend(self, pairs, send=None):
-        """As of ListEncoder."""
+        """As in ListEncoder."""
         send = send or self.sender
         for key, value in pairs:
             self.append(key, value)
@@ -275,7 +275,7 @@ cdef class PairEncoder:
         return blocks, outside, *self.new_hashes()
 
     def end(self):
-        """As of ListEncoder."""
+        """As in ListEncoder."""
         if self.builder is not None:
             flush_block(&self.builder.builder.values, False, None)
             flush_block(&self.builder.builder.keys, True, None)

@@ -13,7 +13,6 @@ import threading
 import pytest
 from fingerprinted import fingerprint
 
-import recstore
 from recstore.building.fingerprints import derive, full
 
 SAME = [
@@ -119,7 +118,6 @@ def test_no_fingerprint():
         r"build.args\[0\] is an _io.StringIO": functools.partial(build, io.StringIO()),
         r"build.keywords\['x'\]\[1\] is a generator": functools.partial(build, x=[1, (i for i in ())]),
         r"the default values\[0\], which <lambda>\(\) uses, is an _io.StringIO": (lambda x=io.StringIO(): x),
-        "is a RecordList of recstore": functools.partial(build, recstore.RecordList([1])),
     }
     for text, function in cases.items():
         with pytest.raises(TypeError, match=f"no fingerprint can be derived: .*{text}.*; give fingerprint="):

@@ -25,7 +25,7 @@ def options(**values):
 
 
 def test_val_does_not_attach_to_train(tmp_path):
-    """The fault: a program silently got the data of a program with other arguments."""
+    """Before a fix, a program silently got the data of a program with other arguments."""
     stores = []
     for split in ("train", "val"):
         build = compiled("def build(): return [args.split]", args=options(split=split))
@@ -141,11 +141,29 @@ def test_values_that_are_refused():
         "the global f.log, which load\\(\\) uses": ("def load(): return f.log\ndef build(): return load()", options(log=FILE)),
         "the global f\\['a'\\]\\[1\\]": ("def build(): return f", {"a": [1, FILE]}),
         "the global f.__self__, which build\\(\\)": ("def build(): return f()", FILE.buffer.read),
-        "is a RecordList of recstore": ("def build(): return f", recstore.RecordList([1])),
+        "is a RecordKeys of recstore": ("def build(): return f", recstore.RecordDict({1: 2}).keys()),
     }  # fmt: skip
     for text, (source, value) in cases.items():
         with pytest.raises(TypeError, match=f"no fingerprint can be derived: .*{text}.*give fingerprint=.*files="):
             fingerprint(source, f=value)
+
+
+def test_stores_count_by_their_content(tmp_path):
+    source = "def build(): return x[0]"
+    records = [{"path": "a", "label": 1}, {"path": "b", "label": 2}]
+    x = recstore.RecordList(records)
+    x.save(tmp_path / "x.rec")
+    known = fingerprint(source, x=x)
+    assert known == fingerprint(source, x=recstore.RecordList(records)) == fingerprint(source, x=x[:])
+    assert known == fingerprint(source, x=recstore.open(tmp_path / "x.rec"))
+    others = [
+        x[::-1],
+        recstore.RecordList(records[:1]),
+        x.fields("path"),
+        recstore.RecordDict({0: records[0]}),
+        records,
+    ]
+    assert len({known, *(fingerprint(source, x=other) for other in others)}) == 6
 
 
 def test_large_values_are_refused(monkeypatch):
@@ -160,7 +178,7 @@ def test_large_values_are_refused(monkeypatch):
 
 
 def test_values_that_do_not_count(monkeypatch):
-    """The environment, imports within a function, loggers, and the globals of installed packages."""
+    """The environment, imports within a function, loggers and the globals of installed packages do not count."""
     import logging
 
     for source in (
@@ -221,7 +239,7 @@ WHOLE_MODULES = {
 
 @pytest.mark.parametrize("source", WHOLE_MODULES.values(), ids=WHOLE_MODULES)
 def test_a_module_of_the_program_as_a_value_is_refused(source, tmp_path):
-    """Its name alone would give the data of `split = "train"` to a program with `split = "val"`."""
+    """The name of the module alone would give the data of `split = "train"` to a program with `split = "val"`."""
     config = types.ModuleType("package.config")
     config.split = "train"
 

@@ -134,7 +134,7 @@ def test_select_and_values(x):
 
 
 def test_saving_the_dict_of_a_saved_index(x, tmp_path):
-    """It is saved as a mapping, not as the whole file."""
+    """The dict is saved as a mapping, not as the whole file."""
     x.index_by("id").save(tmp_path / "d.recs")
     x.group_by("image").save(tmp_path / "g.recs")
     with recstore.open(tmp_path / "d.recs") as d, recstore.open(tmp_path / "g.recs") as g:
@@ -334,7 +334,7 @@ def test_handles_name_no_process(x, monkeypatch):
 
 
 def test_damaged_handles(x, monkeypatch):
-    """An index that does not exist, a part that it lacks, groups in place of records."""
+    """The handles name an index that does not exist, a part that it lacks, or groups in place of records."""
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     _, (handle,) = x.group_by("label").__reduce__()
     n_refused = 0

@@ -93,7 +93,7 @@ def test_trusted_and_checked_indexes_are_not_compared_again(path):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_damage(path, tmp_path, seed):
-    """Bytes changed anywhere in the saved indexes, with right checksums."""
+    """Bytes are changed anywhere in the saved indexes, and the checksums are valid."""
     rng = random.Random(seed)
     whole = path.read_bytes()
     for _ in range(40):

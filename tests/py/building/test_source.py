@@ -159,7 +159,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
         assert x.to_list() == ["a", "b"]
     with pytest.raises(InputError, match="x.txt: the file changed while it was read"):
         RecordList(Lines(path, lambda path: os.utime(path, ns=(1, 1))))
-    # Between two builds it may change.
+    # The file may change between two builds.
     for source in (Lines(path), sources.lines(path)):
         for text in ("c\n", "longer\n"):
             pathlib.Path(path).write_text(text)

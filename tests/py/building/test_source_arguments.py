@@ -1,4 +1,4 @@
-"""Arguments that do not iterate over records: the error has the call that does."""
+"""Arguments that do not iterate over records: the error names a call that does."""
 
 import collections
 

@@ -62,7 +62,7 @@ def test_a_length_beyond_the_items_is_an_error():
 
 
 def test_an_end_within_a_record_is_an_error():
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="record 2 of .*StopIteration"):
         recstore.RecordList(Samples(5, 2, StopIteration()))
 
 

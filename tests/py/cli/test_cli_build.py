@@ -127,6 +127,27 @@ def test_the_result_as_json(run):
         assert report == {"output": "x.recs", "shared": None, "records": 10, "nbytes": x.nbytes}
 
 
+@pytest.mark.parametrize("path", ["/dev/null", "pipe"])
+def test_a_device_or_pipe_stays_even_if_forced(run, folder, path):
+    tables()
+    os.mkfifo("pipe")
+    for force in ([], ["--force"]):
+        assert run("build", "x.csv", "-o", path, *force)[2].endswith(f"{path} is a device or a pipe: name a file\n")
+    with recstore.RecordList([1]) as x:
+        pytest.raises(FileExistsError, lambda: x.save(path)).match("a device or a pipe")
+    assert not os.path.isfile(path)
+
+
+@pytest.mark.parametrize("number", [100, 10**30])
+def test_numbers_beyond_any_file_or_machine(run, folder, number):
+    tables()
+    assert run("build", "x.csv", "-o", "x.recs", "--workers", number, "--n-rows", number)[0] == 0
+    for more in ([], ["--encoding", "latin-1"]):
+        err = run("build", "x.csv", "-o", "y.recs", "--skip-rows", number, *more)[2]
+        assert "the file has no row of names" in err
+    assert recstore.RecordList([1], threads=number).to_list() == [1]
+
+
 def test_an_existing_file_stays_unless_forced(run, folder):
     tables()
     write("x.recs", "mine")
@@ -316,7 +337,11 @@ def test_row_groups_are_bounded(run, store, monkeypatch):
 
 
 def test_wrong_arguments_of_cat(run, store):
-    assert "no record has a field 'zz'; the fields are: id, name" in run("cat", store, "--columns", "zz")[2]
+    assert "no record has the field 'zz'; there are: 'id', 'name'" in run("cat", store, "--columns", "zz")[2]
+    recstore.RecordList([{"id": 1, "label": "a"}]).save("small.recs")  # a schema without names
+    for form in ("--jsonl", "--csv", "--parquet=z"):
+        status, out, err = run("cat", "small.recs", form, "--columns", "id,lable")
+        assert (status, out) == (1, "") and err.endswith("there are: 'id', 'label'; did you mean 'label'?\n")
     assert run("cat", store, "--force")[0] == 2
     for arguments in (["--rows", "a"], ["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
         caught = pytest.raises(SystemExit, lambda: run("cat", store, *arguments))

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+import recstore
 from recstore.cli import doctor, doctor_checks, doctor_findings, doctor_process, main
 from recstore.cli.system import Space, System
 
@@ -73,7 +74,7 @@ def verdict(finding):
 
 
 CHECKS = ["/dev/shm", "shared with", "memory", "memory limit", "swap", "who pays", "huge pages", "address space"]
-CHECKS += ["open files", "start method", "torch", "RemoveIPC", "named stores", "orphans"]
+CHECKS += ["open files", "start method", "torch", "RemoveIPC", "named stores", "caches", "orphans"]
 
 
 def test_a_good_machine(machine, folder, capsys, monkeypatch):
@@ -84,7 +85,7 @@ def test_a_good_machine(machine, folder, capsys, monkeypatch):
     assert doctor.run(machine.system()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[9:24].rstrip() for line in lines if line.startswith("ok ")] == CHECKS
-    assert lines[-1] == "all 14 checks ok"
+    assert lines[-1] == f"all {len(CHECKS)} checks ok"
     long = [line.strip() for line in lines if len(line) > 100 and str(folder) not in line]
     assert long == [doctor_checks.huge_pages(machine.system()).mend]
     assert any("memory cgroup /user.slice has used 1.07 GB of 34.4 GB" in line for line in lines)
@@ -329,10 +330,19 @@ def test_orphans(machine, folder):
     assert sorted(os.listdir(folder)) == ["1-1.rec", "other", "recs1-x"]
 
 
+def test_caches(folder):
+    assert doctor_process.caches().values == {"count": 0, "bytes": 0}
+    with recstore.cache("seen by doctor", slots=9, limit="1MB") as cache:
+        cache.put(1, "one")
+        finding = doctor_process.caches()
+        assert finding.verdict == "ok" and finding.values["count"] == 1 and "'seen by doctor' (1 value" in finding.why
+
+
 def test_a_folder_that_is_a_file(machine, tmp_path):
     (tmp_path / "file").write_text("")
     assert verdict(doctor_process.named_folder(machine.system(), str(tmp_path / "file"))) == ("problem", True)
     assert doctor_process.orphans(str(tmp_path / "file")).verdict == "warning"
+    assert doctor_process.caches(str(tmp_path / "file")).verdict == "warning"
 
 
 def test_a_folder_on_the_network(machine, tmp_path):

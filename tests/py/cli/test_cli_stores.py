@@ -41,8 +41,8 @@ def test_ls(numbers, run, run_json):
     status, out, _ = run("ls")
     heading, line = out.splitlines()
     assert status == 0
-    assert heading.split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
-    assert line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line
+    assert heading.split() == ["name", "kind", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
+    assert line.split()[:4] == ["numbers", "store", "v1", "1,234"] and f"process {os.getpid()}" in line
     assert line.endswith("in use")
     (entry,) = run_json("ls")
     assert {key: entry[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
@@ -51,7 +51,7 @@ def test_ls(numbers, run, run_json):
 
 
 def test_ls_of_nothing(run, run_json):
-    assert run("ls") == (0, "no named stores of this user\n", "")
+    assert run("ls") == (0, "no named stores or caches of this user\n", "")
     assert run_json("ls") == []
 
 
@@ -241,13 +241,26 @@ def test_brief():
 def test_rm(numbers, run, run_json):
     with recstore.shared("numbers", lambda: [0], fingerprint="v2", keep=True):
         assert run_json("rm", "numbers", "--fingerprint", "v2") == {"name": "numbers", "removed": 1}
-    assert run("rm", "numbers") == (0, "numbers: removed 1 store; processes that read it continue\n", "")
+    assert run("rm", "numbers") == (0, "numbers: removed 1 file; processes that use it continue\n", "")
     assert numbers[1] == {"id": 1, "half": 0.5} and recstore.names.list() == []
     status, out, err = run("rm", "numbers")
     assert (status, out) == (1, "") and "no segment 'numbers'" in err
     for name in ("../x", "a\nb", ""):
         status, out, err = run("rm", name)
         assert (status, out) == (2, "") and err.count("\n") == 1
+
+
+def test_caches(run, run_json):
+    with recstore.cache("frames", limit="1MB", slots=9) as cache:
+        cache.put(3, b"x" * 5000)
+        (entry,) = run_json("ls")
+        assert (entry["kind"], entry["name"], entry["records"], entry["state"]) == ("cache", "frames", 1, "in use")
+        assert entry["nbytes"] >= 5000 and run("ls")[1].splitlines()[1].split()[:2] == ["frames", "cache"]
+        for command in ("info", "head", "verify"):
+            status, out, err = run(command, "frames")
+            assert (status, out) == (1, "") and "a cache has this name" in err
+        assert run_json("gc")["removed"] == 0
+        assert run("rm", "frames") == (0, "frames: removed 1 file; processes that use it continue\n", "")
 
 
 def killed(keep):

@@ -147,7 +147,7 @@ def test_a_missing_file_is_one_line_in_every_run(tmp_path):
 
 
 def interrupted(command, lines):
-    """Send SIGINT to the whole group, like a terminal, after so many lines of standard error; returns the rest."""
+    """Send SIGINT to the whole group, like a terminal, after `lines` lines of standard error; returns the rest."""
     for _ in range(lines):
         command.stderr.readline()
     os.killpg(command.pid, signal.SIGINT)
@@ -196,7 +196,7 @@ def test_other_commands(monkeypatch, capsys):
 
 @pytest.fixture
 def rows(monkeypatch):
-    """Replaces the trials of the demo by made-up results; the list of the trials that it runs."""
+    """Replaces the trials of the demo by made-up results. Returns the list of the trials that the demo runs."""
     labels = []
     result = {"build_s": 1.0, "bytes": 5000, "pickle": 7, "read_ns": 10.0}
     result |= {"first_s": 0.5, "pass_s": 1.0, "uss": [1000, 3000], "total": 9000, "processes": 5}

@@ -26,7 +26,7 @@ def holdings():
     gc.collect()
     if not os.path.isdir("/proc/self/fd"):
         return None
-    # Without the descriptor of the listing itself.
+    # Leaves out the descriptor of the listing itself.
     links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
     return sorted(os.readlink(link) for link in links if os.path.lexists(link))
 
@@ -401,7 +401,7 @@ def test_missing_methods(letters):
 
 
 def test_every_nan_stays_a_key():
-    """Also in a store that is compacted because of repeated keys, and in exports."""
+    """This holds in a store that is compacted because of repeated keys, and in exports."""
     nan = float("nan")
     pairs = [(key, i) for i in range(1000) for key in (nan, float("nan"), (float("nan"), 1), i % 50)]
     expected = dict(pairs)

@@ -197,7 +197,7 @@ def test_a_key_that_cannot_be_hashed(tmp_path):
 
 
 class Equal:
-    """Equal to everything, with one hash for all."""
+    """Objects that equal everything and share one hash."""
 
     def __init__(self, n):
         self.n = n

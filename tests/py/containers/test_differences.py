@@ -1,5 +1,5 @@
-"""The rows of docs/list-and-dict/, with a test of each: the differences from list and dict. The pages have exactly the rows that
-are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and they name the errors."""
+"""Tests each row of docs/list-and-dict/, the differences from list and dict. The pages have exactly the rows that are
+tested here, in test_differences_libraries.py and in real/test_differences_real.py, and they name the errors."""
 
 import ast
 import collections

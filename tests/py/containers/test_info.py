@@ -97,7 +97,7 @@ def test_names_of_kinds_and_codes_come_from_the_core():
 
 
 def test_many_stores_read_the_list_of_mappings_once(monkeypatch):
-    """Its length grows with the number of stores."""
+    """The kernel's list of mappings is longer if there are more stores."""
     opened = []
 
     def counted(path, *args):

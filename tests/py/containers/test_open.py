@@ -157,6 +157,13 @@ def test_truncated_anywhere(path):
         pytest.raises(CorruptError, lambda: recstore.open(short)).match("TRUNCATED")
 
 
+@pytest.mark.parametrize("data", [b"a", b'{"id": 1}\n', b"RECS", b"\x1f\x8b" + bytes(8000)])
+def test_another_file_of_any_size(path, data):
+    """The message has the advice for a file of another format, even if the file is shorter than a header."""
+    path.write_bytes(data)
+    pytest.raises(CorruptError, lambda: recstore.open(path)).match("MAGIC.*recstore.read_jsonl, read_csv and others")
+
+
 def test_bytes_beyond_the_end_are_ignored(path):
     data = path.read_bytes()
     path.write_bytes(data + b"more")
@@ -198,7 +205,7 @@ def test_a_header_with_a_right_checksum(path, offset, value, error, code):
 
 
 def test_later_versions_that_this_reader_can_read(path):
-    """A higher version with our reader_version, and unknown optional features."""
+    """The files have a higher version with our reader_version, or unknown optional features."""
     data = bytearray(path.read_bytes())
     data[8:10], data[24:32], data[2000:2004] = b"\7\0", b"\xff" * 8, b"what"
     path.write_bytes(writer.reseal(data))
@@ -263,7 +270,7 @@ def test_a_copy_survives_its_file(path):
 
 
 def test_a_check_and_reads_do_not_share_objects(tmp_path):
-    """The check makes placeholders instead of objects of classes, which reads must never see."""
+    """The check makes placeholders instead of objects of classes. Reads must never see the placeholders."""
     path = tmp_path / "x.rec"
     values = [
         {"z": complex(i, 1), "at": [datetime.date(2000, 1, 1 + i % 20)], "where": pathlib.PurePosixPath("a")}
@@ -300,7 +307,7 @@ def test_a_full_check_finds_equal_keys(tmp_path):
     path = tmp_path / "x.rec"
     twice = w.Coded(b"\x0f\x02\x91\x91\x91\x91", None)
     path.write_bytes(w.simple(w.any_(), [twice]))
-    pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(path, verify="full")).match("twice")
+    pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(path, verify="full")).match("repeated")
 
 
 def test_a_view_is_saved_through_the_file_itself_and_honours_the_umask(tmp_path):

@@ -228,7 +228,7 @@ def test_repr(letters):
 
 
 def test_the_repr_of_the_same_records_is_the_same(tmp_path):
-    """Grain compares it when it resumes, in another process, from a file, or over a view."""
+    """Grain compares the repr when a run resumes. It is the same in another process, from a file, and over a view."""
     rows = [{"i": i} for i in range(20)]
     with RecordList(rows) as x, RecordList(rows, backing="dir") as y, RecordList(rows, compression="none") as z:
         x.save(tmp_path / "x")
@@ -427,7 +427,7 @@ def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
 
 @pytest.mark.parametrize("module", ["decimal", "numpy", "enum", "collections", "torch"])
 def test_a_module_that_another_thread_is_importing(module, monkeypatch):
-    """It is in sys.modules, and still empty."""
+    """The module is in sys.modules, and still empty."""
     day = datetime.date(2020, 1, 1)
     monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
     with RecordList([{"day": day, "n": 10**30}] * 10) as x, RecordDict({day: 1}) as d:

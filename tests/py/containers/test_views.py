@@ -169,7 +169,7 @@ def test_split_stratified():
     train, test = x.split([0.8, 0.2], stratify="y")
     assert [r["id"] for r in train] == sorted(r["id"] for r in train)
     pytest.raises(TypeError, lambda: x.split([0.5, 0.5], stratify=lambda r: [])).match("unhashable")
-    # Every part gets its share even of classes with one record each.
+    # Every part gets its share of the records even if each class has only one record.
     assert [len(p) for p in x.split([0.9, 0.1], stratify="id")] == [90, 10]
 
 
@@ -189,7 +189,7 @@ def test_addition_keeps_the_options_of_the_first(monkeypatch):
         for y in (x + [big, print], x[:1] + [big, print], pickle.loads(pickle.dumps(x)) + [big, print]):
             flags = [y[i].flags.writeable for i in (0, 1)]
             assert flags == [False, False] and y[2] is print
-        # And so does an attached store.
+        # An attached store keeps these settings.
         reader = handles._reader_of(handles._reading_bits(x.segment), None)
         assert reader.key() == x.segment.reader.key() and reader.pickles
     with RecordList([big]) as x:

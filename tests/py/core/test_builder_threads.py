@@ -246,7 +246,7 @@ def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
 
 @interpreters.measures_memory
 def test_memory_of_a_build_is_bounded():
-    """Two blocks and the output of one, however long the stream is."""
+    """A build holds two blocks and the output of one, however long the stream is."""
     code = """
 from recstore import RecordList
 def peak():

@@ -28,7 +28,8 @@ def acting(act):
 
 
 def test_a_dict_that_is_refilled_while_it_is_stored_is_refused():
-    """Its size is not enough: a key that moved to the end would come twice, another not at all, and nobody could read the record."""
+    """Comparing sizes is not enough: a key that moved to the end would be stored twice and another one not at all, and
+    the record could not be read."""
     for n in range(2, 9):
         for at in range(n):
             for more in range(0, 40, 3):
@@ -61,8 +62,8 @@ def test_a_dict_whose_values_change_while_it_is_stored_is_stored():
 
 
 def segments(records):
-    """The bytes of two segments with the same records: of one that counted the records while writing, and of one
-    whose builder scanned them, as it scans records of other processes."""
+    """The bytes of two segments with the same records. One builder counted them while writing; the other scanned them,
+    as it scans records of other processes."""
     counted, scanned = native.Builder("anonymous"), native.Builder("anonymous")
     counted.extend(records)
     parcels = native.ListEncoder(counted.settings)
@@ -152,7 +153,7 @@ def test_nested_records_are_counted_as_a_scan_counts_them(seed):
 
 
 def test_a_refused_record_leaves_no_key_set_behind():
-    """Otherwise each later record would be taken for a record with other keys."""
+    """A key set left behind would give each later record the keys of another record."""
     builder = native.Builder("anonymous")
     good = [{"a": i, "b": {"c": i}} for i in range(200)]
     for i, record in enumerate(good):

@@ -169,16 +169,16 @@ def test_lists_that_are_too_long(x):
 
 
 def test_names_that_are_missing(x):
-    with pytest.raises(ValueError, match="'label' of record 2 is 'bird', which is none of the 2 names"):
+    with pytest.raises(ValueError, match="'label' of record 2 is 'bird', which is not one of the 2 names"):
         read_one(x, [0, 2], "label", "codes", names=["cat", "dog"])
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"form": "square"}, ValueError, "the form 'square' is none of values"),
-        ({"dtype": "float8"}, ValueError, "the dtype 'float8' is none of bool"),
-        ({"missing": "skip"}, ValueError, "missing= 'skip' is none of raise"),
+        ({"form": "square"}, ValueError, "the form 'square' is not one of values"),
+        ({"dtype": "float8"}, ValueError, "the dtype 'float8' is not one of bool"),
+        ({"missing": "skip"}, ValueError, "missing= 'skip' is not one of raise"),
         ({"row": (0,)}, ValueError, "a row of shape"),
         ({"row": (1,) * 9}, ValueError, "at most 8"),
         ({"row": (2.5,)}, TypeError, "float"),
@@ -196,8 +196,8 @@ def test_names_that_are_missing(x):
         ({"multiple": 8}, ValueError, "multiple is for"),
         ({"form": "codes"}, ValueError, "needs them"),
         ({"names": ["a"]}, ValueError, "names are for"),
-        ({"form": "codes", "names": ["a", "a"]}, ValueError, "'a' is there twice"),
-        ({"form": "codes", "names": [1, True]}, ValueError, "True is there twice"),
+        ({"form": "codes", "names": ["a", "a"]}, ValueError, "'a' is repeated"),
+        ({"form": "codes", "names": [1, True]}, ValueError, "True is repeated"),
         ({"form": "codes", "names": [1.5]}, TypeError, "not float 1.5"),
         ({"path": 1.5}, TypeError, "a field is a str"),
     ],
@@ -274,9 +274,8 @@ def test_closed_stores():
     pytest.raises(recstore.errors.ClosedError, lambda: native.Gather(x, []))
 
 
-@pytest.mark.parametrize(
-    "form", ["values", "strings"]
-)  # the buffer is allocated before the records are read, and after
+# For values the buffer is allocated before the records are read, for strings afterwards.
+@pytest.mark.parametrize("form", ["values", "strings"])
 def test_a_batch_enters_only_the_stores_of_its_records(form):
     stores = [recstore.RecordList({"id": i, "name": f"{i}"} for i in range(k, k + 50)) for k in (0, 50, 100)]
     x = stores[0] + stores[1] + stores[2]

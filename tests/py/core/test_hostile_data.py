@@ -405,7 +405,7 @@ def test_keys_are_found(name, tmp_path):
 
 
 def test_keys_of_many_blocks():
-    """Over three blocks of keys, whose parts drift from block to block."""
+    """The keys fill three blocks, and their parts drift from block to block."""
     n = 200000
     store = recstore.RecordDict((f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav", i) for i in range(n))
     assert all(store[f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav"] == i for i in range(0, n, 7))
@@ -413,7 +413,7 @@ def test_keys_of_many_blocks():
 
 
 def test_lists_of_dicts_with_mostly_absent_keys():
-    """As one struct, their rows would take a thousand times their bytes."""
+    """As rows of one struct, the dicts would take a thousand times their bytes."""
     draw = random.Random(7)
     records = [
         {"n": n, "rows": [{"id": i, f"x{(i + n) % 500:03d}": draw.getrandbits(50)} for i in range(400)]}

@@ -21,7 +21,8 @@ class Alarm(Exception):
 
 
 class Last:
-    """Ends each store here. Python code makes its value, and would run the handler of a signal that nothing has checked."""
+    """The last record of each store here. Python code makes its value, and runs the handler of any signal still
+    pending."""
 
 
 def decode(_):
@@ -60,7 +61,7 @@ NESTED = {
     "rows": lambda: {"rows": [{"i": i, "s": str(i)} for i in range(500_000)], "z": Last()},
     "maps": lambda: [[{i: "x", "k": None} for i in range(500_000)], Last()],
     "numbers": lambda: [[[i, 7 * i * i] * 4 for i in range(300_000)], Last()],
-    # Their hashes are all 0, so a dict compares each key with all before it.
+    # The hashes of these keys are all 0, so a dict compares each key with all before it.
     "keys of one hash": lambda: [{k * (2**61 - 1): None for k in range(1, 2_000)}, Last()],
     "a map of one hash": lambda: [{k * (2**61 - 1): [k] for k in range(1, 2_000)}, Last()],
     "anything": lambda: [[[i, (None, str(i))] if i % 3 else {"a": [i]} for i in range(500_000)], Last()],

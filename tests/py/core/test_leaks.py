@@ -62,7 +62,7 @@ def test_nothing_leaks(tmp_path):
     gc.collect()
     before = counts()
     assert watch.growth(lambda: work(tmp_path / "x"), 20) == {}
-    # There may be fewer, if garbage of earlier tests is gone now.
+    # The count may be lower, if garbage of earlier tests is gone now.
     assert all(now <= was for now, was in zip(counts(), before))
 
 
@@ -109,7 +109,7 @@ def test_reference_counts_of_what_is_shared():
 
 
 def test_close_while_verifying_and_saving(tmp_path):
-    """Calls without the GIL finish first."""
+    """A close waits for calls that run without the GIL."""
     x = RecordList({"i": i, "s": "x" * 50} for i in range(100_000))
     results = []
 

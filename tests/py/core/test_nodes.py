@@ -294,7 +294,7 @@ def test_info_of_the_command_line(tmp_path, capsys):
 
 
 def refused(path, data, error=recstore.errors.CorruptError):
-    """Neither the record nor a deep check gives a value."""
+    """Checks that reading the record and a deep check both raise."""
     with opened(path, data) as x:
         for _ in range(2):
             pytest.raises(error, lambda: x[0])

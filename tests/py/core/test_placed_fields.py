@@ -39,7 +39,7 @@ def odd(usual, other, every=20_000):
 
 
 FIELDS = {
-    # name: (values, the most bytes a value with the segment's own kilobytes, a node that their tree has)
+    # name: (values, the most bytes per value, including the segment's own kilobytes, a node that their tree has)
     "ids": ([7 * i + 3 for i in range(N)], 0.16, "rising"),
     "ids that fall": ([10**12 - i for i in range(N)], 0.16, "rising"),
     "ids with gaps": (gaps(), 1.0, "rising"),
@@ -137,7 +137,7 @@ def test_other_records_have_no_placed_nodes():
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_short_last_block_in_no_order_stays_as_small_as_raw(threads):
-    """It is tried under the tree of the block before, whose places are known only later."""
+    """A short block is tried under the tree of the block before. The size of its places is known only afterwards."""
     numbers = random.Random(2)
     rising = list(range(0, 7 * 65_536, 7))
     for count in (3, 40, 400):

@@ -89,7 +89,7 @@ def test_tensors():
 
 
 def test_a_tensor_on_another_device():
-    """It is copied to the CPU first, as a tensor on a GPU."""
+    """The tensor is copied to the CPU first, like a tensor on a GPU."""
 
     class OnDevice:
         dtype, ndim = np.dtype("i8"), 1
@@ -246,7 +246,7 @@ def test_any_range_is_its_list(letters, start, stop, step):
 
 
 def test_views_over_every_stage():
-    """More positions than one pass takes."""
+    """There are more positions than one pass takes."""
     n = 5000
     order = np.random.default_rng(1).permutation(n)
     with RecordList({"id": i} for i in range(n)) as x:

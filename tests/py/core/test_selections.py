@@ -1,4 +1,4 @@
-"""Views of views: they stay small however they are stacked, cost the same whatever their length, and say what lists say."""
+"""Views of views: they stay small however they are stacked, cost the same at any length, and behave like lists."""
 
 import gc
 import pickle
@@ -143,7 +143,7 @@ def test_constant_bytes_of_a_pickle(allow):
 
 @st.composite
 def chains(draw):
-    """Steps of a chain of views, each with what decides it."""
+    """Steps of a chain of views, each with the number that decides it."""
     kinds = st.sampled_from(["slice", "fancy", "mask", "shuffle", "+", "+list", "*", "reverse", "pickle"])
     return [(kind, draw(st.integers(0, 2**64))) for kind in draw(st.lists(kinds, min_size=1, max_size=25))]
 

@@ -38,7 +38,7 @@ class Opener:
         self.opened.append(i)
         return native.open_path(self.paths[i])
 
-    def wanted(self, shards):
+    def fetch_ahead(self, shards):
         self.hints.append(shards)
 
 
@@ -171,7 +171,7 @@ def test_only_what_is_read_is_opened(tmp_path):
     assert [r["id"] for r in x[5:12]] == list(range(5, 12)) and shards.opener.opened == [25, 0, 1]
     assert x.field("id").to_numpy([295]).tolist() == [295] and shards.opener.opened == [25, 0, 1, 29]
     assert x.field("id").to_list()[:1] == [0]
-    shards.wanted([0, 3, 4])
+    shards.fetch_ahead([0, 3, 4])
     assert shards.opener.hints == [[]]  # all are open by now
 
 
@@ -272,7 +272,7 @@ def mapped(folder):
         return sum(str(folder) in line for line in file)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
 def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     opener = Opener(write(tmp_path, [20] * 30))
@@ -299,7 +299,7 @@ def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     assert mapped(tmp_path) == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 def test_batches_of_tensors_keep_few_shards(tmp_path):
     pytest.importorskip("torch")
     from recstore.torch import Fields
@@ -325,7 +325,7 @@ def switching():
     sys.setswitchinterval(before)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 def test_threads_read_beside_unmapping(tmp_path, switching):
     opener = Opener(write(tmp_path, [20] * 30))
     opener.most_mapped = 2 * opener.paths[0].stat().st_size

@@ -67,7 +67,7 @@ def test_a_shape_takes_few_bytes(name, tmp_path):
 
 @pytest.mark.parametrize("sign", [chr(c) for c in range(128) if not chr(c).isalnum()])
 def test_every_sign_between_parts_is_kept(sign):
-    """NUL too, which stands between the parts of lists made for `xargs -0`."""
+    """Even NUL is kept, which separates the parts of lists made for `xargs -0`."""
     strings = [f"{i:04}{sign}{draw.choice(FOODS)}{sign}{i * 7}" for i in range(300)]
     wide = [f"{s}{sign}привет{i}" for i, s in enumerate(strings)]
     with RecordList([{"a": a, "b": b} for a, b in zip(strings, wide)]) as x:

@@ -118,7 +118,7 @@ WORK = [at, many, views, mappings, fields, iterates, travels, picked, gathers, d
 
 
 def hammer(stores, close_after=None, steps=5):
-    """Runs all of WORK in 16 threads; with `close_after`, closes the stores when so many steps were done."""
+    """Runs all of WORK in 16 threads; with `close_after`, closes the stores after that many steps."""
     begin = threading.Barrier(THREADS + 1)
     failed, done = [], []
 

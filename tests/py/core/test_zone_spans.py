@@ -33,7 +33,7 @@ def test_each_change_of_each_zone():
 
     different = {tuple(_zoneinfo.ZoneInfo(name)._trans_utc): name for name in ZONES}  # many zones have several names
     assert len(different) > 100
-    for times, name in list(different.items())[::4]:  # each in its turn would take 20 seconds
+    for times, name in list(different.items())[::4]:  # all zones would take 20 seconds
         zone, spans = zoneinfo.ZoneInfo(name), []
         for at in times:
             if at < -62135596800 + 2 * 86400:
@@ -73,6 +73,6 @@ def test_a_zone_that_is_not_there(name):
 
 
 def test_the_spans_of_a_time_are_found_once():
-    """Each batch of a file asks again, and its times may lie in any year."""
+    """Each batch of a file asks for spans again, and its times may lie in any year."""
     assert zone_spans("Europe/Paris", 10**9) is zone_spans("Europe/Paris", 10**9 + 1)
     assert zone_spans("Europe/Paris", 10**9) is not zone_spans("UTC", 10**9)

@@ -12,7 +12,7 @@ from holders import Plain, records, row_of, share
 import recstore
 from recstore import RecordDict, RecordView, audit, share_dataset
 
-N = 140_000  # lists of so many entries take more than the default threshold
+N = 140_000  # lists of this length take more than the default threshold
 TO_FILL = {
     "None": lambda: [None] * N, "zeros": lambda: [0] * N, "falses": lambda: [False] * N, "floats": lambda: [0.0] * N,
     "texts": lambda: [""] * N, "pairs": lambda: [(0, 0.5)] * N, "lists": lambda: [[] for _ in range(N)],

@@ -1,6 +1,10 @@
 """share_dataset over data that another object keeps alive, so that replacing it would free nothing."""
 
 import collections
+import ctypes
+import functools
+import mmap
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -66,3 +70,105 @@ def test_records_of_a_value_that_became_larger_are_dropped():
     report = share_dataset(x, 1000)
     assert type(x.images) is RecordView and type(x.windows) is list
     assert report.after <= row_of(report, "images").before + SLACK
+
+
+N = 40_000
+
+
+def of_ctypes():
+    memory = (ctypes.c_double * N)(*range(N))
+    return memory, np.frombuffer(memory)
+
+
+def of_private_mapping():
+    memory = mmap.mmap(-1, 8 * N, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    array = np.frombuffer(memory)
+    array[:] = np.arange(N)
+    return memory, array
+
+
+def of_frame():
+    frame = pytest.importorskip("pandas").DataFrame({"a": np.arange(N), "b": np.arange(N)})
+    return frame, frame["a"].to_numpy()
+
+
+def of_arrow():
+    table = pytest.importorskip("pyarrow").table({"a": np.arange(N)})
+    return table, table["a"].chunk(0).to_numpy()
+
+
+def of_sparse_matrix():
+    matrix = pytest.importorskip("scipy.sparse").random(1000, 1000, 0.04, "csr")
+    return matrix, matrix.data
+
+
+def of_sparse_tensor():
+    tensor = pytest.importorskip("torch").rand(200, 200).to_sparse_csr()
+    return tensor, tensor.values()
+
+
+def of_storage():
+    tensor = pytest.importorskip("torch").arange(N)
+    return tensor.untyped_storage(), tensor
+
+
+def of_closure():
+    array = np.arange(N)
+    return (lambda: array), array
+
+
+def of_partial():
+    array = np.arange(N)
+    return functools.partial(np.take, array), array
+
+
+def of_method():
+    array = np.arange(N)
+    return array.sum, array
+
+
+@pytest.mark.parametrize("make", [
+    of_ctypes, of_private_mapping, of_frame, of_arrow, of_sparse_matrix, of_sparse_tensor, of_storage, of_closure,
+    of_partial, of_method,
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_an_array_over_memory_that_another_object_holds(make):
+    x = Plain()
+    x.owner, x.array = make()
+    array, forecast = x.array, audit(x, threshold=1000)
+    alone = object_sizes.deep(x.owner)
+    assert alone <= forecast.size < alone + 5000
+    assert forecast.predicted_shared == forecast.predicted
+    assert share_dataset(x, 1000).after == 0 and x.array is array
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_audit_moves_no_storage_to_shared_memory():
+    torch = pytest.importorskip("torch")
+    x = Plain(tensor=torch.arange(N))
+    x.storages = [x.tensor.untyped_storage(), x.tensor.storage()]
+    audit(x)
+    assert not x.tensor.is_shared()
+
+
+SHARED = {
+    "RawArray": lambda: multiprocessing.RawArray("f", N),
+    "Array": lambda: multiprocessing.Array("f", N),
+    "mmap": lambda: mmap.mmap(-1, 8 * N),
+    "memoryview": lambda: memoryview(mmap.mmap(-1, 8 * N)),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_buffers_in_shared_memory_are_named(kind):
+    x = Plain(memory=SHARED[kind]())
+    report = share_dataset(x, 1000, strict=True)
+    assert {row.reason for row in report.rows} == {"in shared memory already"}
+    assert audit(x, threshold=1000).size > 4 * N
+
+
+def test_buffers_without_memory():
+    closed = mmap.mmap(-1, 100)
+    closed.close()
+    x = Plain(memory=[closed, bytearray(), (ctypes.c_int * 0)(), memoryview(b"")])
+    assert not share_dataset(x, 1000).rows and audit(x).size < 2000

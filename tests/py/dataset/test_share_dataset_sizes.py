@@ -47,7 +47,7 @@ class Slots:
 
 
 def both(make, **options):
-    """A dataset and the report of share_dataset, whose sizes audit must forecast."""
+    """A dataset and the report of share_dataset. audit must forecast the sizes in the report."""
     dataset = make()
     forecast = audit(dataset, workers=0, **options)
     report = share_dataset(dataset, **options)

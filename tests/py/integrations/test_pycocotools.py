@@ -274,7 +274,7 @@ def test_evaluation(name, replaced, kind):
         # loadRes changes its argument in place, so it has to be a list.
         mine, theirs = new.loadRes(RecordList(detections).to_list()), coco.loadRes(copy.deepcopy(detections))
     mine = replaced(mine)
-    # For segments loadRes makes boxes and areas of numpy, which == cannot compare.
+    # For segmentations, loadRes makes boxes and areas of numpy, which == cannot compare.
     np.testing.assert_equal(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
     assert repr(mine.loadAnns(mine.getAnnIds())) == repr(theirs.loadAnns(theirs.getAnnIds()))
     # All images of a small set; for the large set, the images with objects and some without.
@@ -350,7 +350,7 @@ def test_copies_and_own_index(replaced):
 
 @WAYS
 def test_differences(replaced):
-    """Each follows from reads that make new records, or from `type(x) == list` in pycocotools."""
+    """Each difference follows from reads that make new records, or from `type(x) == list` in pycocotools."""
     coco = plain(synthetic())
     new = replaced(coco)
     with quiet(), pytest.raises(AssertionError, match="results in not an array of objects"):

@@ -242,7 +242,7 @@ def test_no_log(doctor, tmp_path):
 
 
 def test_foreign_lines_in_a_log(doctor, tmp_path):
-    """Binary data and lines of another program."""
+    """The log has binary data and lines of another program."""
     path = tmp_path / "run.jsonl"
     wrong = [b"\xff\xfe\n", b"[]\n", b'{"kind":"sample"}\n', b"null\n", b'{"kind":"event","t":"x"}\n']
     path.write_bytes(b"".join([*lines(*job(count=20)), *wrong]))

@@ -317,15 +317,30 @@ def test_the_limit_of_the_cgroup(made):
 def test_classes_of_mapped_files(made):
     smaps = mapping("/memfd:recstore (deleted)", 70, rss=400, pss=100, device="00:01")
     smaps += mapping("/dev/shm/torch_10_1_2 (deleted)", 71, rss=300, pss=300)
+    smaps += mapping("/dev/shm/recs1-abcdefghij-klmnop23.cache (deleted)", 74, rss=200, pss=200)
     smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
     smaps += mapping("/data/train.bin", 73, rss=50, pss=50, device="08:01")
-    made.process(10, anon=1000, file=400, shmem=400, smaps=smaps)
+    smaps += mapping("/nvme/recs1-abcdefghij-klmnop23.cache", 75, rss=50, pss=50, device="08:01")
+    made.process(10, anon=1000, file=500, shmem=600, smaps=smaps)
     entry, _ = sampler(made).sample()
     assert entry["named"] == {
-        "private": 1000 * KB, "stores": {"store 70": 100 * KB}, "batches": 300 * KB, "pinned": 0, "shared memory": 0, "files": 100 * KB,
+        "private": 1000 * KB, "stores": {"store 70": 100 * KB}, "caches": 300 * KB, "batches": 300 * KB, "pinned": 0, "shared memory": 0, "files": 100 * KB,
         "interpreter": 300 * KB, "other": 0,
     }  # fmt: skip
     assert attribution.share_named(entry["named"]) == 1.0
+
+
+@pytest.mark.parametrize(("magic", "kind"), [(b"\x89RECS\r\n\x1a", "store"), (b"\x89RSCACH\n", "caches")])
+def test_files_that_got_their_name_later(made, magic, kind):
+    """The process that created such a file sees it without a name."""
+    names, path = attribution.Names(processes.Proc(made.folder)), "/dev/shm/#70 (deleted)"
+    names.classify((0, 70), path)
+    made.write("10/fd/3", "")  # not yet complete
+    names.classify((0, 70), path, 10, "3")
+    assert names.kind((0, 70)) == "shared memory"
+    made.write("10/fd/3", magic)
+    names.classify((0, 70), path, 10, "3")
+    assert names.kind((0, 70)) == kind
 
 
 def test_a_store_without_pages_in_memory(made):

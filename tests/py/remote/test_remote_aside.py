@@ -51,7 +51,7 @@ def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path
 
 
 def test_a_forked_process_releases_no_client_of_its_parent():
-    """Releasing one hung on a lock that a thread of the parent had held."""
+    """Before a fix, releasing a client hung on a lock that a thread of the parent had held."""
 
     class Client:
         def __del__(self):

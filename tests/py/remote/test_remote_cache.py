@@ -116,7 +116,7 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
 
 @pytest.mark.parametrize("way", ["write", "replace", "flip a byte"])
 def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch, way):
-    """The content of another shard file of the same size, or one wrong byte."""
+    """The copy has the content of another shard file of the same size, or one wrong byte."""
     monkeypatch.setattr(opening, "_ALWAYS_CACHED", True)
     parts = [["a" * 100] * 64, ["b" * 100] * 64, ["c" * 100, "d" * 100] * 32]
     made = shard_sets.write(tmp_path / "set", parts)
@@ -174,7 +174,7 @@ def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
     assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # the most recently used
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
 def test_evicted_files_are_unmapped(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes // 2 + 1000, lazy=True, options=made.options)
@@ -187,7 +187,7 @@ def test_evicted_files_are_unmapped(made, tmp_path):
 
 
 def test_files_with_a_future_time_are_evicted_first(made, tmp_path):
-    """Otherwise they would stay until that time."""
+    """In the usual order these files would stay until that time."""
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     ahead = tmp_path / "recstore" / f"{made.made.hashes[4]}.recs"
     os.utime(ahead, (time.time() + 10**8,) * 2)
@@ -354,7 +354,7 @@ except recstore.errors.OutOfSpaceError as error:
 
 
 def test_a_full_disk(made, tmp_path):
-    """Simulated by a limit on file sizes, for which the kernel refuses the reservation in the same way."""
+    """A limit on file sizes simulates a full disk: the kernel refuses the reservation in the same way."""
     command = [sys.executable, "-B", "-c", FULL, made.at, str(tmp_path), repr(made.options)]
     done = waiting.run(command)
     assert done.stdout.startswith("full:") and str(tmp_path) in done.stdout and "limit=" in done.stdout, done.stderr

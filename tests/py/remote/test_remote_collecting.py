@@ -109,7 +109,7 @@ def test_a_wrong_clock_of_this_machine_does_not_matter(w, monkeypatch, wrong):
 
 
 def test_a_commit_during_a_collection(w, monkeypatch):
-    """A writer took longer than `days`, and commits between the listing and the removal."""
+    """A writer takes longer than `days`, and commits between the listing and the removal."""
     w.commit(w.write([1]))
     late = w.write([2])
     age_all(w.url, 8)
@@ -125,7 +125,7 @@ def test_a_commit_during_a_collection(w, monkeypatch):
 
 
 def test_manifests_are_removed_before_their_files(w, monkeypatch):
-    """Otherwise a killed collection could leave a manifest that names removed files."""
+    """In the other order, a killed collection could leave a manifest that names removed files."""
     w.commit(w.write([1]))
     w.commit(w.write([2]))
     order = []

@@ -102,7 +102,7 @@ def test_a_damaged_filter_is_fetched_again(server, tmp_path):
 
 
 def test_a_filter_of_another_shard_file_is_refused(server, tmp_path):
-    """It would silently hide existing keys."""
+    """Such a filter would silently hide existing keys."""
     found = shard_sets.write(server.at, MIXED, server.options)
     of_first, of_other = (f"{server.prefix}/{found.hashes[i]}.keys" for i in (0, 1))
     server.put(of_first, server.objects()[of_other])
@@ -120,7 +120,7 @@ def descriptors(folder):
     return sum(link.startswith(f"{folder}/") for link in links)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
 def test_filters_take_no_descriptors_and_bounded_memory(server, tmp_path, monkeypatch):
     shard_sets.write(server.at, MIXED, server.options)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
@@ -140,7 +140,7 @@ def mapped(folder):
         return sum(str(folder) in line and ".recs" in line for line in file)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
 def test_a_lazy_mapping_keeps_few_files_mapped(server, tmp_path):
     """Keys, values and lookups share one mapping of a file, and release it together."""

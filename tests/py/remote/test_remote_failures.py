@@ -159,7 +159,7 @@ def test_a_refused_commit(server):
 
 
 def test_a_full_local_disk(server, tmp_path):
-    """Simulated by a limit on file sizes."""
+    """A limit on file sizes simulates a full disk."""
     w = ShardWriter(server.at, options=server.options, dir=tmp_path, compression="none")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -37,7 +37,7 @@ def test_a_killed_process_is_replaced(made, tmp_path):
     killed.kill()
     assert x[70] == ALL[70] and process_of(x).pid != killed.pid
     made.delay(0.5, match=made.made.hashes[2])
-    x.selection.shards.opener.wanted([2])
+    x.selection.shards.opener.fetch_ahead([2])
     until(lambda: names(tmp_path, cache.PART))
     process_of(x).kill()
     assert x[130] == ALL[130]
@@ -64,7 +64,7 @@ def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
 
 
 def test_the_process_ends_with_its_standard_input(tmp_path):
-    """This happens at any end of the parent."""
+    """The standard input of a fetching process closes however its parent ends."""
     command = [sys.executable, "-m", "recstore.remote.fetch"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None

@@ -89,7 +89,7 @@ def test_opaque_keys_disable_the_filter_except_nan():
         ([2**63], None, None),
         ([b"a"], None, None),
         ([(1, 2)], None, None),
-        (["\ud800", "a"], None, None),  # JSON may give another character
+        (["\ud800", "a"], None, None),  # JSON may turn it into another character
         (["a", "\ud83d\ude00"], None, None),
         (["x" * 65, "y" * 70], "x" * 64, "y" * 64 + "\U0010ffff"),
         (["\U0010ffff" * 65], None, None),

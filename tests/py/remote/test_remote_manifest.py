@@ -280,7 +280,7 @@ def test_another_writer_between_load_and_put(tmp_path):
 
 @pytest.mark.parametrize("what", ["folder", "link to nothing", "link to itself"])
 def test_a_folder_or_link_has_the_name_of_the_next_manifest(tmp_path, what):
-    """It is not listed, and a put cannot replace it."""
+    """The folder or link is not listed as a manifest, and a put cannot replace it."""
     storage = storage_of(tmp_path)
     manifest.commit(storage, lambda old: Manifest("list", shards(1)))
     if what == "folder":

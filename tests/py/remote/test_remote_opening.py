@@ -95,7 +95,7 @@ def test_reading_options_apply_to_every_shard_file(made, tmp_path):
 
 
 def test_a_full_check_compares_the_content_with_the_name(tmp_path):
-    """Another shard file of the right size."""
+    """The shard file was replaced by another one of the same size."""
     found = shard_sets.write(tmp_path / "set", [list(range(100)), list(range(100, 200))])
     first, second = (tmp_path / "set" / f"{one}.recs" for one in found.hashes)
     assert found.sizes[0] == found.sizes[1]
@@ -134,7 +134,7 @@ def test_a_lazy_list_fetches_files_on_demand(made, tmp_path):
     has_sent(made, 1)
     assert x.get_many([71, 300]) == [ALL[71], ALL[300]]
     has_sent(made, 2)
-    x.selection.shards.opener.wanted([0, 1, 3])
+    x.selection.shards.opener.fetch_ahead([0, 1, 3])
     until(lambda: len(names(tmp_path, ".recs")) == 4)
     assert x[5] == ALL[5] and x[200] == ALL[200]
     has_sent(made, 4)
@@ -143,7 +143,7 @@ def test_a_lazy_list_fetches_files_on_demand(made, tmp_path):
 def test_a_failed_hint_is_not_an_error(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     made.deny(1, match=made.made.hashes[2])
-    x.selection.shards.opener.wanted([2])
+    x.selection.shards.opener.fetch_ahead([2])
     until(lambda: made.left() == 0)
     assert x[125] == ALL[125]
 
@@ -313,7 +313,7 @@ def test_classes_that_cannot_be_pickled(tmp_path):
     assert recstore.open(tmp_path / "set", classes=[Local]).to_list() == ALL
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
 def test_descriptors_are_closed(made, tmp_path):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     before = descriptors.count()

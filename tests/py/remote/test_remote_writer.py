@@ -212,7 +212,7 @@ def test_a_repeated_commit_changes_nothing(tmp_path):
 
 
 def test_existing_entries_are_not_appended_again(tmp_path):
-    """In any grouping, and after commits of other writers."""
+    """The entries may be grouped in any way, and other writers may have committed."""
     w = ShardWriter(tmp_path)
     a, b, c = w.write([1]), w.write([2]), w.write([3])
     w.commit([a, b], append=True)

@@ -216,7 +216,7 @@ def test_an_index_array_read_with_a_step():
         b"\x01\x01" + signed(0) + signed(2**62) + varint(5) + b"\x00\x00\x00",
         b"\x01\x01" + signed(2**62) + signed(-(2**63)) + varint(2**63 - 1) + b"\x00\x00\x00",
         b"\x01\x03\x00\x04" + signed(0) + signed(1) + varint(3) + b"\x00\x00\x00",  # a store as an index array
-        b"\x01\x03\x01\x04" + signed(0) + signed(1) + varint(4) + b"\x00\x00\x00",  # longer than it is
+        b"\x01\x03\x01\x04" + signed(0) + signed(1) + varint(4) + b"\x00\x00\x00",  # the index array has fewer elements
         b"\x01\x03\x01\x03" + signed(0) + signed(1) + varint(1) + b"\x00\x00\x00",
         b"\x01\x03\x01\x08" + signed(-1) + signed(1) + varint(1) + b"\x00\x00\x00",
         b"\x01\x03\x01\x04" + signed(-(2**63)) + signed(-(2**63)) + varint(2**63 - 1) + b"\x00\x00\x00",
@@ -236,7 +236,7 @@ def test_malformed_selections(text):
 
 
 def test_a_malformed_index_array():
-    """Reading checks the entries, not attaching, which takes constant time."""
+    """The entries are checked when they are read. Attaching does not check them, because it takes constant time."""
     x = RecordList(range(10))
     blob = native.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
     view = recstore.RecordView._blank()._set(x.selection.indexed(blob, 0, 4, 2))

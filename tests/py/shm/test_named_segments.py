@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import waiting
 
 import recstore
 from recstore.shm import named_segments, segment_list
@@ -62,7 +63,17 @@ def test_many_segments_print_as_a_table(place):
     with recstore.RecordList(range(5), name="a") as a, recstore.RecordList([1.5] * 100, name="b"):
         table = recstore.names.list()
         lines = str(table).splitlines()
-        assert lines[0].split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
+        assert lines[0].split() == [
+            "name",
+            "kind",
+            "fingerprint",
+            "records",
+            "bytes",
+            "age",
+            "builder",
+            "attached",
+            "state",
+        ]
         assert lines[1].startswith("a ") and " 5 " in lines[1] and lines[1].endswith("in use") and len(lines) == 3
         assert repr(table) == str(table) and isinstance(table, list)
         info = table[0]
@@ -72,6 +83,53 @@ def test_many_segments_print_as_a_table(place):
         assert "records 5" in repr(info) and recstore.names.list("b")[0].records == 100
         assert recstore.names.list("c") == []
     assert recstore.names.list() == [] and os.listdir(place) == []
+
+
+def test_caches_are_listed_and_removed(place):
+    with recstore.RecordList(range(5), name="a"), recstore.cache("a", limit="1MB") as cache:
+        cache.put("k", b"v" * 10_000)
+        info, store = sorted(recstore.names.list("a"), key=lambda one: one.kind)
+        assert (store.kind, store.records) == ("store", 5)
+        assert (info.kind, info.name, info.fingerprint, info.records, info.state) == ("cache", "a", "", 1, "in use")
+        assert info.nbytes == os.stat(info.path).st_blocks * 512 >= 10_000 and info.attached == 1
+        assert info.keep is None and str(os.getpid()) in info.builder and repr(info).startswith("<cache 'a'")
+        assert recstore.names.collect() == 0 and recstore.names.remove("a") == 2
+        assert recstore.names.list() == [] and cache.get("k") == b"v" * 10_000
+    with (
+        recstore.cache("b", limit="1MB", keep=True, fingerprint="1"),
+        recstore.cache("b", limit="1MB", fingerprint="2"),
+    ):
+        assert recstore.names.remove("b", "2") == 1
+    (info,) = recstore.names.list()
+    assert (info.fingerprint, info.state, info.attached, info.keep) == ("1", "kept", 0, "for ever")
+    assert recstore.names.collect() == 0
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="a cache has this name"):
+        recstore.shared("b")
+    assert recstore.names.remove("b") == 1 and os.listdir(place) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "state", "removed"), [(0, "damaged", 1), (100, "damaged", 1), (8, "another version's", 0)]
+)
+def test_caches_that_cannot_be_read(place, offset, state, removed):
+    with recstore.cache("a", limit="1MB", keep=True):
+        pass
+    (path,) = place.iterdir()
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(b"\xff")
+    (info,) = recstore.names.list()
+    assert (info.kind, info.name, info.records, info.state) == ("cache", None, None, state)
+    assert recstore.names.collect() == removed
+    assert recstore.names.remove("a") == 1 if not removed else recstore.names.list() == []
+
+
+def test_an_unused_cache_is_collected(place):
+    code = "import os, recstore; c = recstore.cache('left', limit='1MB'); c.put(1, 2); os.kill(os.getpid(), 9)"
+    waiting.python("-c", code, cwd="/")
+    (info,) = recstore.names.list()
+    assert (info.state, info.records, info.attached) == ("orphan", 1, 0)
+    assert recstore.names.collect() == 1 and os.listdir(place) == []
 
 
 def test_table_without_proc(place, monkeypatch):
@@ -95,7 +153,42 @@ def test_foreign_files_stay(place):
     assert recstore.names.collect() == 2 and sorted(os.listdir(place)) == sorted(foreign)
 
 
+def test_no_file_has_a_temporary_name(monkeypatch, place):
+    """Random letters may spell the suffix of the lock file or of a file that a killed process left."""
+    target = Target("taken", dir=place)
+    open(os.path.join(place, target.file_name + ".abc"), "x").close()
+    suffixes = iter(["lck-----", "abc-----", "xyz-----"])
+    monkeypatch.setattr(named_segments, "_spell", lambda digest: next(suffixes))
+    assert target.temporary() == target.file_name + ".xyz"
+
+
 def test_system_names_differ_by_user(monkeypatch):
     ours = named_segments.system_name("coco", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert named_segments.system_name("coco", "1") != ours
+
+
+def test_calls_in_a_folder_of_many_segments_search_it_now_and_then(place, monkeypatch):
+    """n calls for n names open O(n) segments. The unused files of the called name are removed by each call."""
+    searched = []
+    monkeypatch.setattr(named_segments, "collect", lambda *arguments: searched.append(arguments))
+    monkeypatch.setattr(named_segments, "_due", {})
+    monkeypatch.setattr(named_segments, "_SHORT", 1e9)
+    for _ in range(3):
+        named_segments.collect_first("a", "name")
+    assert searched == [("a",)] * 3
+    monkeypatch.setattr(named_segments, "_SHORT", -1.0)
+    monkeypatch.setattr(named_segments, "_PAUSE", 1e9)
+    for _ in range(3):
+        named_segments.collect_first("b", "name")
+        named_segments.collect_first("b")
+    assert searched[3:] == [("b",)] + [("b", named_segments.stem("name"))] * 2
+
+
+def test_a_call_removes_the_unused_file_of_its_name_at_once(place, monkeypatch):
+    monkeypatch.setattr(named_segments, "_due", {str(place): float("inf")})
+    target = Target("again", dir=place)
+    for name in (target.file_name, Target("other", dir=place).file_name):
+        (place / f"{name}.abc").write_bytes(b"left by a killed process")
+    named_segments.collect_first(str(place), "again")
+    assert os.listdir(place) == [Target("other", dir=place).file_name + ".abc"]

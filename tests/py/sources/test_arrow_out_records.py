@@ -213,7 +213,7 @@ def test_changed_bytes_never_crash(tmp_path):
     ],
 )
 def test_paths_into_values_that_are_not_dicts(records, paths):
-    """Such paths select nothing. Once they led to a crash, and to values of other fields."""
+    """Such paths select nothing. Before a fix, they led to a crash and to values of other fields."""
     with RecordList(records) as x:
         chosen = x._only(paths)
         table = chosen.to_arrow()

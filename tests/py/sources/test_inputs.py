@@ -224,7 +224,7 @@ def test_save_builds_in_the_file(tmp_path):
 
 
 def test_save_of_pairs_with_many_repeated_keys(tmp_path):
-    """Such a mapping is built in two passes."""
+    """A mapping with many repeated keys is built in two passes."""
     path = tmp_path / "x.json"
     path.write_text("{" + ", ".join(f'"{i % 3}": "{i:0200}"' for i in range(3000)) + "}")
     recstore.sources.json(path, entries=True).save(tmp_path / "x.recs")

@@ -126,6 +126,16 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
         assert type(x[0]["any"]) is object
 
 
+@pytest.mark.parametrize(
+    "values",
+    [[{"a": 1}, {"b": 2}, None], [[{"a": 1}, {}], []], [{"a": {"b": 1}}, {"a": {}}], [{}, {"a": None}]],
+    ids=str,
+)
+def test_dicts_keep_their_own_keys(values):
+    with RecordList(pd.DataFrame({"x": pd.Series(values, dtype=object)})) as x:
+        assert x.field("x").to_list() == values
+
+
 def test_a_series():
     for series in (FRAME[name] for name in FRAME):
         with RecordList(series) as x:
@@ -217,3 +227,30 @@ def test_values_that_arrow_would_change_are_kept(values):
     for frame, expected in ((column, values), (pd.DataFrame({"v": column}), [{"v": value} for value in values])):
         with recstore.RecordList(recstore.sources.table(frame)) as x:
             assert alike(x.to_list(), expected)
+
+
+LOCAL, UTC = datetime.datetime(2020, 1, 1, 5), datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+@pytest.mark.parametrize("values", [
+    [datetime.date(2020, 1, 1), decimal.Decimal(1)], [datetime.date(2020, 1, 1), 5, None], [LOCAL, 3],
+    [datetime.date(2020, 1, 1), np.float64(3.5)], [datetime.time(1), decimal.Decimal(3)], [UTC, LOCAL], [LOCAL, UTC],
+    [datetime.timedelta(1), 3], [{"a": datetime.date(2020, 1, 1)}, {"a": 5}], [[LOCAL], [3]],
+])  # fmt: skip
+def test_other_values_after_dates_and_times_stay(values):
+    records = RecordList(pd.Series(values, dtype=object)).to_list()
+    assert records == values and list(map(type, records)) == list(map(type, values))
+
+
+def test_dates_and_times_with_missing_values_stay():
+    for value in (datetime.date(2020, 1, 1), LOCAL, datetime.timedelta(1), datetime.time(1)):
+        for missing in (None, float("nan"), pd.NaT):
+            assert RecordList(pd.Series([value, missing], dtype=object)).to_list() == [value, None]
+
+
+@pytest.mark.parametrize("column", [pd.period_range("2020-01", periods=3, freq="M"), pd.interval_range(0, 3)])
+def test_types_whose_storage_says_less_are_refused(column):
+    for table in (pd.Series(column), pd.DataFrame({"a": column}), pd.DataFrame({"a": range(3)}, index=column)):
+        with pytest.raises(recstore.errors.EncodeError):
+            RecordList(table.rename_axis("level") if isinstance(table, pd.DataFrame) else table)
+    assert RecordList(pd.Series(column).astype(str))[0] == str(column[0])

@@ -231,3 +231,30 @@ def test_memory_is_bounded(name, tmp_path):
     pq.write_table(table, path, row_group_size=len(table), **whole)
     del table
     assert _peak(path, len(next(iter(columns.values())))) < 64 << 20
+
+
+def _repeated(size, count):
+    return ["a"] * 20_000 + ["x" * size] * count
+
+
+LATE = {
+    "texts": [pa.table({"t": _repeated(200_000, 600)})],
+    "texts in lists": [pa.table({"t": [[text, text] for text in _repeated(200_000, 300)]})],
+    "texts in structs beside many short ones": [
+        pa.table({"t": [{"a": str(i % 5000), "b": text} for i, text in enumerate(_repeated(200_000, 600))]})
+    ],
+    "a row group that repeats a text before others": [
+        pa.table({"t": ["x" * 2000] * 3000}),
+        *[pa.table({"t": [f"{i * 7919:0500}" for i in range(first, first + 60_000)]}) for first in (0, 60_000)],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_memory_is_bounded_where_later_rows_differ(name, tmp_path):
+    """Each row group is read as its own dictionaries require."""
+    path = tmp_path / "x.parquet"
+    with pq.ParquetWriter(path, LATE[name][0].schema, compression="zstd") as writer:
+        for table in LATE[name]:
+            writer.write_table(table, row_group_size=len(table))
+    assert _peak(path, sum(map(len, LATE[name]))) < 64 << 20

@@ -1,5 +1,5 @@
-"""read_csv (recstore/sources/csv_files.py, csv_rows.py, csv_text.py, csv_types.py): its records equal the records of a
-plain parser in this file with the documented conversion; bad files are errors with a line."""
+"""read_csv (recstore/sources/csv_files.py, csv_rows.py, csv_text.py, csv_types.py): it gives the same records
+as a plain parser in this file, which follows the documented conversion; bad files raise an error with the line."""
 
 import csv
 import gzip

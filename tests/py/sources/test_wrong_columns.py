@@ -1,4 +1,4 @@
-"""`columns=` with a name that no record has: an error that lists the names there are, and says the nearest."""
+"""`columns=` with a name that no record has: an error that lists the existing names and suggests the nearest."""
 
 import io
 

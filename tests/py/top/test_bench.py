@@ -237,7 +237,7 @@ def test_the_table_of_builds(bench):
 
 
 def test_the_tables_of_the_pages_match_their_results(bench):
-    """tables.py makes them of the file of results that the page names."""
+    """tables.py makes the tables from the file of results that the page names."""
     tables = bench("tables")
     for page in tables.PAGES:
         text = (BENCH.parent / page).read_text()

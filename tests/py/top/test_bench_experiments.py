@@ -55,7 +55,7 @@ def test_programs_run(bench, prepared, experiment, container):
     assert {"t", "sum: pss", "rank 0: uss", "rank 0 worker 0: shared", "rank 0 worker 1: pss"} <= set(series)
     assert {len(sizes) for sizes in series.values()} == {len(series["t"])} and series["t"] == sorted(series["t"])
     assert series["rank 0 worker 0: uss"][-1] > 0
-    # The processes of the job and no others: the runner takes more than a small program.
+    # The runner, which uses more memory than a small program, is not counted.
     parts = [sizes[-1] for key, sizes in series.items() if key.endswith(": pss") and not key.startswith("sum")]
     assert abs(series["sum: pss"][-1] - sum(parts)) < 3 and len(parts) == row["processes"]
 
@@ -104,7 +104,7 @@ def test_the_backlog_is_bounded(bench, monkeypatch):
     (queue,) = suite._backlog("Queue()", 0, 0.1, True, 2)
     (loader,) = suite._backlog("DataLoader", 2, 0.1, True, 2)
     assert queue["bound_batches"] is None and loader["bound_batches"] == 6
-    # A sample reads one process after another; meantime each worker may replace a batch with the next one.
+    # A sample reads one process after another. In between, each worker may replace a batch with the next one.
     assert 0 < loader["in_flight_batches"] <= 6 + 2 and 0 < queue["in_flight_batches"] <= 16
     figures = plots(bench)
     (drawn,) = figures.draw_backlog([loader, queue])

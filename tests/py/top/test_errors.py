@@ -1,4 +1,4 @@
-"""The error classes: their built-in bases, their names of files, and one for each status of the core."""
+"""The error classes: their built-in bases, the file names that they carry, and a class for each status of the core."""
 
 import copy
 import errno
@@ -148,7 +148,7 @@ def _unreadable(*fields):
 
 
 def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatch):
-    """A view is decoded and encoded again. An OSError of a class of the program is not about the new file."""
+    """A view is decoded and encoded again. An OSError from the program's own class is not about the new file."""
     with recstore.RecordList([1, _Unreadable(), _Unreadable()], on_unsupported="pickle") as x:
         monkeypatch.setitem(globals(), "_is_off", True)
         caught = pytest.raises(TimeoutError, lambda: x[1:].save(tmp_path / "x.rec"))
@@ -167,7 +167,7 @@ def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatc
     lambda data: recstore.RecordDict(enumerate(data)).select(range(1, len(data))),
 ])  # fmt: skip
 def test_an_error_of_writing_names_the_path_and_leaves_the_old_file(make, tmp_path):
-    """EFBIG in the middle of writing, as of a full disk."""
+    """EFBIG in the middle of a write, as on a full disk."""
     resource = pytest.importorskip("resource")
     x = make([os.urandom(1000) for _ in range(2000)])
     (tmp_path / "x.rec").write_bytes(b"before")

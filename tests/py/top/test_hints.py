@@ -1,4 +1,4 @@
-"""The code in errors for names that lists, DataFrames, DataLoaders and other libraries have: it is run."""
+"""Runs the code that errors suggest for names of lists, DataFrames, DataLoaders and other libraries."""
 
 import abc
 import collections.abc
@@ -38,6 +38,45 @@ def test_a_field_as_an_index(x, index, expected):
     assert "did you mean" not in error(TypeError, lambda: x["label"])
     assert "field" not in error(TypeError, lambda: x[1.5])
     assert "field" not in error(TypeError, lambda: x.field("id")["a"])
+
+
+@pytest.mark.parametrize("sign", ["==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "**", "&", "|", "^"])
+@pytest.mark.parametrize("other", ["1", "True", "2.5", "'a'", "None", "(1, 2)", "{'n': 1}"])
+def test_an_operator_between_a_field_and_a_value(x, sign, other):
+    """A list would return False, and `x[x.field("label") == 1]` would read record 0."""
+    if sign == "*" and other in ("1", "True"):
+        assert eval(f"x.field('id') {sign} {other}").to_list() == list(range(12)), "as a list"
+        return
+    if sign in ("==", "!=") and other in ("None", "(1, 2)", "{'n': 1}"):
+        assert eval(f"x.field('id') {sign} {other}") is (sign == "!="), "as a list"
+        return
+    text = error(TypeError, lambda: eval(f"x[x.field('id') {sign} {other}]", {"x": x}))
+    assert text.startswith(f"a field is a list, so {sign} does not take a")
+    code = text.partition("for each value write ")[2]
+    assert f" {sign} " in code
+    if sign in ("==", "!="):
+        values = {"x": x, "value": eval(other)}
+        assert list(eval(code, values)) == [eval(f"v {sign} {other}") for v in range(12)]
+
+
+def test_operators_of_fields_with_lists_and_arrays(x):
+    numpy = pytest.importorskip("numpy")
+    ids, many = x.field("id"), numpy.arange(12)
+    assert ids == list(range(12)) and ids < [1] and ids == x.field("id") != x.field("label")
+    assert [1] + ids == [1, *range(12)]
+    for result in (ids == many, many == ids, ids == numpy.int64(3), ids - many, ids > numpy.float64(2.5)):
+        assert isinstance(result, numpy.ndarray) and len(result) == 12
+    assert x[x.field("label").to_numpy() == 1].field("id").to_list() == list(range(1, 12, 2))
+
+
+def test_methods_of_arrays_on_a_field():
+    pytest.importorskip("pandas")
+    x = RecordList([{"id": i, "name": f"n{i}"} for i in range(12)])
+    for name in ("sum", "mean", "max", "argsort", "dtype", "astype", "isin", "unique", "isna", "str"):
+        field = x.field("name" if name == "str" else "id")
+        code = error(AttributeError, lambda name=name, field=field: getattr(field, name)).partition("; write ")[2]
+        assert eval(code, {"x": field}) is not None, code
+    assert error(AttributeError, lambda: x.field("id").values).endswith("; write x.to_numpy()")
 
 
 @pytest.mark.parametrize("method", ["group_by", "index_by"])

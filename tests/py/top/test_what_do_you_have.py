@@ -102,7 +102,7 @@ def a_set():
     writer.commit(writer.write(ROWS))
 
 
-# For each row: a function that makes the files and returns the names of the line; the records of the store.
+# For each row, a function that makes the files and returns the variables of the row's code, and the expected records.
 KINDS = {
     "a COCO file": (lambda: write_json("instances_train2017.json", {"info": {}, "annotations": ROWS}), ROWS),
     "a JSON file that is one list": (lambda: write_json("samples.json", ROWS), ROWS),

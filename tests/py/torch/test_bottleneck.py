@@ -14,7 +14,7 @@ PARTS = ("read", "transform", "collate", "pin", "transfer")
 
 
 class Clock:
-    """Stands still but for `pass_`."""
+    """A clock that only `pass_` moves."""
 
     now = 0.0
 
@@ -69,7 +69,7 @@ def planted(clock, seconds, wrap=lambda dataset: dataset):
         return clock.pass_(seconds["collate"], Moved(clock, seconds["transfer"], seconds["pin"]))
 
     loader = DataLoader(wrap(dataset), BATCH, collate_fn=collate)
-    loader.pin_memory = True  # which the loop itself does only with an accelerator
+    loader.pin_memory = True  # the loop sets it only with an accelerator
     return loader
 
 

@@ -188,7 +188,7 @@ def test_moves_as_one_copy():
 
 @pytest.fixture
 def in_a_worker(monkeypatch):
-    """As if this process were a worker of a DataLoader."""
+    """Makes this process look like a worker of a DataLoader."""
     monkeypatch.setattr(data, "get_worker_info", lambda: object())
 
 

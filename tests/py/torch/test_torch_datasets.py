@@ -220,7 +220,7 @@ def test_a_replaced_getitem_of_the_class_itself_reads_every_sample(x, monkeypatc
 
 
 def test_a_getitem_of_an_instance_is_ignored_everywhere(x):
-    """Python ignores it too, so `d[0]` and a batch agree."""
+    """Python ignores a `__getitem__` of an instance too, so `d[0]` and a batch agree."""
     dataset = RecordDataset(x)
     dataset.__getitem__ = lambda index: "mine"
     assert dataset[0] == RECORDS[0]
@@ -322,7 +322,7 @@ class ByCache(Delegating):
 
 
 class ByProperties(Delegating):
-    """As made by a class decorator that iterates over the names of the wrapped class."""
+    """A wrapper as a class decorator makes it, by iterating over the names of the wrapped class."""
 
 
 for attribute in ("__getitems__", "records"):
@@ -359,7 +359,7 @@ def test_wrappers_around_wrappers(x):
 
 
 def test_a_proxy_written_in_c_is_read_sample_by_sample(x, monkeypatch):
-    """It has no Python frame, so only the reader's dataset shows that there is a wrapper."""
+    """Such a proxy has no Python frame, so only the reader's dataset shows that there is a wrapper."""
     monkeypatch.setattr(RecordList, "get_many", None)
     dataset = RecordDataset(x, pair)
     proxy = weakref.proxy(dataset)

@@ -72,7 +72,7 @@ def test_resume_with_drop_last():
 
 
 def test_state_of_the_batches_a_loop_has_consumed():
-    """A DataLoader draws batches ahead, so the loop passes the number it has had."""
+    """A DataLoader draws batches ahead, so the loop passes the number of batches that it has had."""
     batches = BatchSampler(ShuffleSampler(100, seed=2), 8)
     iterator = iter(batches)
     for _ in range(6):
@@ -269,7 +269,7 @@ def test_ranks_of_torch_distributed(monkeypatch, tmp_path):
 
 
 def test_accelerate_divides_batches_itself(monkeypatch):
-    """With a fake state and loader of accelerate; tests/real has the package."""
+    """The state and the loader of accelerate are fakes; tests/real has the package."""
     state = types.SimpleNamespace(PartialState=types.SimpleNamespace(_shared_state={"num_processes": 2}))
     monkeypatch.setitem(sys.modules, "accelerate.state", state)
     loaders = types.ModuleType("accelerate.data_loader")

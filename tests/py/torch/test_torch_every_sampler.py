@@ -21,7 +21,7 @@ from recstore.torch import (  # noqa: E402
     ShuffleSampler,
     WeightedSampler,
 )
-from recstore.torch.epochs import IndexSampler  # noqa: E402
+from recstore.torch.sampler_base import IndexSampler  # noqa: E402
 
 LABELS = recstore.RecordList({"label": i % 3} for i in range(30)).field("label")
 MAKERS = {

@@ -120,7 +120,7 @@ def test_several_fields_share_one_buffer(x):
     assert batch["box"].tolist() == f[ORDER]["box"].tolist()
 
 
-# ---- Values told by hand ----
+# ---- Values worked out by hand ----
 
 
 def test_lists_of_lists():

@@ -158,7 +158,7 @@ def test_batch_samplers():
 
 
 def test_torchs_samplers_draw_in_the_thread_of_the_loop():
-    """Like the DataLoader, so that torch.manual_seed determines the order."""
+    """The DataLoader does the same, so torch.manual_seed determines the order."""
     orders = []
     for _ in range(2):
         torch.manual_seed(5)

@@ -431,7 +431,7 @@ next(it)
 
 
 def test_no_thread_starts_during_interpreter_shutdown(monkeypatch):
-    """It would never run, and start() would hang."""
+    """Such a thread would never run, and start() would hang."""
     monkeypatch.setattr(sys, "is_finalizing", lambda: True)
     callers = []
     reading = ReadAhead(lambda i: callers.append(threading.current_thread()) or i, range(9), ahead=3, threads=2)

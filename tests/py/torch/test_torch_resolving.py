@@ -148,7 +148,7 @@ def test_mixed_values():
 
 
 def test_empty_inner_lists():
-    """They do not fix a length, since other records may have elements."""
+    """Empty inner lists do not fix a length, since other records may have elements."""
     with RecordList([{"a": [[], []], "n": np.zeros((3, 0)), "b": []}] * 2) as x:
         ragged = Fields(x, a=Field("ragged", dtype="int64"))[[0, 1]]["a"]
         assert ragged.values.offsets.tolist() == [0] * 5 and ragged.offsets.tolist() == [0, 2, 4]
@@ -159,7 +159,7 @@ def test_empty_inner_lists():
 
 
 def test_a_record_dataset_refuses_a_field_that_no_record_has():
-    """If the schemas show it. A view without schemas, and groups, are read without a check."""
+    """It is refused only if the schemas show it. A view without schemas, and groups, are read without a check."""
     x = RecordList({"id": i, "name": f"{i}.jpg"} for i in range(1000))
     with pytest.raises(KeyError, match="no record has the field 'nam'; there are: 'id', 'name'; did you mean 'name'"):
         RecordDataset(x, fields=["id", "nam"])

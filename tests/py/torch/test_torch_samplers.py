@@ -110,7 +110,7 @@ def test_long_orders_take_no_memory(n):
 
 
 def test_many_indices_of_one_iterator():
-    """More than one chunk, and a whole number of chunks."""
+    """The indices take more than one chunk, and once exactly a whole number of chunks."""
     for n in (1023, 1024, 1025, 2048, 5000):
         sampler = ShuffleSampler(n, seed=1)
         assert list(sampler) == permute.order(n, 1)

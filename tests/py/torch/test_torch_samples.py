@@ -110,7 +110,8 @@ def test_the_samples_of_a_loader_are_dicts_for_other_collate_functions(x):
 
 
 def test_default_collate_reads_each_sample_once(monkeypatch):
-    """It goes through the samples once for each entry: with thousands of fields the reads would be their square."""
+    """default_collate goes through the samples once for each entry. If it read them each time, the number of reads
+    would grow with the square of the number of fields."""
     reads = []
     sample = Fields._sample
     monkeypatch.setattr(Fields, "_sample", lambda self, index: reads.append(index) or sample(self, index))

@@ -240,7 +240,7 @@ def test_native_draws_check_their_arguments():
 
 @pytest.mark.parametrize("damage", ["record", "starts"])
 def test_a_damaged_saved_index(tmp_path, damage):
-    """With valid checksums: an error, and never an index beyond the records."""
+    """A damaged index with valid checksums is an error, and never gives an index beyond the records."""
     path = tmp_path / "x.recs"
     with recstore.RecordList({"label": i % 5} for i in range(100)) as x:
         x.save(path, group_by="label")

@@ -149,7 +149,7 @@ def test_a_key_index_whose_lookups_are_long_is_refused(tmp_path, key):
     with opened(tmp_path, data) as d:
         assert d[keys[7]] == keys[7]
     pytest.raises(CorruptError, lambda: opened(tmp_path, data, verify="full")).match(r"its keys are too far.*KEYS")
-    pytest.raises(reader.FormatError, lambda: mapping.check(data)).match("slots are looked at")
+    pytest.raises(reader.FormatError, lambda: mapping.check(data)).match("slots are read")
 
 
 ALIKE = {

@@ -281,7 +281,7 @@ def test_register_refuses_types_that_need_no_registration(cls, functions):
 
 
 def test_objects_of_a_class_whose_name_was_registered_again():
-    """As after a notebook cell with the class has run again: the older objects are stored as before."""
+    """This happens when a notebook cell with the class runs again. The older objects are stored as before."""
 
     def point():
         class Point:

@@ -62,7 +62,7 @@ def test_round_trip(value, tmp_path):
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_many_different_values(compression):
-    """Their types vary from record to record."""
+    """The types of the values vary from record to record."""
     draw = random.Random(7)
     rows = []
     for i in range(3000):
@@ -202,7 +202,7 @@ INVALID = [
 @pytest.mark.parametrize(("code", "extra", "payload"), INVALID, ids=str)
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_an_invalid_payload(code, extra, payload, compression, tmp_path, monkeypatch):
-    """Reading and the deep check refuse it."""
+    """Reading and the deep check refuse an invalid payload."""
     from recstore.values import ext_types
 
     if code in (28, 29):

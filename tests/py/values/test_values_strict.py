@@ -22,10 +22,10 @@ RECORDS = [
 
 @pytest.fixture(autouse=True)
 def _strict(monkeypatch):
-    from recstore.values import strict
+    from recstore.values import strict_containers
 
     monkeypatch.setenv("RECSTORE_STRICT", "1")
-    monkeypatch.setattr(strict, "_reported", set())
+    monkeypatch.setattr(strict_containers, "_reported", set())
 
 
 @pytest.fixture

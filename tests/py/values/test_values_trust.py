@@ -128,7 +128,8 @@ def test_records_are_stored_again_as_objects_of_their_classes(path, tmp_path):
 
 
 def test_a_store_of_records_and_objects(path):
-    """Objects of the program's own classes are made, objects of the file are Records: with the handle alone too."""
+    """Objects of the program's own classes are made again, and objects from the file become Records, even if a process
+    has only the handle."""
     with recstore.open(path) as x:
         mixed = RecordList([x[0], Attrs(1)])
     from recstore.shm import registry

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EpochSampler", "IndexSampler"]
 
 T = TypeVar("T")
-VERSION = 1  # of the states that state_dict makes
+VERSION = 1  # the version of the states that state_dict makes
 MOST = 1 << 48
 MOST_EPOCHS = 1 << 63
 _MARK = "recstore.torch."
@@ -45,7 +45,7 @@ class Iteration:
         self._taken = 0
         self.iterator: native.IndexIterator | None = None
         self.as_lists = as_lists
-        self.legs: Legs = ()  # of a ShardSampler
+        self.legs: Legs = ()  # the legs of an epoch of a ShardSampler
 
     @property
     def taken(self) -> int:
@@ -61,7 +61,7 @@ class Iteration:
         return None, {name: None if name == "iterator" else getattr(self, name.lstrip("_")) for name in self.__slots__}
 
     def consumed(self, taken: int) -> int:
-        """The items that all ranks have taken of the epoch when this rank has taken `taken`."""
+        """The number of items that all ranks together have taken when this rank has taken `taken` items."""
         return min(self.first + taken * self.world_size, self.length) if taken < self.count else self.length
 
     def position(self, taken: int) -> int:
@@ -70,7 +70,8 @@ class Iteration:
 
 
 def share(items: int, world_size: int, drop_last: bool) -> int:
-    """How many of `items` each rank takes, all equally many: the last items are dropped, or the first ones repeated."""
+    """The number of items that each rank takes. The last items are dropped, or the first ones repeated, so that all
+    ranks take the same number."""
     return items // world_size if drop_last else -(-items // world_size)
 
 
@@ -82,7 +83,7 @@ class EpochSampler(DistributedSampler[T]):
 
     seed: int
     shuffle: bool  # whether each epoch has a new order
-    drop_last: bool  # whether to drop the items that are too few for a turn of all ranks
+    drop_last: bool  # whether to drop the last items if they are fewer than the ranks
     _kind: str
     _unit = "samples"  # the name of the items
 
@@ -117,7 +118,7 @@ class EpochSampler(DistributedSampler[T]):
 
     @property
     def world_size(self) -> int:
-        """The number of ranks. Unless the constructor got it, it is looked up at each use."""
+        """The number of ranks. If the constructor did not get the number, it is looked up at each use."""
         return (self._place or places.current())[1]
 
     num_replicas = world_size
@@ -190,7 +191,7 @@ class EpochSampler(DistributedSampler[T]):
     # ---- The state ----
 
     def _identity(self) -> dict[str, Any]:
-        """The values that two samplers must share for one to resume from the other's state."""
+        """A sampler resumes from a state only if these values are the same in both samplers."""
         return {"length": self._length, "seed": self.seed & 0xFFFFFFFFFFFFFFFF, "shuffle": self.shuffle}
 
     def _latest(self) -> Iteration:

@@ -1,4 +1,4 @@
-/* rs_os_memory.c: computes how much memory may still be used. A write to memory beyond a cgroup's limit ends in
+/* rs_os_headroom.c: computes how much memory may still be used. A write to memory beyond a cgroup's limit ends in
  * SIGKILL, not ENOSPC, so the limits are read and compared before space is reserved. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -18,7 +18,7 @@ cdef extern from "math.h" nogil:
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
 _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
 _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
-# No float equals a larger int. An equal Decimal has as many digits, so the form of a larger int is a hash
+# No float equals a larger int. An equal Decimal has the same number of digits, so the form of a larger int is a hash
 # (key_forms.py).
 WIDE = 1 << 1024
 
@@ -30,7 +30,7 @@ cdef inline bint is_wide(object key) except -1:
 
 
 cdef enum:
-    AHEAD = 32  # keys of get_many whose memory is prefetched together
+    AHEAD = 32  # get_many prefetches the memory of this many keys together
 
 
 # ---- Key forms ----
@@ -38,8 +38,8 @@ cdef enum:
 cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -1:
     """Appends the key form and returns 1. Returns 0 for an opaque key, perhaps after appending a part of a form.
 
-    With `strict`, only keys that are stored with their own type have a form. Without it, keys that equal such a key
-    have its form too, such as an instance of a plain subclass of str."""
+    With `strict`, only keys that are stored with their own type have a form. Without `strict`, a key that equals such a
+    key has its form too, for example an instance of a plain subclass of str."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
@@ -48,7 +48,7 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
         encode_value(out, NULL, key)
         return 1
     if depth > RS_FMT_DEPTH:
-        return 0  # stored keys are not as deep
+        return 0  # stored keys are never this deep
     if key is True or key is False:
         encode_value(out, NULL, int(key))
         return 1
@@ -280,7 +280,7 @@ cdef class KeyHashes:
         return PyBytes_FromStringAndSize(<const char *>self.hashes.data + 8 * first, 8 * (self.n - first))
 
     def drop_last(self):
-        """Removes the last key, whose value could not be stored."""
+        """Removes the last key, because its value could not be stored."""
         self.n -= 1
         self.hashes.size_bytes -= 8
         if len(self.opaque_flags) > self.n:
@@ -348,7 +348,7 @@ cdef class KeyHashes:
                 candidates.update(dict.fromkeys(records, key))
             same = {}
             in_order = list(candidates.items())
-            in_order.sort()  # by the record: it compares no keys
+            in_order.sort()  # by record number; keys are not compared, because the numbers differ
             for record, kept in in_order:
                 key = read(record)
                 # Reading makes a new NaN object, so the object that was added decides.
@@ -422,7 +422,7 @@ def merge_twins(twins, n):
 
 def verify_keys(Segment segment):
     """The part of a mapping's deep check that needs Python: each key can be hashed, a lookup finds it, and all keys
-    differ. It makes no objects of classes, so it runs no code of theirs."""
+    differ. It does not make objects of classes, so it does not run their code."""
     cdef uint64_t i, h = 0
     cdef KeyIndex key_index = KeyIndex.of_segment(segment)
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
@@ -478,7 +478,7 @@ cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, u
         if entry == own:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"key index: entry {own} is not where its key is looked for")
+            raise errors.CorruptError(f"key index: entry {own} cannot be found by its key")
         PyErr_CheckSignals()
         if entry not in hashes:
             hashes[entry] = hash_of(key_of_entry(segment, reader, entry), "entry", entry)
@@ -571,7 +571,7 @@ cdef class Mapping:
             return 0
 
     cdef Py_ssize_t find_entry(self, key) except -2:
-        """As entry_of, without `prove`."""
+        """Like entry_of, without `prove`."""
         cdef uint64_t h = 0
         self.require()
         if not key_hash(key, self.key_index.keys.seed, False, &h):
@@ -688,8 +688,8 @@ cdef class Mapping:
 
     cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1:
         """Hashes up to AHEAD keys, and prefetches the memory that their lookups will read. Each step runs for all keys
-        before the next step, so that the waits for memory overlap. Sets bit i of *hashed if key i is hashed; a key
-        whose hash could run Python code is not."""
+        before the next step, so that the waits for memory overlap. Sets bit i of *hashed if key i is hashed. Does not
+        hash a key if that could run Python code."""
         cdef uint64_t entries[AHEAD]
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values
@@ -726,7 +726,7 @@ cdef class Mapping:
         return 0
 
     cdef Py_ssize_t entry_ahead(self, key, bint hashed, uint64_t h) except -2:
-        """As entry_of; with `hashed`, h is the hash of the key."""
+        """Like entry_of. With `hashed`, h is the hash of the key."""
         if not hashed:
             return self.entry_of(key)
         cdef Py_ssize_t entry = self.find_hashed(key, h)

@@ -1,6 +1,6 @@
 """Records under RECSTORE_STRICT=1: dicts, lists, sets and bytearrays that warn when the program writes to them.
 
-Their types are subclasses of the builtin ones, and equal to them. A call of the type, a copy, a pickle and an operator
+Their types are subclasses of the builtin ones, and equal to them. Calling the type, copying, pickling and operators
 make an object of the builtin type, which the program owns and may write to.
 """
 

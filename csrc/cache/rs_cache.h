@@ -1,0 +1,157 @@
+/* rs_cache.h: the file of a cache, which many processes fill and read at once ("Caches" in FORMAT.md). It is the only
+ * file of recstore that changes while others read it.
+ *
+ * A value is written to the file first and published last, by one compare-and-swap of its slot in a table that every
+ * process maps writable. A slot changes once, from empty to published. So a reader never sees part of a value, and if
+ * two processes write the same key, one of them succeeds. No process waits for another. Each writer appends to an
+ * arena, a part of the file that it has locked. When a process ends, the kernel ends its lock, and another process may
+ * continue the arena after the last value. */
+#pragma once
+
+#include "base/rs_buffer.h"
+#include "base/rs_bytes.h"
+#include "os/rs_os.h"
+
+enum {
+    RS_CACHE_HEADER = 4096,
+    RS_CACHE_LABEL_MOST = 3072, /* bytes of the label in the header */
+    RS_CACHE_LEVELS_MOST = 10,
+    RS_CACHE_VALUE_HEAD = 40, /* bytes of a value before its key */
+    RS_CACHE_ID_SIZE = 16,
+    RS_CACHE_PROCESSES = 512, /* rows of counters */
+    RS_CACHE_COUNTERS = 6,    /* counters of a process */
+    /* Offsets in the file. */
+    RS_CACHE_NEXT_ARENA_AT = 4096,
+    RS_CACHE_SEEN_AT = 4104, /* the number of values seen, then their bytes */
+    RS_CACHE_ROWS_AT = 8192,
+    RS_CACHE_ARENAS_AT = RS_CACHE_ROWS_AT + 64 * RS_CACHE_PROCESSES
+};
+/* The most slots of a cache with int keys. */
+#define RS_CACHE_SLOTS_MOST ((uint64_t)1 << 40)
+
+/* The layout of a cache, as stored in its header. */
+typedef struct rs_cache_layout {
+    uint64_t slots; /* 0: keys are hashed */
+    uint64_t limit_bytes;
+    uint64_t seed; /* of the hashes of keys */
+    uint64_t created_ns;
+    uint64_t table;     /* offset of the first level */
+    uint64_t table_end; /* also the start of the arenas */
+    uint64_t arena_bytes;
+    uint64_t n_arenas;
+    bool kept; /* whether the file stays when no process uses it */
+    uint32_t n_levels;
+    uint8_t id[RS_CACHE_ID_SIZE];
+    uint64_t level_slots[RS_CACHE_LEVELS_MOST];
+    uint64_t chunk_bytes[RS_CACHE_LEVELS_MOST]; /* the unit in which space for a level is reserved */
+    uint64_t first_chunk[RS_CACHE_LEVELS_MOST]; /* number of the level's first chunk */
+    uint64_t level_offset[RS_CACHE_LEVELS_MOST];
+} rs_cache_layout;
+
+/* The offset of the flags of the chunks, a byte for each. */
+uint64_t rs_cache_chunks_at(const rs_cache_layout *layout);
+
+/* The counters of one process, in the file. */
+typedef struct rs_cache_process {
+    uint64_t pid; /* 0: a free row */
+    uint64_t start_time;
+    uint64_t counters[RS_CACHE_COUNTERS];
+} rs_cache_process;
+
+/* An open cache. The functions below may be called from several threads at once, except open and close. */
+typedef struct rs_cache {
+    int fd; /* writable; holds the lease */
+    rs_os_identity identity;
+    rs_cache_layout layout;
+    bool memory_backed;
+    uint8_t *table;      /* the bytes before the arenas, mapped writable */
+    const uint8_t *data; /* the arenas, mapped read-only */
+    uint64_t data_bytes;
+} rs_cache;
+
+/* The space of one writer. Belongs to one thread of one process at a time: a forked child closes it and opens another.
+ */
+typedef struct rs_cache_arena {
+    int fd;                 /* a descriptor of its own, which holds the lock */
+    uint64_t index;         /* of the arena; RS_NOWHERE: none */
+    uint64_t checked_bytes; /* bytes that may be written before the available memory is checked again */
+} rs_cache_arena;
+
+/* A value in the cache: the form of its key (empty for int keys), the key if it differs from its form, the value (key
+ * and value are `any` values), and the bytes of large arrays. All are borrowed from the mapping and may change at any
+ * time. */
+typedef struct rs_cache_value {
+    uint64_t hash; /* of the form; for int keys the slot */
+    uint32_t crc;
+    rs_slice form;
+    rs_slice key;
+    rs_slice body;
+    rs_slice arrays;
+} rs_cache_value;
+
+typedef enum rs_cache_outcome {
+    RS_CACHE_STORED,
+    RS_CACHE_EXISTS, /* another writer published the key first */
+    RS_CACHE_FULL    /* the limit is reached */
+} rs_cache_outcome;
+
+/* Writes the first bytes of a new cache to the empty file of `fd` and reserves their space. `slots` is 0 for hashed
+ * keys. RS_E_ARG_RANGE for too many slots or a label that is too long; RS_E_SPACE. */
+RS_NODISCARD rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kept, rs_slice label,
+                                       rs_error *err);
+
+/* Opens the cache of `fd`, a writable descriptor, which `out` owns after RS_OK. Checks the header by the rules of
+ * FORMAT.md. */
+RS_NODISCARD rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err);
+
+/* Reads the layout and the label of a cache without mapping it. `label` gets the bytes of the label. */
+RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err);
+
+/* Counts the values of the cache of `fd`, a descriptor for reading. */
+RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
+
+/* Checks that the file still has the bytes before its arenas. Reading the table of a file that was cut kills the
+ * process. rs_cache_find, put and scan check this themselves. RS_E_FMT_TRUNCATED. */
+RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
+
+/* Ends the mappings and closes the file. Does nothing for a closed cache. */
+void rs_cache_close(rs_cache *self);
+
+/* Looks up a key by its hash and form; for int keys the hash is the slot, which is below layout.slots, and the form is
+ * empty. Sets *found to whether the key has a value. */
+RS_NODISCARD rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool *found,
+                                     rs_cache_value *out, rs_error *err);
+
+/* Returns whether to store the value of the key with this hash. If all values together would exceed the limit, the hash
+ * selects a random part of the keys that fits. Their size is estimated from the number of slots and the mean size of
+ * the values so far. True for hashed keys, and until there are enough values. */
+bool rs_cache_admits(const rs_cache *self, uint64_t hash);
+
+/* Stores a value, whose parts are as in rs_cache_value; its crc is not read. `arena` is kept between calls. Nothing is
+ * stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE for a form
+ * of 4 GiB and more. */
+RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
+                                    rs_cache_outcome *outcome, rs_error *err);
+
+RS_NODISCARD rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err);
+/* Ends the use of the space, so that another writer may continue it. */
+void rs_cache_close_arena(rs_cache_arena *arena);
+
+/* Visits the published values in the order of the table. *position is 0 at first; sets *found to whether there is one.
+ */
+RS_NODISCARD rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, bool *found, rs_cache_value *out,
+                                     rs_error *err);
+/* Returns the number of published values, and in *table_bytes the reserved bytes of the table. */
+uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes);
+/* Returns the bytes of all values, published or lost; 0 if the file has been cut. */
+uint64_t rs_cache_used(const rs_cache *self);
+
+/* The rows of counters, RS_CACHE_PROCESSES of them; NULL if the file has been cut. */
+rs_cache_process *rs_cache_rows(const rs_cache *self);
+/* Returns the row of counters of a process, and makes one if it has none. NULL if all rows belong to running processes
+ * or the file has been cut. */
+rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time);
+
+/* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. Values of a file in memory have
+ * none. */
+RS_NODISCARD rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err);

@@ -1,0 +1,1 @@
+"""Caches that the processes of a machine fill and read together."""
