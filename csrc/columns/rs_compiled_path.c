@@ -302,7 +302,7 @@ static rs_status go_name(const rs_compiled_path *self, rs_cursor *cursor, rs_pla
     return go_parts(self, cursor, place, name, 0, found, err);
 }
 
-/* Skips the children of self->row before the field, except those that an earlier walk through the record has skipped.
+/* Skips the children of self->row before the field. An earlier walk through the record may have skipped some already.
  */
 static rs_status pass_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, const rs_slice *group,
                          rs_error *err) {

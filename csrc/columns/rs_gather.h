@@ -5,7 +5,8 @@
  * rows of one length. For a list or array it keeps the location of the numbers, as a run (rs_run.h). Texts, and lists
  * with numbers that are not adjacent, are read into memory of the gather. Then the caller knows the sizes of all parts
  * and allocates the buffer. The second step, *fill*, writes each run to its place. If the sizes of all parts are known
- * from the start, the caller allocates the buffer first, and there is no second step.
+ * from the start, the caller allocates the buffer first, and the values are written to
+ * it at once.
  *
  * Measuring stops at a block without compiled paths (see rs_window.h), at a record whose field only the interpreter
  * can find, and at a value that does not fit the result. */

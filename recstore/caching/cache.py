@@ -9,7 +9,8 @@ from recstore._core import native, trust
 from recstore.building import fingerprints
 from recstore.caching import limits, random_state, stacking, warming
 from recstore.caching.info import CacheInfo, CacheUse
-from recstore.errors import BusyError, CorruptError, EncodeError, OutOfSpaceError, UntrustedError, warn_caller
+from recstore.containers import base
+from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, UntrustedError, warn_caller
 from recstore.shm import named_caches, named_segments, process_identity, registry
 from recstore.text import size_text
 
@@ -152,7 +153,7 @@ class Cache:
         return default
 
     def put(self, key: Any, value: Any) -> bool:
-        """Stores a value. Returns False if the key already has a value or there is no space, see `info`. Raises
+        """Stores a value. Returns False if the key already has a value or the cache is full; `info` counts both. Raises
         EncodeError for a value that cannot be stored; IndexError and TypeError as `get` does."""
         if not self._file.admits(key):
             self._file.note(native.CACHE_FULL)
@@ -174,7 +175,7 @@ class Cache:
 
         Two processes may make the same value at once; one of the two is stored. The random number generators of Python,
         numpy and torch have the same state afterwards whether `make` was called or not: cache the deterministic part.
-        They belong to all threads, so numbers that another thread draws meanwhile come again.
+        All threads share them: numbers that another thread draws during `make` are drawn a second time.
         A value that cannot be stored is returned, with one warning.
         """
         value = self._lookup(key)
@@ -290,12 +291,7 @@ class Cache:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except BusyError:
-            # The traceback of an error in the block keeps arrays alive, and the caller must see that error.
-            if error is None:
-                raise
+        base.close_after(self, error)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, self._arguments

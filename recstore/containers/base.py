@@ -177,12 +177,7 @@ class Container(InNotebooks, metaclass=_ContainerType):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except BusyError:
-            # The traceback of an error in the block keeps arrays alive, and the caller must see that error.
-            if error is None:
-                raise
+        close_after(self, error)
 
     def __copy__(self) -> Self:
         return self
@@ -224,6 +219,16 @@ def index_in(values: Any, value: object, start: SupportsIndex, stop: SupportsInd
     if position < end:
         return position
     raise ValueError(f"{value!r:.80} is not in the {type(values).__name__}")
+
+
+def close_after(closes: Any, error: BaseException | None) -> None:
+    """Closes an object at the end of its `with` block, which `error` has ended if it is not None."""
+    try:
+        closes.close()
+    except BusyError:
+        # The traceback of an error in the block keeps arrays alive, and the caller must see that error.
+        if error is None:
+            raise
 
 
 def owned(records: Any, method: str) -> Any:

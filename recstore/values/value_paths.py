@@ -69,7 +69,7 @@ def find(value: Any, path: str, attributes: Attributes | None = None) -> tuple[s
 
 def children_of(value: Any, path: str) -> Iterable[Part] | None:
     """The `(path, child)` pairs of a basic container; None for other values."""
-    if type(value) in (dict,):  # `in` compares by ==, to which a type of strict_containers.py is dict
+    if type(value) in (dict,):  # `in` compares by ==, and a dict type of strict_containers.py equals dict
         return _entries(value, path)
     return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
 

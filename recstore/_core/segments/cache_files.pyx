@@ -54,8 +54,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err)
 
 
-# The counters of a process, in order: lookups that found a value, lookups that found none, values that it stored,
-# values that another writer stored first, values for which there was no space, values that cannot be stored.
+# The counters of a process, in order: hits, misses, values that it stored, values that it lost to a faster writer,
+# values without space, and values of types that cannot be stored.
 CACHE_HITS, CACHE_MISSES, CACHE_STORED, CACHE_LOST, CACHE_FULL, CACHE_REFUSED = range(RS_CACHE_COUNTERS)
 cdef enum:
     HITS_ = 0

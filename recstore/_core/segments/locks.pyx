@@ -17,7 +17,7 @@ cdef class Lock:
     """The lock file at `path`, created if it is missing. Raises PermissionError for another user's file, and OSError.
 
     ``state`` is HELD if this process holds the lock, BUSY if another process does, and GONE if this process locked a
-    file that is no longer at `path`. Other processes do not see such a lock."""
+    file that is no longer at `path`, so that other processes do not see the lock."""
 
     cdef rs_os_lock core
     cdef readonly str state

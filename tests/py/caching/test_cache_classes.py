@@ -1,13 +1,11 @@
 """Values of classes in a cache: a process stores and reads those that are registered."""
 
-import collections
-import dataclasses
-import enum
 import itertools
 import os
 
 import pytest
 from alike import alike
+from kinds import Color, Pair, Plain
 
 import recstore
 from recstore._core import trust
@@ -22,21 +20,9 @@ def cache():
         yield cache
 
 
-class Color(enum.Enum):
-    RED = 1
-
-
-Frame = collections.namedtuple("Frame", "episode number")
-
-
-@dataclasses.dataclass
-class Point:
-    x: int
-
-
 def test_a_class_that_other_processes_do_not_know(cache, monkeypatch):
     monkeypatch.setattr(trust, "registered", {})
-    for value in (Color.RED, Frame("a", 1), Point(1)):
+    for value in (Color.RED, Pair("a", 1), Plain(1)):
         with pytest.raises(EncodeError, match=r"recstore\.register"):
             cache.put("key", [value])
         recstore.register(type(value))
@@ -47,19 +33,19 @@ def test_a_class_that_other_processes_do_not_know(cache, monkeypatch):
 def test_a_class_that_this_process_does_not_know(cache, monkeypatch):
     """It is never read as another class."""
     monkeypatch.setattr(trust, "registered", {})
-    recstore.register(Point)
-    cache.put("a", Point(1))
+    recstore.register(Plain)
+    cache.put("a", Plain(1))
     monkeypatch.setattr(trust, "registered", {})
     with recstore.cache(cache.name) as other:
-        with pytest.raises(UntrustedError, match=r"Point is not registered.*call recstore\.register"):
+        with pytest.raises(UntrustedError, match=r"Plain is not registered.*call recstore\.register"):
             other.get("a")
-        with pytest.warns(RuntimeWarning, match="are made at each use: the class .*Point is not registered") as caught:
-            assert [other.get_or_make("a", Point, 2) for _ in range(3)] == [Point(2)] * 3
+        with pytest.warns(RuntimeWarning, match="are made at each use: the class .*Plain is not registered") as caught:
+            assert [other.get_or_make("a", Plain, 2) for _ in range(3)] == [Plain(2)] * 3
         assert len(caught) == 1
 
 
 def test_a_record_of_a_class_that_no_process_knows(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(trust, "registered", {})
-    recstore.RecordList([Point(1)]).save(tmp_path / "points")
+    recstore.RecordList([Plain(1)]).save(tmp_path / "points")
     with recstore.open(tmp_path / "points") as points, pytest.warns(RuntimeWarning, match="at each use"):
         assert [cache.get_or_make("a", points.__getitem__, 0) for _ in range(3)] == [points[0]] * 3
