@@ -352,7 +352,8 @@ from mp import sharers, workers
 from mp.cache_workers import opened
 
 def interrupted(*_):
-    raise KeyboardInterrupt
+    if armed:
+        raise KeyboardInterrupt
 
 opened(sys.argv[1]).close()
 before = workers.segment_fds()
@@ -360,16 +361,17 @@ signal.signal(signal.SIGALRM, interrupted)
 chance = random.Random(3)
 for _ in range(200):
     try:
+        armed = True
         signal.setitimer(signal.ITIMER_REAL, chance.random() * 0.003 + 1e-5)
         with opened(sys.argv[1], limit="1MB") as cache:
             for i in range(20):
                 cache.put(("a", i), [i, np.arange(i)])
                 cache.get_many([("a", i)])
                 cache.get_or_make(("b", i), dict)
+        armed = False  # an alarm after the block interrupts nothing
     except KeyboardInterrupt:
         pass
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 cache = None
 gc.collect()
 print(sharers.left(sys.argv[1]), workers.segment_fds() == before)
