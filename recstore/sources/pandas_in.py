@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import numbers
 import re
+from collections.abc import Set
 
 from recstore.errors import InputError
 from recstore.sources import reading
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _ROWS = 1 << 16  # rows converted at once
 # Arrow types that may also hold converted values of other types.
-_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|month|struct)")
+_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|list|month|struct)")
 
 
 def _pyarrow() -> Any:
@@ -137,7 +138,8 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     """Whether Arrow would change a value of a mixed column: a str into bytes, a datetime into a date, a number into a
-    date, time or duration, or a local time into an instant; or would add to a dict the keys of other dicts."""
+    date, time or duration, a local time into an instant, or a tuple or set into a list; or would add to a dict the keys
+    of other dicts."""
     if types.is_binary(kind):
         return isinstance(value, str)
     if types.is_temporal(kind):
@@ -147,7 +149,11 @@ def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
             return types.is_date(kind) or types.is_timestamp(kind) and (value.tzinfo is None) != (kind.tz is None)
         return isinstance(value, numbers.Number) and type(value).__name__ != "timedelta64"
     if types.is_list(kind) and not isinstance(value, (float, type(None))):
-        return any(_is_changed(types, kind.value_type, item) for item in value)
+        item = kind.value_type
+        return isinstance(value, (tuple, Set)) or (
+            not (types.is_floating(item) or types.is_integer(item) or types.is_string(item))
+            and any(_is_changed(types, item, element) for element in value)
+        )
     if types.is_struct(kind) and isinstance(value, dict):
         return len(value) < kind.num_fields or any(
             _is_changed(types, field.type, value.get(field.name)) for field in kind

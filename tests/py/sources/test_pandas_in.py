@@ -220,6 +220,10 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
         [datetime.date(2020, 1, 1), datetime.datetime(2021, 1, 1, 5, 30)],
         [[b"x"], ["y"]],
         [{"a": b"x"}, {"a": "y"}],
+        [(1, 2), (3, 4), None],
+        [{1, 2}, frozenset({3})],
+        [[(1, 2)], [[3]]],
+        [{"a": (1,)}, {"a": (2,)}],
     ],
 )
 def test_values_that_arrow_would_change_are_kept(values):
