@@ -47,15 +47,15 @@ class ShuffleSampler(sampler_base.IndexSampler):
             epoch the ranks of a node share its part in a new order. All nodes have the same number of ranks, and the
             ranks of a node have neighboring numbers.
         nodes: the number of nodes for `by_node`, the same on all ranks. None: GROUP_WORLD_SIZE of torchrun or
-            SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
+            SLURM_STEP_NUM_NODES of srun, if they fit world_size.
 
     Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
     samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
     With `by_node` the number of nodes must stay the same, but the number of ranks of a node may change.
 
     Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for an argument out of
-    range, and for ranks or records that the nodes cannot share. One thread at a time may iterate; the other methods are
-    thread-safe.
+    range, for ranks or records that the nodes cannot share, and for `by_node` if the number of nodes is unknown, or
+    under accelerate. One thread at a time may iterate; the other methods are thread-safe.
 
     >>> from recstore.torch import ShuffleSampler
     >>> sampler = ShuffleSampler(6, seed=3, rank=0, world_size=2)

@@ -1,6 +1,8 @@
 """ShuffleSampler(by_node=True): a record stays on its node, and each record comes once an epoch."""
 
 import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -117,6 +119,18 @@ def test_nodes_of_torchrun(monkeypatch):
     for name, value in {"RANK": "3", "WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     assert list(ShuffleSampler(40, seed=7, by_node=True)) == list(ranks(40, 2, 2)[3])
+
+
+def test_an_unknown_number_of_nodes(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "GROUP_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    assert sorted(ShuffleSampler(40, seed=7, by_node=True)) == list(range(40))
+    with pytest.raises(ValueError, match="give nodes"):
+        list(ShuffleSampler(40, seed=7, rank=0, world_size=4, by_node=True))
+    state = types.SimpleNamespace(PartialState=types.SimpleNamespace(_shared_state={"num_processes": 2}))
+    monkeypatch.setitem(sys.modules, "accelerate.state", state)
+    with pytest.raises(ValueError, match="accelerate"):
+        list(ShuffleSampler(40, seed=7, rank=0, world_size=4, by_node=True))
 
 
 def test_wrong_arguments():
