@@ -178,7 +178,7 @@ def open_manifest(folder, shards):
     import recstore
     import recstore.remote
     from recstore.remote import manifest
-    from recstore.remote.storage import storage_of
+    from recstore.remote.choose_storage import storage_of
     from recstore.shm import process_memory
 
     writer = recstore.remote.ShardWriter(folder)

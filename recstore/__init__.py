@@ -45,7 +45,7 @@ from recstore.containers.dicts import RecordDict
 from recstore.containers.opening import open
 from recstore.containers.records import RecordList, RecordView
 from recstore.errors import Error
-from recstore.later import foreign_names as _foreign_names
+from recstore.lazy_names import foreign_names as _foreign_names
 from recstore.values.classes import register
 
 __all__ = [

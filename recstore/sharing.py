@@ -29,7 +29,7 @@ from recstore.errors import (
     WaitTimeoutError,
     _ChildDied,
 )
-from recstore.later import arguments
+from recstore.lazy_names import arguments
 from recstore.shm import named_segments, registry, segment_list
 from recstore.shm.lock_state import LockState
 from recstore.text import an

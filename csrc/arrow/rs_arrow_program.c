@@ -58,12 +58,12 @@ void rs_arrow_program_clear(rs_arrow_program *self) {
 
 /* ---- Compiled trees ---- */
 
-static rs_arrow_known *find_known(rs_arrow_known *known, size_t capacity, const void *tree,
+static rs_arrow_known *find_known(rs_arrow_known *known, size_t capacity, const void *owner,
                                   const rs_arrow_field *field) {
     /* Multiplicative hashing of the two addresses (Knuth, volume 3, section 6.4). */
-    uint64_t mixed = ((uint64_t)(uintptr_t)tree ^ (uint64_t)(uintptr_t)field << 17) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t mixed = ((uint64_t)(uintptr_t)owner ^ (uint64_t)(uintptr_t)field << 17) * UINT64_C(0x9E3779B97F4A7C15);
     size_t i = (size_t)(mixed >> 32) & (capacity - 1);
-    while (known[i].op != NULL && !(known[i].at == tree && known[i].field == field)) i = (i + 1) & (capacity - 1);
+    while (known[i].op != NULL && !(known[i].at == owner && known[i].field == field)) i = (i + 1) & (capacity - 1);
     return &known[i];
 }
 
@@ -71,7 +71,7 @@ static rs_arrow_op *find_op(const rs_arrow_program *self, const void *at, const 
     return self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, at, field)->op;
 }
 
-static rs_status remember(rs_arrow_program *self, const void *tree, const rs_arrow_field *field, rs_arrow_op *op,
+static rs_status remember(rs_arrow_program *self, const void *owner, const rs_arrow_field *field, rs_arrow_op *op,
                           rs_error *err) {
     if (2 * (self->n_known + 1) > self->known_capacity) {
         size_t capacity = self->known_capacity == 0 ? 64 : 2 * self->known_capacity;
@@ -85,8 +85,8 @@ static rs_status remember(rs_arrow_program *self, const void *tree, const rs_arr
         self->known = grown;
         self->known_capacity = capacity;
     }
-    rs_arrow_known *at = find_known(self->known, self->known_capacity, tree, field);
-    at->at = tree;
+    rs_arrow_known *at = find_known(self->known, self->known_capacity, owner, field);
+    at->at = owner;
     at->field = field;
     at->op = op;
     self->n_known++;
@@ -109,7 +109,7 @@ static rs_status compile_children(rs_arrow_program *self, rs_arrow_op *op, rs_ar
     return RS_OK;
 }
 
-/* Takes the key at `keys`, and sets *child to its field. */
+/* Takes the key at `keys`, and sets *child to its field or NULL. */
 static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_field *field, rs_arrow_field **child,
                           rs_error *err) {
     const uint8_t *p = keys->in.ptr;
@@ -178,7 +178,7 @@ static rs_status compile_tuple(rs_arrow_program *self, rs_arrow_op *op, rs_error
     return compile_children(self, op, element, err);
 }
 
-/* Compiles the child of a list node, or numbers node, once for each of the fields `items`. */
+/* Compiles the child of a list or numbers node once for each field in op->items. */
 static rs_status compile_per_item(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     RS_TRY(new_ops(self, op->n_items, &op->children, err));
     op->n_children = op->n_items;
@@ -192,11 +192,11 @@ static rs_status compile_per_item(rs_arrow_program *self, rs_arrow_op *op, rs_er
 /* Compiles a list or numbers node. Tuples of one length get a field for each item. */
 static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
-    const bool even = (node->flags & RS_FMT_FLAG_FIXED) != 0;
+    const bool is_fixed = (node->flags & RS_FMT_FLAG_FIXED) != 0;
     rs_arrow_field *element;
     if (node->param == 0) {
         rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
-    } else if (!even) {
+    } else if (!is_fixed) {
         (void)rs_arrow_add_tuple(op->field, UINT64_MAX);
         op->sure = false; /* the tuples may still have one length */
     } else if (self->n_ops >= MANY_OPS) {
@@ -311,7 +311,7 @@ static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *
     return RS_OK;
 }
 
-/* Adds the kinds of all entries of a table of any values. They are fewer than the records. */
+/* Adds the kinds of all entries of a table of any values, which has fewer entries than there are records. */
 static rs_status infer_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
     if (find_op(self, table, op->field) != NULL) return RS_OK;
     for (uint32_t i = 0; i < table->block.n_records; i++) {
@@ -382,17 +382,17 @@ rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_node *node, rs_
     return compile_known(self, node, node, field, out, err);
 }
 
-rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool known,
+rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool only_known,
                                  rs_arrow_op **out, rs_error *err) {
-    if (!known) return rs_arrow_compile_node(self, node, field, out, err);
+    if (!only_known) return rs_arrow_compile_node(self, node, field, out, err);
     *out = find_op(self, node, field);
     return RS_OK;
 }
 
-rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool known,
+rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field, bool only_known,
                                  rs_arrow_op **out, rs_error *err) {
     const rs_node_kind *kind = rs_node_kind_of(node->kind);
-    RS_TRY(rs_arrow_compile_place(self, node, field, known, out, err));
+    RS_TRY(rs_arrow_compile_place(self, node, field, only_known, out, err));
     if (kind->max_children > 0 || kind->part == RS_CONCAT_PART_SOMETIMES || node->kind == RS_FMT_NODE_DICT_CODED) {
         self->shares = true;
     }

@@ -58,17 +58,17 @@ RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *t
 /* As rs_arrow_compile for any node of a linked tree. */
 RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                              rs_arrow_op **out, rs_error *err);
-/* As rs_arrow_compile_node. With `known`, compiles nothing and sets *out to NULL for a node that is not compiled
+/* As rs_arrow_compile_node. With `only_known`, compiles nothing and sets *out to NULL for a node that is not compiled
  * yet. */
 RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
-                                              bool known, rs_arrow_op **out, rs_error *err);
+                                              bool only_known, rs_arrow_op **out, rs_error *err);
 
 /* As rs_arrow_compile_place, for a map's values at the field of a key. */
 RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
-                                              bool known, rs_arrow_op **out, rs_error *err);
+                                              bool only_known, rs_arrow_op **out, rs_error *err);
 
 /* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_alloc(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err);
 
-/* Makes the ops refer to the fields of the types. Call it after the last rs_arrow_resolve. */
+/* Makes the ops refer to the resolved fields, and sets `whole`. Call it after the last rs_arrow_resolve. */
 void rs_arrow_program_settle(rs_arrow_program *self);

@@ -1,7 +1,7 @@
 /* rs_arrow_request.c: casts that lose nothing. */
 #include "arrow/rs_arrow_request.h"
 
-/* Returns the kind of a format string without parameters, or -1. */
+/* Returns the kind of a format string of bools, numbers, text or bytes; -1 for others. */
 static int kind_of(const char *format) {
     static const char letters[] = "bcsilCSIefguzL";
     static const uint8_t kinds[] = {

@@ -30,7 +30,7 @@ void rs_arrow_schema_clear(rs_arrow_schema *self) {
 
 /* ---- Paths ---- */
 
-/* Prepends n bytes to the text that begins at `at` in `out`. Returns the new begin; 0 without room. */
+/* Prepends n bytes to the text that begins at `at` in `out`. Returns the new start; 0 if there is no room. */
 static size_t prepend(char *out, size_t at, const char *text, size_t n) {
     if (n > at) return 0;
     if (n > 0) memcpy(out + at - n, text, n);
@@ -65,7 +65,7 @@ void rs_arrow_path(const rs_arrow_schema *self, uint32_t node, char out[RS_ARROW
     out[1 + sizeof text - at] = '\0';
 }
 
-/* An error about the type of a node. */
+/* Sets an error about the type of a node. */
 #define REFUSE(c, node, code, ...) refuse((c), (node), (code), __VA_ARGS__)
 RS_COLD static rs_status refuse(rs_arrow_compiler *c, uint32_t node, rs_status code, const char *message,
                                 const char *detail) {
@@ -125,7 +125,7 @@ static const rs_arrow_format FORMATS[] = {
     {"+r", RS_ARROW_RUN_END, 0, 0},
 };
 
-/* The formats that have more characters after these letters. */
+/* The formats that begin with these characters and end with parameters. */
 static const rs_arrow_format PREFIXES[] = {
     {"d:", RS_ARROW_DECIMAL, 16, 0},
     {"w:", RS_ARROW_FIXED_BYTES, 0, 0},
@@ -188,7 +188,7 @@ static bool read_size(const char *p, rs_arrow_node *node) {
 /* Reads the type ids of a union into a new array of `ids`. */
 static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char *p, uint64_t n_children) {
     uint16_t ids[RS_ARROW_UNION_TYPES];
-    const char *all = p;
+    const char *text = p;
     int64_t id;
     uint64_t n = 0;
     bool ok = true;
@@ -199,7 +199,7 @@ static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char
         if (ok) ids[id] = (uint16_t)n++;
     }
     if (!ok || n != n_children) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "a union does not have one type id for each child: ", all);
+        return REFUSE(c, number, RS_E_IN_BROKEN, "a union does not have one type id for each child: ", text);
     }
     c->out->nodes[number].ids_off = c->out->ids.size_bytes;
     return rs_buffer_append(&c->out->ids, ids, sizeof ids, c->err);
@@ -339,7 +339,7 @@ static void read_extension(rs_arrow_node *node, const char *metadata) {
     }
 }
 
-/* Sets the fields of a node that come from its own format string. */
+/* Sets the fields of a node that come from its own format string and metadata. */
 static rs_status read_type(rs_arrow_compiler *c, uint32_t number) {
     const struct ArrowSchema *schema = c->sources[number];
     rs_arrow_node *node = &c->out->nodes[number];
@@ -427,11 +427,11 @@ static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *outer = &self->nodes[parent];
     size_t capacity = 4;
-    uint32_t again = 0;
+    uint32_t duplicate = 0;
     while (capacity < (size_t)outer->n_children * 2) capacity *= 2;
     uint32_t *slots = (uint32_t *)calloc(capacity, sizeof *slots);
     if (slots == NULL) return rs_no_memory(c->err);
-    for (uint32_t i = outer->first_child; again == 0 && i < outer->first_child + outer->n_children; i++) {
+    for (uint32_t i = outer->first_child; duplicate == 0 && i < outer->first_child + outer->n_children; i++) {
         const rs_arrow_node *node = &self->nodes[i];
         const uint8_t *name = self->names.data + node->name_off;
         size_t at = (size_t)rs_hash64(name, node->name_size, 0) & (capacity - 1);
@@ -439,15 +439,15 @@ static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
             const rs_arrow_node *other = &self->nodes[slots[at]];
             if (other->name_size == node->name_size &&
                 (node->name_size == 0 || memcmp(self->names.data + other->name_off, name, node->name_size) == 0)) {
-                again = i;
+                duplicate = i;
                 break;
             }
         }
         slots[at] = i;
     }
     free(slots);
-    if (again == 0) return RS_OK;
-    return REFUSE(c, again, RS_E_IN_TYPE, "two fields have this name; rename one of them, or choose other columns", "");
+    if (duplicate == 0) return RS_OK;
+    return REFUSE(c, duplicate, RS_E_IN_TYPE, "two fields have this name; rename one of them, or choose other columns", "");
 }
 
 /* ---- Children ---- */
@@ -458,17 +458,17 @@ static const char *name_of(const struct ArrowSchema *field) {
 
 /* The error for a missing column. It lists as many of the table's columns as the message has room for. */
 RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchema *schema, rs_slice name) {
-    char known[160];
+    char columns[160];
     size_t size = 0;
-    known[0] = '\0';
-    for (int64_t k = 0; k < schema->n_children && size < sizeof known - 1; k++) {
+    columns[0] = '\0';
+    for (int64_t k = 0; k < schema->n_children && size < sizeof columns - 1; k++) {
         const int n =
-            snprintf(known + size, sizeof known - size, "%s'%s'", k == 0 ? "" : ", ", name_of(schema->children[k]));
+            snprintf(columns + size, sizeof columns - size, "%s'%s'", k == 0 ? "" : ", ", name_of(schema->children[k]));
         size += n < 0 ? 0 : (size_t)n;
     }
     return rs_error_set(c->err, RS_E_ARG_RANGE, RS_NOWHERE, "the table has no column '%.*s'; it has %s",
                         (int)(rs_slice_left(&name) < 60 ? rs_slice_left(&name) : 60), (const char *)name.ptr,
-                        schema->n_children == 0 ? "none" : known);
+                        schema->n_children == 0 ? "none" : columns);
 }
 
 /* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. It has only the first
@@ -487,8 +487,8 @@ static size_t find_child(const child_names *self, const char *name, size_t size,
     *n = 0;
     for (; self->slots[at] != 0 && *n < 2; at = (at + 1) & self->mask) {
         const int64_t k = self->slots[at] - 1;
-        const char *one = name_of(self->schema->children[k]);
-        if (strlen(one) != size || (size != 0 && memcmp(one, name, size) != 0)) continue;
+        const char *child_name = name_of(self->schema->children[k]);
+        if (strlen(child_name) != size || (size != 0 && memcmp(child_name, name, size) != 0)) continue;
         if ((*n)++ == 0) *first = k;
     }
     return at;
@@ -614,7 +614,7 @@ static void set_key_set(rs_arrow_schema *self, rs_arrow_node *node) {
     }
 }
 
-/* Checks the types of the children of a node, which have been read. */
+/* Checks the children of a node, which have been read, and sets its level and key set. */
 static rs_status check_children(rs_arrow_compiler *c, uint32_t number) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *node = &self->nodes[number], *child = &self->nodes[node->first_child];

@@ -2,7 +2,7 @@
  * its values become any values, and the keys of structs as bytes to copy.
  *
  * A schema comes from another library and is not trusted: format strings, names, numbers of children, pointers that
- * must not be NULL, and the depth are checked. The interface has no sizes of its C strings, pointer arrays and
+ * must not be NULL, and the depth are checked. The interface gives no sizes for its C strings, pointer arrays and
  * metadata, so an `n_children` that is too large or a string without an end cannot be detected. */
 #pragma once
 
@@ -11,14 +11,14 @@
 #include "arrow/rs_zones.h"
 
 /* The kind of a node. TEXT and BYTES have offsets, their VIEW kinds views; the children of RUN_END are run ends and
- * values; the only child of DICTIONARY are the entries; the only child of MAP is a STRUCT of keys and values. */
+ * values; the only child of DICTIONARY is the entries; the only child of MAP is a STRUCT of keys and values. */
 typedef enum rs_arrow_kind {
     RS_ARROW_NULL,
     RS_ARROW_BOOL,
     RS_ARROW_INT,
     RS_ARROW_UINT,
     RS_ARROW_WIDE,  /* a 128-bit int, an extension of polars */
-    RS_ARROW_FLOAT, /* width 2: half precision, 4, 8 */
+    RS_ARROW_FLOAT, /* width 2 (half precision), 4 or 8 */
     RS_ARROW_TEXT,
     RS_ARROW_BYTES,
     RS_ARROW_TEXT_VIEW,
@@ -68,21 +68,21 @@ typedef struct rs_arrow_options {
     rs_arrow_nanoseconds nanoseconds;
     const rs_slice *columns; /* the fields of the outermost struct to read, in this order; NULL: all */
     size_t n_columns;
-    rs_zone_finder find_zone; /* called for each zone while the schema is compiled, and while values are appended */
+    rs_zone_finder find_zone; /* called for each named zone while the schema is compiled, and while values are appended */
     void *context;            /* of find_zone */
 } rs_arrow_options;
 
 /* One type within a schema. The children of a node are adjacent. */
 typedef struct rs_arrow_node {
     uint8_t kind;    /* rs_arrow_kind */
-    uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; of DICTIONARY of an index */
+    uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; DICTIONARY: of an index */
     uint8_t unit;    /* RS_ARROW_SECONDS and so on */
     bool is_entries; /* of STRUCT: the entries of a map, which are tuples */
     bool is_signed;  /* WIDE: whether the ints are signed; DICTIONARY: whether the indices are */
     uint16_t depth;  /* 0: the outermost */
     uint16_t level;  /* number of lists, tuples and dicts around its values */
-    uint32_t parent; /* RS_ARROW_NO_NODE of the outermost */
-    uint32_t source; /* the number of the child of its parent's array */
+    uint32_t parent; /* RS_ARROW_NO_NODE for the outermost */
+    uint32_t source; /* its number among the children of its parent's array */
     uint32_t first_child;
     uint32_t n_children;
     uint64_t n_source_children; /* number of children of the array, including children that are not read */
@@ -121,9 +121,9 @@ typedef struct rs_arrow_schema {
 /* Frees the memory and zeroes the struct. */
 void rs_arrow_schema_clear(rs_arrow_schema *self);
 
-/* Compiles a live schema, which is only read. `self` must be zeroed; an error clears it. RS_E_IN_BROKEN, RS_E_IN_TYPE,
- * errors of find_zone, RS_E_MEM, RS_E_ARG_RANGE for a column in `options` that is missing or not unique. Messages begin
- * with the path of the type, such as "$.meta.when: ", except for RS_E_ARG_RANGE. */
+/* Compiles a live schema, which is only read. `self` must be zeroed; an error clears it. RS_E_IN_BROKEN and RS_E_IN_TYPE,
+ * with messages that begin with the path of the type, such as "$.meta.when: "; RS_E_ARG_RANGE for a column in `options`
+ * that is missing or not unique, or if the schema is not a struct; errors of rs_zone_find; RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchema *schema,
                                                const rs_arrow_options *options, rs_error *err);
 

@@ -113,7 +113,7 @@ static inline uint8_t *put_string(rs_arrow_writer *self, uint32_t number, uint64
 }
 
 /* Writes the value of a view. A view has 16 bytes: an i32 length, then up to 12 bytes of data. Longer data are in a
- * buffer, and after the length follow the first 4 bytes of data, an i32 number of the buffer and an i32 offset. */
+ * buffer; then the length is followed by the first 4 bytes of data, an i32 buffer number and an i32 offset. */
 static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     enum { VIEW_SIZE = 16, INLINE_SIZE = 12 };
     const rs_arrow_column *column = &self->columns[number];
@@ -219,8 +219,7 @@ static bool take_index(rs_arrow_writer *self, uint32_t number, uint64_t at, uint
 static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at);
 static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *i);
 
-/* Returns whether value i is None. Returns false for a broken value; writing it reports
- * the error. */
+/* Returns whether value i is None. For a broken value, sets the error and returns false. */
 static bool is_none(rs_arrow_writer *self, uint32_t number, uint64_t i) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];

@@ -1,10 +1,10 @@
-/* rs_arrow_values.h: one value of a bound Arrow array as an any value. Value and type are the same as from pyarrow's
- * `to_pylist()`; docs/tables.md lists the differences. */
+/* rs_arrow_values.h: one value of a bound Arrow array as an any value. Value and type are as from pyarrow's
+ * `to_pylist()`, except for the differences that docs/tables.md lists. */
 #pragma once
 
 #include "arrow/rs_arrow_writer.h"
 
 /* Appends value i of the outermost array to `raw`, and sets `counts`. RS_E_IN_BROKEN, RS_E_IN_VALUE; RS_E_IN_TYPE for a
- * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` has
- * part of the value. Messages begin with the path of the value's type. */
+ * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` may
+ * hold part of the value. Messages of RS_E_IN_BROKEN and RS_E_IN_TYPE begin with the path of the value's type. */
 RS_NODISCARD rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i);

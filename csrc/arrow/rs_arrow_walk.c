@@ -49,7 +49,7 @@ static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_n
     }
 }
 
-/* Takes a text of parts. */
+/* Takes the text of a concat node. */
 static rs_status put_concat(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                             uint64_t bits, rs_error *err) {
     bool taken = false;
@@ -121,7 +121,7 @@ static rs_status put_list_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     return appends(self) ? rs_arrow_end_value(op->field, op->field->element->n, err) : RS_OK;
 }
 
-/* Adds a sequence whose items or elements follow. */
+/* Adds the kind of a sequence of n items or elements. */
 static void add_sequence(const rs_arrow_op *op, uint64_t n) {
     if (op->named) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     else if (op->node->param == 0) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
@@ -142,14 +142,14 @@ static rs_status put_tuple(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor
 
 /* ---- Lists ---- */
 
-/* Returns whether rs_column can append all elements of a list node at once. */
-static bool is_plain(const rs_arrow_field *element, const rs_node *child) {
-    switch (child->kind) {
-    case RS_FMT_NODE_INT: return element->layout == RS_ARROW_LAYOUT_NUMBERS && (element->seen & RS_ARROW_SEEN_INT) != 0;
+/* Returns whether rs_column can append many values of a node to a field at once. */
+static bool is_plain(const rs_arrow_field *field, const rs_node *node) {
+    switch (node->kind) {
+    case RS_FMT_NODE_INT: return field->layout == RS_ARROW_LAYOUT_NUMBERS && (field->seen & RS_ARROW_SEEN_INT) != 0;
     case RS_FMT_NODE_FLOAT:
     case RS_FMT_NODE_DECIMAL:
-        return element->layout == RS_ARROW_LAYOUT_NUMBERS && (element->seen & RS_ARROW_SEEN_FLOAT) != 0;
-    case RS_FMT_NODE_BOOL: return element->layout == RS_ARROW_LAYOUT_BITS && (element->seen & RS_ARROW_SEEN_BOOL) != 0;
+        return field->layout == RS_ARROW_LAYOUT_NUMBERS && (field->seen & RS_ARROW_SEEN_FLOAT) != 0;
+    case RS_FMT_NODE_BOOL: return field->layout == RS_ARROW_LAYOUT_BITS && (field->seen & RS_ARROW_SEEN_BOOL) != 0;
     default: return false;
     }
 }
@@ -201,16 +201,16 @@ static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
 /* Takes the elements of a numbers node. */
 static rs_status put_packed(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, bool items, rs_error *err) {
     rs_packed_ints numbers;
-    const int64_t *some;
+    const int64_t *values;
     uint64_t n, at = 0;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, op->node, &n, &numbers, err));
     if (items && n > op->n_children) return rs_decode_bad_value(err, "a tuple is too long");
-    while (n != 0 && (count = rs_packed_ints_next(&numbers, &some)) != 0) {
+    while (n != 0 && (count = rs_packed_ints_next(&numbers, &values)) != 0) {
         for (unsigned i = 0; i < count; i++, at++) {
             const rs_arrow_op *to = &op->children[items ? at : 0];
             if (to->field == NULL) continue;
-            RS_TRY(rs_arrow_put(self, to, cursor, cursor->in.ptr, (uint64_t)some[i], err));
+            RS_TRY(rs_arrow_put(self, to, cursor, cursor->in.ptr, (uint64_t)values[i], err));
         }
     }
     rs_decode_leave(cursor);
@@ -505,12 +505,12 @@ static rs_status put_optional_rows(rs_arrow_walk *self, const rs_arrow_op *op, c
                                    const rs_column_rows *rows, rs_error *err) {
     uint64_t end;
     for (uint64_t begin = 0; begin < rows->n; begin = end) {
-        const bool there = rs_load_bits_unchecked(rs_column_row_at(rows, begin), rows->least, rows->bit_off, 1) != 0;
+        const bool present = rs_load_bits_unchecked(rs_column_row_at(rows, begin), rows->least, rows->bit_off, 1) != 0;
         for (end = begin + 1; end < rows->n; end++) {
-            if ((rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) != 0) != there)
+            if ((rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) != 0) != present)
                 break;
         }
-        if (!there) {
+        if (!present) {
             for (uint64_t i = begin; i < end; i++) RS_TRY(rs_arrow_append_null(op->field, err));
             continue;
         }
@@ -525,9 +525,9 @@ static rs_status put_optional_rows(rs_arrow_walk *self, const rs_arrow_op *op, c
 static rs_status put_row_at(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                             const rs_column_rows *rows, uint64_t i, rs_error *err) {
     const uint8_t *row = rs_column_row_at(rows, i);
-    rs_cursor own = *cursor;
-    own.local = rs_column_local_at(rows, i);
-    return rs_arrow_put(self, op, &own, row + rows->body_off,
+    rs_cursor row_cursor = *cursor;
+    row_cursor.local = rs_column_local_at(rows, i);
+    return rs_arrow_put(self, op, &row_cursor, row + rows->body_off,
                         rs_load_bits_unchecked(row, rows->least, rows->bit_off, op->node->bits), err);
 }
 
@@ -551,7 +551,7 @@ static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, con
     return RS_OK;
 }
 
-/* Takes rows of numbers or of lists of numbers at once. Sets *taken to false for other nodes. */
+/* Takes rows of numbers, bools or lists of numbers at once. Sets *taken to false if that is not possible. */
 static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, const rs_column_rows *rows, bool *taken,
                                 rs_error *err) {
     rs_arrow_field *field = op->field;

@@ -3,7 +3,7 @@
 
 #include "format/rs_narrow.h"
 
-enum { MOST_LISTS = 1 << 26 }; /* of an array of many dimensions */
+enum { MAX_LISTS = 1 << 26 }; /* of a multidimensional array */
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
@@ -50,7 +50,7 @@ static rs_status put_decimal(rs_arrow_walk *self, rs_arrow_field *field, rs_curs
 }
 
 static rs_status put_int(rs_arrow_walk *self, rs_arrow_field *field, uint32_t seen, rs_cursor *cursor,
-                         const rs_place *payload, int64_t less, rs_error *err) {
+                         const rs_place *payload, int64_t epoch, rs_error *err) {
     int64_t value;
     bool fits;
     RS_TRY(rs_arrow_take_int(cursor, payload, &value, &fits, err));
@@ -59,7 +59,7 @@ static rs_status put_int(rs_arrow_walk *self, rs_arrow_field *field, uint32_t se
         return RS_OK;
     }
     if (!fits) return rs_arrow_misfit(field, err);
-    return rs_arrow_append_number(field, seen, RS_COLUMN_INT, (uint64_t)value - (uint64_t)less, err);
+    return rs_arrow_append_number(field, seen, RS_COLUMN_INT, (uint64_t)value - (uint64_t)epoch, err);
 }
 
 static rs_status put_uuid(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, const rs_place *payload,
@@ -102,7 +102,7 @@ static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type,
     return rs_arrow_end_value(field, field->element->n, err);
 }
 
-/* Writes the items of a narrow array to scratch, and points *data there. They have less than 2^63 bytes. */
+/* Writes the items of a narrow array to scratch, and points *data there. They have fewer than 2^63 bytes. */
 static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint32_t ndim, const uint64_t *dims,
                        const uint8_t **data, rs_error *err) {
     const unsigned size = (unsigned)type->item_bytes;
@@ -127,7 +127,7 @@ rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const r
         strides[at] = stride;
         stride *= dims[at]; /* this may wrap for an array without elements, whose strides are not used */
         /* Empty lists take no data, so their number has its own limit. */
-        if (i + 1 < ndim && (rs_mul_overflows(lists, dims[i] + 1, &lists) || lists > MOST_LISTS)) {
+        if (i + 1 < ndim && (rs_mul_overflows(lists, dims[i] + 1, &lists) || lists > MAX_LISTS)) {
             return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
         }
     }
@@ -149,7 +149,7 @@ static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cu
     return rs_arrow_put_array(self, field, &type, ndim, dims, data, err);
 }
 
-/* ---- any values ---- */
+/* ---- Any values ---- */
 
 /* Takes the any value of one field of a struct, or skips it if the field is not exported. */
 static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_arrow_field *child, rs_cursor *cursor,
@@ -193,8 +193,8 @@ static rs_status put_any_sequence(rs_arrow_walk *self, rs_arrow_field *field, rs
     return rs_arrow_end_struct(field, false, err);
 }
 
-/* Takes the values of an object, an any tuple of n items. The fields are `items`, or named by `names` if that is
- * NULL. */
+/* Takes the values of an object, an any tuple of n items. The fields are `items`, or named by `names` if
+ * `items` is NULL. */
 static rs_status put_values(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items, rs_slice names,
                             uint64_t n, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
@@ -261,7 +261,7 @@ static rs_status put_any_bytes(rs_arrow_field *field, rs_cursor *cursor, rs_erro
     return rs_arrow_end_value(field, field->bytes.size_bytes, err);
 }
 
-/* Appends an int from 2^63 on, which has 9 bytes; the last one is 0. */
+/* Appends an int from 2^63 up to 2^64 - 1, which has 9 bytes; the last one is 0. */
 static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
     uint64_t n;

@@ -15,7 +15,7 @@ enum {
 typedef struct rs_arrow_walk {
     rs_arrow_program *program;
     int mode;          /* RS_ARROW_PUT, INFER_REST or INFER_ALL */
-    rs_buffer scratch; /* the text of a Decimal, the items of a narrow array */
+    rs_buffer scratch; /* the text of a Decimal or of a map's key, the items of a narrow array */
 } rs_arrow_walk;
 
 /* Takes the text at a place; place->node is NULL for the any value at the cursor. */
@@ -28,7 +28,7 @@ RS_NODISCARD static inline rs_status rs_arrow_put_text(rs_arrow_field *field, rs
     return rs_arrow_surrogate(field, err);
 }
 
-/* Ends a value of a struct: appends nulls for its missing fields, and counts the value. */
+/* Ends a value of a struct: appends nulls for its missing fields, unless it is `whole`, and counts the value. */
 RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, bool whole, rs_error *err) {
     for (uint32_t i = 0; !whole && i < field->n_children; i++) {
         if (field->children[i]->n == field->n) RS_TRY(rs_arrow_append_null(field->children[i], err));
@@ -39,7 +39,7 @@ RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, 
 /* Takes the any value at the cursor. RS_E_ARG_TEXT for a lone surrogate, RS_E_ARG_LIMIT (fields), RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err);
 
-/* Takes an ext value of a scalar type `code`; `payload` is the place of its payload. For another code,
+/* Takes an ext value of a scalar type `code`; `payload` is the place of its payload. For any other code,
  * sets *taken to false and takes nothing. */
 RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned code, rs_cursor *cursor,
                                         const rs_place *payload, bool *taken, rs_error *err);

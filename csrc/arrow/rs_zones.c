@@ -25,7 +25,7 @@ static size_t count_before(const rs_buffer *spans, int64_t utc_s) {
     return low;
 }
 
-/* Returns whether a known span includes utc_s, and makes it the last one. */
+/* Returns whether a known span includes utc_s, and sets `last` to it. */
 static bool is_known(rs_zone *self, int64_t utc_s) {
     size_t i = count_before(&self->spans, utc_s);
     if (i == n_spans(&self->spans) || span_at(&self->spans, i).begin_s > utc_s) return false;

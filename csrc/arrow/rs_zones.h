@@ -1,4 +1,4 @@
-/* rs_zones.h: a cache of the offsets of time zones from UTC. The caller of the core has a finder, which reads the time
+/* rs_zones.h: a cache of the offsets of time zones from UTC. The caller of the core supplies a finder, which reads the time
  * zones of the system. An offset changes about twice a year, and timestamps of a table are close together, so the
  * finder is rarely called. */
 #pragma once

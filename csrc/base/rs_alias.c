@@ -17,11 +17,11 @@ static inline uint64_t other(const rs_alias *self, uint64_t slot) {
                                         : ((const uint64_t *)self->others)[slot];
 }
 
-/* A share of a slot, below 1, in 2^-64. The product is exact, so every machine truncates the same bits. */
+/* A share of a slot, below 1, in units of 2^-64. The product is exact, so every machine truncates the same bits. */
 static inline uint64_t threshold(double share) { return (uint64_t)(share * 18446744073709551616.0); }
 
 static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t *heaviest, rs_error *err) {
-    uint64_t most = 0;
+    uint64_t max_i = 0;
     double total = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (!(weights[i] >= 0 && weights[i] <= DBL_MAX)) {
@@ -30,13 +30,13 @@ static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t
             if (err != NULL) err->record = i;
             return status;
         }
-        if (weights[i] > weights[most]) most = i;
+        if (weights[i] > weights[max_i]) max_i = i;
         total += weights[i];
     }
     if (!(total > 0)) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "no weight is above 0");
     if (!(total <= DBL_MAX)) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "the sum of the weights is infinite");
     *sum = total;
-    *heaviest = most;
+    *heaviest = max_i;
     return RS_OK;
 }
 
@@ -61,9 +61,9 @@ static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *
     }
     /* Numbers left over by rounding get one slot each. A number of weight 0 gives its slot away. */
     for (uint64_t i = 0; i < n - large + small; i++) {
-        const uint64_t left = i < small ? stack[i] : stack[large + (i - small)];
-        self->thresholds[left] = weights[left] > 0 ? UINT64_MAX : 0;
-        put_other(self, left, weights[left] > 0 ? left : heaviest);
+        const uint64_t number = i < small ? stack[i] : stack[large + (i - small)];
+        self->thresholds[number] = weights[number] > 0 ? UINT64_MAX : 0;
+        put_other(self, number, weights[number] > 0 ? number : heaviest);
     }
 }
 
@@ -161,9 +161,9 @@ void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period
 }
 
 /* -log(u) for u from 2^-54 to 1, within a few units in the last place. C libraries differ in the last place of log,
- * which would change the order of near keys. This uses only additions, multiplications and divisions, one in a
- * statement, so that compilers cannot fuse them. u = m 2^e with m from 2/3 to 4/3, and log(m) = 2 (s + s^3/3 + s^5/5 +
- * ...) with s = (m - 1) / (m + 1), at most 1/5. */
+ * which would change the order of near keys. This uses only additions, multiplications and divisions, one per
+ * statement, so that compilers cannot fuse them. u = m 2^-e with m from 2/3 to 4/3, and log(m) = 2 (s + s^3/3 + s^5/5 +
+ * ...) with s = (m - 1) / (m + 1), from -1/5 to 1/7. */
 static double minus_log(double u) {
     double m = u, e = 0, sum = 0;
     while (m < 2.0 / 3) m *= 2, e += 1;

@@ -20,7 +20,7 @@
 /* An alias table over the numbers 0 to n - 1. Owns both arrays. Only rs_alias_init writes: any threads may draw. */
 typedef struct rs_alias {
     uint64_t n;
-    uint64_t *thresholds; /* of each slot: the fraction, in 2^-64, of its own number */
+    uint64_t *thresholds; /* of each slot: the share of its own number, in units of 2^-64 */
     void *others;         /* of each slot: the other number; u32 if n is at most 2^32, else u64 */
 } rs_alias;
 
@@ -28,8 +28,8 @@ typedef struct rs_alias {
 static inline unsigned rs_alias_width(uint64_t n) { return n <= UINT64_C(1) << 32 ? 4 : 8; }
 
 /* Makes the table of `n` weights (not NULL, not retained). RS_E_ARG_RANGE, with the number in err->record, for a weight
- * that is negative, infinite or not a number; without a number if no weight is above 0 or their sum is infinite.
- * RS_E_MEM. On failure `self` owns nothing. A number of weight 0 is never drawn. Weights below 2^-64 / n of the sum may
+ * that is negative, infinite or not a number; without one for more than RS_PERMUTE_MAX weights, or if none is above 0
+ * or their sum is infinite. RS_E_MEM. On failure `self` owns nothing. A number of weight 0 is never drawn. Weights below 2^-64 / n of the sum may
  * count as 0. Release with rs_alias_clear. */
 RS_NODISCARD rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err);
 

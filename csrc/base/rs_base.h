@@ -67,7 +67,7 @@ static inline uint64_t rs_mul_high_portable(uint64_t a, uint64_t b) {
     return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* The high 64 bits of a * b. The processor multiplies where the compiler has a 128-bit type. */
+/* The high 64 bits of a * b, in one multiplication if the compiler has a 128-bit type. */
 #ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 rs_u128;
 static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) { return (uint64_t)(((rs_u128)a * b) >> 64); }

@@ -18,7 +18,7 @@ void rs_buffer_unpin(rs_buffer *self) {
     self->pinned = false;
 }
 
-/* Moves the bytes to new memory of `capacity` bytes and keeps the old. NULL without memory. */
+/* Copies the bytes to new memory of `capacity` bytes and keeps the old memory. NULL if out of memory. */
 static uint8_t *move_pinned(rs_buffer *self, size_t capacity) {
     left_memory *left = (left_memory *)malloc(sizeof *left);
     uint8_t *data = left == NULL ? NULL : (uint8_t *)malloc(capacity);

@@ -20,7 +20,7 @@ static inline uint8_t *rs_buffer_at(const rs_buffer *self, size_t at) { return a
 /* Frees the bytes. The buffer is then empty and can be used again. */
 void rs_buffer_clear(rs_buffer *self);
 
-/* Releases unused capacity, which invalidates pointers into the bytes. Does nothing to a pinned buffer. */
+/* Releases unused capacity, which invalidates pointers into the bytes. Does nothing to a pinned or empty buffer. */
 void rs_buffer_fit(rs_buffer *self);
 
 /* Lets other threads read the bytes of the buffer while its owner appends more: growing copies the bytes and keeps the

@@ -1,4 +1,4 @@
-/* rs_half.h: half floats (IEEE 754 binary16) as doubles and back. A double has every value of a half float. */
+/* rs_half.h: half floats (IEEE 754 binary16) as doubles and back. A double can hold every half float. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -45,7 +45,7 @@ static inline uint16_t rs_half_round(double value) {
     return (uint16_t)(sign | half); /* a carry into the exponent gives the next power of two, or infinity */
 }
 
-/* Returns the half float of `value`, which rs_half_to_double gave. Any thread. */
+/* Returns the half float of `value`, a result of rs_half_to_double. Any thread. */
 static inline uint16_t rs_half_of_double_unchecked(double value) {
     uint8_t bytes[8];
     rs_store_f64(bytes, value);

@@ -105,7 +105,7 @@ static inline void lanes_forward(const rs_permutation *self, uint64_t *l, uint64
     }
 }
 
-/* The elements at `count` positions from `first`, all of them below n. */
+/* Writes the elements at `count` positions from `first`. All positions are below n. */
 static void run_within(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out) {
     const uint64_t n = self->n, a = self->a;
     halves at;

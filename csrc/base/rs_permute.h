@@ -12,7 +12,7 @@
  *     key[j]  = mix(seed + (j + 1) * G), j from 0 to 7
  *     a       = the least even number whose square is at least n
  *     b       = n div a, rounded up
- *     passes  = 4 where n < 4096, else 1
+ *     passes  = 4 if n < 4096, else 1
  *     F(k, v, m) = (mix(k + v * G) * m) div 2^64, with the full 128-bit product: a number below m
  *
  * The element at position i < n, for n > 1 (else it is i):

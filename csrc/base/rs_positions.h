@@ -1,6 +1,6 @@
 /* rs_positions.h: numbers of any integer type as checked positions in a sequence.
  *
- * Another thread may write to the caller's array at any time. So the numbers are copied first, and only the copy is
+ * Another thread may write to the caller's array at any time, so the numbers are copied first, and only the copy is
  * checked and used. */
 #pragma once
 

@@ -16,7 +16,7 @@ typedef struct rs_watch {
 RS_NODISCARD RS_COLD rs_status rs_watch_ask(rs_watch *self, rs_error *err);
 
 /* Counts work, and calls `stopped` after every RS_WATCH_EVERY. RS_E_STATE_STOPPED if it returns true. `self` may be
- * NULL for work that cannot be stopped. One thread uses a watch. */
+ * NULL for work that cannot be stopped. One thread at a time may use a watch. */
 RS_NODISCARD static inline rs_status rs_watch_count(rs_watch *self, uint64_t work, rs_error *err) {
     if (self == NULL) return RS_OK;
     self->work += work;

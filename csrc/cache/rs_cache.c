@@ -66,10 +66,10 @@ uint64_t rs_cache_used(const rs_cache *self) {
 
 /* Slot number `i` of a level. NULL if its chunk has no space yet, which means that the slot is empty. A mapped page
  * without space must not be read: that would allocate it, or end the process on a full disk. */
-static uint64_t *slot_of(const rs_cache *self, uint32_t level, uint64_t i, uint8_t **chunk) {
+static uint64_t *slot_of(const rs_cache *self, uint32_t level, uint64_t i, uint8_t **out_flag) {
     const rs_cache_layout *l = &self->layout;
     uint8_t *flag = self->table + rs_cache_chunks_at(l) + l->first_chunk[level] + 8 * i / l->chunk_bytes[level];
-    if (chunk != NULL) *chunk = flag;
+    if (out_flag != NULL) *out_flag = flag;
     if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0) return NULL;
     return number_at(self, l->level_offset[level] + 8 * i);
 }
@@ -179,8 +179,8 @@ rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a slot of the cache leads to another value");
 }
 
-/* Fills the head of a value, without its checksum, and returns the checksum. Returns 0 if it is not wanted: a checksum
- * is for the time after a restart of the machine, which files in memory do not outlive. */
+/* Fills the head of a value, without its checksum, and returns the checksum, or 0 if it is not `wanted`. A checksum finds
+ * damage after a restart of the machine, which files in memory do not survive. */
 static uint32_t crc_of(const rs_cache_value *value, uint8_t head[RS_CACHE_VALUE_HEAD], bool wanted) {
     const rs_slice parts[] = {value->form, value->key, value->body, value->arrays};
     rs_store_u32(head + 4, (uint32_t)rs_slice_left(&value->form));
@@ -229,10 +229,10 @@ uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes) {
         const uint64_t per_chunk = l->chunk_bytes[level] / 8;
         for (uint64_t first = 0; first < l->level_slots[level]; first += per_chunk) {
             const uint64_t *slot = slot_of(self, level, first, NULL);
-            const uint64_t left = l->level_slots[level] - first, most = left < per_chunk ? left : per_chunk;
+            const uint64_t left = l->level_slots[level] - first, n_slots = left < per_chunk ? left : per_chunk;
             if (slot == NULL) continue;
-            *table_bytes += 8 * most;
-            for (uint64_t i = 0; i < most; i++) n += load(slot + i) != 0;
+            *table_bytes += 8 * n_slots;
+            for (uint64_t i = 0; i < n_slots; i++) n += load(slot + i) != 0;
         }
     }
     return n;
@@ -253,7 +253,7 @@ rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err) {
     return RS_OK;
 }
 
-/* ---------------------------------------------------------------- what fits */
+/* ---------------------------------------------------------------- admission */
 
 bool rs_cache_admits(const rs_cache *self, uint64_t hash) {
     uint64_t file_size;
@@ -322,9 +322,9 @@ static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t
 /* Returns whether `n` arenas have space for a value of `size` bytes. One arena may hold other values; several must be
  * empty. */
 static bool have_space(const rs_cache *self, uint64_t first, uint64_t n, uint64_t size) {
-    const uint64_t most = n == 1 ? self->layout.arena_bytes - size : 0;
+    const uint64_t max_end = n == 1 ? self->layout.arena_bytes - size : 0;
     for (uint64_t i = first; i < first + n; i++) {
-        if (end_of(self, i) > most) return false;
+        if (end_of(self, i) > max_end) return false;
     }
     return true;
 }
@@ -411,14 +411,14 @@ static rs_status publish(const rs_cache *self, const rs_cache_value *value, uint
     for (; slot_at(self, value->hash, &at, &i); advance(self, &at)) {
         RS_TRY(reserve_slot(self, at.level, i, &slot, err));
         *outcome = RS_CACHE_STORED;
-        uint64_t known = load(slot);
-        if (known == 0 && swap(slot, 0, entry)) return RS_OK;
-        if (known == 0) known = load(slot);
+        uint64_t current = load(slot);
+        if (current == 0 && swap(slot, 0, entry)) return RS_OK;
+        if (current == 0) current = load(slot);
         *outcome = RS_CACHE_EXISTS;
         if (self->layout.slots != 0) return RS_OK;
-        if (tag_of(known) != tag_of(entry)) continue;
+        if (tag_of(current) != tag_of(entry)) continue;
         RS_TRY(check_size(self, &size, err));
-        RS_TRY(value_of(self, known, size, &other, err));
+        RS_TRY(value_of(self, current, size, &other, err));
         if (has_key(&other, value->hash, value->form)) return RS_OK;
     }
     *outcome = RS_CACHE_FULL;
@@ -494,9 +494,9 @@ rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_
     }
     for (int of_ended = 0; of_ended <= 1; of_ended++) {
         for (int i = 0; i < RS_CACHE_PROCESSES; i++) {
-            const uint64_t known = load(&rows[i].pid);
-            if (of_ended ? rs_os_is_running((int64_t)known) : known != 0) continue;
-            if (!swap(&rows[i].pid, known, pid)) continue;
+            const uint64_t row_pid = load(&rows[i].pid);
+            if (of_ended ? rs_os_is_running((int64_t)row_pid) : row_pid != 0) continue;
+            if (!swap(&rows[i].pid, row_pid, pid)) continue;
             store(&rows[i].start_time, start_time);
             for (int k = 0; k < RS_CACHE_COUNTERS; k++) store(&rows[i].counters[k], 0);
             return &rows[i];

@@ -14,7 +14,7 @@
 
 enum {
     RS_CACHE_HEADER = 4096,
-    RS_CACHE_LABEL_MOST = 3072, /* bytes of the label in the header */
+    RS_CACHE_LABEL_MOST = 3072, /* the most bytes of the label in the header */
     RS_CACHE_LEVELS_MOST = 10,
     RS_CACHE_VALUE_HEAD = 40, /* bytes of a value before its key */
     RS_CACHE_ID_SIZE = 16,
@@ -95,8 +95,9 @@ typedef enum rs_cache_outcome {
     RS_CACHE_FULL    /* the limit is reached */
 } rs_cache_outcome;
 
-/* Writes the first bytes of a new cache to the empty file of `fd` and reserves their space. `slots` is 0 for hashed
- * keys. RS_E_ARG_RANGE for too many slots or a label that is too long; RS_E_SPACE. */
+/* Writes the header of a new cache to the empty file of `fd` and reserves the space before the table. `slots` is 0 for
+ * hashed keys. RS_E_ARG_RANGE for too many slots, too high a limit or too long a label; RS_E_SYS_NOT_OURS on a network
+ * file system; RS_E_SPACE; RS_E_SYS. */
 RS_NODISCARD rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kept, rs_slice label,
                                        rs_error *err);
 
@@ -104,14 +105,14 @@ RS_NODISCARD rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_by
  * FORMAT.md. */
 RS_NODISCARD rs_status rs_cache_open(int fd, rs_cache *out, rs_error *err);
 
-/* Reads the layout and the label of a cache without mapping it. `label` gets the bytes of the label. */
+/* Reads the layout of a cache without opening it, and appends its label to `label`. */
 RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer *label, rs_error *err);
 
 /* Counts the values of the cache of `fd`, a descriptor for reading. */
 RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
 
 /* Checks that the file still has the bytes before its arenas. Reading the table of a file that was cut kills the
- * process. rs_cache_find, put and scan check this themselves. RS_E_FMT_TRUNCATED. */
+ * process. The functions below check this themselves. RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
 
 /* Ends the mappings and closes the file. Does nothing for a closed cache. */
@@ -129,7 +130,7 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash);
 
 /* Stores a value, whose parts are as in rs_cache_value; its crc is not read. `arena` is kept between calls. Nothing is
  * stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE for a form
- * of 4 GiB and more. */
+ * of 4 GiB or more. */
 RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                                     rs_cache_outcome *outcome, rs_error *err);
 
@@ -137,11 +138,12 @@ RS_NODISCARD rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena 
 /* Ends the use of the space, so that another writer may continue it. */
 void rs_cache_close_arena(rs_cache_arena *arena);
 
-/* Visits the published values in the order of the table. *position is 0 at first; sets *found to whether there is one.
+/* Visits the published values in the order of the table. *position is 0 at first; *found is false after the last value.
  */
 RS_NODISCARD rs_status rs_cache_scan(const rs_cache *self, uint64_t *position, bool *found, rs_cache_value *out,
                                      rs_error *err);
-/* Returns the number of published values, and in *table_bytes the reserved bytes of the table. */
+/* Returns the number of published values, and sets *table_bytes to the reserved bytes of the table. Both are 0 if the
+ * file has been cut. */
 uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes);
 /* Returns the bytes of all values, published or lost; 0 if the file has been cut. */
 uint64_t rs_cache_used(const rs_cache *self);
@@ -152,6 +154,6 @@ rs_cache_process *rs_cache_rows(const rs_cache *self);
  * or the file has been cut. */
 rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time);
 
-/* Checks the checksum of a value, which rs_cache_find does not read. RS_E_FMT_CHECKSUM. Values of a file in memory have
+/* Checks the checksum of a value, which rs_cache_find does not do. RS_E_FMT_CHECKSUM. Values of a file in memory have
  * none. */
 RS_NODISCARD rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err);

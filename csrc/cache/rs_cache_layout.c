@@ -51,10 +51,10 @@ static rs_status lay_out(rs_cache_layout *out, rs_error *err) {
     if (out->slots != 0) {
         add_level(out, out->slots, &n_chunks);
     } else {
-        const uint64_t values_most = out->limit_bytes / VALUE_LEAST;
+        const uint64_t max_values = out->limit_bytes / VALUE_LEAST;
         uint64_t slots = FIRST_LEVEL;
         add_level(out, slots, &n_chunks);
-        while (slots / 4 < values_most && out->n_levels < RS_CACHE_LEVELS_MOST) add_level(out, slots *= 4, &n_chunks);
+        while (slots / 4 < max_values && out->n_levels < RS_CACHE_LEVELS_MOST) add_level(out, slots *= 4, &n_chunks);
     }
     out->table = rs_align_up(rs_cache_chunks_at(out) + n_chunks, UNIT);
     uint64_t at = out->table;

@@ -5,7 +5,7 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-/* Sets the cell of a const node with a number. It reads nothing from records. */
+/* Sets the cell of a const node with a number. Its mask drops all bits of records. */
 static void set_const(rs_cell *self, const rs_node *node) {
     const uint8_t *p = node->aux;
     const uint64_t size = node->aux_size_bytes;
@@ -63,7 +63,7 @@ void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t 
     uint64_t last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->apart;
     self->is_narrow = number->size_bytes != 0 ? number->size_bytes <= 4 : number->bits <= 25;
     self->reach = (last >> 3) + (self->is_narrow ? 4 : 8);
-    /* A wider number that begins within a byte needs more than 8 bytes; in a list, any number may begin there. */
+    /* More than 57 bits that begin within a byte may need more than 8 bytes; in a list, any number may begin there. */
     if (number->size_bytes == 0 && number->bits > 57) return;
     set_number(self, number);
 }

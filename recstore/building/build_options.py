@@ -7,7 +7,7 @@ import os
 
 from recstore.building import saved_indexes
 from recstore.errors import SegmentExistsError
-from recstore.later import foreign_names
+from recstore.lazy_names import foreign_names
 from recstore.shm import file_backing, named_segments
 from recstore.text import an
 

@@ -7,7 +7,7 @@ import os
 
 from recstore._core import native, trust
 from recstore.building import fingerprints
-from recstore.caching import limits, random_state, stacking, warming
+from recstore.caching import cache_size, random_state, stacking, warming
 from recstore.caching.info import CacheInfo, CacheUse
 from recstore.containers import base
 from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, UntrustedError, warn_caller
@@ -132,7 +132,7 @@ class Cache:
         # The process that unpickles the cache may have another RECSTORE_DIR, as a fork server that started earlier has.
         self._arguments = name, fingerprint, limit, slots, keep, target.folder, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
-        self._file = named_caches.opened(target, slots or 0, limits.parse(limit, target.folder), code)
+        self._file = named_caches.opened(target, slots or 0, cache_size.parse(limit, target.folder), code)
         self._file.set_options(trust.Reader(trusted=False, arrays=arrays, requires=True), process_identity.start_time)
         registry.announce_cache(self._file)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"

@@ -14,8 +14,8 @@ from recstore.cli import files
 from recstore.cli.files import Refused, Usage
 from recstore.cli.text import reason
 from recstore.monitor import terminal
-from recstore.monitor.limits import Warnings, threshold
 from recstore.monitor.log import Log
+from recstore.monitor.low_memory import Warnings, threshold
 from recstore.monitor.recent import Recent
 from recstore.monitor.sampler import Sampler, outcome
 from recstore.monitor.watch import Watch

@@ -10,7 +10,7 @@ from itertools import chain
 
 from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError
-from recstore.later import foreign_names
+from recstore.lazy_names import foreign_names
 from recstore.shm import handles, pins
 
 TYPE_CHECKING = False

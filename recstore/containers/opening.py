@@ -100,11 +100,11 @@ def _checked(limits: Iterable[int] | None) -> tuple[int, int] | None:
 
 
 def _open_set(path: Any, copy: bool, *options: Any) -> Any:
-    from recstore.remote import opening
+    from recstore.remote import open_set
 
     if copy:
         raise ValueError("copy=True is for a file: the files of a set of shards are mapped")
-    return opening.open_set(path, *options)
+    return open_set.open_set(path, *options)
 
 
 def _open_file(path: Any, verify: str, copy: bool, limits: tuple[int, int] | None, reader: trust.Reader) -> Any:

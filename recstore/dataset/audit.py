@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from recstore.building import build_options
-from recstore.dataset import object_graph, object_sizes, packing, patterns, share_plan
+from recstore.dataset import object_graph, object_sizes, only_and_skip, packing, share_plan
 from recstore.text import size_text
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ def audit(
     dataset = dataset_or_loader if loader is None else loader["dataset"]
     count, known = _workers(loader, workers)
     ranks, notes = _ranks(ranks)
-    defaults = patterns.Patterns(None, None), build_options.Options()
+    defaults = only_and_skip.Patterns(None, None), build_options.Options()
     plan = share_plan.Plan(dataset, object_sizes.parse(threshold), *defaults, object_graph.is_a(dataset, (list, dict)))
     packing.Packed(plan, False).forecast()
     method = _method(loader)

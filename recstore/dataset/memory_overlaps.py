@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from recstore.dataset.patterns import Patterns
+    from recstore.dataset.only_and_skip import Patterns
     from recstore.dataset.share_plan import Candidate
 
 SMALLEST = 1024  # readers copy smaller arrays (RS_FMT_ARRAY_INLINE)

@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 
 from recstore._core import native
-from recstore.dataset import held_memory, memory_kinds, object_graph
+from recstore.dataset import memory_kinds, object_graph, owned_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _kind_of(cls: type) -> int:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if issubclass(cls, (getattr(numpy, "ndarray", ()), getattr(torch, "Tensor", ()))) or object_graph.is_buffer(cls):
         return _ASKED
-    if held_memory.is_function_class(cls):
+    if owned_memory.is_function_class(cls):
         return _ASKED
     base = next((base for base in object_graph.CONTAINERS if issubclass(cls, base)), None)
     if object_graph.is_walked_class(cls):
@@ -124,8 +124,8 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
         return _HEADER, _spans(value), list(tensors.state_of(value).values())
     if object_graph.is_buffer(type(value)):
         return _HEADER, _spans(value), ()
-    if held_memory.is_function_class(type(value)):
-        return sys.getsizeof(value), (), held_memory.of_function(value)
+    if owned_memory.is_function_class(type(value)):
+        return sys.getsizeof(value), (), owned_memory.of_function(value)
     base = object_graph.base_of(value)
     size = 0 if base is None else base.__sizeof__(value) + 16
     referents = []
@@ -146,9 +146,9 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
 
 def _of_library(value: object) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]]:
     """Like `_contents`, for an object that manages its own memory."""
-    size, storage = _opaque_bytes(value), held_memory.storage_of(value)
-    spans = held_memory.spans_of_arrow(value) if storage is None else held_memory.span_of_storage(storage)
-    arrays = [] if spans else [array for array in held_memory.arrays_of(value) if _is_plain_memory(array)]
+    size, storage = _opaque_bytes(value), owned_memory.storage_of(value)
+    spans = owned_memory.spans_of_arrow(value) if storage is None else owned_memory.span_of_storage(storage)
+    arrays = [] if spans else [array for array in owned_memory.arrays_of(value) if _is_plain_memory(array)]
     size -= sum(high - low for low, high in spans) + sum(memory_kinds.nbytes_of(array) for array in arrays)
     return max(size, 64), spans, arrays
 
@@ -181,7 +181,7 @@ def _spans(value: Any) -> Sequence[tuple[int, int]]:
 
         bare = tensors.bare(value)
         if bare.is_quantized:
-            return held_memory.span_of_storage(bare.untyped_storage())
+            return owned_memory.span_of_storage(bare.untyped_storage())
         parts = _PARTS.get(str(bare.layout))
         if parts is not None:
             return [span for name in parts for span in _spans(getattr(bare, name)())]
@@ -244,7 +244,7 @@ def _new_counter() -> Any:
             ):
                 if kind is not type and (
                     object_graph.is_tensor(value)
-                    or held_memory.storage_of(value) is not None  # torch would move it to shared memory
+                    or owned_memory.storage_of(value) is not None  # torch would move it to shared memory
                     or object_graph.is_store(value)
                     or is_ours(value)
                     or travel.is_mapped_there(value, mapped)

@@ -16,7 +16,7 @@ from recstore import sharing
 from recstore._core import trust
 from recstore.building import build_options, fingerprints
 from recstore.building.source import Source
-from recstore.dataset import object_graph, object_sizes, packing, patterns, placing, share_plan, swap, travel
+from recstore.dataset import object_graph, object_sizes, only_and_skip, packing, placing, share_plan, swap, travel
 from recstore.errors import Error
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class Request:
 
     def plan(self, obj: object) -> share_plan.Plan:
         options = build_options.Options(self.on_unsupported)
-        return share_plan.Plan(obj, self.threshold, patterns.Patterns(self.only, self.skip), options)
+        return share_plan.Plan(obj, self.threshold, only_and_skip.Patterns(self.only, self.skip), options)
 
     def packed(self, obj: object) -> packing.Packed:
         plan = self.plan(obj)

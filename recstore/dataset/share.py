@@ -6,7 +6,7 @@ old values.
 from __future__ import annotations
 
 from recstore.building import build_options
-from recstore.dataset import object_sizes, packing, patterns, placing, share_plan, swap
+from recstore.dataset import object_sizes, only_and_skip, packing, placing, share_plan, swap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _share_here(
     from recstore.dataset import reports
 
     options = build_options.Options(on_unsupported, backing=backing)
-    plan = share_plan.Plan(obj, object_sizes.parse(threshold), patterns.Patterns(only, skip), options)
+    plan = share_plan.Plan(obj, object_sizes.parse(threshold), only_and_skip.Patterns(only, skip), options)
     if strict:
         share_plan.refuse(plan)
     packed = packing.Packed(plan, strict)

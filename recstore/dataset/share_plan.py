@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from recstore.building.build_options import Options
-    from recstore.dataset.patterns import Patterns
+    from recstore.dataset.only_and_skip import Patterns
 
 _FEW_PARTS = 256
 _MOST_INSPECTED = 5000

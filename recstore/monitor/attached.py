@@ -12,8 +12,8 @@ import os
 import signal
 import sys
 
-from recstore.monitor.limits import Warnings
 from recstore.monitor.log import Log
+from recstore.monitor.low_memory import Warnings
 from recstore.monitor.sampler import Sampler
 from recstore.monitor.store_names import name_of
 from recstore.monitor.watch import Watch

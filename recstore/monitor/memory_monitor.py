@@ -18,7 +18,7 @@ import weakref
 
 from recstore.display import html
 from recstore.errors import Error
-from recstore.monitor import limits, post_mortem
+from recstore.monitor import low_memory, post_mortem
 from recstore.monitor.attached import READY
 from recstore.monitor.log import Log
 from recstore.monitor.sampler import event
@@ -84,7 +84,7 @@ class MemoryMonitor:
         if not 0.05 <= interval <= 3600:
             raise ValueError(f"interval={interval!r} is not between 0.05 and 3600 seconds")
         self._interval = float(interval)
-        self._warn = limits.threshold(warn)
+        self._warn = low_memory.threshold(warn)
         self._loader = loader
         self._user_path = None if log is None else os.path.abspath(os.fspath(log))
         self._forget()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from recstore.monitor.entries import Entry
-    from recstore.monitor.limits import Warnings
+    from recstore.monitor.low_memory import Warnings
     from recstore.monitor.processes import Member
     from recstore.monitor.sampler import Sampler
 

@@ -8,7 +8,7 @@ the files, and each machine fetches them once.
 `import recstore` does not import this package. Network libraries are imported at first use.
 """
 
-from recstore.later import later
+from recstore.lazy_names import later
 
 # Each module is imported when one of its names is first used.
 _LATER = {"Collected": "collecting", "Entry": "writer", "ShardWriter": "writer", "gc": "collecting"}

@@ -26,14 +26,14 @@ from hashlib import blake2b
 
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
-from recstore.remote import folders, names
+from recstore.remote import cache_folder, names
 from recstore.remote.names import RECORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from recstore.remote.objects import AnyPath, Data, Limits
+    from recstore.remote.storage import AnyPath, Data, Limits
 
 LOCK, PART = ".lock", ".part"
 _FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
@@ -78,7 +78,7 @@ class Cache:
     Raises the errors of folders.create."""
 
     def __init__(self, path: AnyPath, limit: int | None = None) -> None:
-        self.folder, self.limit = folders.create(path), limit
+        self.folder, self.limit = cache_folder.create(path), limit
         self.user_path = os.path.dirname(self.folder)
         self.sets = os.path.join(self.folder, "sets")
 

@@ -13,15 +13,15 @@ import re
 
 from recstore.errors import RemoteError, SegmentNotFoundError
 from recstore.remote import manifest
+from recstore.remote.choose_storage import whole_set
 from recstore.remote.names import KEYS, RECORDS
-from recstore.remote.storage import whole_set
 from recstore.text import counted, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from recstore.remote.objects import AnyPath, Options, Storage
+    from recstore.remote.storage import AnyPath, Options, Storage
 
 __all__ = ["Collected", "gc"]
 

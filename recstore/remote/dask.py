@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Columns, Folder, Options
     from recstore.remote.shard_tables import Part
+    from recstore.remote.storage import AnyPath, Columns, Folder, Options
     from recstore.remote.writer import Entry, ShardWriter
 
 __all__ = ["from_shards", "to_shards"]

@@ -27,7 +27,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
-from recstore.remote.objects import MOST_READ
+from recstore.remote.storage import MOST_READ
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeAlias
 
-    from recstore.remote.objects import Storage
+    from recstore.remote.storage import Storage
 
     Key: TypeAlias = str | int | None
     _Columns: TypeAlias = dict[str, list[Any]]

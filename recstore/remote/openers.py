@@ -11,16 +11,16 @@ from hashlib import blake2b
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
-from recstore.remote import fetching, key_filters, manifest, names, tokens
-from recstore.remote.objects import MOST_READ, Storage
-from recstore.remote.storage import storage_of
+from recstore.remote import fetch_client, key_filters, manifest, names, tokens
+from recstore.remote.choose_storage import storage_of
+from recstore.remote.storage import MOST_READ, Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
-    from recstore.remote.objects import Listed, Options
+    from recstore.remote.storage import Listed, Options
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_MAPPED = 2**62  # bytes
@@ -41,7 +41,7 @@ def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerpri
         return Opener(reading, manifest.load(storage, number), storage)
     into = caches.Cache(reading.cache, reading.limit)
     reading.place = reading.place or place_of(reading.options)
-    client = fetching.Client(storage, into)
+    client = fetch_client.Client(storage, into)
     try:
         contents = _cached_manifest(into, storage, number, reading.place) if number else None
         if contents is None or not contents.fingerprint.startswith(fingerprint):
@@ -106,7 +106,7 @@ def _cached_manifest(into: caches.Cache, storage: Storage, number: int, place: s
 class _ClientStorage(Storage):
     """Reads manifests through the fetching process."""
 
-    def __init__(self, client: fetching.Client) -> None:
+    def __init__(self, client: fetch_client.Client) -> None:
         super().__init__(client.storage.url)
         self.client = client
 
@@ -221,7 +221,7 @@ class CachedOpener(Opener):
     """Fetches shard files into the cache of this machine and maps them. A forked child has its own fetching process."""
 
     def __init__(
-        self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage, client: fetching.Client
+        self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage, client: fetch_client.Client
     ) -> None:
         super().__init__(reading, contents, storage)
         self.client, self.cache, self.lazy = client, client.cache, reading.lazy
@@ -264,7 +264,7 @@ class CachedOpener(Opener):
             return
         try:
             id_ = set_id(self.storage.url, self.manifest.number, self.reading.place)
-            fetching.ensure(self._missing, self.client, id_)
+            fetch_client.ensure(self._missing, self.client, id_)
         except BaseException:
             self.client.close()
             self.cache.sweep()  # removes the other unfinished downloads

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Columns, Folder, Options
+    from recstore.remote.storage import AnyPath, Columns, Folder, Options
 
 __all__ = ["Datasink", "Datasource", "read"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Columns, Folder, Options
+    from recstore.remote.storage import AnyPath, Columns, Folder, Options
     from recstore.remote.writer import Entry
 
 _PICKLED = "ray.data.arrow_pickled_object"  # the extension type of a column of Python objects

@@ -21,8 +21,8 @@ from recstore.building.pairs import pairs_in, pairs_of
 from recstore.building.source import append_all, items_of
 from recstore.errors import EncodeError, OutOfSpaceError
 from recstore.remote import key_filters, names
+from recstore.remote.folder_store import PosixStorage
 from recstore.remote.manifest import Shard
-from recstore.remote.posix import PosixStorage
 from recstore.shm import registry
 from recstore.sources.table_rows import ArrowRows, exports
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from recstore.building.build_options import Options
     from recstore.building.source import Source
     from recstore.remote.manifest import Key
-    from recstore.remote.objects import Storage
+    from recstore.remote.storage import Storage
 
 _MOST_AT_ONCE = 1 << 14  # records between two checks of the file size
 _STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h

@@ -16,7 +16,7 @@ from recstore._core import native, trust
 from recstore.errors import CorruptError
 from recstore.remote import manifest as manifests
 from recstore.remote import names
-from recstore.remote.storage import split_number, storage_of
+from recstore.remote.choose_storage import split_number, storage_of
 from recstore.shm import registry
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore.remote.objects import AnyPath, Columns, Folder, Options, Storage
+    from recstore.remote.storage import AnyPath, Columns, Folder, Options, Storage
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are not records, as in Ray
@@ -108,10 +108,10 @@ class Part:
         if place.storage.local:
             segment = native.open_path(place.storage.path(self._name), None)
         elif place.cache:
-            from recstore.remote import cache, fetch
+            from recstore.remote import cache, fetch_process
 
             into = cache.Cache(place.cache)
-            segment = into.opened(self._name, self.nbytes, fetch.Fetching(place.storage, into).fetch)
+            segment = into.opened(self._name, self.nbytes, fetch_process.Fetching(place.storage, into).fetch)
         else:
             segment = self._fetched()
         nbytes, is_mapping, n_records = segment.nbytes, segment.is_mapping, segment.store_records(0)

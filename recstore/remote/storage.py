@@ -1,119 +1,176 @@
-"""Chooses the Storage for a set of shards.
-
-`storage_of(url)` selects posix.py for paths, object_store.py for schemes that obstore supports, and fsspec_store.py for
-other URLs. All implement objects.Storage.
+"""Storage: the interface to objects in a folder, an object store or an fsspec file system. Raises SegmentNotFoundError
+for a missing object, OutOfSpaceError for a full disk, RemoteError for any other failure. Writes are atomic, and objects
+never change.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 
-from recstore.remote.objects import Storage
-from recstore.text import an
+from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recstore.remote.objects import AnyPath, Options
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from os import PathLike
+    from typing import Any, Protocol, TypeAlias
 
-OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
-_NUMBERED = re.compile(r"(.*[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+    from typing_extensions import Buffer
+
+    AnyPath: TypeAlias = str | bytes | PathLike[str]
+    Options: TypeAlias = Mapping[str, Any] | None
+    Columns: TypeAlias = Iterable[str] | None
+    Folder: TypeAlias = AnyPath | None
+    Limits: TypeAlias = tuple[int, int] | None
+    Data: TypeAlias = bytes | bytearray | memoryview
+    Source: TypeAlias = Data | str | PathLike[str]  # content, or the path of a file
+    Listed: TypeAlias = tuple[str, int, float]  # name, bytes, time
+
+    class File(Protocol):
+        def write(self, data: Any, /) -> object: ...
 
 
-def storage_of(url: AnyPath | Storage, options: Options = None) -> Storage:
-    """The Storage of a URL or of a folder. Does no I/O.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+MOST_READ = 1 << 28  # bytes of a manifest: 1,000,000 shard files need 100 MB
+# Options that describe a place; all others may be secret.
+_PLAIN = re.compile("endpoint|region|bucket|host|url|name|project|timeout", re.IGNORECASE)
+_SECRET = re.compile(
+    "(AWS|GOOGLE|GCP|AZURE|FSSPEC)_.*(KEY|TOKEN|SECRET|PASS|CREDENTIAL|CONNECTION_STRING)", re.IGNORECASE
+)
 
-    Args:
-        url: the path of a folder, or a URL with a scheme of obstore or fsspec. Trailing slashes are ignored.
-        options: a picklable dict of keyword arguments of obstore's store (``endpoint``, ``region``, ``access_key_id``,
-            ...) or of the fsspec file system. The environment provides the others. Not allowed for a folder.
 
-    Raises ValueError for a URL with credentials or parameters, because messages, logs and handles include the URL. Safe
-    from several threads at once.
+class Storage:
+    """A place with named objects. `url` has no credentials and no trailing slash. `local` is true if the objects are
+    files that this machine can map.
 
-    >>> storage_of("s3://bucket/train/").url, storage_of("data/train").local
-    ('s3://bucket/train', True)
+    Picklable. Safe from several threads at once. Every operation raises RemoteError, with the `url` of the object, if
+    the place refuses or fails.
     """
-    if isinstance(url, Storage):
-        return url
-    if not isinstance(url, (str, bytes, os.PathLike)):
-        raise TypeError(f"the place of a set of shards must be a URL or path, not {an(type(url).__name__)}")
-    text = os.fsdecode(url)
-    if not isinstance(options, (dict, type(None))):
-        raise TypeError(f"options must be a dict of arguments of obstore or fsspec, not {an(type(options).__name__)}")
-    scheme = _SCHEME.match(text)
-    if scheme is None or scheme[1].lower() == "file":
-        from recstore.remote import posix
 
-        if options:
-            raise ValueError(f"options are for object stores, and {text!r} is a folder: leave them out")
-        return posix.PosixStorage(_folder(text, scheme))
-    text = _checked(text, scheme)
-    if scheme[1].lower() in OBJECT_STORES:
-        from recstore.remote import object_store
+    local = False
 
-        return object_store.ObjectStorage(text, options)
-    from recstore.remote import fsspec_store
+    def __init__(self, url: str, options: Options = None) -> None:
+        self.url, self.options = url, options
 
-    return fsspec_store.FsspecStorage(text, options)
+    def __repr__(self) -> str:
+        return f"<Storage {self.url}>"
+
+    def of(self, name: str) -> str:
+        """The URL of an object. ValueError for an invalid name."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a valid object name: use letters, digits, dots, dashes and underscores")
+        return f"{self.url.rstrip('/')}/{name}"
+
+    def path(self, name: str) -> str:
+        """The path of an object's file. Only for a local storage."""
+        raise RemoteError(
+            f"{self.of(name)} is not a file of this machine: read it, and open the copy", url=self.of(name)
+        )
+
+    def read(self, name: str, limit: int = MOST_READ) -> bytes:
+        """The bytes of a small object. SegmentNotFoundError if it is missing; CorruptError if it has more than `limit`
+        bytes."""
+        file = _Limited(self.of(name), limit)
+        self.read_into(name, file)
+        return file.getvalue()
+
+    def read_into(self, name: str, file: File) -> int:
+        """Copies an object to an open binary file in pieces. Returns the number of bytes. After an error the file may
+        have a part. SegmentNotFoundError if the object is missing, OutOfSpaceError if the file's disk is full."""
+        raise NotImplementedError
+
+    def write(self, name: str, source: Source) -> None:
+        """Writes an object from bytes or from the local file at the path `source`. May replace an object of the same
+        name and content, which renews its modification time."""
+        raise NotImplementedError
+
+    def create(self, name: str, data: Data) -> bool:
+        """Writes an object unless the name exists. Returns whether it did. Only one of several callers gets True."""
+        raise NotImplementedError
+
+    def list(self, prefix: str = "") -> Iterable[Listed]:
+        """Yields `(name, bytes, modified)` of the objects with this prefix, in any order. `modified` is in seconds
+        since 1970 by the clock of the place."""
+        raise NotImplementedError
+
+    def leftovers(self) -> Iterable[Listed]:
+        """Yields `(name, bytes, modified)` of temporary files of writers. `list` omits them, `delete` accepts them."""
+        return ()
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Removes objects. Ignores missing objects."""
+        raise NotImplementedError
+
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None if it is missing."""
+        raise NotImplementedError
 
 
-def split_number(text: str) -> tuple[str, int | None]:
-    """Splits a URL with an optional ``@number`` of a manifest into `(URL, number)`. The number is None if it is
-    missing, and for an existing folder of that name.
+class _Limited(io.BytesIO):
+    """A bounded file in memory for an untrusted object."""
 
-    >>> split_number("s3://bucket/train@12"), split_number("s3://bucket/train")
-    (('s3://bucket/train', 12), ('s3://bucket/train', None))
+    def __init__(self, where: str, limit: int) -> None:
+        super().__init__()
+        self.where, self.limit = where, limit
+
+    def write(self, data: Buffer, /) -> int:
+        if self.tell() + memoryview(data).nbytes > self.limit:
+            raise CorruptError(
+                f"the object has more than {self.limit:,} bytes, too many for a manifest: another file has replaced "
+                "it; remove it",
+                filename=self.where,
+            )
+        return super().write(data)
+
+
+def append(file: File, data: Buffer) -> None:
+    """Writes a piece of an object to a local file. Raises the errors of Storage."""
+    try:
+        file.write(data)
+    except OSError as error:
+        path = getattr(file, "name", None)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "make room, or choose another folder"
+            raise OutOfSpaceError(errno.ENOSPC, f"no room for the copy of an object; {remedy}", path) from None
+        text = f"cannot write the copy of an object to {path}: {error.strerror}; check the disk"
+        raise RemoteError(text, url=path) from None
+
+
+def without_secrets(text: str, options: Options) -> str:
+    """The text of a failure on one line, safe for messages, logs and the cache. Removes possibly secret values of
+    options and of the environment, and the queries of URLs, which have signatures. Of a server's error page, only the
+    code and the message remain, because S3 echoes a refused token.
+
+    >>> without_secrets("403: <Error><Code>Bad</Code><Token>x</Token></Error>; key 1234", {"key": "1234"})
+    '403: Bad'
+    >>> without_secrets("no key 1234 at http://h/a?sign=x", {"key": "1234"})
+    'no key ... at http://h/a'
     """
-    match = _NUMBERED.fullmatch(text)
-    if match is None or (not is_url(text) and os.path.isdir(text)):
-        return text, None
-    return match[1], int(match[2])
+    text = " ".join(text.split())
+    before, _, page = text.partition("<")
+    reasons = re.findall("<(?:Code|Message)>([^<]*)<", "<" + page)
+    text = " ".join([before.rstrip(), *reasons])
+    text = re.sub(r"(\w://[^\s?]*)\?[^\s)\"']*", r"\1", text)
+    secrets = set(_secrets(options))
+    secrets.update(value for name, value in os.environ.items() if _SECRET.fullmatch(name))
+    for value in sorted(secrets, key=len, reverse=True):
+        edge = r"\b" if len(value) < 8 and value.isalnum() else ""  # a short value may be part of any word
+        if value.strip():
+            text = re.sub(edge + re.escape(" ".join(value.split())) + edge, "...", text)
+    return text
 
 
-def whole_set(url: AnyPath | Storage, options: Options) -> Storage:
-    """Like storage_of, for changing a set. ValueError for a URL with a manifest number."""
-    if isinstance(url, (str, bytes, os.PathLike)):
-        text = os.fsdecode(url)
-        if not text:
-            raise ValueError("the URL of a set of shards is empty: '.' is the current folder")
-        if split_number(text)[1] is not None:
-            raise ValueError(f"{text!r} names a manifest of a set: leave out @ and the number")
-    return storage_of(url, options)
+def _secrets(options: Options) -> Iterator[str]:
+    for name, value in (options or {}).items():
+        if isinstance(value, dict):
+            yield from _secrets(value)
+        elif isinstance(value, (str, bytes)) and not _PLAIN.search(str(name)):
+            yield value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
-def is_url(text: str) -> bool:
-    """Whether a text begins with a scheme and ``://``.
-
-    >>> is_url("s3://bucket/x"), is_url("data/x"), is_url("C:x")
-    (True, False, False)
-    """
-    return _SCHEME.match(text) is not None
-
-
-def _folder(text: str, scheme: re.Match[str] | None) -> str:
-    """The path of a folder, from a path or a file:// URL."""
-    if scheme is None:
-        return text
-    from urllib.parse import unquote
-
-    host, slash, path = text[scheme.end() :].partition("/")
-    if host not in ("", "localhost") or not slash:
-        raise ValueError(f"{text!r} names another machine: a file URL has three slashes, file:///data/train")
-    return unquote(slash + path)
-
-
-def _checked(text: str, scheme: re.Match[str]) -> str:
-    """The URL without trailing slashes. ValueError if it may have secrets."""
-    rest = text[scheme.end() :]
-    host, _, path = rest.partition("/")
-    account, at, _ = host.rpartition("@")
-    shown = f"{scheme[0]}{host.rpartition('@')[2]}"
-    if at and (":" in account or not scheme[1].lower().startswith("abfs")):
-        raise ValueError(f"the URL at {shown} has credentials, which logs would show: use options= or the environment")
-    if "?" in rest or "#" in rest:
-        raise ValueError(f"the URL at {shown} has parameters, which logs would show: use options= or the environment")
-    if not host or any(part in (".", "..") for part in path.split("/")):
-        raise ValueError(f"{text!r} is not the URL of a set of shards: write scheme://bucket/path")
-    return text.rstrip("/")
+def absent(where: str) -> SegmentNotFoundError:
+    """The error for a missing object."""
+    return SegmentNotFoundError(errno.ENOENT, "no such object or bucket", where)

@@ -10,8 +10,8 @@ from recstore.building.source import check_pairs, check_records, source_of
 from recstore.dataset import object_sizes
 from recstore.errors import SegmentNotFoundError
 from recstore.remote import manifest, names, shard_files
+from recstore.remote.choose_storage import whole_set
 from recstore.remote.manifest import Manifest, Shard
-from recstore.remote.storage import whole_set
 from recstore.text import an, counted
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recstore._types import Arrays, Compression, OnUnsupported
     from recstore.building.source import Source
-    from recstore.remote.objects import AnyPath, Folder, Options
+    from recstore.remote.storage import AnyPath, Folder, Options
 
     _Kind = Literal["list", "mapping"]
 

@@ -53,9 +53,9 @@ def container_of(segment: native.Segment) -> Any:
 def open_shards(token: bytes, store: int) -> native.Shards:
     """The native.Shards of the set of shards that a handle names. Raises SegmentNotFoundError if the set is not
     accessible."""
-    from recstore.remote import opening
+    from recstore.remote import open_set
 
-    return opening.shards_of(token, store)
+    return open_set.shards_of(token, store)
 
 
 # ---- The segments and blobs that this process has mapped ----

@@ -12,7 +12,7 @@ blob is identified by its number in the handle; segments come first.
               | 1, length                                   the numbers of groups
               | number of parts + 2, selections             the parts one after another; none or at least two
               | 3, store, size, token                       a set of shards: the store to read in each shard, and the
-                                                            bytes with which recstore.remote.opening opens the set
+                                                            bytes with which recstore.remote.open_set opens the set
     stage     = 1, start, step, length                      a slice; start and step signed
               | 2, seed                                     the keyed permutation
               | 3, blob, width, start, step, length         entries of an index array; start and step signed. The

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recstore.building.source import Source
-from recstore.later import later
+from recstore.lazy_names import later
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from recstore.errors import InputError
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import encodings, inputs, reading, table_files
 
 TYPE_CHECKING = False

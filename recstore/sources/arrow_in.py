@@ -3,7 +3,7 @@ records. `RecordList(table)` uses this too. pandas_in and hf_in read pandas and 
 
 from __future__ import annotations
 
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources.table_rows import ARRAY, STREAM, ArrowRows, checked, exports, is_pandas
 from recstore.text import an
 

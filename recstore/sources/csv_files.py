@@ -8,7 +8,7 @@ import os
 import tempfile
 
 from recstore.building import build_options
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import csv_text, inputs, reading, table_files
 from recstore.text import counted
 

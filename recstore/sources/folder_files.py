@@ -10,9 +10,9 @@ from itertools import chain
 from recstore.building import build_options
 from recstore.building import progress as bars
 from recstore.errors import InputError
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import folder_walk, inputs, reading
-from recstore.sources.patterns import Patterns
+from recstore.sources.globs import Patterns
 from recstore.text import an
 
 TYPE_CHECKING = False

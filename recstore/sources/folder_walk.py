@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from recstore.sources.folder_files import Walking
-    from recstore.sources.patterns import Patterns
+    from recstore.sources.globs import Patterns
 
     Names: TypeAlias = tuple[str, ...]  # the path of a folder from the root
     _Key: TypeAlias = tuple[Names, str, Names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recstore.errors import InputError
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import encodings, inputs, json_values, reading
 from recstore.sources.json_document import Document, Part
 

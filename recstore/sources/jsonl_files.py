@@ -7,7 +7,7 @@ from itertools import islice
 
 from recstore.building import build_options
 from recstore.errors import InputError
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import encodings, inputs, json_values, line_blocks, reading
 from recstore.text import counted
 

@@ -7,7 +7,7 @@ import io
 
 from recstore.building import build_options
 from recstore.errors import InputError
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import encodings, inputs, line_blocks, reading
 
 TYPE_CHECKING = False

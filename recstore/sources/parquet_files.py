@@ -6,7 +6,7 @@ import errno
 import os
 from contextlib import ExitStack, closing, contextmanager
 
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.sources import inputs, parquet_pages, reading, table_files
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from recstore.building import build_options, fingerprints, progress, streaming
 from recstore.building.source import Source, append_all
 from recstore.containers.field_names import listed
 from recstore.errors import EncodeError, InputError
-from recstore.later import arguments
+from recstore.lazy_names import arguments
 from recstore.shm import registry
 from recstore.sources import encodings, inputs
 from recstore.text import an, meant

@@ -9,7 +9,7 @@ Importing this package imports torch; `import recstore` does not import this pac
 `Fields(..., output="numpy")` works.
 """
 
-from recstore.later import later
+from recstore.lazy_names import later
 from recstore.torch.optional import torch as _torch
 
 # The module of each public name. A module is imported on first access to one of its names.

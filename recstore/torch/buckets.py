@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler as _TorchBatchSampler
 from torch.utils.data import Sampler
 
 from recstore._core import native
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.torch import places, rows, sampler_base
 
 TYPE_CHECKING = False

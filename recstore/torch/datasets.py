@@ -12,7 +12,7 @@ from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, Recor
 from recstore.containers.records import RecordList
 from recstore.text import an
 from recstore.torch.batch_method import batch_method, refuse_batches
-from recstore.torch.notes import add_note
+from recstore.torch.error_notes import add_note
 
 __all__ = ["RecordDataset"]
 

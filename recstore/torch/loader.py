@@ -12,11 +12,11 @@ from torch.utils.data import Subset
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
 from recstore.containers.records import RecordList
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.text import an
 from recstore.torch import places
 from recstore.torch.datasets import RecordDataset
-from recstore.torch.notes import add_note
+from recstore.torch.error_notes import add_note
 from recstore.torch.read_ahead import ReadAhead
 from recstore.torch.samplers import BatchSampler, ShuffleSampler, refuse_random
 

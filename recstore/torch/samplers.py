@@ -11,7 +11,7 @@ from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomS
 from torch.utils.data.distributed import DistributedSampler
 
 from recstore._core import native
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.torch import places, sampler_base
 
 TYPE_CHECKING = False

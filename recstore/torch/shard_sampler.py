@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.torch import places, sampler_base
 from recstore.torch.samplers import length_of
 from recstore.torch.shard_order import ShardOrder, legs_from

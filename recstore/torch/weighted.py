@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from recstore._core import native
-from recstore.later import named_arguments
+from recstore.lazy_names import named_arguments
 from recstore.torch import places, rows, sampler_base
 
 TYPE_CHECKING = False

@@ -3,7 +3,7 @@
 #include "write/rs_infer.h"
 #include "write/rs_encode.h"
 #include "rs_make.h"
-#include "rs_say.h"
+#include "rs_describe.h"
 
 static rs_error err;
 static make_block block;

@@ -1,7 +1,7 @@
 /* test_plan.c: the form that a position gets, on both sides of each decision. */
 #include "rs_counted.h"
 #include "format/rs_packed_ints.h"
-#include "rs_say.h"
+#include "rs_describe.h"
 #include "plan/rs_plan_log.h"
 
 static void say_plan(const rs_plan *d) {

@@ -22,7 +22,7 @@ CALLED = {
 }  # fmt: skip
 # Names that no operation runs, with the reason.
 LEFT_OUT = {
-    "recstore.later.*": "run by each name that a package gives late, and by errors for names of other libraries",
+    "recstore.lazy_names.*": "run by each name that a package gives late, and by errors for names of other libraries",
     "recstore.integrations.*": "adapters in Python over the containers here; they need packages of other projects",
     "recstore.monitor.*": "Python that holds no store: it reads /proc, its log and the series made of it",
     "recstore.MemoryMonitor": "see recstore.monitor",

@@ -14,8 +14,8 @@ import interpreters
 import launching
 import pages
 import pytest
-from mp import living, workers
-from mp.living import RECORDS
+from mp import lifetime_steps, workers
+from mp.lifetime_steps import RECORDS
 from mp.mounts import mounted
 from pages import row
 from waiting import until
@@ -68,7 +68,7 @@ class Life:
 
     def __init__(self, kind, folder, python, row):
         self.kind, self.folder, self.python, self.row = kind, folder, python, row
-        self.place = living.Place(kind, "a life", str(folder / "x.recs"))
+        self.place = lifetime_steps.Place(kind, "a life", str(folder / "x.recs"))
         self.arguments = kind, self.place.name, self.place.path
         self.identity = None
 
@@ -123,13 +123,13 @@ class Life:
     def look_at_what_stays(self):
         if self.kind == "file":
             with recstore.open(self.place.path) as x:
-                assert living.read(x)
+                assert lifetime_steps.read(x)
             return
         if self.kind == "directory":
             return  # nobody can find it
         assert self.kind in ("kept", "kept for 2h")
         with recstore.shared(self.place.name, fingerprint="1") as x:
-            assert living.read(x)
+            assert lifetime_steps.read(x)
         path = named_segments.Target(self.place.name, "1").path
         for hours, there in ((1.9, True), (2.1, self.kind == "kept")):
             long_ago = time.time() - 3600 * hours
@@ -368,7 +368,7 @@ wait()
 
 @row("Ctrl-C in a wait for another process's build")
 def test_interrupt_in_a_wait(life):
-    if life.kind not in living.KEEP:
+    if life.kind not in lifetime_steps.KEEP:
         life.is_not_applicable()
         return
     build = "lambda: say('building') or wait() or RECORDS"
@@ -415,8 +415,8 @@ def test_half_written(life, cut):
         os.unlink(path)
         return
     life.is_as_documented(life.state())
-    if life.kind in living.KEEP:
+    if life.kind in lifetime_steps.KEEP:
         pathlib.Path(path).write_bytes(whole[:cut])
         os.chmod(path, 0o400)
         with life.place.make() as x:
-            assert living.read(x)
+            assert lifetime_steps.read(x)

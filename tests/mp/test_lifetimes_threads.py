@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import waiting
-from mp.living import RECORDS
+from mp.lifetime_steps import RECORDS
 from waiting import LIMIT_S, together
 
 import recstore

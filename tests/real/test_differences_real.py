@@ -2,7 +2,7 @@
 exact results and messages, as test_differences.py does."""
 
 import pytest
-from differing import fails, n, row  # noqa: F401
+from difference_pages import fails, n, row  # noqa: F401
 
 from recstore import RecordList
 

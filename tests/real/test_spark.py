@@ -171,7 +171,7 @@ def test_a_failed_job_changes_nothing(spark, tmp_path):
 def test_a_killed_task_duplicates_nothing(spark, tmp_path):
     """The task is killed after it uploaded its shard files. Its rows contain the pid, so that two attempts
     write different files."""
-    from real import spark_deaths
+    from real import doomed_spark_source
 
     def stamped(batches):
         import pyarrow
@@ -180,7 +180,7 @@ def test_a_killed_task_duplicates_nothing(spark, tmp_path):
             pid = pyarrow.array([os.getpid()] * len(batch))
             yield pyarrow.record_batch([batch.column(0), pid], names=["id", "pid"])
 
-    spark.dataSource.register(spark_deaths.DoomedSource)
+    spark.dataSource.register(doomed_spark_source.DoomedSource)
     (tmp_path / "markers").mkdir()
     frame = spark.range(0, 400, 1, 4).mapInArrow(stamped, "id long, pid long")
     frame.write.format("doomed").mode("append").option("markers", str(tmp_path / "markers")).save(str(tmp_path / "set"))

@@ -35,10 +35,11 @@ ROOMS = [
 ]
 # The rooms of the modules that are directly in recstore/. All other modules belong to the room of their folder.
 TOP_MODULES = {
-    "errors": "errors text later _version",
+    "errors": "errors text lazy_names _version",
     "shm": "handles",
     "containers": "jsonable __init__",
     "sharing": "names sharing",
+    "sources": "foreign_names",
     "cli": "__main__",
 }
 # The modules of containers/ in their order: each may import only earlier ones.
@@ -53,11 +54,11 @@ LATE = {
     ("containers.base", "display.notebooks"): "_repr_html_() delegates",
     ("containers.info", "display.notebooks"): "_repr_html_() delegates",
     ("shm.segment_list", "display.html"): "_repr_html_() delegates",
-    ("shm.registry", "remote.opening"): "a handle that names a set of shards opens it",
+    ("shm.registry", "remote.open_set"): "a handle that names a set of shards opens it",
     ("building.source", "sources.arrow_in"): "source_of() makes sources of tables",
     ("building.source", "building.progress"): "a user's source with a progress bar",
     ("building.source", "building.streaming"): "save() delegates",
-    ("containers.opening", "remote.opening"): "open() of a set of shards delegates",
+    ("containers.opening", "remote.open_set"): "open() of a set of shards delegates",
     ("containers.fields", "sources.arrow_out"): "to_arrow() and to_pandas() of a field delegate",
     ("containers.exports", "sources.arrow_out"): "__arrow_c_stream__(), to_arrow(), to_polars(), to_pandas() delegate",
 }

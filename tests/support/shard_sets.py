@@ -7,7 +7,7 @@ import tempfile
 
 import recstore
 from recstore.remote import key_filters, manifest
-from recstore.remote.storage import storage_of
+from recstore.remote.choose_storage import storage_of
 
 
 def records(n, first=0):

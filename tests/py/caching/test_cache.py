@@ -349,14 +349,14 @@ def test_limits_of_wrong_types(name, limit):
 
 def test_limits(name, monkeypatch):
     from recstore._core import native
-    from recstore.caching import limits
+    from recstore.caching import cache_size
 
     for limit, expected in {"1MB": 10**6, "1.5 MiB": 3 << 19, 70_000: 70_000}.items():
         with recstore.cache(name, limit=limit) as cache:
             assert cache.info().limit == expected
     monkeypatch.setattr(native, "headroom", lambda: (10**6, "memory cgroup"))
-    assert limits.parse("60%", "/dev/shm") == limits.parse(" 60 %", "/dev/shm") == 600_000
-    assert limits.parse("1%", "/dev/shm") == limits.LEAST
+    assert cache_size.parse("60%", "/dev/shm") == cache_size.parse(" 60 %", "/dev/shm") == 600_000
+    assert cache_size.parse("1%", "/dev/shm") == cache_size.LEAST
 
 
 # ---- Arguments, life ----

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from differing import HERE, PAGES, d, fails, n, page_rows, row, x  # noqa: F401
+from difference_pages import HERE, PAGES, d, fails, n, page_rows, row, x  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList

@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from differing import d, fails, n, row, x  # noqa: F401
+from difference_pages import d, fails, n, row, x  # noqa: F401
 
 import recstore
 from recstore import RecordDict, RecordList

@@ -1,9 +1,9 @@
-"""recstore.monitor.limits: thresholds, and one warning for each crossing."""
+"""recstore.monitor.low_memory: thresholds, and one warning for each crossing."""
 
 import pytest
 from made_proc import MadeProc
 
-from recstore.monitor.limits import Warnings, threshold
+from recstore.monitor.low_memory import Warnings, threshold
 from recstore.monitor.sampler import Sampler
 
 

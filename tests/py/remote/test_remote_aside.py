@@ -1,4 +1,4 @@
-"""recstore.remote.fetching.fork_safe: network operations of a forked process."""
+"""recstore.remote.fetch_client.fork_safe: network operations of a forked process."""
 
 import errno
 import gc
@@ -15,7 +15,7 @@ from full_disk import FullDisk
 from waiting import in_child
 
 import recstore
-from recstore.remote import fetch, fetching, object_store
+from recstore.remote import fetch_client, fetch_process, obstore_store
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -41,13 +41,20 @@ def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path
         except recstore.errors.SegmentNotFoundError as error:
             missing = error.filename
         names = sorted(name for name, _, _ in bucket.list())
-        return created, sizes, missing, names, bucket.read("b"), fetching.forked_helper() is fetching.forked_helper()
+        return (
+            created,
+            sizes,
+            missing,
+            names,
+            bucket.read("b"),
+            fetch_client.forked_helper() is fetch_client.forked_helper(),
+        )
 
     created, sizes, missing, names, read, same = in_child(work)
     assert created == (True, False) and sizes == (len(BIG), None) and missing == bucket.of("none")
     assert names == ["b", "big", "m"] and read == b"of a file" and same
     assert (tmp_path / "copy").read_bytes() == BIG
-    assert bucket.read("m") == b"1" and fetching.forked_helper() is None
+    assert bucket.read("m") == b"1" and fetch_client.forked_helper() is None
 
 
 def test_a_forked_process_releases_no_client_of_its_parent():
@@ -57,7 +64,7 @@ def test_a_forked_process_releases_no_client_of_its_parent():
         def __del__(self):
             released.append(os.getpid())
 
-    released, held = [], [object_store.ObjectStorage("s3://bucket/set", {})]
+    released, held = [], [obstore_store.ObjectStorage("s3://bucket/set", {})]
     held[0]._clients["get"] = Client()
 
     def work():
@@ -92,14 +99,14 @@ def test_the_fetching_process_of_a_forked_process_is_killed(server, bucket):
     bucket.write("big", BIG)
 
     def work():
-        first = fetching.forked_helper()
+        first = fetch_client.forked_helper()
         bucket.size("big")
         pid = first._process.pid
         first._process.kill()
         try:
             bucket.size("big")
         except recstore.errors.RemoteError as error:
-            return str(error), bucket.size("big"), fetching.forked_helper()._process.pid != pid
+            return str(error), bucket.size("big"), fetch_client.forked_helper()._process.pid != pid
 
     message, size, restarted = in_child(work)
     assert "ended" in message and size == len(BIG) and restarted
@@ -107,7 +114,7 @@ def test_the_fetching_process_of_a_forked_process_is_killed(server, bucket):
 
 def test_the_fetching_process_ends_with_its_parent(server, bucket):
     bucket.write("big", BIG)
-    pid = in_child(lambda: (bucket.size("big"), fetching.forked_helper()._process.pid)[1])
+    pid = in_child(lambda: (bucket.size("big"), fetch_client.forked_helper()._process.pid)[1])
     assert ends(pid)
 
 
@@ -158,7 +165,7 @@ def test_an_answer_that_cannot_be_decoded(server, bucket):
     def work():
         bucket.size("big")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fetch.pickle, "loads", refused)
+            patch.setattr(fetch_process.pickle, "loads", refused)
             with pytest.raises(ValueError, match="no pickle"):
                 bucket.size("none")
         return bucket.size("big")
@@ -171,13 +178,13 @@ def test_a_child_of_a_forked_process_has_its_own_fetching_process(server, bucket
 
     def work():
         bucket.size("big")
-        helper = fetching.forked_helper()
+        helper = fetch_client.forked_helper()
         pid, pipes = helper._process.pid, [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
         places = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
 
         def inner():
             held = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
-            return held.isdisjoint(places), bucket.size("big"), fetching.forked_helper()._process.pid
+            return held.isdisjoint(places), bucket.size("big"), fetch_client.forked_helper()._process.pid
 
         apart, size, other = in_child(inner)
         return apart, size, other != pid, bucket.size("big"), helper._process.pid == pid
@@ -197,9 +204,12 @@ def test_the_fetching_process_ends_with_a_killed_parent_whose_children_live(serv
     middle = os.fork()
     if middle == 0:
         bucket.size("big")
-        pid = fetching.forked_helper()._process.pid
+        pid = fetch_client.forked_helper()._process.pid
         # Another program does not run our at-fork function.
-        fds = [fetching.forked_helper()._process.stdin.fileno(), fetching.forked_helper()._process.stdout.fileno()]
+        fds = [
+            fetch_client.forked_helper()._process.stdin.fileno(),
+            fetch_client.forked_helper()._process.stdout.fileno(),
+        ]
         subprocess.Popen([sys.executable, "-c", f"import os; os.read({stay}, 1)"], pass_fds=[*fds, stay])
         os.write(writing, str(pid).encode())
         signal.pause()

@@ -17,16 +17,16 @@ from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, set
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, fetch, folders, key_filters, manifest, opening
+from recstore.remote import cache, cache_folder, fetch_process, key_filters, manifest, open_set
 from recstore.remote import names as names_of_files
-from recstore.remote.storage import storage_of
+from recstore.remote.choose_storage import storage_of
 
 # ---- Damage and failures ----
 
 
 @pytest.mark.parametrize("fault", ["cut", "flip", "refuse", "reset"])
 def test_a_temporary_fault_is_not_an_error(made, tmp_path, fault):
-    getattr(made, fault)(fetch.TRIES - 1, match=r"\.recs")  # one object may get all of them
+    getattr(made, fault)(fetch_process.TRIES - 1, match=r"\.recs")  # one object may get all of them
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     assert made.left() == 0 and nothing_half_made(tmp_path)
 
@@ -117,7 +117,7 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
 @pytest.mark.parametrize("way", ["write", "replace", "flip a byte"])
 def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch, way):
     """The copy has the content of another shard file of the same size, or one wrong byte."""
-    monkeypatch.setattr(opening, "_ALWAYS_CACHED", True)
+    monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
     parts = [["a" * 100] * 64, ["b" * 100] * 64, ["c" * 100, "d" * 100] * 32]
     made = shard_sets.write(tmp_path / "set", parts)
     at = tmp_path / "set"
@@ -311,9 +311,9 @@ def test_waiting_for_one_object_is_logged(tmp_path, monkeypatch, caplog):
     storage = storage_of(tmp_path / "set")
     held = into.lock(name)
     clock = Clock(lambda n: held.close() if n == 2 else None)
-    for module in (cache, fetch):
+    for module in (cache, fetch_process):
         monkeypatch.setattr(module, "time", clock)
-    fetch.Fetching(storage, into).fetch(name, found.sizes[0])
+    fetch_process.Fetching(storage, into).fetch(name, found.sizes[0])
     assert f"waiting for {storage.of(name)}" in caplog.text
 
 
@@ -337,7 +337,7 @@ def test_an_endless_object(tmp_path):
     keys, recs = (found.hashes[0] + ending for ending in (".keys", ".recs"))
     for arguments in ((keys, None, most), (recs, found.sizes[0])):
         with pytest.raises(recstore.errors.CorruptError, match=f"instead of .*in 3 tries.*{arguments[0]}"):
-            fetch.Fetching(Endless(), into).fetch(*arguments)
+            fetch_process.Fetching(Endless(), into).fetch(*arguments)
     assert written == [] and nothing_half_made(tmp_path / "cache")
     (tmp_path / "cache" / "recstore" / keys).write_bytes(bytes(most + 1))
     assert into.read(keys, most) is None and keys not in names(tmp_path / "cache", ".keys")
@@ -370,7 +370,7 @@ def test_the_disk_fills_during_a_download(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(recstore.errors.OutOfSpaceError, match="choose another disk"):
-        fetch.Fetching(storage_of(tmp_path / "set"), into).fetch(found.hashes[0] + ".recs", found.sizes[0])
+        fetch_process.Fetching(storage_of(tmp_path / "set"), into).fetch(found.hashes[0] + ".recs", found.sizes[0])
     assert nothing_half_made(tmp_path / "cache")
 
 
@@ -399,7 +399,7 @@ def test_refused_folders(made, tmp_path, monkeypatch):
         os.chown(tmp_path / "e" / "recstore", 12345, -1)
         refused(tmp_path / "e", PermissionError, "must belong to you")
     for kind in ("nfs4", "lustre", "cifs", "fuse.sshfs", "ceph"):
-        monkeypatch.setattr(folders, "file_system", lambda folder, kind=kind: kind)
+        monkeypatch.setattr(cache_folder, "file_system", lambda folder, kind=kind: kind)
         refused(tmp_path / "f", ValueError, f"is on {kind}")
     assert made.log == []
 
@@ -413,10 +413,10 @@ def test_a_folder_with_the_sticky_bit_may_be_shared(made, tmp_path):
 
 def test_the_kind_of_a_file_system(tmp_path):
     assert (
-        folders.kind_of_mount(b"mnt_id:\t5\n", b"5 1 0:1 / /a rw - fuse.x x rw\n6 1 0:1 / /b rw - ext4 x rw\n")
+        cache_folder.kind_of_mount(b"mnt_id:\t5\n", b"5 1 0:1 / /a rw - fuse.x x rw\n6 1 0:1 / /b rw - ext4 x rw\n")
         == "fuse.x"
     )
-    assert folders.kind_of_mount(b"mnt_id:\t7\n", b"5 1 0:1 / /a rw - ext4 x rw\n") == ""
-    assert folders.file_system(str(tmp_path / "none")) == ""
+    assert cache_folder.kind_of_mount(b"mnt_id:\t7\n", b"5 1 0:1 / /a rw - ext4 x rw\n") == ""
+    assert cache_folder.file_system(str(tmp_path / "none")) == ""
     if os.path.exists("/proc/self/mountinfo"):
-        assert folders.file_system("/proc") == "proc"
+        assert cache_folder.file_system("/proc") == "proc"

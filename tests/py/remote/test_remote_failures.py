@@ -15,7 +15,7 @@ from waiting import together
 
 import recstore
 from recstore.remote import collecting, manifest, shard_files
-from recstore.remote.storage import storage_of
+from recstore.remote.choose_storage import storage_of
 from recstore.remote.writer import ShardWriter
 
 pytest.importorskip("obstore")

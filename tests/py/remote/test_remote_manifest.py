@@ -12,9 +12,9 @@ from interpreters import FREE_THREADED
 from waiting import together
 
 import recstore
-from recstore.remote import manifest, posix
+from recstore.remote import folder_store, manifest
+from recstore.remote.choose_storage import storage_of
 from recstore.remote.manifest import Manifest, Shard
-from recstore.remote.storage import storage_of
 
 
 def shards(n, kind="list", first=0):
@@ -292,7 +292,7 @@ def test_a_folder_or_link_has_the_name_of_the_next_manifest(tmp_path, what):
     assert caught.value.url == str(tmp_path / "manifest-2.json") and manifest.newest(storage) == 1
 
 
-class Late(posix.PosixStorage):
+class Late(folder_store.PosixStorage):
     """A mounted folder that does not yet list a file of another machine."""
 
     hidden = "manifest-2.json"

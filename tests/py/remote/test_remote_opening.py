@@ -1,4 +1,4 @@
-"""recstore.open of sets of shards: recstore.remote.opening, openers and tokens."""
+"""recstore.open of sets of shards: recstore.remote.open_set, openers and tokens."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ from waiting import until
 
 import recstore
 from recstore.remote import manifest, openers, tokens
-from recstore.remote.storage import storage_of
+from recstore.remote.choose_storage import storage_of
 
 # ---- Opening ----
 

@@ -1,4 +1,4 @@
-"""recstore.remote.storage with folders, an S3 server and fsspec. test_remote_object_store.py tests failures of the
+"""recstore.remote.choose_storage with folders, an S3 server and fsspec. test_remote_object_store.py tests failures of the
 server."""
 
 import errno
@@ -16,8 +16,8 @@ from waiting import in_child, together
 
 import recstore
 from recstore.building import saving
-from recstore.remote import storage
-from recstore.remote.storage import storage_of
+from recstore.remote import choose_storage
+from recstore.remote.choose_storage import storage_of
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -154,7 +154,7 @@ def test_urls():
     assert storage_of(b"data/x/").url == storage_of(pathlib.Path("data/x")).url == os.path.abspath("data/x")
     place = storage_of("s3://bucket/x")
     assert storage_of(place) is place
-    assert [storage.is_url(text) for text in ("s3://b", "a/b", "C:\\x", "://x")] == [True, False, False, False]
+    assert [choose_storage.is_url(text) for text in ("s3://b", "a/b", "C:\\x", "://x")] == [True, False, False, False]
     pytest.raises(TypeError, lambda: storage_of(5)).match("not an int")
     pytest.raises(TypeError, lambda: storage_of("s3://b/x", "region")).match("options must be a dict")
     pytest.raises(ValueError, lambda: storage_of("/x", {"region": "a"})).match("options are for object stores")

@@ -11,7 +11,7 @@ import shard_sets
 
 import recstore.remote
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.remote import posix, shard_tables
+from recstore.remote import folder_store, shard_tables
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -157,7 +157,7 @@ def test_a_killed_task_leaves_no_file(remote, tmp_path):
     (part, _) = shard_tables.parts(url, options=server.options)
     reading, writing = os.pipe()
 
-    class Silent(posix.PosixStorage):
+    class Silent(folder_store.PosixStorage):
         def read_into(self, name, file):
             os.write(writing, b"x")
             signal.pause()

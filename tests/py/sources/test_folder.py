@@ -12,7 +12,7 @@ import vision
 import recstore
 from recstore import RecordList
 from recstore.shm import attributes
-from recstore.sources import folder_walk, patterns
+from recstore.sources import folder_walk, globs
 from recstore.sources.folder_files import Walking
 
 TREE = [
@@ -160,17 +160,17 @@ def test_patterns_select_as_glob_does(tmp_path):
 
 
 def test_patterns_lead_only_to_folders_that_can_hold_a_file():
-    pattern = patterns.Patterns("train/*/x/**/*.jpg")
+    pattern = globs.Patterns("train/*/x/**/*.jpg")
     paths = ("train", "val", "train/a", "train/a/y", "train/a/x/b/c")
     leads = {path: pattern.leads(tuple(path.split("/"))) for path in paths}
     assert leads == {"train": True, "val": False, "train/a": True, "train/a/y": False, "train/a/x/b/c": True}
-    assert not patterns.Patterns("*.jpg").leads(("a",)) and patterns.Patterns(["*.jpg", ".png"]).leads(("a",))
+    assert not globs.Patterns("*.jpg").leads(("a",)) and globs.Patterns(["*.jpg", ".png"]).leads(("a",))
 
 
 @pytest.mark.parametrize("bad", ["/a/*", "", "../*", []])
 def test_wrong_patterns_are_refused(bad):
     with pytest.raises(ValueError):
-        patterns.Patterns(bad)
+        globs.Patterns(bad)
 
 
 def test_paths_come_in_three_forms(tmp_path, monkeypatch):
@@ -286,7 +286,7 @@ def test_no_file_is_an_error(tmp_path):
 
 def test_the_walk_lists_a_bounded_number_of_folders_ahead(tmp_path):
     root = planted(tmp_path, [f"{i:03}/1" for i in range(200)])
-    walk = folder_walk.Walk(root, patterns.Patterns("**"), Walking(threads=2))
+    walk = folder_walk.Walk(root, globs.Patterns("**"), Walking(threads=2))
     listed = []
     walk.list = lambda names, plain=walk.list: listed.append(names) or plain(names)
     listings = walk.listings()

@@ -9,7 +9,7 @@ import pytest
 
 import recstore
 from recstore import RecordList
-from recstore.sources import folder_files, inputs, json_values, patterns
+from recstore.sources import folder_files, globs, inputs, json_values
 
 MANY = 20_000
 
@@ -87,7 +87,7 @@ def test_shards_of_folders_share_the_names_of_the_classes(tmp_path):
         (tmp_path / f"class{number:03}").mkdir()
         (tmp_path / f"class{number:03}" / "a.jpg").touch()
     source = folder_files.FolderSource(
-        str(tmp_path), patterns.Patterns(".jpg"), folder_files.Walking(), folder_files._First(), None
+        str(tmp_path), globs.Patterns(".jpg"), folder_files.Walking(), folder_files._First(), None
     )
     shards = source.split()
     assert len(pickle.dumps(shards[0])) * len(shards) < 100 * len(pickle.dumps(source.class_names()))
@@ -148,7 +148,7 @@ def test_lists_are_joined_many_times():
 
 
 def test_many_folders_of_a_pattern():
-    pattern = patterns.Patterns("**/**/**/**/a/**/b/**/*.jpg")
+    pattern = globs.Patterns("**/**/**/**/a/**/b/**/*.jpg")
     assert pattern.within(("a",) * 200) is None and pattern.leads(("a",) * 200)
     assert pattern.within(("x",) * 100 + ("a", "y", "b"))("0.jpg")
-    assert not patterns.Patterns("*a*a*a*a*a*a*b").within(())("a" * 200)
+    assert not globs.Patterns("*a*a*a*a*a*a*b").within(())("a" * 200)

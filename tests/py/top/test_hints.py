@@ -7,8 +7,7 @@ import re
 import pytest
 
 import recstore
-from recstore import RecordDict, RecordList
-from recstore.sources import foreign_names
+from recstore import RecordDict, RecordList, foreign_names
 
 ROWS = [{"id": i, "label": i % 2, "tags": ["a"] * (i % 3), "seen": {i % 2}, "meta": {"n": i % 2}} for i in range(12)]
 

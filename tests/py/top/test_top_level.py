@@ -3,8 +3,7 @@
 import pytest
 import waiting
 
-from recstore import RecordDict, RecordList
-from recstore.sources import foreign_names
+from recstore import RecordDict, RecordList, foreign_names
 
 LATER = {
     "recstore.remote": "ShardWriter", "recstore.monitor": "__doc__", "recstore.integrations": "__doc__",

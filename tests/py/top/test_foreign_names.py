@@ -12,9 +12,8 @@ import sys
 import pytest
 
 import recstore
-from recstore import sources
+from recstore import foreign_names, sources
 from recstore.building import build_options
-from recstore.sources import foreign_names
 
 KINDS = [name for name in sources.__all__ if name != "Source"]
 

@@ -1,5 +1,5 @@
-"""The fetching process: `python -m recstore.remote.fetch`. Only this process has network clients, and it is always
-freshly executed, so no client crosses a fork.
+"""The fetching process: `python -m recstore.remote.fetch_process`. Only this process has network clients, and it is
+always freshly executed, so no client crosses a fork.
 
 It reads requests from standard input and writes answers to standard output. Each message is a pickle after its size in
 eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any, TypeAlias
 
-    from recstore.remote.objects import Storage
+    from recstore.remote.storage import Storage
 
     Target: TypeAlias = tuple[bytes, str | None, int | None]  # the pickled storage, the cache folder, its limit
 

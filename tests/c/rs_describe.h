@@ -1,4 +1,4 @@
-/* rs_say.h: writes trees and plans as text, which tests compare with the expected text. */
+/* rs_describe.h: writes trees and plans as text, which tests compare with the expected text. */
 #pragma once
 
 #include "rs_test.h"

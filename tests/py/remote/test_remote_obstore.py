@@ -1,4 +1,4 @@
-"""recstore.remote.object_store: a failing S3 server, expired credentials, lost answers."""
+"""recstore.remote.obstore_store: a failing S3 server, expired credentials, lost answers."""
 
 import io
 import os
@@ -9,7 +9,7 @@ import pytest
 
 import recstore
 from recstore.remote import manifest
-from recstore.remote.storage import storage_of
+from recstore.remote.choose_storage import storage_of
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")

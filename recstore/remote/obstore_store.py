@@ -2,7 +2,7 @@
 
 No client of obstore is used across a fork. Its connections and threads belong to the process that made them, and the
 first call in a child would hang (as in s3fs #914 and litData #686). A forked process uses a freshly executed process,
-fetch.py, for its requests.
+fetch_process.py, for its requests.
 
 Objects up to 1 GiB are put in one request, because the parts of a killed upload would stay in the bucket, invisible in
 a listing. A broken GET resumes at the last received byte.
@@ -18,15 +18,15 @@ import time
 import weakref
 
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote.fetching import fork_safe
-from recstore.remote.objects import Storage, absent, append, without_secrets
+from recstore.remote.fetch_client import fork_safe
+from recstore.remote.storage import Storage, absent, append, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal, TypeVar
 
-    from recstore.remote.objects import Data, File, Listed, Options, Source
+    from recstore.remote.storage import Data, File, Listed, Options, Source
 
     _T = TypeVar("_T")
     _Purpose = Literal["get", "put"]

@@ -1,6 +1,6 @@
-"""The client side of fetching. A process starts its own fetching process (fetch.py), or waits while another process of
-the machine fetches. The forked child of a process with network clients uses a fetching process for every network
-operation.
+"""The client side of fetching. A process starts its own fetching process (fetch_process.py), or waits while another
+process on the machine fetches. The forked child of a process with network clients uses a fetching process for every
+network operation.
 
 A process that opens a set takes the lock of the set in the cache. The holder requests all missing files at once. The
 other processes poll the lock with growing pauses, and then find all files in the cache. If the holder is killed, the
@@ -22,8 +22,8 @@ from hashlib import blake2b
 
 from recstore._core import forks, native
 from recstore.errors import RemoteError
-from recstore.remote import cache, fetch
-from recstore.remote.objects import append
+from recstore.remote import cache, fetch_process
+from recstore.remote.storage import append
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO, Any, NoReturn, TypeAlias, TypeVar
 
-    from recstore.remote.objects import File, Storage
+    from recstore.remote.storage import File, Storage
 
     _Method = TypeVar("_Method", bound=Callable[..., Any])
     _Options: TypeAlias = Mapping[str, Any] | None
@@ -52,10 +52,10 @@ import sys
 sys.path[:] = {path!r}
 import signal
 signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches all processes of a terminal: the parent decides
-from recstore.remote.fetch import main
+from recstore.remote.fetch_process import main
 main()
 """
-_NAME = "recstore.remote.fetch"
+_NAME = "recstore.remote.fetch_process"
 
 _living: weakref.WeakSet[Helper] = weakref.WeakSet()
 # Keeps the processes alive: if the collector frees a Popen before its Helper, it warns that the process still runs.
@@ -103,7 +103,7 @@ class Helper:
         self._changed = threading.Condition()
         self._calling = threading.Lock()
         self._process = None
-        self._messages = fetch.Messages()
+        self._messages = fetch_process.Messages()
         self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by request number; None while pending
         self._reading = False
         self._number = 0
@@ -151,7 +151,9 @@ class Helper:
                         url=url,
                     ) from None
 
-    def _ask(self, method: str, target: fetch.Target, arguments: Sequence[object], file: File | None = None) -> Any:
+    def _ask(
+        self, method: str, target: fetch_process.Target, arguments: Sequence[object], file: File | None = None
+    ) -> Any:
         with self._changed:
             process = self._started()
             self._number += 1
@@ -180,7 +182,7 @@ class Helper:
 
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
             code = _BOOTSTRAP.format(path=sys.path)
-            self._messages = fetch.Messages()
+            self._messages = fetch_process.Messages()
             with forks.undisturbed():
                 process: _Process = subprocess.Popen(  # type: ignore[assignment]  # with both pipes
                     [os.fsdecode(spawn.get_executable()), *flags, "-c", code, _NAME],
@@ -193,7 +195,7 @@ class Helper:
         return self._process
 
     def _send(self, process: _Process, message: object) -> None:
-        data = memoryview(fetch.pack(message))
+        data = memoryview(fetch_process.pack(message))
         try:
             while data:
                 data = data[process.stdin.write(data) :]
@@ -229,7 +231,7 @@ class Helper:
             if not data:
                 self._raise_died(process)
             for replied, error, result in messages.add(data):
-                if error == fetch.PIECE:
+                if error == fetch_process.PIECE:
                     if replied == number and file is not None:
                         append(file, result)
                 elif replied in self._replies:  # else the requesting thread was interrupted
@@ -274,8 +276,8 @@ class Client(Helper):
         self._target = pickle.dumps(storage), into.user_path, into.limit
 
     def ask(self, method: str, *arguments: object) -> Any:
-        """The result of a request about the set; see fetch.py. Raises its error; RemoteError if several fetching
-        processes are killed."""
+        """The result of a request about the set; see fetch_process.py. Raises its error; RemoteError if several
+        fetching processes are killed."""
         return self._retry(_DEATHS, self.storage.url, method, self._target, arguments)
 
     def hint(self, pairs: _Pairs) -> None:
@@ -370,7 +372,7 @@ def _failure(error: Exception, options: _Options) -> bytes:
     """The content of the lock file of a set after a failure: a random salt of 16 bytes, a hash of the options, the
     error. The salt makes the hash of a secret differ each time."""
     salt = os.urandom(16)
-    return salt + _digest(options, salt) + pickle.dumps(fetch.portable(error))
+    return salt + _digest(options, salt) + pickle.dumps(fetch_process.portable(error))
 
 
 def _error_in(content: bytes, options: _Options) -> Exception | None:

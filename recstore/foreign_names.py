@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from recstore.later import arguments
+from recstore.lazy_names import arguments
 from recstore.text import meant
 
 TYPE_CHECKING = False

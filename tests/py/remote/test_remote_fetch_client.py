@@ -1,4 +1,4 @@
-"""Fetching processes, and waiting for them: recstore.remote.fetch and fetching. tests/mp/test_remote_nodes.py tests
+"""Fetching processes, and waiting for them: recstore.remote.fetch_process and fetching. tests/mp/test_remote_nodes.py tests
 several processes of a machine."""
 
 import errno
@@ -15,8 +15,8 @@ from waiting import LIMIT_S, in_child, until
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, fetch, fetching
-from recstore.remote.storage import storage_of
+from recstore.remote import cache, fetch_client, fetch_process
+from recstore.remote.choose_storage import storage_of
 
 # ---- Fetching processes ----
 
@@ -47,15 +47,15 @@ def test_a_killed_process_is_replaced(made, tmp_path):
 def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     x.selection.shards.opener.client.close()
-    monkeypatch.setattr(fetching, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
+    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
     pytest.raises(recstore.errors.RemoteError, lambda: x[0]).match("3 times, last with status -9.*memory")
     monkeypatch.undo()
     assert x[0] == ALL[0]
 
 
 def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
-    quick = fetching._BOOTSTRAP.replace("main()", "import recstore.remote.fetch as f; f.IDLE = 0.0; main()")
-    monkeypatch.setattr(fetching, "_BOOTSTRAP", quick)
+    quick = fetch_client._BOOTSTRAP.replace("main()", "import recstore.remote.fetch_process as f; f.IDLE = 0.0; main()")
+    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", quick)
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     first = process_of(x)
@@ -65,10 +65,10 @@ def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
 
 def test_the_process_ends_with_its_standard_input(tmp_path):
     """The standard input of a fetching process closes however its parent ends."""
-    command = [sys.executable, "-m", "recstore.remote.fetch"]
+    command = [sys.executable, "-m", "recstore.remote.fetch_process"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None
-    process.stdin.write(fetch.pack((1, "list", target, ["manifest-"])))
+    process.stdin.write(fetch_process.pack((1, "list", target, ["manifest-"])))
     process.stdin.flush()
     size = int.from_bytes(process.stdout.read(8), "little")
     assert pickle.loads(process.stdout.read(size)) == (1, None, [])
@@ -90,7 +90,7 @@ def test_errors_are_sent_unchanged():
         recstore.errors.SegmentNotFoundError(errno.ENOENT, "text", "where"),
         PermissionError(errno.EPERM, "text", "where"),
     ):
-        received = pickle.loads(pickle.dumps(fetch.portable(error)))
+        received = pickle.loads(pickle.dumps(fetch_process.portable(error)))
         assert type(received) is type(error) and str(received) == str(error)
         assert getattr(received, "url", None) == getattr(error, "url", None)
 
@@ -100,32 +100,32 @@ def test_errors_are_sent_unchanged():
 
         __reduce__ = None
 
-    assert isinstance(fetch.portable(Odd()), recstore.errors.RemoteError)
-    assert "a bug" in str(fetch.portable(KeyError("x")))
+    assert isinstance(fetch_process.portable(Odd()), recstore.errors.RemoteError)
+    assert "a bug" in str(fetch_process.portable(KeyError("x")))
 
 
 def test_messages_come_in_pieces():
-    data = fetch.pack((1, "a")) + fetch.pack((2, "b" * 300))
-    messages = fetch.Messages()
+    data = fetch_process.pack((1, "a")) + fetch_process.pack((2, "b" * 300))
+    messages = fetch_process.Messages()
     received = [message for at in range(0, len(data), 7) for message in messages.add(data[at : at + 7])]
     assert received == [(1, "a"), (2, "b" * 300)]
 
 
 def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
     """A thread may return from reading the pipe of a process after another process has replaced it."""
-    client = fetching.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
     assert len(client.ask("list", "manifest-")) == 1
-    read = fetching._read
+    read = fetch_client._read
 
     def late(pipe):
         """The late answer of a process that has been replaced."""
-        monkeypatch.setattr(fetching, "_read", read)
+        monkeypatch.setattr(fetch_client, "_read", read)
         with client._changed:
             client._drop()
             client._started()
-        return fetch.pack((2, None, "of the ended process"))[:-3]
+        return fetch_process.pack((2, None, "of the ended process"))[:-3]
 
-    monkeypatch.setattr(fetching, "_read", late)
+    monkeypatch.setattr(fetch_client, "_read", late)
     assert len(client.ask("list", "manifest-")) == 1
     assert len(client.ask("list", "manifest-")) == 1
     client.close()
@@ -133,7 +133,7 @@ def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
 
 def test_an_interrupted_half_sent_request(made, tmp_path):
     """The process has to end, because it would read the rest of the request from the next one."""
-    client = fetching.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
     assert len(client.ask("list", "manifest-")) == 1
     process = client._process
 
@@ -168,7 +168,7 @@ def test_files_of_a_dead_holder_are_removed(made, tmp_path):
 
 def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     into = cache.Cache(tmp_path)
-    client = fetching.Client(storage_of(made.at, made.options), into)
+    client = fetch_client.Client(storage_of(made.at, made.options), into)
     path = os.path.join(into.sets, "x" + cache.LOCK)
     error = recstore.errors.RemoteError("it failed", "s3://x")
     held = native.Lock(path)
@@ -180,22 +180,22 @@ def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     def fail_at_third_sleep(seconds):
         slept.append(seconds)
         if len(slept) == 3:
-            held.write(fetching._failure(error, made.options))
+            held.write(fetch_client._failure(error, made.options))
             held.close()
 
     wait = cache.Wait(made.at)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_at_third_sleep)
         with pytest.raises(recstore.errors.RemoteError, match="it failed"):
-            fetching._wait_for(waiting, made.options, wait)
+            fetch_client._wait_for(waiting, made.options, wait)
     waiting.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
-    failure = fetching._failure(error, {"secret": "other"})
-    assert fetching._error_in(failure, made.options) is None  # other credentials
-    assert str(fetching._error_in(failure, {"secret": "other"})) == str(error)
-    assert all(fetching._error_in(failure[:size], {"secret": "other"}) is None for size in range(len(failure) - 1))
+    failure = fetch_client._failure(error, {"secret": "other"})
+    assert fetch_client._error_in(failure, made.options) is None  # other credentials
+    assert str(fetch_client._error_in(failure, {"secret": "other"})) == str(error)
+    assert all(fetch_client._error_in(failure[:size], {"secret": "other"}) is None for size in range(len(failure) - 1))
     # Comparing lock files does not show whether two processes had the same options.
-    assert fetching._failure(error, {"secret": "other"})[16:32] != failure[16:32]
+    assert fetch_client._failure(error, {"secret": "other"})[16:32] != failure[16:32]
     client.close()
 
 
@@ -233,7 +233,7 @@ TARGET = b"storage", "folder", None
 def serving():
     """A Server over a Slow storage, and the list of its answers."""
     answered, slow = [], Slow()
-    server = fetch.Server(lambda *answer: answered.append(answer))
+    server = fetch_process.Server(lambda *answer: answered.append(answer))
     server._fetching[TARGET] = slow
     yield server, slow, answered
     slow.go.set()
@@ -243,10 +243,10 @@ def serving():
 def test_hints_do_not_delay_requests(serving):
     server, slow, answered = serving
     server.take(None, "hint", TARGET, [[(f"hinted {i}", 1) for i in range(20)]])
-    until(lambda: len(slow.began) >= fetch.THREADS - 1)
+    until(lambda: len(slow.began) >= fetch_process.THREADS - 1)
     server.take(1, "fetch", TARGET, [[("wanted", 1)]])
     until(lambda: answered == [(1, None, None)])
-    assert len(slow.began) == fetch.THREADS and not slow.go.is_set()
+    assert len(slow.began) == fetch_process.THREADS and not slow.go.is_set()
     slow.go.set()
     until(lambda: not server.busy)
     assert sorted(slow.began) == sorted(["wanted", *(f"hinted {i}" for i in range(20))])
@@ -259,7 +259,7 @@ def test_an_object_is_fetched_once_for_all_requests(serving):
         server.take(None, "hint", TARGET, [[(f"hinted {i}", 1) for i in range(10)]])
     server.take(1, "fetch", TARGET, [[("hinted 0", 1), ("hinted 9", 1)]])  # 0 is running, 9 is pending and becomes next
     until(lambda: "hinted 9" in slow.began)
-    assert answered == [] and len(slow.began) == fetch.THREADS
+    assert answered == [] and len(slow.began) == fetch_process.THREADS
     slow.go.set()
     until(lambda: not server.busy)
     assert answered == [(1, None, None)]

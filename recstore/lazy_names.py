@@ -35,7 +35,7 @@ def later(
 
 def foreign_names() -> ModuleType:
     """The module that translates names of other libraries to ours. Only errors import it."""
-    return __import__("recstore.sources.foreign_names", fromlist=["of_name"])
+    return __import__("recstore.foreign_names", fromlist=["of_name"])
 
 
 def arguments(function: Callable[..., Any]) -> tuple[str, ...]:
