@@ -121,7 +121,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-# .github/workflows/site.yml publishes each version and the list of them, which a site built elsewhere has no use for.
+# The version switcher needs the list of versions, which only .github/workflows/site.yml publishes.
 if "SITE_VERSION" in os.environ:
     html_theme_options["navbar_end"].insert(0, "version-switcher")
     html_theme_options["switcher"] = {

@@ -1,5 +1,5 @@
-"""The public names for type checkers, which the package imports on first use. Their types are in their modules; only
-the compiled core and the containers have stubs."""
+"""The public names for type checkers. The package imports many of them on first use. Most modules have no stubs: their
+types are in the source."""
 
 from recstore import errors as errors
 from recstore import names as names

@@ -66,7 +66,7 @@ class Sharing(TypedDict, total=False):
     timeout: float | None
 
 class SharedOptions(BuildOptions, Sharing, total=False):
-    """The options of the adapters, which build a store for one process or for all processes of a machine."""
+    """The options of the adapters, which build a store for one process or for all processes on a machine."""
 
 class CacheOptions(TypedDict, total=False):
     """The options of a cache in an adapter; recstore.cache documents them."""

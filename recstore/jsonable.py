@@ -22,7 +22,7 @@ def json_default(value: object) -> list[Any] | dict[Any, Any]:
     A Record becomes the dict of its fields. Values that JSON does not have (bytes, dates, arrays) are not converted;
     write a function that converts them and calls this one for other values.
 
-    Raises TypeError with json's message for every other value, and ClosedError and SegmentNotFoundError for a store
+    Raises TypeError with json's message for every other value, and ClosedError or SegmentNotFoundError for a store
     that cannot be read. Safe from several threads at once.
 
     >>> import json, recstore

@@ -33,7 +33,8 @@ def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
 
 
 def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None) -> int:
-    """Removes the stores and caches of a name, kept or not, in use or not, and returns their number.
+    """Removes the stores and caches of a name and `fingerprint` (None: any), even if kept or in use, and returns their
+    number.
 
     Processes that use such a store or cache can still use it; its memory is freed when the last of them closes it.
     Raises SegmentNotFoundError if nothing has the name. Safe from several threads at once.
@@ -49,6 +50,6 @@ def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None
 
 def collect(*, dir: Path | None = None) -> int:
     """Removes the stores and caches that no process uses and that are not kept, such as the files of killed processes.
-    Returns the number of files removed. Every build and every call for a name does this too; in a folder of thousands
-    of stores, only some of them do. Safe from several threads at once."""
+    Returns the number of files removed. Builds and calls for a name do this too; in a folder of thousands of stores,
+    only some of them. Safe from several threads at once."""
     return named_segments.collect(named_segments.folder(dir))

@@ -1,7 +1,7 @@
 """Stores that any process of this user finds by name: one process builds, the others wait and attach.
 
-No server decides which process builds: the kernel does. The process that creates and locks the lock file beside the
-segment's path builds, and removes the lock file when the segment has its name. A waiting process reads in the lock file
+No server decides which process builds: the kernel does. Beside the segment's path is a lock file. The process that gets
+its lock builds, and removes the lock file when the segment has its name. A waiting process reads in the lock file
 whether the build failed, and gets the lock if the builder dies. `shm.named_segments` has names, leases and their
 removal.
 """
@@ -116,14 +116,14 @@ def shared(
         timeout: the most seconds to wait for another process. None: no limit with a build, a minute without one.
         classes, allow_pickle: how this process reads the store, as in :func:`open`.
         options: the options of :class:`recstore.RecordList`, without `name` and `backing`. They are not part of the
-            fingerprint. `arrays` also sets how this process reads, and is the only option without `source_or_build`.
+            fingerprint. `arrays` also sets how this process reads, and is the only one allowed without `source_or_build`.
 
     Raises the exception of the source or function; BuildError if it was raised in another process, or if the function
-    calls `shared` for its own key; WaitTimeoutError; PermissionError if another user owns the segment's path;
+    calls `shared` for its own store; WaitTimeoutError; PermissionError if another user owns the segment's path;
     OutOfSpaceError. Without a build: SegmentNotFoundError, ValueError if several stores have the name, CorruptError or
     VersionError. An error or a KeyboardInterrupt leaves no file behind.
 
-    Safe from several threads at once: threads that call it for one key build once.
+    Safe from several threads at once: threads that call it for one store build once.
 
     >>> samples = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)])
     >>> again = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)], fingerprint="1")
@@ -142,7 +142,7 @@ def shared(
 
 
 def _reader(classes: Iterable[type] | Mapping[str, type], allow_pickle: bool, arrays: Arrays) -> _Reader:
-    """A function that gives the trust.Reader of a store for this process."""
+    """A function that makes the trust.Reader of a store for this process."""
     allowed = trust.class_table(classes)
     return partial(trust.Reader, trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=allowed)
 
@@ -291,8 +291,8 @@ class _Call:
         return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
 
     def wait(self, lock: native.Lock) -> bool:
-        """Waits for the lock. True: this process holds it. False: the segment may have been published. Raises
-        BuildError if the build failed, and WaitTimeoutError."""
+        """Waits for the lock. Returns whether this process holds it. If not, the segment may have been published.
+        Raises BuildError if the build failed, and WaitTimeoutError."""
         delay, first = _FIRST_DELAY, None
         while lock.state == native.BUSY and lock.leads():
             first = first or _state(lock)
@@ -358,10 +358,10 @@ class _Call:
         from recstore.building import isolated_build
 
         target = self.target
-        arguments = target.name, target.fingerprint, target.keep, target.folder
+        target_arguments = target.name, target.fingerprint, target.keep, target.folder
         store = isolated_build.build(
             partial(_enter, target.path),
-            partial(_make, arguments, target.replaces, self.build, self.options),
+            partial(_make, target_arguments, target.replaces, self.build, self.options),
             self.attach,
             repr(target.name),
         )
@@ -375,15 +375,15 @@ def _enter(path: str) -> None:
     _building[path] = _thread.get_ident(), os.getpid()
 
 
-def _make(arguments: Any, replaces: bool, build: Callable[[], Any], options: Mapping[str, Any]) -> Any:
+def _make(target_arguments: Any, replaces: bool, build: Callable[[], Any], options: Mapping[str, Any]) -> Any:
     """The store, built in the child of an isolated build."""
-    target = named_segments.Target(*arguments)
+    target = named_segments.Target(*target_arguments)
     target.replaces = replaces
     return _Call(target, build, False, None, options).make()
 
 
 def _refuse_nested(target: Target) -> None:
-    """Raises BuildError for a call by the `build` of this key, in this thread or in a process that it forked."""
+    """Raises BuildError for a call by the `build` of this store, in this thread or in a process that it forked."""
     entry = _building.get(target.path)
     if entry is None or entry[0] != _thread.get_ident():
         return
@@ -422,7 +422,7 @@ def _build(result: Any, target: Target, reader: trust.Reader, chosen: Mapping[st
         if rows is not None:
             raise TypeError(f"build() returned {kind}, a table; return {rows}")
         if isinstance(result, (native.Records, native.Mapping)):
-            # A value of a store that cannot be stored here was pickled there.
+            # An unsupported value in it was pickled when that store was built.
             chosen = {"on_unsupported": "pickle", **chosen}
     options = build_options.Options(**chosen)
     options.target, target.reader = target, reader
@@ -483,7 +483,7 @@ def _warn(text: str, *values: object) -> None:
 
 
 def _log_attached(segment: native.Segment, label: Label) -> None:
-    # Without logging imported, a handler is missing and a message of level INFO would not be shown.
+    # If logging is not imported, no handler would show a message of level INFO.
     if (logging := sys.modules.get("logging")) is not None:
         age = max(0.0, time.time() - segment.created_ns / 1e9)
         logging.getLogger("recstore").info(

@@ -3,14 +3,14 @@
  * their fields never change, and the guards below come from the specification, so a program may get the structs from
  * several headers.
  *
- * Lifetime. The producer fills a struct that the consumer has placed. A struct is live while its `release` is not NULL.
+ * Lifetime. The producer fills a struct in the consumer's memory. A struct is live while its `release` is not NULL.
  * The consumer calls `release` of a live struct exactly once. That call frees everything that the struct refers to and
  * sets `release` to NULL; the consumer keeps the memory of the struct itself. Children and `dictionary` belong to their
  * parent and are released with it. To move a live struct, copy its bytes and set the source's `release` to NULL. An
  * array does not need its schema or its stream to be live.
  *
  * Threads. The specification does not allow two threads in one struct at the same time. `release` and the functions of
- * a stream may be called on another thread than the producer's, one call at a time. */
+ * a stream may be called on a thread other than the producer's, one call at a time. */
 #pragma once
 
 #include "base/rs_base.h"
@@ -39,10 +39,10 @@ struct ArrowSchema {
 struct ArrowArray {
     int64_t length;
     int64_t null_count; /* -1: not counted yet */
-    int64_t offset;     /* number of values before the first */
+    int64_t offset;     /* number of values to skip before the first */
     int64_t n_buffers;
     int64_t n_children;
-    const void **buffers; /* n_buffers pointers; the validity bitmap is NULL without nulls */
+    const void **buffers; /* n_buffers pointers; a validity bitmap may be NULL if no value is null */
     struct ArrowArray **children;
     struct ArrowArray *dictionary; /* the entries; NULL exactly when the schema's dictionary is NULL */
     void (*release)(struct ArrowArray *);
@@ -60,7 +60,7 @@ struct ArrowArrayStream {
     int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
     /* Fills *out with the next array, or with a released one at the end of the stream. Errors as above. */
     int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
-    /* Returns the message of the previous call, which failed: UTF-8, valid until the next call; NULL for none. */
+    /* Returns the message of the previous call, which failed: UTF-8, valid until the next call; or NULL. */
     const char *(*get_last_error)(struct ArrowArrayStream *);
     void (*release)(struct ArrowArrayStream *);
     void *private_data;

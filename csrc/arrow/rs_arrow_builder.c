@@ -4,7 +4,7 @@
 #include "base/rs_half.h"
 #include "arrow/rs_arrow_infer.h"
 
-enum { PATH_BYTES = 80 }; /* of a path in a message */
+enum { PATH_BYTES = 80 }; /* the most bytes of a path in a message, with a NUL */
 
 static bool is_float_kind(const rs_arrow_field *self) {
     return self->kind == RS_ARROW_KIND_FLOAT16 || self->kind == RS_ARROW_KIND_FLOAT32 ||
@@ -116,7 +116,7 @@ rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t cou
     return rs_arrow_grown(self, n, err);
 }
 
-static uint64_t swapped(uint64_t value, uint64_t size_bytes) {
+static uint64_t swap_bytes(uint64_t value, uint64_t size_bytes) {
     uint64_t out = 0;
     for (uint64_t i = 0; i < size_bytes; i++) out = out << 8 | (value >> (8 * i) & 0xFF);
     return out;
@@ -128,7 +128,7 @@ static uint64_t item_bits(const rs_array_type *type, const uint8_t *p) {
     uint8_t bytes[8] = {0};
     float single;
     rs_store_u64(bytes, rs_load_uint_unchecked(p, size));
-    if (type->big_endian) rs_store_u64(bytes, swapped(rs_load_u64(bytes), size));
+    if (type->big_endian) rs_store_u64(bytes, swap_bytes(rs_load_u64(bytes), size));
     switch (type->code) {
     case 10: rs_store_f64(bytes, rs_half_to_double(rs_load_u16(bytes))); break;
     case 11:

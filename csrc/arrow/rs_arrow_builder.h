@@ -16,7 +16,7 @@ RS_COLD rs_status rs_arrow_inexact(const rs_arrow_field *self, rs_error *err);
 /* Sets `err` for text with a lone surrogate, and returns RS_E_ARG_TEXT. */
 RS_COLD rs_status rs_arrow_surrogate(const rs_arrow_field *self, rs_error *err);
 
-/* Marks n values as not null. Needed only if the batch has nulls. */
+/* Marks n values as not null. Call it only if the batch has nulls. RS_E_MEM. */
 RS_NODISCARD RS_COLD rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err);
 
 /* Counts n appended values that are not null. RS_E_MEM. */
@@ -41,7 +41,7 @@ RS_NODISCARD static inline rs_status rs_arrow_end_value(rs_arrow_field *self, ui
 RS_NODISCARD rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err);
 
 /* Appends a number. `seen` is its RS_ARROW_SEEN kind, `type` its type in rs_column.h. RS_E_FMT_VALUE if the field does
- * not have this kind, RS_E_ARG_TEXT for an int that a field of floats cannot hold. */
+ * not have this kind, RS_E_ARG_TEXT for an int that a field of floats cannot hold, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self, uint32_t seen, unsigned type,
                                                             uint64_t bits, rs_error *err) {
     if (RS_UNLIKELY((self->seen & seen) == 0)) return rs_arrow_misfit(self, err);

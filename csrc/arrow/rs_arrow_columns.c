@@ -11,7 +11,7 @@ RS_COLD static rs_status broken(const rs_arrow_schema *schema, uint32_t node, rs
     return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "%s: %s", path, message);
 }
 
-/* Returns the number of buffers of an array; for views the minimum. NULL arrays may have any number. */
+/* Returns the number of buffers of an array; for views the minimum. Arrays of nulls may have any number. */
 static int64_t buffers_of(rs_arrow_kind kind) {
     switch (kind) {
     case RS_ARROW_NULL:
@@ -31,8 +31,8 @@ static int64_t buffers_of(rs_arrow_kind kind) {
 static bool is_view(rs_arrow_kind kind) { return kind == RS_ARROW_TEXT_VIEW || kind == RS_ARROW_BYTES_VIEW; }
 static bool is_union(rs_arrow_kind kind) { return kind == RS_ARROW_SPARSE_UNION || kind == RS_ARROW_DENSE_UNION; }
 
-/* Checks the numbers of an array that do not depend on its parent. */
-static const char *check_numbers(const rs_arrow_node *node, const struct ArrowArray *array) {
+/* Checks the fields of an array that do not depend on its parent. Returns a message, or NULL if all is well. */
+static const char *check_array(const rs_arrow_node *node, const struct ArrowArray *array) {
     const rs_arrow_kind kind = (rs_arrow_kind)node->kind;
     const int64_t n_buffers = buffers_of(kind);
     if (array->release == NULL) return "a released array";
@@ -58,7 +58,7 @@ static const char *check_numbers(const rs_arrow_node *node, const struct ArrowAr
 /* Returns whether the buffer `second` is required. */
 static bool needs_second(rs_arrow_kind kind) { return kind == RS_ARROW_LIST_VIEW || kind == RS_ARROW_DENSE_UNION; }
 
-/* Sets the buffers of a column. */
+/* Sets the buffers of a column. Returns as check_array. */
 static const char *bind_buffers(const rs_arrow_node *node, const struct ArrowArray *array, rs_arrow_column *out) {
     const rs_arrow_kind kind = (rs_arrow_kind)node->kind;
     const uint8_t *const *buffers = (const uint8_t *const *)array->buffers;
@@ -86,8 +86,8 @@ static const char *bind_buffers(const rs_arrow_node *node, const struct ArrowArr
     return out->second == NULL && needs_second(kind) ? "a buffer of an array is missing" : NULL;
 }
 
-/* Checks that a child is long enough for its parent. Lists, dense unions and dictionaries check each position when they
- * read it. */
+/* Checks that a child is long enough for its parent. Returns as check_array. check_runs checks run ends; positions in
+ * lists, dense unions and dictionaries are checked when a value is read. */
 static const char *check_length(const rs_arrow_node *parent, const rs_arrow_column *outer, uint64_t length) {
     uint64_t needed = outer->offset + outer->length;
     if (parent->kind == RS_ARROW_FIXED_LIST) {
@@ -104,7 +104,7 @@ static rs_status bind_node(const rs_arrow_schema *schema, uint32_t number, const
     rs_arrow_column *out = &columns[number];
     memset(out, 0, sizeof *out);
     if (array == NULL) return broken(schema, number, err, "an array is missing");
-    const char *message = check_numbers(node, array);
+    const char *message = check_array(node, array);
     if (message != NULL) return broken(schema, number, err, message);
     out->array = array;
     out->offset = (uint64_t)array->offset;
@@ -116,7 +116,7 @@ static rs_status bind_node(const rs_arrow_schema *schema, uint32_t number, const
     return message == NULL ? RS_OK : broken(schema, number, err, message);
 }
 
-/* Checks the runs of a RUN_END array: its logical length ends within the last run, and runs follow one another. */
+/* Checks the runs of a RUN_END array: their ends increase and reach the end of the array, and each has a value. */
 static rs_status check_runs(const rs_arrow_schema *schema, uint32_t number, const rs_arrow_column *columns,
                             rs_error *err) {
     const rs_arrow_node *node = &schema->nodes[number], *ends = &schema->nodes[node->first_child];

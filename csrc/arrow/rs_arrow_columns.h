@@ -5,7 +5,7 @@
  * not be NULL, the lengths of children, run ends. Checked when a value is read: offsets and sizes of lists and text,
  * positions in dictionaries and unions, type ids, the offsets of views.
  *
- * Not checked: the interface has no buffer sizes except for view data. If a buffer is shorter than the length of its
+ * Not checked: buffer sizes, which the interface gives only for the data of views. If a buffer is too short for its
  * array, or offsets of text pass the end of its data, other memory is read. Offsets into a child array are compared
  * with its length. */
 #pragma once

@@ -34,7 +34,8 @@ static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, b
     return status;
 }
 
-/* Prepares the parts of a concat, once for an op. op->parts stays NULL if it has parts of other kinds. */
+/* Prepares the parts of a concat, once for an op. op->parts stays NULL if the concat is not fixed, or UTF-8 cannot
+ * express a const part. */
 static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_arrow_part *parts = NULL;
@@ -68,7 +69,7 @@ typedef struct target {
     rs_buffer *out;
     uint8_t *to;
     const uint8_t *end;
-    uint64_t wide; /* has a byte with the bit 0x80 unless all text so far is ASCII */
+    uint64_t wide; /* has a byte with the bit 0x80 if some text so far is not ASCII */
 } target;
 
 static RS_COLD rs_status grow(target *self, size_t room, rs_error *err) {
@@ -83,7 +84,7 @@ static inline rs_status reserve(target *self, size_t room, rs_error *err) {
     return RS_LIKELY(room <= (size_t)(self->end - self->to)) ? RS_OK : grow(self, room, err);
 }
 
-static inline rs_status put_short(target *self, const uint8_t *from, uint32_t size, rs_error *err) {
+static inline rs_status put_utf8(target *self, const uint8_t *from, uint32_t size, rs_error *err) {
     RS_TRY(reserve(self, (size_t)size + PART_COPY, err));
     memcpy(self->to, from, PART_COPY);
     self->wide |= rs_load_u64(from) | rs_load_u64(from + 8); /* may include bytes after a short part */
@@ -95,7 +96,7 @@ static inline rs_status put_short(target *self, const uint8_t *from, uint32_t si
     return RS_OK;
 }
 
-/* Appends entry i of a dict-coded part. Sets *taken to false for an entry that is not a text. */
+/* Appends entry i of a dict-coded part. Sets *taken to false for an entry without UTF-8 text. */
 static inline rs_status put_entry(target *self, rs_entries *entries, const rs_arrow_part *part, const rs_cursor *cursor,
                                   uint64_t i, bool *taken, rs_error *err) {
     const rs_dict_coded *coded = part->node->coded;
@@ -104,7 +105,7 @@ static inline rs_status put_entry(target *self, rs_entries *entries, const rs_ar
     const rs_entry *entry = part->entries[t] + (i - coded->at[t].first);
     if (RS_UNLIKELY(entry->kind == RS_ENTRY_NEW)) RS_TRY(rs_entries_read(entries, cursor, part->node, i, &entry, err));
     *taken = entry->kind == RS_ENTRY_TEXT;
-    return *taken ? put_short(self, entries->text.data + entry->bits, entry->size_bytes, err) : RS_OK;
+    return *taken ? put_utf8(self, entries->text.data + entry->bits, entry->size_bytes, err) : RS_OK;
 }
 
 static rs_status put_hex(target *self, const rs_node *node, const uint8_t *body, rs_error *err) {
@@ -129,7 +130,7 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
                          rs_error *err) {
     const rs_node *concat = op->node;
     const rs_slice group = rs_slice_of(head, concat->group_bytes);
-    const uint64_t few =
+    const uint64_t group_bits =
         concat->group_bytes <= 8 ? rs_load_bits_unchecked(head, concat->group_bytes, 0, 8 * concat->group_bytes) : 0;
     const size_t begin = (size_t)(self->to - self->out->data);
     size_t ends[RS_FMT_CONCAT_CHILDREN + 1];
@@ -139,12 +140,12 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
         const rs_node *node = part->node;
         uint64_t bits = 0;
         if (node->bits != 0 && concat->group_bytes <= 8) {
-            bits = few >> node->bit_off & UINT64_MAX >> (64 - node->bits);
+            bits = group_bits >> node->bit_off & UINT64_MAX >> (64 - node->bits);
         } else if (node->bits != 0) {
             bits = rs_decode_bits_unchecked(&group, node->bit_off, node->bits);
         }
         switch (node->kind) {
-        case RS_FMT_NODE_CONST: RS_TRY(put_short(self, part->text, part->size, err)); break;
+        case RS_FMT_NODE_CONST: RS_TRY(put_utf8(self, part->text, part->size, err)); break;
         case RS_FMT_NODE_DICT_CODED:
             RS_TRY(put_entry(self, &op->field->entries, part, cursor, bits, taken, err));
             break;

@@ -7,7 +7,7 @@
 
 #include "base/rs_half.h"
 
-/* The number of children of the Arrow struct of a field. */
+/* Returns the number of children of the Arrow struct of a field. */
 static uint32_t n_children(const rs_arrow_field *self) {
     if (self->layout == RS_ARROW_LAYOUT_LIST) return 1;
     return self->layout == RS_ARROW_LAYOUT_STRUCT ? self->n_children : 0;
@@ -21,7 +21,7 @@ static rs_arrow_field *child_at(const rs_arrow_field *self, uint32_t i) {
 
 enum { FORMAT_SIZE = 4 + RS_ARROW_ZONE_BYTES };
 
-/* The start of the private data of a schema; the children and the name follow. */
+/* The start of the private data of a schema; children, pointers to them and the name follow. */
 typedef struct schema_data {
     char format[FORMAT_SIZE];
     struct ArrowSchema **pointers;
@@ -39,7 +39,7 @@ static void put_format(const rs_arrow_field *self, char *to) {
 #define RS_ARROW_FORMAT(name, format, width, layout) format,
     static const char *const formats[] = {RS_ARROW_KINDS(RS_ARROW_FORMAT)};
     const int32_t minutes = self->zone_minutes;
-    const int32_t away = minutes < 0 ? -minutes : minutes;
+    const int32_t distance = minutes < 0 ? -minutes : minutes;
     const char *format = formats[self->kind];
     (void)snprintf(to, FORMAT_SIZE, "%s", format);
     switch (self->kind) {
@@ -63,7 +63,7 @@ static void put_format(const rs_arrow_field *self, char *to) {
         if ((self->seen & RS_ARROW_SEEN_AWARE) == 0) (void)snprintf(to, FORMAT_SIZE, "ts%c:", self->unit);
         else if (self->zone_name[0] != 0) (void)snprintf(to, FORMAT_SIZE, "tsu:%s", self->zone_name);
         else if (minutes == 0) (void)snprintf(to, FORMAT_SIZE, "tsu:UTC");
-        else (void)snprintf(to, FORMAT_SIZE, "tsu:%c%02d:%02d", minutes < 0 ? '-' : '+', away / 60, away % 60);
+        else (void)snprintf(to, FORMAT_SIZE, "tsu:%c%02d:%02d", minutes < 0 ? '-' : '+', distance / 60, distance % 60);
         break;
     default: break;
     }
@@ -121,7 +121,7 @@ static void release_array(struct ArrowArray *self) {
     self->release = NULL;
 }
 
-/* Moves the bytes of a buffer to *out, without spare capacity. Arrow buffers without bytes must not be NULL. */
+/* Moves the bytes of a buffer to *out and frees large spare capacity. An empty Arrow buffer must not be NULL. */
 static rs_status move(rs_buffer *buffer, const void **out, rs_error *err) {
     uint8_t *data = buffer->data;
     if (data == NULL) {
@@ -190,7 +190,7 @@ static rs_status make_views(rs_arrow_field *self, rs_buffer *views, rs_error *er
     enum { VIEW = 16, INLINE = 12 };
     uint64_t begin = 0;
     RS_TRY(rs_buffer_reserve(views, (size_t)self->n * VIEW + VIEW, err));
-    RS_TRY(rs_buffer_reserve(&self->bytes, VIEW, err)); /* 16 bytes are read from the start of each value */
+    RS_TRY(rs_buffer_reserve(&self->bytes, VIEW, err)); /* up to 12 bytes are read from the start of each value */
     const uint8_t *bytes = self->bytes.data;
     for (uint64_t i = 0; i < self->n; i++) {
         const uint64_t end = rs_load_u64(self->offsets.data + 8 * (i + 1)), size = end - begin;
@@ -264,8 +264,8 @@ static rs_status move_buffers(rs_arrow_field *self, const void **buffers, int64_
     }
 }
 
-/* Returns whether the children and buffers of a batch have as many values as the field. */
-static bool is_even(const rs_arrow_field *self) {
+/* Returns whether the children and buffers of a batch have as many values as the field, and its offsets fit. */
+static bool is_consistent(const rs_arrow_field *self) {
     for (uint32_t i = 0; self->layout == RS_ARROW_LAYOUT_STRUCT && i < self->n_children; i++) {
         if (self->children[i]->n != self->n) return false;
     }
@@ -280,7 +280,7 @@ static bool is_even(const rs_arrow_field *self) {
 rs_status rs_arrow_export_batch(rs_arrow_field *self, struct ArrowArray *out, rs_error *err) {
     const uint32_t n = n_children(self);
     memset(out, 0, sizeof *out);
-    if (!is_even(self)) return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "columns of different lengths");
+    if (!is_consistent(self)) return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "columns of different lengths");
     array_data *data = (array_data *)calloc(1, sizeof *data + n * (sizeof *data->pointers + sizeof *data->children));
     if (data == NULL) return rs_no_memory(err);
     data->children = (struct ArrowArray *)(void *)(data + 1);

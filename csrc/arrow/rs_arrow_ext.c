@@ -99,6 +99,7 @@ static rs_status take_zone(rs_cursor *cursor, rs_place at, rs_arrow_moment *out,
         rs_cursor aux = *cursor;
         aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
         status = take_any_zone(&aux, out, err);
+        cursor->budget = aux.budget;
     } else if (at.node->kind == RS_FMT_NODE_EXT) {
         /* The offset is not read here: Python reads such datetimes. */
         if (at.body == NULL) status = rs_path_pass(cursor, at.node, at.bits, err);
@@ -202,27 +203,27 @@ static bool parse_exponent(const uint8_t *p, const uint8_t *end, int64_t *out) {
     return true;
 }
 
-/* Parses the text of a Decimal as from Python's str. */
+/* Parses the text of a Decimal, as Python's str writes it. */
 static bool parse_decimal(const uint8_t *p, const uint8_t *end, rs_arrow_decimal *out) {
     int64_t exponent = 0, scale = 0, n = 0;
-    bool point = false, any = false;
+    bool after_point = false, has_digits = false;
     memset(out, 0, sizeof *out);
     out->negative = p < end && *p == '-';
     if (out->negative) p++;
     if (p < end && (*p == 'N' || *p == 's' || *p == 'I')) return true; /* NaN, sNaN, Infinity */
     out->finite = true;
     for (; p < end && *p != 'E'; p++) {
-        if (*p == '.' && !point) {
-            point = true;
+        if (*p == '.' && !after_point) {
+            after_point = true;
             continue;
         }
         if (*p < '0' || *p > '9') return false;
-        any = true;
+        has_digits = true;
         if (n > 0 || *p != '0') n++; /* leading zeros do not count */
-        scale += point;
+        scale += after_point;
         if (n <= 77) push_digit(out->words, (unsigned)(*p - '0'));
     }
-    if (!any || (p < end && !parse_exponent(p + 1, end, &exponent))) return false;
+    if (!has_digits || (p < end && !parse_exponent(p + 1, end, &exponent))) return false;
     for (; exponent > scale && n > 0; exponent--) { /* 1E+3 is 1000 */
         if (n <= 77) push_digit(out->words, 0);
         n++;
@@ -275,12 +276,12 @@ rs_status rs_arrow_take_uuid(rs_cursor *cursor, const rs_place *place, const uin
     RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
     if (at.node != NULL && at.node->kind == RS_FMT_NODE_BYTES) {
         status = rs_decode_bytes(cursor, at.node, &n, out, err);
+    } else if (at.node != NULL && at.node->kind != RS_FMT_NODE_CONST) {
+        status = rs_decode_bad_value(err, "the payload of a UUID is not bytes");
     } else {
         rs_cursor aux = *cursor;
-        const bool own = at.node != NULL && at.node->kind == RS_FMT_NODE_CONST;
-        rs_cursor *from = own ? &aux : cursor;
-        if (own) aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
-        if (!own && at.node != NULL) return rs_decode_bad_value(err, "the payload of a UUID is not bytes");
+        rs_cursor *from = at.node != NULL ? &aux : cursor;
+        if (at.node != NULL) aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
         status = rs_decode_take(from, 1, &p, err);
         if (status == RS_OK && *p != RS_FMT_TAG_BYTES) {
             status = rs_decode_bad_value(err, "the payload of a UUID is not bytes");

@@ -1,6 +1,6 @@
 /* rs_arrow_ext.h: reads the payloads of ext values that become Arrow scalars: dates, times, datetimes, timedeltas,
- * Decimals; and the field names of objects. Errors of all functions: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. Any
- * thread may call them, each with a cursor of its own. */
+ * Decimals, UUIDs; and the field names of objects. Errors of all functions: rules 20 to 23 and 31 of FORMAT.md,
+ * RS_E_MEM. Any thread may call them, each with a cursor of its own. */
 #pragma once
 
 #include "read/rs_path.h"
@@ -9,14 +9,14 @@
 enum {
     RS_ARROW_ZONE_NONE = 0,
     RS_ARROW_ZONE_FIXED = 1, /* a fixed offset from UTC */
-    RS_ARROW_ZONE_OTHER = 2, /* a zone by its name: only Python knows its offsets */
+    RS_ARROW_ZONE_OTHER = 2, /* another zone: only Python knows its offset */
 
     RS_ARROW_DECIMAL_WORDS = 4
 };
 
 /* The payload of a datetime or time. */
 typedef struct rs_arrow_moment {
-    int64_t us;        /* microseconds of the fields */
+    int64_t us;        /* microseconds since midnight, or since 0001-01-01 for a datetime; in its zone */
     int64_t offset_us; /* with RS_ARROW_ZONE_FIXED: microseconds east of UTC */
     int zone;          /* RS_ARROW_ZONE_* */
     rs_slice name;     /* with RS_ARROW_ZONE_OTHER: the name of the zone if the value has it; else ptr is NULL */

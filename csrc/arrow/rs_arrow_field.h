@@ -47,7 +47,7 @@ enum {
 #define RS_ARROW_SEEN_FLOATS (RS_ARROW_SEEN_FLOAT | RS_ARROW_SEEN_FLOAT16 | RS_ARROW_SEEN_FLOAT32)
 
 /* The kinds of Arrow types: X(NAME, format string, bytes of a value in its buffer, layout). The export completes the
- * format strings of timestamps, decimals and others with parameters. */
+ * format strings of types with parameters, such as timestamps and decimals. */
 #define RS_ARROW_KINDS(X) \
     X(NULL, "n", 0, NONE) \
     X(BOOL, "b", 0, BITS) \
@@ -93,7 +93,7 @@ enum {
     RS_ARROW_PROBLEM_DIGITS = 5, /* Decimals of more than 76 digits */
     RS_ARROW_PROBLEM_DEPTH = 6,  /* more levels than RS_ARROW_FIELD_DEPTH */
 
-    RS_ARROW_FIELD_DEPTH = 60, /* libraries reject Arrow types from 64 levels on */
+    RS_ARROW_FIELD_DEPTH = 60, /* libraries reject Arrow types of 64 or more levels */
     RS_ARROW_FIELDS = 1 << 16, /* the most fields of a table */
     RS_ARROW_TUPLE_ITEMS = 64, /* a longer tuple becomes a list, never columns */
     RS_ARROW_ITEM_LEVELS = 2,  /* so does a tuple within more tuples */
@@ -111,7 +111,7 @@ struct rs_arrow_field {
     uint32_t n_children;       /* number of leading children that are fields of the type */
     uint32_t n_known, children_capacity;
     uint32_t hint;           /* the last child that was looked up */
-    uint32_t *slots;         /* 1 + the number of a child by the hash of its name, 0 for none; owned; NULL for none */
+    uint32_t *slots;         /* by the hash of a name: 1 + the number of the child, or 0; owned; NULL at first */
     rs_arrow_field *element; /* of a list; owned; NULL before the first element */
     rs_arrow_field *alias;   /* the element that an item of tuples was merged into, or NULL */
     bool closed;             /* export only the existing children; skip others */
@@ -125,15 +125,15 @@ struct rs_arrow_field {
     uint64_t stamp;       /* of the last compiled struct node with the field */
     /* The kinds of values. */
     uint32_t seen;        /* mask of RS_ARROW_SEEN_* */
-    uint32_t n_items;     /* SEEN_TUPLE: the length of all tuples; UINT32_MAX if they differ */
+    uint32_t n_items;     /* SEEN_TUPLE: the length of all tuples; UINT32_MAX if they differ or must be lists */
     int64_t min, max;     /* bounds of the ints; min > max before the first */
     uint32_t scale;       /* DECIMAL: the most digits after the point */
     uint32_t digits;      /* DECIMAL: the most digits before it */
     uint64_t others;      /* SEEN_OTHER: a bit for each ext code; bit 0 for numpy dtypes without an Arrow type */
-    uint8_t unit;         /* DATETIME64, TIMEDELTA64: 'D', 's', 'm', 'u' or 'n'; 1 where values differ */
+    uint8_t unit;         /* DATETIME64, TIMEDELTA64: 'D', 's', 'm', 'u' or 'n'; 1 if values differ */
     bool zone_known;      /* AWARE: zone_minutes and zone_name are set */
-    int32_t zone_minutes; /* AWARE: the offset of all values; 0 also where they differ */
-    char zone_name[RS_ARROW_ZONE_BYTES]; /* AWARE: the zone of all values, if it has a name; empty where they differ */
+    int32_t zone_minutes; /* AWARE: the offset of all values; 0 also if they differ */
+    char zone_name[RS_ARROW_ZONE_BYTES]; /* AWARE: the zone of all values, if it has a name; empty if they differ */
     /* The type. */
     uint8_t kind;    /* RS_ARROW_KIND_* */
     uint8_t layout;  /* RS_ARROW_LAYOUT_* */
@@ -146,7 +146,7 @@ struct rs_arrow_field {
     rs_buffer valid;    /* a byte for each value; empty before the first null */
     rs_column numbers;  /* BITS, NUMBERS */
     rs_buffer bytes;    /* BYTES, FIXED */
-    size_t last_bytes;  /* the size of `bytes`, or of the numbers of a list's element, in the last batch */
+    size_t last_bytes;  /* the size of `numbers` or `bytes` in the last batch */
     rs_buffer offsets;  /* BYTES, LIST: i64, n + 1 */
     rs_entries entries; /* the cache of table entries at this place */
 };
@@ -164,8 +164,8 @@ RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *na
 /* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT also for a lone surrogate. */
 RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                             uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
-/* Takes a key of the any value of a dict. For a str, sets *is_name to true and *out as
- * rs_arrow_field_child does; for another key, to false and NULL. Also rules 20 to 23 of FORMAT.md. */
+/* Takes a key of the any value of a dict. For a str, sets *is_name to true and *out as rs_arrow_field_named does; for
+ * another key, sets them to false and NULL. Also rules 20 to 23 of FORMAT.md. */
 RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
                                              rs_arrow_field **out, rs_error *err);
 /* Sets *out to item `i` of tuples, a child whose name is the number. Errors as rs_arrow_field_child. */
@@ -178,7 +178,7 @@ RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_
 /* Writes the path of the field for messages, such as a.b[], and $ for the root; cut to `size` bytes. */
 void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
 
-/* Adds a kind of value to the field. */
+/* Adds kinds of values to the field. */
 static inline void rs_arrow_add_kind(rs_arrow_field *self, uint32_t kinds) {
     self->seen |= kinds;
     self->present = true;
@@ -195,8 +195,9 @@ void rs_arrow_add_zone(rs_arrow_field *self, int32_t minutes, const char *name);
 void rs_arrow_clear_kinds(rs_arrow_field *self);
 
 /* Sets the types of the field and its descendants by their kinds of values. Drops descendants that no record has. For a
- * field without a type, sets `problem`, and *whole to false. Tuples become lists if their items share a type, else
- * structs; with root->rows, tuples of one length at the root always become structs. Errors of rs_arrow_field_child. */
+ * field without a type, sets `problem`, and *whole to false. Tuples become lists if their lengths differ or their
+ * items share a type, else structs; with root->rows, tuples of one length at the root always become structs. Errors of
+ * rs_arrow_field_child. */
 RS_NODISCARD rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole, rs_error *err);
 
 /* Sets the type of one field. */

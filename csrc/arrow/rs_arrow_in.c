@@ -30,7 +30,7 @@ rs_status rs_arrow_in_bind(rs_arrow_in *self, const struct ArrowArray *array, rs
 
 /* ---- Streams ---- */
 
-static rs_status failed(struct ArrowArrayStream *stream, int code, rs_error *err) {
+static rs_status stream_error(struct ArrowArrayStream *stream, int code, rs_error *err) {
     const char *message = stream->get_last_error == NULL ? NULL : stream->get_last_error(stream);
     rs_status status = rs_error_set(err, RS_E_IN_FAILED, RS_NOWHERE, "%s",
                                     message == NULL || *message == '\0' ? "no message" : message);
@@ -45,7 +45,7 @@ rs_status rs_arrow_in_open_stream(rs_arrow_in *self, struct ArrowArrayStream *st
         return rs_error_set(err, RS_E_IN_BROKEN, RS_NOWHERE, "a released stream, or one without its functions");
     }
     int code = stream->get_schema(stream, &schema);
-    if (code != 0) return failed(stream, code, err);
+    if (code != 0) return stream_error(stream, code, err);
     rs_status status = rs_arrow_in_open(self, &schema, options, err);
     rs_arrow_schema_release(&schema);
     return status;
@@ -61,7 +61,7 @@ rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, s
     int code = stream->get_next(stream, array);
     if (code != 0) {
         array->release = NULL; /* after an error there is nothing to release, even if the producer wrote an array */
-        return failed(stream, code, err);
+        return stream_error(stream, code, err);
     }
     if (array->release == NULL) {
         self->ended = true;

@@ -20,11 +20,11 @@ void rs_arrow_out_clear(rs_arrow_out *self) {
 
 /* Bounds the windows by the largest record of a store. UTF-8 takes at most twice the bytes of the stored units. */
 static void bound_window(rs_arrow_out *self, const rs_header *header) {
-    const uint64_t most = UINT64_C(1) << 30;
-    uint64_t bytes = header->max_bytes < most ? 2 * header->max_bytes : most;
-    if (header->max_values > bytes / 8) bytes = header->max_values < most / 8 ? 8 * header->max_values : most;
-    if (header->max_bytes >= most / 2 || header->max_values >= most) self->wide = true;
-    if (bytes != 0 && most / bytes < self->window) self->window = most / bytes < 1 ? 1 : most / bytes;
+    const uint64_t cap = UINT64_C(1) << 30;
+    uint64_t bytes = header->max_bytes < cap ? 2 * header->max_bytes : cap;
+    if (header->max_values > bytes / 8) bytes = header->max_values < cap / 8 ? 8 * header->max_values : cap;
+    if (header->max_bytes >= cap / 2 || header->max_values >= cap) self->wide = true;
+    if (bytes != 0 && cap / bytes < self->window) self->window = cap / bytes < 1 ? 1 : cap / bytes;
 }
 
 rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
@@ -100,11 +100,11 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
 
 /* Takes the value at a path that leads to the same node in all records of the block. Sets *lacks to whether the record
  * lacks the field. */
-static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *known, rs_cursor *cursor, bool *lacks,
+static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *plan, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
-    const rs_compiled_path *path = known->compiled;
+    const rs_compiled_path *path = plan->compiled;
     const uint8_t *start = cursor->in.ptr;
-    const rs_node *node = known->op->node;
+    const rs_node *node = plan->op->node;
     if (rs_slice_left(&cursor->in) < path->least) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     rs_slice group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
     uint64_t bits = rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
@@ -112,25 +112,25 @@ static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *known, rs
     if (*lacks) return RS_OK;
     cursor->in.ptr = start + path->least;
     if (path->row != NULL) RS_TRY(rs_path_pass_children(cursor, path->row, &group, path->n_before, err));
-    return rs_arrow_put(&self->walk, known->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
+    return rs_arrow_put(&self->walk, plan->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
 }
 
 /* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING if the caller has to act. */
 static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                          const rs_arrow_block *known, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
+                          const rs_arrow_block *plan, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, local, bytes);
     bool lacks = false;
-    if (known->compiled == NULL) {
-        RS_TRY(rs_arrow_put_alone(&self->walk, known->op, &cursor, err));
+    if (plan->compiled == NULL) {
+        RS_TRY(rs_arrow_put_alone(&self->walk, plan->op, &cursor, err));
         if (cursor.in.ptr == cursor.in.end) return RS_OK;
         return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
     }
-    if (known->op != NULL) {
-        RS_TRY(take_direct(self, known, &cursor, &lacks, err));
+    if (plan->op != NULL) {
+        RS_TRY(take_direct(self, plan, &cursor, &lacks, err));
     } else {
         rs_place place;
         int found;
-        RS_TRY(rs_compiled_path_walk(known->compiled, &cursor, &place, &found, err));
+        RS_TRY(rs_compiled_path_walk(plan->compiled, &cursor, &place, &found, err));
         if (found == RS_WALK_FOUND) return rs_arrow_out_take(self, &cursor, &place, err);
         lacks = found == RS_WALK_LACKING;
         if (!lacks) *why = RS_ARROW_UNSURE;
@@ -144,7 +144,8 @@ static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, con
 /* ---- Windows of records of one block ---- */
 
 /* Takes the children of one record that are not fixed, and appends nulls for missing ones. */
-static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end, rs_error *err) {
+static rs_status put_variable_children(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end,
+                                       rs_error *err) {
     const rs_node *node = op->node;
     const uint8_t *head;
     RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
@@ -171,9 +172,9 @@ static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *
     return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
 }
 
-/* Returns the end of the children that put_late reads: the number after the last exported child that is not fixed. If
- * all children are exported, returns n_children, so that put_late also checks the end of each record. */
-static uint32_t end_of_late(const rs_arrow_op *op) {
+/* Returns the end of the children that put_variable_children reads: the number after the last exported child that is
+ * not fixed. If all children are exported, returns n_children, so that the end of each record is checked too. */
+static uint32_t end_of_variable_children(const rs_arrow_op *op) {
     uint32_t end = 0;
     bool all = true;
     for (uint32_t i = 0; i < op->n_children; i++) {
@@ -186,7 +187,7 @@ static uint32_t end_of_late(const rs_arrow_op *op) {
 /* Appends the records of a window whose root is a struct, column after column. */
 static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                              const rs_arrow_op *op, const rs_column_rows *window, uint64_t *at, rs_error *err) {
-    const uint32_t end = end_of_late(op);
+    const uint32_t end = end_of_variable_children(op);
     rs_arrow_field *root = op->field;
     for (uint32_t i = 0; i < op->n_children; i++) {
         const rs_node *child = &op->node->children[i];
@@ -204,7 +205,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
         rs_cursor cursor =
             rs_store_cursor_over(source->store, block, rs_column_local_at(window, k), rs_slice_of(row, size));
         *at = k;
-        RS_TRY(put_late(self, op, &cursor, end, err));
+        RS_TRY(put_variable_children(self, op, &cursor, end, err));
     }
     for (uint32_t i = 0; !op->whole && i < root->n_children; i++) {
         rs_arrow_field *child = root->children[i];
@@ -216,26 +217,26 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
 
 /* Appends a field that has the same offset in all records of a window. */
 static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                                 const rs_arrow_block *known, const rs_column_rows *window, rs_error *err) {
+                                 const rs_arrow_block *plan, const rs_column_rows *window, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
-    rows.least = known->compiled->least;
-    rows.bit_off = known->compiled->group_off * 8 + known->compiled->bit_off;
-    rows.body_off = known->compiled->body_off;
-    return rs_arrow_put_rows(&self->walk, known->op, &cursor, &rows, err);
+    rows.least = plan->compiled->least;
+    rows.bit_off = plan->compiled->group_off * 8 + plan->compiled->bit_off;
+    rows.body_off = plan->compiled->body_off;
+    return rs_arrow_put_rows(&self->walk, plan->op, &cursor, &rows, err);
 }
 
-static bool is_columns(const rs_arrow_out *self, const rs_arrow_block *known) {
-    if (!self->settled || known->compiled != NULL || known->op->field->layout != RS_ARROW_LAYOUT_STRUCT) return false;
-    return known->op->node->kind == RS_FMT_NODE_STRUCT ||
-           (known->op->node->kind == RS_FMT_NODE_TUPLE && known->op->items != NULL);
+static bool may_put_columns(const rs_arrow_out *self, const rs_arrow_block *plan) {
+    if (!self->settled || plan->compiled != NULL || plan->op->field->layout != RS_ARROW_LAYOUT_STRUCT) return false;
+    return plan->op->node->kind == RS_FMT_NODE_STRUCT ||
+           (plan->op->node->kind == RS_FMT_NODE_TUPLE && plan->op->items != NULL);
 }
 
-static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *known) {
-    if (!self->settled || known->compiled == NULL || known->op == NULL || !rs_compiled_path_is_fixed(known->compiled)) {
+static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *plan) {
+    if (!self->settled || plan->compiled == NULL || plan->op == NULL || !rs_compiled_path_is_fixed(plan->compiled)) {
         return false;
     }
-    if (known->op->node->kind != RS_FMT_NODE_OPTIONAL || known->op->node->param == 1) return true;
+    if (plan->op->node->kind != RS_FMT_NODE_OPTIONAL || plan->op->node->param == 1) return true;
     return self->missing.ptr != NULL && *self->missing.ptr == RS_FMT_TAG_NONE;
 }
 
@@ -246,39 +247,39 @@ static rs_slice record_at(const rs_column_rows *window, const rs_block *block, u
 
 /* Takes the records of a window one by one. Sets *taken to the number of records taken. */
 static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                           const rs_arrow_block *known, const rs_column_rows *window, uint64_t *taken, int *why,
+                           const rs_arrow_block *plan, const rs_column_rows *window, uint64_t *taken, int *why,
                            rs_error *err) {
     for (*taken = 0; *taken < window->n; (*taken)++) {
-        RS_TRY(take_one(self, source, block, known, rs_column_local_at(window, *taken),
-                        record_at(window, block, *taken), why, err));
+        RS_TRY(take_one(self, source, block, plan, rs_column_local_at(window, *taken), record_at(window, block, *taken),
+                        why, err));
         if (*why != RS_ARROW_DONE) return RS_OK;
     }
     return RS_OK;
 }
 
-/* Takes the records of a window. After an error, *taken is the number of the bad record. */
+/* Takes the records of a window. After an error, *taken is the position of the bad record in it. */
 static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                             const rs_arrow_block *known, const rs_column_rows *window, uint64_t *taken, int *why,
+                             const rs_arrow_block *plan, const rs_column_rows *window, uint64_t *taken, int *why,
                              rs_error *err) {
-    const bool columns = is_columns(self, known);
-    const uint64_t least = columns ? known->op->node->head_bytes : known->compiled != NULL ? known->compiled->least : 0;
+    const bool by_column = may_put_columns(self, plan);
+    const uint64_t least = by_column ? plan->op->node->head_bytes : plan->compiled != NULL ? plan->compiled->least : 0;
     rs_error first;
     uint64_t at = 0;
-    bool all = columns || is_fixed_field(self, known);
-    for (uint64_t k = 0; all && window->records != NULL && k < window->n; k++) {
-        all = rs_slice_left(&window->records[k]) >= least;
+    bool at_once = by_column || is_fixed_field(self, plan);
+    for (uint64_t k = 0; at_once && window->records != NULL && k < window->n; k++) {
+        at_once = rs_slice_left(&window->records[k]) >= least;
     }
-    if (!all || (window->records == NULL && block->row_size_bytes < least)) {
-        return take_each(self, source, block, known, window, taken, why, err);
+    if (!at_once || (window->records == NULL && block->row_size_bytes < least)) {
+        return take_each(self, source, block, plan, window, taken, why, err);
     }
-    rs_status status = columns ? put_columns(self, source, block, known->op, window, &at, err)
-                               : put_fixed_field(self, source, block, known, window, err);
+    rs_status status = by_column ? put_columns(self, source, block, plan->op, window, &at, err)
+                                 : put_fixed_field(self, source, block, plan, window, err);
     *taken = window->n;
     if (status == RS_OK) return RS_OK;
     /* A column reports the error but not the record. The batch is lost anyway, so try each record again. */
     if (err != NULL) first = *err;
     RS_TRY(rs_arrow_begin(self->root, 0, NULL));
-    if (take_each(self, source, block, known, window, taken, why, err) != RS_OK) {
+    if (take_each(self, source, block, plan, window, taken, why, err) != RS_OK) {
         return err != NULL ? err->code : status;
     }
     *taken = at;
@@ -315,15 +316,15 @@ static void prefetch_record(const rs_slice *record) {
     if (record->end > record->ptr) RS_PREFETCH(record->end - 1);
 }
 
-/* Locates up to `most` records of the block, beginning at position stop->done. Sets *n to their number. Returns an
+/* Locates up to max_records records of the block, beginning at position stop->done. Sets *n to their number. Returns an
  * error only if it cannot locate the first. */
 static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                        const int64_t *positions, int64_t start, int64_t step, const rs_arrow_stop *stop, uint64_t most,
-                        uint64_t *n, rs_error *err) {
+                        const int64_t *positions, int64_t start, int64_t step, const rs_arrow_stop *stop,
+                        uint64_t max_records, uint64_t *n, rs_error *err) {
     const uint8_t *segment = source->store->segment.ptr;
     const bool far = positions != NULL || step > 8 || step < -8;
     self->locals[0] = (uint32_t)(stop->index - block->first_record);
-    for (*n = 1; *n < most; (*n)++) {
+    for (*n = 1; *n < max_records; (*n)++) {
         const uint64_t index = rs_window_index_at(positions, start, step, stop->done + *n);
         if (index - block->first_record >= block->n_records) break;
         self->locals[*n] = (uint32_t)(index - block->first_record);
@@ -355,12 +356,12 @@ static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const r
 static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, uint64_t number, const int64_t *positions,
                            int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
     const rs_block *block = &source->store->blocks[number];
-    const rs_arrow_block *known = &source->blocks[number];
+    const rs_arrow_block *plan = &source->blocks[number];
     rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
-    uint64_t taken = 0, most = n - stop->done < self->window ? n - stop->done : self->window;
-    const bool maybe_lacks =
-        known->compiled != NULL && (known->op == NULL || known->op->node->kind == RS_FMT_NODE_OPTIONAL);
-    if (self->walk.mode == RS_ARROW_INFER_REST && !maybe_lacks && known->op->sure) {
+    uint64_t taken = 0, max_records = n - stop->done < self->window ? n - stop->done : self->window;
+    const bool may_lack_field =
+        plan->compiled != NULL && (plan->op == NULL || plan->op->node->kind == RS_FMT_NODE_OPTIONAL);
+    if (self->walk.mode == RS_ARROW_INFER_REST && !may_lack_field && plan->op->sure) {
         stop->done += positions == NULL ? stretch(block, step, n, stop) : 1;
         return RS_OK;
     }
@@ -368,16 +369,16 @@ static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, ui
         window.base =
             source->store->segment.ptr + block->heap_off + (stop->index - block->first_record) * block->row_size_bytes;
         window.n = stretch(block, step, n, stop);
-        if (window.n > most) window.n = most;
+        if (window.n > max_records) window.n = max_records;
         window.stride_bytes = window.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
         window.local = (int64_t)(stop->index - block->first_record);
         window.step = step;
     } else {
-        RS_TRY(locate(self, source, block, positions, start, step, stop, most, &window.n, err));
+        RS_TRY(locate(self, source, block, positions, start, step, stop, max_records, &window.n, err));
         window.records = self->records;
         window.locals = self->locals;
     }
-    rs_status status = take_window(self, source, block, known, &window, &taken, &stop->why, err);
+    rs_status status = take_window(self, source, block, plan, &window, &taken, &stop->why, err);
     if (taken < window.n) {
         stop->index = block->first_record + rs_column_local_at(&window, taken);
     }

@@ -21,7 +21,7 @@ enum {
     RS_ARROW_BLOCK = 1,   /* block number `block` is not known */
     RS_ARROW_UNSURE = 2,  /* the caller must look up the field of record `index`, and call rs_arrow_out_take */
     RS_ARROW_LACKING = 3, /* record `index` does not have the field */
-    RS_ARROW_FULL = 4,    /* the batch has batch_bytes */
+    RS_ARROW_FULL = 4,    /* the batch has batch_bytes or more */
 
     RS_ARROW_WINDOW = 256,           /* the most records that are located at once */
     RS_ARROW_BATCH_BYTES = 256 << 20 /* the bytes at which a batch ends */
@@ -65,7 +65,7 @@ typedef struct rs_arrow_out {
     uint32_t locals[RS_ARROW_WINDOW];
 } rs_arrow_out;
 
-/* RS_E_MEM. */
+/* Makes the root field. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err);
 /* Frees everything and zeroes the struct. Exported batches stay. */
 void rs_arrow_out_clear(rs_arrow_out *self);
@@ -79,16 +79,17 @@ RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_sourc
  * of a selection, which may have fewer kinds of values than the trees allow. */
 void rs_arrow_out_infer_all(rs_arrow_out *self);
 
-/* Fixes the types. Sets *whole to false if a field has no type; see its `problem`. RS_E_ARG_LIMIT, RS_E_MEM. */
+/* Fixes the types. Sets *whole to false if a field has no type (see its `problem`), or if maps may have fewer kinds of
+ * values than their trees and rs_arrow_out_infer_all was not called. RS_E_ARG_LIMIT, RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err);
 
 /* Prepares batches of up to `rows` records. Call it once, when all fields have types. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err);
 
-/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up
- * to n: adds the kinds of their values or, once the export is settled, appends them. Another thread may change
+/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done to
+ * n - 1: adds the kinds of their values or, once the export is settled, appends them. Another thread may change
  * `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a
- * record; RS_E_ARG_TEXT for text with a lone surrogate and an int that a column of floats would round; errors of
+ * record; RS_E_ARG_TEXT for text with a lone surrogate or an int that a column of floats would round; errors of
  * rs_store_find (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record stop->index. After an error
  * `self` may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,

@@ -6,9 +6,9 @@
 
 /* Changes the types of a field and its descendants to the types of `requested`, by the names of fields. Integers change
  * to other integers and to float64 if all bounds allow it, floats to wider floats, text and bytes between 32-bit
- * offsets, 64-bit offsets and views, lists between 32-bit and 64-bit offsets, and nulls to bools, numbers, text and bytes.
- * Other fields keep their types, as the Arrow specification allows a producer. Call it between rs_arrow_resolve and the
- * first batch. `requested` is live and only read. The export later widens 32-bit offsets if it needs to. */
+ * offsets, 64-bit offsets and views, lists between 32-bit and 64-bit offsets, and nulls to bools, numbers, text and
+ * bytes. Other fields keep their types, as the Arrow specification allows a producer. Call it between rs_arrow_resolve
+ * and the first batch. `requested` is live and only read. The export later widens 32-bit offsets if it needs to. */
 void rs_arrow_request(rs_arrow_field *self, const struct ArrowSchema *requested);
 
 /* In the field and its descendants, changes text and bytes to views, offsets of lists to 64 bits, and zones without a

@@ -30,35 +30,41 @@ void rs_arrow_schema_clear(rs_arrow_schema *self) {
 
 /* ---- Paths ---- */
 
-/* Prepends n bytes to the text that begins at `at` in `out`. Returns the new start; 0 if there is no room. */
-static size_t prepend(char *out, size_t at, const char *text, size_t n) {
-    if (n > at) return 0;
-    if (n > 0) memcpy(out + at - n, text, n);
-    return at - n;
+/* Prepends n bytes to the text that begins at *at in `out`. Returns false if there is no room. */
+static bool prepend(char *out, size_t *at, const char *text, size_t n) {
+    if (n > *at) return false;
+    *at -= n;
+    if (n > 0) memcpy(out + *at, text, n);
+    return true;
 }
 
-static size_t prepend_step(const rs_arrow_schema *self, uint32_t node, char *out, size_t at) {
-    const rs_arrow_node *n = &self->nodes[node];
-    switch (self->nodes[n->parent].kind) {
+/* Prepends the step from the parent of a node. Returns false if there is no room for all of it. */
+static bool prepend_step(const rs_arrow_schema *self, uint32_t node, char *out, size_t *at) {
+    const rs_arrow_node *n = &self->nodes[node], *outer = &self->nodes[n->parent];
+    switch (outer->kind) {
     case RS_ARROW_STRUCT: {
-        const rs_arrow_node *outer = &self->nodes[n->parent];
-        if (outer->is_entries) return at;
-        at = prepend(out, at, (const char *)self->names.data + n->name_off, n->name_size < 40 ? n->name_size : 40);
-        return at == 0 ? 0 : prepend(out, at, ".", 1);
+        const char *name = (const char *)self->names.data + n->name_off;
+        size_t size = n->name_size;
+        if (outer->is_entries) return true;
+        if (size > 40) {
+            size = 40;
+            while (size > 0 && ((uint8_t)name[size] & 0xC0) == 0x80) size--; /* not within a character */
+        }
+        return prepend(out, at, name, size) && prepend(out, at, ".", 1);
     }
     case RS_ARROW_LIST:
     case RS_ARROW_LIST_VIEW:
     case RS_ARROW_FIXED_LIST: return prepend(out, at, "[]", 2);
     case RS_ARROW_MAP: return prepend(out, at, "{}", 2);
-    default: return at;
+    default: return true;
     }
 }
 
 void rs_arrow_path(const rs_arrow_schema *self, uint32_t node, char out[RS_ARROW_PATH_SIZE]) {
     char text[RS_ARROW_PATH_SIZE - 2];
     size_t at = sizeof text;
-    for (; at > 0 && self->nodes[node].parent != RS_ARROW_NO_NODE; node = self->nodes[node].parent) {
-        at = prepend_step(self, node, text, at);
+    while (self->nodes[node].parent != RS_ARROW_NO_NODE && prepend_step(self, node, text, &at)) {
+        node = self->nodes[node].parent;
     }
     out[0] = '$';
     memcpy(out + 1, text + at, sizeof text - at);
@@ -447,7 +453,8 @@ static rs_status check_names(rs_arrow_compiler *c, uint32_t parent) {
     }
     free(slots);
     if (duplicate == 0) return RS_OK;
-    return REFUSE(c, duplicate, RS_E_IN_TYPE, "two fields have this name; rename one of them, or choose other columns", "");
+    return REFUSE(c, duplicate, RS_E_IN_TYPE, "two fields have this name; rename one of them, or choose other columns",
+                  "");
 }
 
 /* ---- Children ---- */

@@ -68,7 +68,7 @@ typedef struct rs_arrow_options {
     rs_arrow_nanoseconds nanoseconds;
     const rs_slice *columns; /* the fields of the outermost struct to read, in this order; NULL: all */
     size_t n_columns;
-    rs_zone_finder find_zone; /* called for each named zone while the schema is compiled, and while values are appended */
+    rs_zone_finder find_zone; /* called for named zones while the schema is compiled, and while values are appended */
     void *context;            /* of find_zone */
 } rs_arrow_options;
 
@@ -121,9 +121,10 @@ typedef struct rs_arrow_schema {
 /* Frees the memory and zeroes the struct. */
 void rs_arrow_schema_clear(rs_arrow_schema *self);
 
-/* Compiles a live schema, which is only read. `self` must be zeroed; an error clears it. RS_E_IN_BROKEN and RS_E_IN_TYPE,
- * with messages that begin with the path of the type, such as "$.meta.when: "; RS_E_ARG_RANGE for a column in `options`
- * that is missing or not unique, or if the schema is not a struct; errors of rs_zone_find; RS_E_MEM. */
+/* Compiles a live schema, which is only read. `self` must be zeroed; an error clears it. RS_E_IN_BROKEN and
+ * RS_E_IN_TYPE, whose messages begin with the path of the type, such as "$.meta.when: "; RS_E_ARG_RANGE for a column in
+ * `options` that is missing or not unique, and for columns of a schema that is not a struct; errors of rs_zone_find;
+ * RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchema *schema,
                                                const rs_arrow_options *options, rs_error *err);
 

@@ -6,5 +6,6 @@
 
 /* Appends value i of the outermost array to `raw`, and sets `counts`. RS_E_IN_BROKEN, RS_E_IN_VALUE; RS_E_IN_TYPE for a
  * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` may
- * hold part of the value. Messages of RS_E_IN_BROKEN and RS_E_IN_TYPE begin with the path of the value's type. */
+ * hold part of the value. Messages begin with the path of the value's type, except those of the zone finder and of
+ * RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i);

@@ -1,5 +1,6 @@
 /* rs_arrow_walk.h: walks through the values of records with compiled ops. Before the types are known it adds the kinds
- * of the values to the fields; afterwards it appends the values to the batch. It makes the same checks as decoding: rules 20 to 23 and 31 of FORMAT.md. */
+ * of the values to the fields; afterwards it appends the values to the batch. It makes the same checks as decoding:
+ * rules 20 to 23 and 31 of FORMAT.md. */
 #pragma once
 
 #include "arrow/rs_arrow_walk_any.h"
@@ -13,8 +14,8 @@ RS_NODISCARD rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, 
 /* As rs_arrow_put, for a value of the root node op->node with its bits at the cursor. */
 RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);
 
-/* Takes the values of a fixed node that has the same offsets in all rows. `cursor` is for a record of the rows' block. The
- * caller has checked that bits and body are within rows->least. */
+/* Takes the values of a fixed node that has the same offsets in all rows. `cursor` is for a record of the rows' block.
+ * The caller has checked that bits and body are within rows->least. */
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);
 

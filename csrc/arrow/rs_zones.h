@@ -1,5 +1,5 @@
-/* rs_zones.h: a cache of the offsets of time zones from UTC. The caller of the core supplies a finder, which reads the time
- * zones of the system. An offset changes about twice a year, and timestamps of a table are close together, so the
+/* rs_zones.h: a cache of the offsets of time zones from UTC. The caller of the core supplies a finder, which reads the
+ * time zones of the system. An offset changes about twice a year, and timestamps of a table are close together, so the
  * finder is rarely called. */
 #pragma once
 

@@ -28,9 +28,9 @@ typedef struct rs_alias {
 static inline unsigned rs_alias_width(uint64_t n) { return n <= UINT64_C(1) << 32 ? 4 : 8; }
 
 /* Makes the table of `n` weights (not NULL, not retained). RS_E_ARG_RANGE, with the number in err->record, for a weight
- * that is negative, infinite or not a number; without one for more than RS_PERMUTE_MAX weights, or if none is above 0
- * or their sum is infinite. RS_E_MEM. On failure `self` owns nothing. A number of weight 0 is never drawn. Weights below 2^-64 / n of the sum may
- * count as 0. Release with rs_alias_clear. */
+ * that is negative, infinite or not a number; without a number for more than RS_PERMUTE_MAX weights, and if no weight
+ * is above 0 or their sum is infinite. RS_E_MEM. On failure `self` owns nothing. A number of weight 0 is never drawn.
+ * Weights below 2^-64 / n of the sum may count as 0. Release with rs_alias_clear. */
 RS_NODISCARD rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err);
 
 /* Makes a table from copies of the two arrays of another table. RS_E_ARG_RANGE for wrong sizes and for an entry of

@@ -179,8 +179,8 @@ rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a slot of the cache leads to another value");
 }
 
-/* Fills the head of a value, without its checksum, and returns the checksum, or 0 if it is not `wanted`. A checksum finds
- * damage after a restart of the machine, which files in memory do not survive. */
+/* Fills the head of a value, except its checksum, and returns the checksum, or 0 if it is not `wanted`. A checksum is
+ * for the time after a restart of the machine, which files in memory do not survive. */
 static uint32_t crc_of(const rs_cache_value *value, uint8_t head[RS_CACHE_VALUE_HEAD], bool wanted) {
     const rs_slice parts[] = {value->form, value->key, value->body, value->arrays};
     rs_store_u32(head + 4, (uint32_t)rs_slice_left(&value->form));

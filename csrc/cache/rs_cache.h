@@ -112,7 +112,7 @@ RS_NODISCARD rs_status rs_cache_inspect(int fd, rs_cache_layout *out, rs_buffer 
 RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err);
 
 /* Checks that the file still has the bytes before its arenas. Reading the table of a file that was cut kills the
- * process. The functions below check this themselves. RS_E_FMT_TRUNCATED. */
+ * process. The functions below that read the table check this themselves. RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
 
 /* Ends the mappings and closes the file. Does nothing for a closed cache. */

@@ -1,4 +1,4 @@
-/* rs_cell.h: cells. A cell describes a number, or a list of a fixed number of them, at the same offset in all records
+/* rs_cell.h: cells. A cell describes a number, or a list of numbers of fixed length, at the same offset in all records
  * of a tree.
  *
  * Records in random order come from blocks of many trees. A cell holds the fields of node and path that reading needs,
@@ -10,9 +10,9 @@
 
 enum {
     RS_CELL_NONE = 0,      /* no number at a fixed offset */
-    RS_CELL_BITS = 1,      /* an int, a base plus the stored number, or a float */
+    RS_CELL_BITS = 1,      /* an int (a base plus the stored number) or a float */
     RS_CELL_BOOL = 2,      /* a number of one bit */
-    RS_CELL_DECIMAL = 3,   /* the stored number and a base, divided by a power of ten */
+    RS_CELL_DECIMAL = 3,   /* a base plus the stored number, divided by a power of ten */
     RS_CELL_CORRECTED = 4, /* a decimal with a correction */
     RS_CELL_CODED = 5,     /* the number of an entry of the dict-coded `node`; the type depends on the entry */
 
@@ -33,12 +33,12 @@ typedef struct rs_cell {
     uint64_t base;
     double divisor;
     uint64_t least; /* a record of fewer bytes is truncated */
-    uint64_t reach; /* the bytes of the record that are loaded: up to 7 more than it has */
+    uint64_t reach; /* the bytes loaded from the record's start: up to 8 more than it has */
     const rs_node *node;
 } rs_cell;
 
 /* Sets the cell of a fixed node with its bits at `bit_off` bits and its body at `body_off` bytes of each record.
- * `least` is the least size of the records. Another kind of node gives RS_CELL_NONE. */
+ * `least` is the least size of the records. Sets RS_CELL_NONE if a cell cannot describe the node. */
 void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t body_off, uint64_t least);
 
 /* Returns the stored number at `bit`, under the conditions of rs_cell_load_unchecked. */

@@ -262,7 +262,7 @@ void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
 
 /* ---- Lists ---- */
 
-/* Appends the ints of a list. Most bit groups have less than 8 bytes, and are loaded once. */
+/* Appends the ints of a list. Most bit groups have fewer than 8 bytes and are loaded once. */
 static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
                            const uint8_t *bodies) {
     const uint64_t size = rs_slice_left(group);
@@ -272,8 +272,8 @@ static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, co
     self->values.size_bytes += (size_t)n * 8;
     if (child->size_bytes == 0 && child->bits > 0 && size < 8) {
         const uint64_t mask = UINT64_MAX >> (64 - child->bits);
-        uint64_t all = rs_load_few_unchecked(group->ptr, size);
-        for (uint64_t i = 0; i < n; i++, all >>= child->bits) rs_store_u64(to + 8 * i, child->base + (all & mask));
+        uint64_t word = rs_load_few_unchecked(group->ptr, size);
+        for (uint64_t i = 0; i < n; i++, word >>= child->bits) rs_store_u64(to + 8 * i, child->base + (word & mask));
     } else {
         for (uint64_t i = 0; i < n; i++) {
             uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
@@ -356,15 +356,15 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     const rs_node *child = node->children;
     const uint64_t count = node->count;
     rs_cursor own = *cursor;
-    uint64_t all;
+    uint64_t n_numbers;
     *taken = node->kind == RS_FMT_NODE_LIST &&
              (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL);
     if (!*taken) return RS_OK;
     RS_TRY(rs_decode_enter(&own, count, err));
     uint64_t group_bytes = (count * child->bits + 7) / 8;
-    if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
-    RS_TRY(rs_column_reserve(self, all, err));
-    if (child->kind == RS_FMT_NODE_FLOAT && all > 0) {
+    if (rs_mul_overflows(count, rows->n, &n_numbers)) n_numbers = UINT64_MAX;
+    RS_TRY(rs_column_reserve(self, n_numbers, err));
+    if (child->kind == RS_FMT_NODE_FLOAT && n_numbers > 0) {
         take_float_lists(self, rows, count);
         return RS_OK;
     }
@@ -379,7 +379,7 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
 /* Appends a packed list of numbers. */
 static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *node, uint64_t *n, rs_error *err) {
     const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
-    const int64_t *some;
+    const int64_t *chunk;
     rs_packed_ints numbers;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, node, n, &numbers, err));
@@ -389,13 +389,13 @@ static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *
     if (!floats && self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
     if (!floats) self->seen |= RS_COLUMN_INT;
     uint8_t *to = self->values.data + self->values.size_bytes;
-    while ((count = rs_packed_ints_next(&numbers, &some)) != 0) {
+    while ((count = rs_packed_ints_next(&numbers, &chunk)) != 0) {
         if (floats) {
-            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, some[i]));
+            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, chunk[i]));
         } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
-            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, some[i]));
+            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, chunk[i]));
         } else {
-            for (unsigned i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)some[i]);
+            for (unsigned i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)chunk[i]);
         }
         to += (size_t)count * 8;
     }

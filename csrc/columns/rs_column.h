@@ -23,24 +23,24 @@ typedef struct rs_column {
     bool inexact;  /* an int beyond 2^53 became a float and may have been rounded */
 } rs_column;
 
-/* Returns the bytes of one number. */
+/* Returns the size of one number in bytes. */
 static inline unsigned rs_column_item_bytes(const rs_column *self) { return self->seen == RS_COLUMN_BOOL ? 1 : 8; }
 
 /* Frees the array. The column is then empty and can be used again. */
 void rs_column_clear(rs_column *self);
 
-/* Converts an int to a float, and sets `inexact` beyond 2^53: all ints up to it are floats. */
+/* Converts an int to a float, and sets `inexact` beyond 2^53, where not every int has an exact float. */
 static inline double rs_column_float(rs_column *self, int64_t value) {
     self->inexact |= (uint64_t)value + (UINT64_C(1) << 53) > UINT64_C(1) << 54;
     return (double)value;
 }
 
-/* Appends the value at `place`. Sets *kind to its kind, and *n to the number of numbers. Errors: rules 21 to 23 of
- * FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
+/* Appends the value at `place`. Sets *kind to its kind and, unless that is OTHER, *n to the number of numbers. Errors:
+ * rules 21 to 23 of FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
 RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
                                       rs_error *err);
 
-/* Reserves n more numbers of 8 bytes each. RS_E_MEM. */
+/* Reserves room for n more numbers, at 8 bytes for each number of the column. RS_E_MEM. */
 RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);
 
 /* Appends a number of one of the three types. `bits` is 0 or 1, the i64, or the bits of the f64. Room is reserved. */
@@ -91,11 +91,11 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
     return out;
 }
 
-/* Writes the number of each row at `to`, for an int, bool, decimal or float node: f64 if it returns true, else i64. The
- * caller has checked that bits and body are within `least`, and that there is room. */
+/* Writes the number of each row at `to`, for an int, bool, decimal or float node. Returns true for f64, false for i64.
+ * The caller has checked that bits and body are within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
 
-/* Appends the number of each row, for a fixed node. Sets *taken to false and appends nothing for other kinds of nodes.
+/* Appends the number of each row, for a fixed node. Sets *taken to false and appends nothing if it is not a number.
  * The caller has checked that bits and body are within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);

@@ -3,7 +3,7 @@
 
 #include "columns/rs_placed_rows.h"
 
-enum { ALIKE = 16 }; /* from this many records of one tree, loops over one node are faster than cells */
+enum { MIN_ALIKE = 16 }; /* with fewer records of one tree, cells are faster than loops over one node */
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];
@@ -131,7 +131,7 @@ static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
 
 /* ---- Many records of one compiled path ---- */
 
-/* Appends a cached entry. Sets *fits to false and appends nothing for another kind and for RS_ENTRY_OTHER. */
+/* Appends a cached entry. Sets *fits to false and appends nothing if it does not have the column's kind. */
 static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
     const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
     *fits = true;
@@ -175,7 +175,7 @@ static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cur
 }
 
 /* As take_rows, for an optional. Rows with a value are read as rows of the child; the other rows get a null or the
- * value for records without the field. If neither is allowed it stops, and the walk reports the row. */
+ * value for records without the field. If the column allows neither, it stops, and the walk reports the row. */
 static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
@@ -443,7 +443,7 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
         for (uint64_t i = 0; i < window->n && stop->why == RS_COLUMN_READ_DONE; i = k) {
             for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
             }
-            if (k - i < ALIKE) {
+            if (k - i < MIN_ALIKE) {
                 uint64_t taken;
                 status = take_cells(self, source, i, &taken, err);
                 stop->index = rs_window_index(window, i);

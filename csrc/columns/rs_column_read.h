@@ -19,7 +19,7 @@ enum {
     RS_COLUMN_READ_BLOCK = 1,   /* the source has no compiled path for block number `block` */
     RS_COLUMN_READ_UNSURE = 2,  /* the caller must look up the field of record `index`, and call rs_column_read_take */
     RS_COLUMN_READ_LACKING = 3, /* record `index` does not have the field */
-    RS_COLUMN_READ_OTHER = 4,   /* the field of record `index` has another kind than earlier ones */
+    RS_COLUMN_READ_OTHER = 4,   /* the field of record `index` does not have the column's kind */
 
     RS_COLUMN_READ_WINDOW = 256 /* the most records that are located and prefetched at once */
 };
@@ -53,16 +53,16 @@ RS_NODISCARD rs_status rs_column_read_open(rs_column_read *self, uint64_t n, boo
 /* Frees the buffers and zeroes the struct. */
 void rs_column_read_clear(rs_column_read *self);
 
-/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done up
- * to n. Another thread may change `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE
- * for a position without a record, after stop->done records were read; errors of rs_store_find (without loading
- * blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self` may
- * only be cleared. */
+/* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done to
+ * n - 1. Another thread may change `positions` during the call: each position is loaded once and checked.
+ * RS_E_ARG_RANGE for a position without a record, after stop->done records were read; errors of rs_store_find (without
+ * loading blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self`
+ * may only be cleared. */
 RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions,
                                           int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop,
                                           rs_error *err);
 
-/* Appends the value at a place that the caller has looked up. Sets *fits to false and appends nothing for another kind
- * of value than before. */
+/* Appends the value at a place that the caller has looked up. Sets *fits to false, without counting the record, for a
+ * value that does not have the column's kind. */
 RS_NODISCARD rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place,
                                            bool *fits, rs_error *err);

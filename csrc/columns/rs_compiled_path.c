@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Adds a new tree. */
+/* Adds a tree, unless it is there already. */
 static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error *err) {
     size_t n = (size_t)self->keys->n_keys * tree->n_nodes;
     for (size_t i = 0; i < self->n_trees; i++) {
@@ -21,7 +21,7 @@ static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error 
     return RS_OK;
 }
 
-/* Adds the trees of all tables of the trees so far, directly or through other tables. */
+/* Adds the trees of all tables that the first tree refers to, directly or through other tables. */
 static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
     for (size_t i = 0; i < self->n_trees; i++) {
         const rs_tree *tree = self->trees[i].tree;
@@ -58,7 +58,7 @@ static uint32_t key_at(const rs_path_name *name, uint32_t part) {
     return part == 0 ? name->whole : name->parts + part - 1;
 }
 
-static int32_t looked_up(const rs_compiled_path *self, uint32_t key, const rs_node *node) {
+static int32_t step_at(const rs_compiled_path *self, uint32_t key, const rs_node *node) {
     const rs_compiled_tree *at = self->trees, *end = at + self->n_trees;
     for (; at < end; at++) {
         if (node->index < at->tree->n_nodes && node == &at->tree->nodes[node->index]) {
@@ -68,8 +68,8 @@ static int32_t looked_up(const rs_compiled_path *self, uint32_t key, const rs_no
     return RS_STEP_ASK;
 }
 
-/* Sets *out to an index; a negative one counts from the end. Returns false if it is out of range. */
-static bool within(int64_t i, uint64_t n, uint32_t *out) {
+/* Sets *out to index i, which counts from the end if negative. Returns false if it is out of range. */
+static bool resolve_index(int64_t i, uint64_t n, uint32_t *out) {
     uint64_t at = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
     *out = (uint32_t)at;
     return i >= 0 ? at < n : 0 - (uint64_t)i <= n;
@@ -95,7 +95,7 @@ static void enter_child(rs_compiled_path *self, uint32_t i) {
 static bool enter_element(rs_compiled_path *self, const rs_path_key *key) {
     const rs_node *list = self->node, *child = list->children;
     uint32_t i;
-    if (!list->fixed || !key->is_index || !within(key->index, list->count, &i)) return false;
+    if (!list->fixed || !key->is_index || !resolve_index(key->index, list->count, &i)) return false;
     self->group_off = self->body_off;
     self->group_bytes = ((uint64_t)list->count * child->bits + 7) / 8;
     self->bit_off = (uint64_t)i * child->bits;
@@ -104,7 +104,7 @@ static bool enter_element(rs_compiled_path *self, const rs_path_key *key) {
     return true;
 }
 
-/* Takes one more step of the path. Returns false if the step differs from record to record. */
+/* Takes one more step of the path. Returns false if the step needs a walk. */
 static bool advance(rs_compiled_path *self) {
     const rs_path_name *name = &self->keys->names[self->name];
     const uint32_t number = key_at(name, self->part);
@@ -114,11 +114,11 @@ static bool advance(rs_compiled_path *self) {
     uint32_t i = 0;
     switch (node->kind) {
     case RS_FMT_NODE_EXT:
-        if (looked_up(self, number, node) != RS_STEP_OPEN) return false;
+        if (step_at(self, number, node) != RS_STEP_OPEN) return false;
         self->node = node->children; /* its bits and body are the payload's */
         return true;
     case RS_FMT_NODE_STRUCT:
-        to = looked_up(self, number, node);
+        to = step_at(self, number, node);
         if (to == RS_STEP_NONE && self->part == 0 && name->n_parts > 0) {
             self->part = 1;
             return true;
@@ -129,7 +129,7 @@ static bool advance(rs_compiled_path *self) {
         enter_child(self, (uint32_t)to);
         break;
     case RS_FMT_NODE_TUPLE:
-        if (!key->is_index || !within(key->index, node->n_children, &i)) return false;
+        if (!key->is_index || !resolve_index(key->index, node->n_children, &i)) return false;
         enter_child(self, i);
         break;
     case RS_FMT_NODE_LIST:
@@ -185,10 +185,10 @@ static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, uns
     return true;
 }
 
-/* Finds a str key in an any dict, after its tag. A key that is not a str gives RS_WALK_UNSURE, and so does a stored ext
- * value, because only Python can compare it. */
-static rs_status find_in_dict_coded(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found,
-                                    rs_error *err) {
+/* Finds a str key in an any dict, after its tag. A key that is not a str gives RS_WALK_UNSURE, and so does a stored key
+ * that is an array or ext value, because only Python can compare it. */
+static rs_status find_in_any_dict(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found,
+                                  rs_error *err) {
     uint64_t count, n;
     const uint8_t *units;
     if (key->units == NULL) {
@@ -234,7 +234,7 @@ static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_path_k
         *found = RS_WALK_UNSURE;
     } else if (tag == RS_FMT_TAG_DICT) {
         cursor->in.ptr++;
-        return find_in_dict_coded(cursor, place, key, found, err);
+        return find_in_any_dict(cursor, place, key, found, err);
     } else if (key->is_index) {
         return find_element(cursor, place, key->index, found, err);
     }
@@ -242,8 +242,8 @@ static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_path_k
 }
 
 /* Steps from a place along one key. */
-static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, uint32_t number, int *found,
-                    rs_error *err) {
+static rs_status follow_key(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, uint32_t number,
+                            int *found, rs_error *err) {
     const rs_path_key *key = &self->keys->keys[number];
     *found = RS_WALK_LACKING;
     for (;;) {
@@ -253,7 +253,7 @@ static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *p
         switch (node->kind) {
         case RS_FMT_NODE_CONST: RS_TRY(rs_path_open(cursor, place, err)); break;
         case RS_FMT_NODE_EXT:
-            to = looked_up(self, number, node);
+            to = step_at(self, number, node);
             if (to == RS_STEP_ASK) *found = RS_WALK_UNSURE;
             if (to == RS_STEP_ASK || to == RS_STEP_NONE) return RS_OK;
             RS_TRY(rs_path_open(cursor, place, err));
@@ -263,7 +263,7 @@ static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *p
             }
             break;
         case RS_FMT_NODE_STRUCT:
-            to = looked_up(self, number, node);
+            to = step_at(self, number, node);
             if (to == RS_STEP_NONE) return RS_OK;
             if (to < 0) {
                 *found = RS_WALK_UNSURE;
@@ -282,30 +282,29 @@ static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *p
 }
 
 /* Steps along the parts of a name, from number `part` on. */
-static rs_status go_parts(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, const rs_path_name *name,
-                          uint32_t part, int *found, rs_error *err) {
+static rs_status follow_parts(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place,
+                              const rs_path_name *name, uint32_t part, int *found, rs_error *err) {
     *found = RS_WALK_FOUND;
     for (; part < name->n_parts && *found == RS_WALK_FOUND; part++) {
-        RS_TRY(go(self, cursor, place, name->parts + part, found, err));
+        RS_TRY(follow_key(self, cursor, place, name->parts + part, found, err));
     }
     return RS_OK;
 }
 
-static rs_status go_name(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, const rs_path_name *name,
-                         int *found, rs_error *err) {
+static rs_status follow_name(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, const rs_path_name *name,
+                             int *found, rs_error *err) {
     const rs_cursor cursor_before = *cursor;
     const rs_place place_before = *place;
-    RS_TRY(go(self, cursor, place, name->whole, found, err));
+    RS_TRY(follow_key(self, cursor, place, name->whole, found, err));
     if (*found != RS_WALK_LACKING || name->n_parts == 0) return RS_OK;
     *cursor = cursor_before;
     *place = place_before;
-    return go_parts(self, cursor, place, name, 0, found, err);
+    return follow_parts(self, cursor, place, name, 0, found, err);
 }
 
-/* Skips the children of self->row before the field. An earlier walk through the record may have skipped some already.
- */
-static rs_status pass_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, const rs_slice *group,
-                         rs_error *err) {
+/* Skips the children of self->row before the field. An earlier walk through the record may have skipped some. */
+static rs_status pass_earlier_children(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor,
+                                       const rs_slice *group, rs_error *err) {
     uint32_t begin = 0;
     if (passed->row == self->row && passed->n <= self->n_before) {
         begin = passed->n;
@@ -331,7 +330,7 @@ rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *pass
     place->bits = rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
     place->body = self->node->fixed ? start + self->body_off : NULL;
     cursor->in.ptr = start + self->least;
-    if (self->row != NULL) RS_TRY(pass_on(self, passed, cursor, &group, err));
+    if (self->row != NULL) RS_TRY(pass_earlier_children(self, passed, cursor, &group, err));
     if (self->part == 0 && i == self->keys->n_names) {
         RS_TRY(rs_path_settle_near(cursor, place, err));
     } else {
@@ -342,11 +341,11 @@ rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *pass
         return RS_OK;
     }
     if (self->part != 0) {
-        RS_TRY(go_parts(self, cursor, place, &self->keys->names[i], self->part - 1, found, err));
+        RS_TRY(follow_parts(self, cursor, place, &self->keys->names[i], self->part - 1, found, err));
         i++;
     }
     for (; i < self->keys->n_names && *found == RS_WALK_FOUND; i++) {
-        RS_TRY(go_name(self, cursor, place, &self->keys->names[i], found, err));
+        RS_TRY(follow_name(self, cursor, place, &self->keys->names[i], found, err));
     }
     return RS_OK;
 }

@@ -71,7 +71,7 @@ typedef struct rs_compiled_path {
     bool placed;         /* values of the node may come from the places of a block, so rows of several blocks differ */
 } rs_compiled_path;
 
-/* Compiles a path for a linked tree, all steps RS_STEP_ASK. Free it with rs_compiled_path_clear. RS_E_MEM. */
+/* Compiles a path for a linked tree, with all steps RS_STEP_ASK. Free it with rs_compiled_path_clear. RS_E_MEM. */
 RS_NODISCARD rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree,
                                              rs_error *err);
 /* Frees the tables and zeroes the struct. */
@@ -92,7 +92,7 @@ static inline bool rs_compiled_path_is_fixed(const rs_compiled_path *self) {
     return self->node->fixed && self->node->kind != RS_FMT_NODE_UNION;
 }
 
-/* Walks through a record; the cursor has exactly its bytes. Sets *found to an RS_WALK code. *place is set only with
+/* Walks through a record; the cursor has exactly its bytes. Sets *found to an RS_WALK code. *place is valid only with
  * RS_WALK_FOUND, and may be a dict-coded node with the number of the entry as its bits. Errors: rules 21, 22 and 31 of
  * FORMAT.md. Any thread, each with a cursor of its own. */
 RS_NODISCARD rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place,

@@ -87,7 +87,7 @@ static void store_complex128(double real, uint8_t *to) {
 /* ---- From ints ---- */
 
 /* Returns the number of ints before the first that is outside of a range. */
-static uint64_t within(const int64_t *from, uint64_t n, int64_t low, int64_t high) {
+static uint64_t count_within(const int64_t *from, uint64_t n, int64_t low, int64_t high) {
     const uint64_t span = (uint64_t)high - (uint64_t)low;
     uint64_t i;
     bool outside = false;
@@ -101,7 +101,7 @@ static uint64_t within(const int64_t *from, uint64_t n, int64_t low, int64_t hig
 uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *from, uint64_t n, uint8_t *to, size_t step) {
     int64_t low, high;
     uint64_t i;
-    if (dtype != RS_DTYPE_INT64 && rs_dtype_range(dtype, &low, &high)) n = within(from, n, low, high);
+    if (dtype != RS_DTYPE_INT64 && rs_dtype_range(dtype, &low, &high)) n = count_within(from, n, low, high);
     switch (dtype) {
     case RS_DTYPE_BOOL:
     case RS_DTYPE_UINT8:
@@ -123,12 +123,12 @@ uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, ui
     int64_t low, high;
     uint64_t i;
     if (dtype != RS_DTYPE_UINT64 && rs_dtype_range(dtype, &low, &high)) {
-        int64_t some[64];
+        int64_t chunk[64];
         uint64_t count;
         for (uint64_t at = 0; at < n; at += count) {
             count = n - at < 64 ? n - at : 64;
-            for (i = 0; i < count && from[at + i] <= INT64_MAX; i++) some[i] = (int64_t)from[at + i];
-            uint64_t put = rs_dtype_put_ints(dtype, some, i, to + at * step, step);
+            for (i = 0; i < count && from[at + i] <= INT64_MAX; i++) chunk[i] = (int64_t)from[at + i];
+            uint64_t put = rs_dtype_put_ints(dtype, chunk, i, to + at * step, step);
             if (put < count) return at + put;
         }
         return n;
@@ -142,7 +142,7 @@ uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, ui
     return n;
 }
 
-/* Sets *out to the float nearest to a two's complement number of n bytes, ties to even. False beyond the floats. */
+/* Sets *out to the double nearest to an n-byte two's complement number, ties to even. Returns false beyond doubles. */
 static bool bigint_to_double(const uint8_t *p, uint64_t n, double *out) {
     uint8_t magnitude[DOUBLE_BYTES];
     const bool negative = n > 0 && p[n - 1] >= 0x80;

@@ -6,7 +6,7 @@
 
 #include "base/rs_bytes.h"
 
-/* X(NAME, "name", bytes of an item) for each dtype. */
+/* X(NAME, "name", bytes per item) for each dtype. */
 #define RS_DTYPE_ROWS(X) \
     X(BOOL, "bool", 1) \
     X(UINT8, "uint8", 1) \
@@ -27,7 +27,7 @@
 enum { RS_DTYPE_ROWS(RS_DTYPE_NUMBER) RS_DTYPES };
 enum { RS_DTYPE_MOST_BYTES = 16 };
 
-/* Returns the bytes of an item. */
+/* Returns the size of an item in bytes. */
 unsigned rs_dtype_bytes(unsigned dtype);
 /* Returns the name, a static string; NULL for a number that is not a dtype. */
 const char *rs_dtype_name(unsigned dtype);
@@ -42,7 +42,7 @@ uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uin
 /* Number i is from[2 i], its real part, and from[2 i + 1]. */
 uint64_t rs_dtype_put_complex(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
 
-/* Writes an int of any size, a two's complement number of n bytes, and returns whether the dtype can hold it. An int
+/* Writes an int beyond i64, a two's complement number of n bytes, and returns whether the dtype can hold it. An int
  * beyond the doubles fits no dtype. */
 bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to);
 

@@ -73,10 +73,10 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
     return RS_OK;
 }
 
-rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_node[RS_FMT_DICT_CODED_TABLES],
+rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_table[RS_FMT_DICT_CODED_TABLES],
                           rs_error *err) {
     for (uint32_t t = 0; t < node->coded->n_tables; t++)
-        RS_TRY(find_table(self, node->coded->at[t].table, &of_node[t], err));
+        RS_TRY(find_table(self, node->coded->at[t].table, &of_table[t], err));
     return RS_OK;
 }
 

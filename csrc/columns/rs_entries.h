@@ -46,16 +46,16 @@ typedef struct rs_entries {
     size_t n_known;
     rs_buffer text;
     rs_column number;        /* scratch, for reading one entry */
-    rs_entries_bound *bound; /* RS_ENTRIES_NODES of them, each for a node of its hash; NULL before the first */
+    rs_entries_bound *bound; /* RS_ENTRIES_NODES slots, by the hash of the node; NULL before the first */
 } rs_entries;
 
 /* Frees the memory and zeroes the struct. */
 void rs_entries_clear(rs_entries *self);
 
-/* Sets of_node[t] to the entries of table number t of a linked dict-coded node, in the order of the table. Entries not
+/* Sets of_table[t] to the entries of table number t of a linked dict-coded node, in the order of the table. Entries not
  * read yet are RS_ENTRY_NEW. They stay valid until rs_entries_clear. RS_E_MEM. */
 RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
-                                       rs_entry *of_node[RS_FMT_DICT_CODED_TABLES], rs_error *err);
+                                       rs_entry *of_table[RS_FMT_DICT_CODED_TABLES], rs_error *err);
 
 /* As rs_entries_at, for an entry that is not cached yet or a node that is not bound. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
@@ -77,8 +77,8 @@ static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs
     return RS_LIKELY(out->kind != RS_ENTRY_NEW) ? out : NULL;
 }
 
-/* Sets *out to entry i of a linked dict-coded node, valid until rs_entries_clear. `cursor` is of a record; it is not
- * moved, but its budget is used. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+/* Sets *out to entry i of a linked dict-coded node, valid until rs_entries_clear. `cursor` is of a record and does
+ * not change; its budget limits the read. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
                                                    uint64_t i, const rs_entry **out, rs_error *err) {
     *out = rs_entries_cached(self, node, i);

@@ -7,7 +7,7 @@
 #include "columns/rs_gather_text.h"
 #include "columns/rs_gather_value.h"
 
-enum { ROWS_LEAST = 4 }; /* reading fewer neighbours of one tree one by one is faster */
+enum { MIN_ROWS = 4 }; /* fewer neighbours of one tree are read faster one by one */
 
 rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err) {
     memset(self, 0, sizeof *self);
@@ -96,7 +96,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
     rs_gather_field *field = &self->fields[f];
     uint64_t long_end = begin, i;
     /* Rows are read together up to the first that is too short; a walk reports its error. */
-    if (end - begin >= ROWS_LEAST || !field->single) {
+    if (end - begin >= MIN_ROWS || !field->single) {
         while (long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least) long_end++;
     }
     while ((i = field->done - self->done) < end) {

@@ -5,8 +5,7 @@
  * rows of one length. For a list or array it keeps the location of the numbers, as a run (rs_run.h). Texts, and lists
  * with numbers that are not adjacent, are read into memory of the gather. Then the caller knows the sizes of all parts
  * and allocates the buffer. The second step, *fill*, writes each run to its place. If the sizes of all parts are known
- * from the start, the caller allocates the buffer first, and the values are written to
- * it at once.
+ * from the start, the caller allocates the buffer first, and the values are written to it at once.
  *
  * Measuring stops at a block without compiled paths (see rs_window.h), at a record whose field only the interpreter
  * can find, and at a value that does not fit the result. */
@@ -30,7 +29,7 @@ typedef struct rs_gather {
 RS_NODISCARD rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err);
 void rs_gather_close(rs_gather *self);
 
-/* Returns the bytes of memory of earlier batches that the next batch reuses. */
+/* Returns how many bytes of memory of earlier batches the next batch reuses. */
 uint64_t rs_gather_kept_bytes(const rs_gather *self);
 
 /* Begins a batch of n records, and drops the previous one. RS_E_MEM. */
@@ -52,12 +51,12 @@ RS_NODISCARD rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, 
  * RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_take_string(rs_gather *self, rs_error *err);
 
-/* Computes the parts of all fields and the size of the buffer: after measuring, or after rs_gather_begin if
- * self->direct. RS_E_MEM for sizes beyond 2^63. Sets self->stop for a list that is too long. */
+/* Computes the parts of all fields and the size of the buffer. Call it after measuring or, if self->direct, after
+ * rs_gather_begin. RS_E_MEM, also for sizes beyond 2^63. Sets self->stop for a list that is too long. */
 RS_NODISCARD rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err);
 
-/* Sets the buffer, of the size of rs_gather_layout. It is borrowed until rs_gather_fill returns; for a direct gather
- * until the last call of rs_gather_measure. */
+/* Sets the buffer of a direct gather, of the size of rs_gather_layout; does nothing for other gathers. It is borrowed
+ * until all records are measured. */
 void rs_gather_place(rs_gather *self, uint8_t *buffer);
 
 /* Writes all remaining parts. Sets self->stop for a number that its dtype cannot hold. */

@@ -1,5 +1,4 @@
-/* rs_gather_field.h: one field of a gather (rs_gather.h): its form, and taking the values of records, one by one or
- * many rows at once. */
+/* rs_gather_field.h: one field of a gather (rs_gather.h): its form, specification and state. */
 #pragma once
 
 #include "columns/rs_entries.h"
@@ -38,7 +37,7 @@ enum {
     RS_GATHER_KIND = 5,    /* the form does not take this kind of value */
     RS_GATHER_LENGTH = 6,  /* a list or array has the wrong shape for the form */
     RS_GATHER_RANGE = 7,   /* the dtype cannot hold number `number` of the value */
-    RS_GATHER_LONG = 8,    /* the list is longer than `length` */
+    RS_GATHER_LONG = 8,    /* a list is longer than `length` or `inner_length` */
     RS_GATHER_UNNAMED = 9  /* the value is not one of the names */
 };
 
@@ -48,10 +47,10 @@ typedef struct rs_gather_spec {
     uint32_t n_row;                    /* the shape of a row: the fixed dimensions after the form's own */
     uint64_t row[RS_GATHER_ROW_DIMS];  /* each 1 or more */
     uint64_t row_numbers;              /* their product */
-    uint8_t fill[RS_DTYPE_MOST_BYTES]; /* an item of the dtype; of codes an i64 */
+    uint8_t fill[RS_DTYPE_MOST_BYTES]; /* an item of the dtype; for codes an i64 */
     uint64_t length;       /* padded: the width, 0 for the longest list; packed: tokens in a row, 1 or more */
     uint64_t inner_length; /* padded nested: the inner width, 0 for the longest list */
-    uint64_t multiple;     /* a width of 0 is rounded up to a multiple of it; 1 or more */
+    uint64_t multiple;     /* a width from the longest list is rounded up to a multiple of it; 1 or more */
     bool truncate;         /* cut longer lists to their width */
     bool split;            /* packed: cut documents at the end of a row */
     const rs_names *names; /* codes */
@@ -72,24 +71,24 @@ typedef struct rs_gather_field {
     uint64_t item_bytes; /* of the dtype */
     bool single;         /* the values are single numbers */
     uint64_t done;       /* number of records taken so far */
-    uint64_t total;      /* rows of all runs so far; inner lists for nested forms */
+    uint64_t total;      /* rows of all runs so far; of all inner lists for nested forms */
     uint64_t longest;    /* rows of the longest run; the most inner lists of a record for nested forms */
     uint64_t inner_longest;
     uint8_t *to;       /* values of known size: the destination of the first record */
     uint8_t *valid;    /* RS_GATHER_MASK and strings: the destination of the first record's byte */
-    rs_buffer values;  /* values of known size before there is a buffer; items of RS_RUN_READY runs; text */
+    rs_buffer values;  /* values of known size without a buffer; items of RS_RUN_READY runs and nested lists; text */
     rs_buffer valids;  /* the mask before there is a buffer */
     rs_buffer runs;    /* an rs_run for each record */
     rs_buffer ends;    /* u64: nested forms: the number of inner lists up to each record; text: the end of each text */
     rs_buffer counts;  /* u64: nested forms: the rows of each inner list */
     rs_buffer scratch; /* for rs_run_write */
-    rs_buffer loose;   /* a value of known size that is being assembled */
-    rs_column column;  /* for complex numbers */
+    rs_buffer loose;   /* scratch: a value of known size, the text of a category */
+    rs_column column;  /* scratch: a complex number, a category */
     rs_entries entries;
     rs_gather_part parts[RS_GATHER_PARTS];
     uint32_t n_parts;
     uint64_t rows;     /* packed: number of rows */
-    uint64_t n_pieces; /* packed: number of pieces between two boundaries */
+    uint64_t n_pieces; /* packed: number of pieces, each between two boundaries */
     rs_buffer starts;  /* packed: u64, the beginning of each document in the flattened rows */
 } rs_gather_field;
 
@@ -119,10 +118,10 @@ static inline uint32_t rs_gather_free_dims(unsigned form) {
     return form == RS_GATHER_VALUES ? 0 : form == RS_GATHER_NESTED || form == RS_GATHER_PADDED_NESTED ? 2 : 1;
 }
 
-/* Returns the bytes of a value of known size. */
+/* Returns the size in bytes of a value of known size. */
 uint64_t rs_gather_value_bytes(const rs_gather_spec *spec);
 
-/* Writes a number, a type of rs_column.h and its bits, as an item of the dtype at `to`. Returns whether it fits. */
+/* Writes a number, given as an rs_column.h type and bits, as an item of the dtype at `to`. Returns whether it fits. */
 static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned type, uint64_t bits, uint8_t *to) {
     double number;
     if (type != RS_COLUMN_FLOAT) return rs_dtype_put_int(self->spec->dtype, (int64_t)bits, to);

@@ -6,8 +6,8 @@
 
 enum {
     PART_ALIGNMENT = 64,
-    AHEAD = 3,             /* runs before the bytes of a run are needed, they are prefetched */
-    PREFETCHED_MOST = 1536 /* bytes of a run */
+    AHEAD = 3,             /* how many runs ahead the bytes of a run are prefetched */
+    PREFETCHED_MOST = 1536 /* the most bytes of a run that are prefetched */
 };
 
 static const rs_run *runs_of(const rs_gather_field *field) { return (const rs_run *)(const void *)field->runs.data; }
@@ -62,22 +62,22 @@ static rs_status lay_out_padded(rs_gather_field *self, uint64_t n, uint64_t *siz
 
 static rs_status lay_out(rs_gather_field *self, uint64_t n, uint64_t *size, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
-    const uint64_t ends = n + 1, lists = self->counts.size_bytes / 8 + 1, text = self->values.size_bytes;
+    const uint64_t n_offsets = n + 1, n_inner = self->counts.size_bytes / 8 + 1, text_bytes = self->values.size_bytes;
     switch (spec->form) {
     case RS_GATHER_VALUES: return add_part(self, spec->dtype, &n, 1, true, size, err);
     case RS_GATHER_CODES: return add_part(self, RS_DTYPE_INT64, &n, 1, false, size, err);
     case RS_GATHER_RAGGED:
         RS_TRY(add_part(self, spec->dtype, &self->total, 1, true, size, err));
-        return add_part(self, RS_DTYPE_INT64, &ends, 1, false, size, err);
+        return add_part(self, RS_DTYPE_INT64, &n_offsets, 1, false, size, err);
     case RS_GATHER_NESTED:
         RS_TRY(add_part(self, spec->dtype, &self->total, 1, true, size, err));
-        RS_TRY(add_part(self, RS_DTYPE_INT64, &lists, 1, false, size, err));
-        return add_part(self, RS_DTYPE_INT64, &ends, 1, false, size, err);
+        RS_TRY(add_part(self, RS_DTYPE_INT64, &n_inner, 1, false, size, err));
+        return add_part(self, RS_DTYPE_INT64, &n_offsets, 1, false, size, err);
     case RS_GATHER_PADDED:
     case RS_GATHER_PADDED_NESTED: return lay_out_padded(self, n, size, err);
     case RS_GATHER_TEXT:
-        RS_TRY(add_part(self, RS_DTYPE_UINT8, &text, 1, false, size, err));
-        return add_part(self, RS_DTYPE_INT64, &ends, 1, false, size, err);
+        RS_TRY(add_part(self, RS_DTYPE_UINT8, &text_bytes, 1, false, size, err));
+        return add_part(self, RS_DTYPE_INT64, &n_offsets, 1, false, size, err);
     case RS_GATHER_PACKED: {
         const uint64_t dims[2] = {self->rows, spec->length}, boundaries = self->n_pieces + 1;
         RS_TRY(add_part(self, spec->dtype, dims, 2, false, size, err));
@@ -89,24 +89,24 @@ static rs_status lay_out(rs_gather_field *self, uint64_t n, uint64_t *size, rs_e
     }
 }
 
-/* Returns the number of inner lists before the end of record i, in a nested form. */
-static uint64_t lists_until(const rs_gather_field *self, uint64_t i) {
+/* Returns the number of inner lists of the records before record i, in a nested form. */
+static uint64_t lists_before(const rs_gather_field *self, uint64_t i) {
     return i == 0 ? 0 : rs_load_u64(self->ends.data + 8 * (i - 1));
 }
 
 /* Returns the number of rows of inner list k. */
 static uint64_t rows_of_list(const rs_gather_field *self, uint64_t k) { return rs_load_u64(self->counts.data + 8 * k); }
 
-/* Returns whether record i is longer than the field's length; if so, sets *number to its length. */
+/* Returns whether the list of record i or an inner one is too long; if so, sets *number to its length. */
 static bool is_long(const rs_gather_field *self, uint64_t i, uint64_t *number) {
     const rs_gather_spec *spec = self->spec;
     if (spec->form != RS_GATHER_PADDED_NESTED) {
         *number = runs_of(self)[i].n / spec->row_numbers;
         return *number > spec->length;
     }
-    *number = lists_until(self, i + 1) - lists_until(self, i);
+    *number = lists_before(self, i + 1) - lists_before(self, i);
     if (spec->length != 0 && *number > spec->length) return true;
-    for (uint64_t k = lists_until(self, i); spec->inner_length != 0 && k < lists_until(self, i + 1); k++) {
+    for (uint64_t k = lists_before(self, i); spec->inner_length != 0 && k < lists_before(self, i + 1); k++) {
         *number = rows_of_list(self, k);
         if (*number > spec->inner_length) return true;
     }
@@ -200,7 +200,7 @@ static rs_status fill_ragged(rs_gather *self, uint32_t f, uint8_t *buffer, rs_er
     return RS_OK;
 }
 
-static uint64_t at_most(uint64_t n, uint64_t most) { return n < most ? n : most; }
+static uint64_t at_most(uint64_t n, uint64_t limit) { return n < limit ? n : limit; }
 
 static rs_status fill_padded(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {
     const rs_gather_field *field = &self->fields[f];
@@ -231,7 +231,7 @@ static void fill_nested(const rs_gather *self, const rs_gather_field *field, uin
         at += rows_of_list(field, i);
     }
     inner[lists] = (int64_t)at;
-    for (uint64_t i = 0; i <= self->n; i++) outer[i] = (int64_t)lists_until(field, i);
+    for (uint64_t i = 0; i <= self->n; i++) outer[i] = (int64_t)lists_before(field, i);
 }
 
 static void fill_padded_nested(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
@@ -244,7 +244,7 @@ static void fill_padded_nested(const rs_gather *self, const rs_gather_field *fie
     uint8_t *to = buffer + field->parts[0].off;
     uint64_t list = 0;
     for (uint64_t i = 0; i < self->n; i++) {
-        const uint64_t end = lists_until(field, i + 1), kept = at_most(end - list, width);
+        const uint64_t end = lists_before(field, i + 1), kept = at_most(end - list, width);
         lengths[i] = (int64_t)kept;
         for (uint64_t k = 0; k < width; k++, inner++, to += inner_width * row_bytes) {
             const uint64_t rows = k < kept ? rows_of_list(field, list + k) : 0, written = at_most(rows, inner_width);

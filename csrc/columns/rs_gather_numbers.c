@@ -141,7 +141,7 @@ static rs_status reserve(maker *self, uint64_t n, uint8_t **to, rs_error *err) {
     return RS_OK;
 }
 
-/* Counts `written` numbers, and sets the stop if they are fewer than n. */
+/* Counts n numbers, and sets the stop if only `written` of them fit the dtype. */
 static void count_written(maker *self, uint64_t written, uint64_t n) {
     self->out->size_bytes += (size_t)(n * rs_dtype_bytes(self->field->spec->dtype));
     self->n += n;
@@ -175,7 +175,7 @@ static rs_status add_shape(maker *self, uint32_t level, const rs_run_shape *shap
             RS_TRY(add_length(self, level + d, shape->dims[d], err));
         }
         if (self->stop->why != RS_GATHER_DONE) return RS_OK;
-        if (level + d < self->free_dims && shape->dims[d] == 0) return RS_OK; /* empty, whatever is in it */
+        if (level + d < self->free_dims && shape->dims[d] == 0) return RS_OK; /* empty, whatever its other dimensions */
     }
     if (shape->ndim != self->ndim - level) self->stop->why = RS_GATHER_LENGTH;
     return RS_OK;
@@ -279,9 +279,9 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
     if (level == self->ndim) return put_number(self, cursor, place, err);
     if (node != NULL && node->kind == RS_FMT_NODE_CONST) {
         rs_cursor aux = *cursor;
-        rs_place opened = *place;
-        RS_TRY(rs_path_open(&aux, &opened, err));
-        RS_TRY(put_level(self, &aux, &opened, level, err));
+        rs_place value = *place;
+        RS_TRY(rs_path_open(&aux, &value, err));
+        RS_TRY(put_level(self, &aux, &value, level, err));
         cursor->budget = aux.budget;
         return RS_OK;
     }
@@ -309,7 +309,7 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
 
 /* ---- A value ---- */
 
-/* Returns whether an array has the shape of a value. An empty array always does. */
+/* Returns whether an array has the shape of a value. With one free dimension, an array of length 0 always does. */
 static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_run_shape *shape) {
     if (free_dims == 1 && shape->ndim > 0 && shape->dims[0] == 0) return true;
     if (shape->ndim != free_dims + spec->n_row) return false;
@@ -319,7 +319,7 @@ static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_r
     return true;
 }
 
-/* Takes the value as one run, and writes it if its destination is known. Sets *taken to false for others. */
+/* Takes the value as one run, and writes it if its destination is known. Sets *taken to false if it is not a run. */
 static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, bool *taken,
                           rs_gather_stop *stop, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -369,35 +369,35 @@ static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_pla
 }
 
 /* Takes a value that is not one run: assembles its numbers. */
-static rs_status take_made(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
-                           rs_error *err) {
+static rs_status assemble(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
+                          rs_error *err) {
     const rs_gather_spec *spec = self->spec;
     const uint32_t free_dims = rs_gather_free_dims(spec->form);
-    const uint64_t lists = self->counts.size_bytes / 8;
-    maker made = {self, stop, free_dims == 0 ? &self->loose : &self->values, 0, free_dims, free_dims + spec->n_row};
+    const uint64_t lists_before = self->counts.size_bytes / 8;
+    maker state = {self, stop, free_dims == 0 ? &self->loose : &self->values, 0, free_dims, free_dims + spec->n_row};
     rs_run run = {.kind = RS_RUN_READY};
     if (free_dims == 0) self->loose.size_bytes = 0;
-    run.at = made.out->size_bytes;
-    RS_TRY(put_level(&made, cursor, place, 0, err));
+    run.at = state.out->size_bytes;
+    RS_TRY(put_level(&state, cursor, place, 0, err));
     if (stop->why != RS_GATHER_DONE) return RS_OK;
-    run.n = made.n;
+    run.n = state.n;
     if (free_dims == 0) {
         const size_t size = (size_t)spec->row_numbers * rs_dtype_bytes(spec->dtype);
         memcpy(self->to + self->done * size, self->loose.data, size);
     } else if (free_dims == 1) {
         return rs_gather_add_run(self, &run, err);
     } else {
-        const uint64_t all = self->counts.size_bytes / 8;
-        self->total += made.n / spec->row_numbers;
+        const uint64_t lists_after = self->counts.size_bytes / 8;
+        self->total += state.n / spec->row_numbers;
         uint8_t bytes[8];
-        if (all - lists > self->longest) self->longest = all - lists;
-        rs_store_u64(bytes, all);
+        if (lists_after - lists_before > self->longest) self->longest = lists_after - lists_before;
+        rs_store_u64(bytes, lists_after);
         return rs_buffer_append(&self->ends, bytes, 8, err);
     }
     return RS_OK;
 }
 
-/* Takes a short list of packed numbers at once, if its destination is known. */
+/* Takes a short list of packed numbers, whose destination is known, at once. */
 static rs_status take_packed(rs_gather_field *self, rs_cursor *cursor, const rs_node *node, rs_gather_stop *stop,
                              rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -447,5 +447,5 @@ rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const
         RS_TRY(take_run(self, cursor, place, &taken, stop, err));
         if (taken || stop->why != RS_GATHER_DONE) return RS_OK;
     }
-    return take_made(self, cursor, place, stop, err);
+    return assemble(self, cursor, place, stop, err);
 }

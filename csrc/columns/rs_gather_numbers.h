@@ -3,7 +3,7 @@
 
 #include "columns/rs_gather_field.h"
 
-/* Takes the value of a form of numbers at a settled place that is not None. If it does not fit the result, sets
+/* Takes the value at a settled place, which is not None, for a form of numbers. If it does not fit the result, sets
  * stop->why. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const rs_place *place,
                                               rs_gather_stop *stop, rs_error *err);

@@ -24,14 +24,14 @@ static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_
         uint8_t bytes[8 * BLOCK];
         int64_t ints[BLOCK];
         double floats[BLOCK];
-    } some;
+    } numbers;
     uint64_t count;
     for (uint64_t first = 0; first < rows->n; first += count) {
         count = rows->n - first < BLOCK ? rows->n - first : BLOCK;
         rs_column_rows part = rs_column_rows_from(rows, first, first + count);
-        bool floats = rs_column_load_rows(node, &part, some.bytes);
-        uint64_t put = floats ? rs_dtype_put_floats(dtype, some.floats, count, to + first * step, step)
-                              : rs_dtype_put_ints(dtype, some.ints, count, to + first * step, step);
+        bool floats = rs_column_load_rows(node, &part, numbers.bytes);
+        uint64_t put = floats ? rs_dtype_put_floats(dtype, numbers.floats, count, to + first * step, step)
+                              : rs_dtype_put_ints(dtype, numbers.ints, count, to + first * step, step);
         if (put < count) return first + put;
     }
     return rows->n;
@@ -72,18 +72,18 @@ static void take_columns(rs_gather_field *self, const rs_node *node, const rs_co
     const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
     const uint64_t n = self->spec->row_numbers;
     uint8_t *to = self->to + self->done * n * size;
-    uint64_t least = rows->n;
+    uint64_t n_taken = rows->n;
     for (uint64_t i = 0; i < n; i++) {
         const bool list = node->kind == RS_FMT_NODE_LIST;
-        const rs_column_rows one = list ? element_rows(node, rows, i) : child_rows(node, rows, i);
+        const rs_column_rows column = list ? element_rows(node, rows, i) : child_rows(node, rows, i);
         const uint64_t put =
-            put_column(dtype, list ? node->children : &node->children[i], &one, to + i * size, (size_t)n * size);
-        if (put >= least) continue;
-        least = put;
+            put_column(dtype, list ? node->children : &node->children[i], &column, to + i * size, (size_t)n * size);
+        if (put >= n_taken) continue;
+        n_taken = put;
         stop->why = RS_GATHER_RANGE;
         stop->number = i;
     }
-    done_values(self, least);
+    done_values(self, n_taken);
 }
 
 static rs_run run_at(const rs_node *list, const uint8_t *body) {

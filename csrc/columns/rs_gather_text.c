@@ -29,7 +29,7 @@ static rs_status take_bytes(rs_buffer *out, rs_cursor *cursor, const rs_place *p
     return rs_buffer_append(out, bytes, (size_t)n, err);
 }
 
-/* Takes the name at a place: its text, or a number. */
+/* Takes the name of a category, a text or an int, at a place. */
 static rs_status take_code(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
                            rs_error *err) {
     rs_cursor again = *cursor;

@@ -1,4 +1,4 @@
-/* rs_gather_value.c: values by their form, missing values, and entries of tables. */
+/* rs_gather_value.c: takes values by their form, missing values, and entries of tables. */
 #include "columns/rs_gather_value.h"
 
 #include "columns/rs_gather_numbers.h"

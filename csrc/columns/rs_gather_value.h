@@ -3,8 +3,8 @@
 
 #include "columns/rs_gather_field.h"
 
-/* Each of the following takes the value of record number self->done, and adds 1 to it. If the value does not fit the
- * result, sets stop->why and leaves self->done. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
+/* Each of the following takes the value of record number self->done, and adds 1 to self->done. If the value does not
+ * fit the result, it sets stop->why instead. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 
 /* Takes the value at a place from a walk: settled, or dict-coded. */
 RS_NODISCARD rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_place *place,

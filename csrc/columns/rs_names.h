@@ -5,7 +5,7 @@
 
 enum { RS_NAMES_NONE = -1 };
 
-/* Owns its memory. Zero it; call rs_names_clear at the end. After the last name is added, any threads may look up. */
+/* Owns its memory. Zero it; call rs_names_clear at the end. After the last name is added, any thread may look up. */
 typedef struct rs_names {
     rs_buffer keys;   /* the bytes of all keys */
     uint64_t *ends;   /* the end of the key of each name; an extra bit marks ints, see rs_names.c */

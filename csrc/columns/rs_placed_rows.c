@@ -1,7 +1,7 @@
 /* rs_placed_rows.c: finds the values of placed nodes for many rows. */
 #include "columns/rs_placed_rows.h"
 
-/* Numbers of a rising node as rows of 8 bytes each. */
+/* Sets the rows to the numbers of a rising node, 8 bytes each. */
 static rs_status number_rows(rs_placed_rows *self, const rs_placed *placed, const rs_node *node, uint64_t n,
                              rs_error *err) {
     const rs_node *child = node->children;
@@ -25,7 +25,7 @@ static rs_status number_rows(rs_placed_rows *self, const rs_placed *placed, cons
     return RS_OK;
 }
 
-/* The values of runs, as rows in the places. */
+/* Sets the rows to the values of runs in the places. */
 static rs_status run_rows(rs_placed_rows *self, const rs_placed *placed, const rs_node *node, uint64_t n,
                           rs_error *err) {
     const rs_node *child = node->children;
@@ -41,15 +41,15 @@ static rs_status run_rows(rs_placed_rows *self, const rs_placed *placed, const r
     return RS_OK;
 }
 
-/* The rows up to the first exception. */
+/* Ends the rows before the first exception. */
 static rs_status usual_rows(rs_placed_rows *self, const rs_placed *placed, const rs_column_rows *rows, uint64_t n,
                             rs_error *err) {
     uint64_t k;
-    bool odd;
+    bool is_exception;
     rs_slice value;
     for (k = 0; k < n; k++) {
-        RS_TRY(rs_placed_exception(placed, self->locals[k], &odd, &value, err));
-        if (odd) break;
+        RS_TRY(rs_placed_exception(placed, self->locals[k], &is_exception, &value, err));
+        if (is_exception) break;
     }
     self->rows = rs_column_rows_from(rows, self->done, self->done + k);
     return RS_OK;

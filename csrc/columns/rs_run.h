@@ -38,9 +38,9 @@ typedef struct rs_run_shape {
     uint64_t dims[RS_FMT_ARRAY_NDIM];
 } rs_run_shape;
 
-/* Errors of the functions that take: rules 20 to 23 of FORMAT.md. Any thread, each with a cursor of its own. */
+/* Errors of the rs_run_take_ functions: rules 20 to 23 of FORMAT.md. Any thread, each with a cursor of its own. */
 
-/* Takes the list of numbers at a settled place. For another value, and for a list of mixed numbers, *taken becomes
+/* Takes the list at a settled place if its node is a numbers node, or a list of number nodes. Otherwise *taken becomes
  * false and the cursor stays. */
 RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out, bool *taken,
                                         rs_error *err);
@@ -51,8 +51,8 @@ RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *plac
 
 /* Writes the first `n` numbers of a run, which has at least n, as adjacent items of a dtype. Sets *written to n, or the
  * index of the first number that the dtype cannot hold. `ready` is the memory of RS_RUN_READY runs, and may be NULL for
- * others; the caller keeps `scratch` between calls. RS_E_MEM; RS_E_FMT_VALUE or RS_E_FMT_TRUNCATED if the bytes have
- * changed. Any thread, each with scratch of its own. */
+ * others; the caller keeps `scratch` between calls. RS_E_MEM; RS_E_FMT_VALUE if packed numbers have changed.
+ * Any thread, each with scratch of its own. */
 RS_NODISCARD rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uint8_t *ready,
                                     rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);
 

@@ -6,7 +6,7 @@
 
 enum {
     BLOCK = 256,            /* numbers to load before they are converted, so that they stay in the L1 cache */
-    UNPACKED_MOST = 1 << 16 /* shorter packed lists of numbers are unpacked at once, which is faster */
+    UNPACKED_MOST = 1 << 16 /* packed lists up to this length are unpacked at once, which is faster */
 };
 
 /* The type of loaded numbers. */
@@ -31,7 +31,7 @@ static uint64_t put_block(class_of class, unsigned dtype, const block *from, uin
 
 /* The usual cases: stored integers of 1, 2, 4 or 8 bytes, as integers or floats. Each copies n numbers, plus `base`, in
  * a loop without branches, and returns the bitwise or of all stored numbers, a bound of the greatest non-negative one.
- * The sums are modulo 2^64 and keep their low bits. */
+ * Sums for integer items wrap around and keep their low bits. */
 typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *to);
 
 #define COPIER(name, stored, item, sum) \
@@ -69,8 +69,8 @@ static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(
 
 static unsigned log2_of(unsigned size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
 
-/* Copies n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if the dtype may not
- * hold all of them: they are then converted block by block, which finds the number at fault. */
+/* Copies n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, without a copier or if
+ * the dtype may not hold all of them: conversion block by block then finds the number at fault. */
 static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64_t base, uint64_t n, unsigned dtype,
                       uint8_t *to) {
     const unsigned row = (is_signed && size < 8 ? 4 : 0) + log2_of(size);
@@ -139,7 +139,7 @@ static class_of load_list(const rs_run *run, uint64_t first, uint64_t count, blo
 
 /* ---- Arrays ---- */
 
-static uint64_t swapped(const uint8_t *p, unsigned size) {
+static uint64_t load_big_endian(const uint8_t *p, unsigned size) {
     uint64_t out = 0;
     for (unsigned i = 0; i < size; i++) out = out << 8 | p[i];
     return out;
@@ -158,12 +158,12 @@ static double float_of(uint64_t bits, unsigned size) {
     return out;
 }
 
-/* Sets *out to number i of `count` numbers: an item, or one of the two parts of a complex one. */
-#define LOAD_EACH(size, out_i) \
+/* Runs `store` for the index and bits of each of `count` numbers: an item, or one of the two parts of a complex one. */
+#define LOAD_EACH(size, store) \
     for (i = 0; i < count; i++) { \
         const uint8_t *p = data + i * (size); \
-        const uint64_t bits = big ? swapped(p, (size)) : rs_load_uint_unchecked(p, (size)); \
-        out_i; \
+        const uint64_t bits = big ? load_big_endian(p, (size)) : rs_load_uint_unchecked(p, (size)); \
+        store; \
     }
 
 static class_of load_items(uint8_t code, bool big, const uint8_t *data, uint64_t count, block *out) {
@@ -204,17 +204,17 @@ static bool is_same_item(uint8_t code, unsigned dtype) {
 /* Writes the numbers of a list or array block by block. */
 static uint64_t write_blocks(const rs_run *self, uint64_t item_bytes, uint64_t n, unsigned dtype, uint8_t *to) {
     const unsigned size = rs_dtype_bytes(dtype);
-    block some;
+    block numbers;
     uint64_t count;
     for (uint64_t first = 0; first < n; first += count) {
         class_of class;
         count = n - first < BLOCK ? n - first : BLOCK;
         if (self->kind == RS_RUN_LIST) {
-            class = load_list(self, first, count, &some);
+            class = load_list(self, first, count, &numbers);
         } else {
-            class = load_items(self->code, self->big_endian, self->data + first * item_bytes, count, &some);
+            class = load_items(self->code, self->big_endian, self->data + first * item_bytes, count, &numbers);
         }
-        uint64_t put = put_block(class, dtype, &some, count, to + first * size, size);
+        uint64_t put = put_block(class, dtype, &numbers, count, to + first * size, size);
         if (put < count) return first + put;
     }
     return n;
@@ -253,18 +253,18 @@ static uint64_t write_narrow(const rs_run *self, uint64_t n, unsigned dtype, uin
     const unsigned size = self->code == RS_RUN_BFLOAT16 ? 2 : rs_narrow_item_bytes(self->code);
     const unsigned item_bytes = rs_dtype_bytes(dtype);
     uint8_t items[BLOCK * 8];
-    rs_run some = *self;
+    rs_run part = *self;
     if (is_same_item(self->code, dtype)) {
         rs_narrow_read(self->data, self->width, size, self->n, 0, n, to);
         return n;
     }
-    some.width = 0, some.data = items;
-    for (uint64_t first = 0; first < n; first += some.n) {
-        some.n = n - first < BLOCK ? n - first : BLOCK;
-        some.at = some.n * size;
-        rs_narrow_read(self->data, self->width, size, self->n, first, some.n, items);
-        uint64_t put = write_items(&some, some.n, dtype, to + first * item_bytes);
-        if (put < some.n) return first + put;
+    part.width = 0, part.data = items;
+    for (uint64_t first = 0; first < n; first += part.n) {
+        part.n = n - first < BLOCK ? n - first : BLOCK;
+        part.at = part.n * size;
+        rs_narrow_read(self->data, self->width, size, self->n, first, part.n, items);
+        uint64_t put = write_items(&part, part.n, dtype, to + first * item_bytes);
+        if (put < part.n) return first + put;
     }
     return n;
 }
@@ -289,7 +289,7 @@ static rs_status write_numbers(const rs_run *self, uint64_t n, unsigned dtype, r
     const unsigned size = rs_dtype_bytes(dtype);
     rs_slice in = rs_slice_of(self->data, (size_t)self->at);
     rs_packed_ints numbers;
-    const int64_t *some;
+    const int64_t *chunk;
     uint64_t done = 0;
     *written = 0;
     if (self->n == 0 || n == 0) return RS_OK;
@@ -304,9 +304,9 @@ static rs_status write_numbers(const rs_run *self, uint64_t n, unsigned dtype, r
         return RS_OK;
     }
     while (done < n) {
-        uint64_t count = rs_packed_ints_next(&numbers, &some);
+        uint64_t count = rs_packed_ints_next(&numbers, &chunk);
         if (count > n - done) count = n - done;
-        uint64_t put = write_unpacked(self->node, some, count, dtype, to + done * size);
+        uint64_t put = write_unpacked(self->node, chunk, count, dtype, to + done * size);
         done += put;
         if (put < count) break;
     }

@@ -32,7 +32,7 @@ void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_fi
     }
 }
 
-/* The block may come after the block in GROUPS. */
+/* GROUPS gives the block of the record, or one before it. */
 rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,
                                const rs_tree_paths **paths, rs_error *err) {
     const rs_store *store = self->store;
@@ -57,7 +57,7 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
     return rs_store_no_block(store, index, err);
 }
 
-/* Returns the block of a record, or NULL if it takes rs_source_find_block to find it. Enough for nearly all records. */
+/* Returns the block of a record, or NULL if only rs_source_find_block can find it. Enough for nearly all records. */
 static inline const rs_block *quick_block(const rs_source *self, uint64_t index, const rs_tree_paths **paths) {
     const rs_store *store = self->store;
     if (RS_UNLIKELY(index >= store->header.n_records)) return NULL;
@@ -85,13 +85,13 @@ static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *
 /* Finds the block of each record, and prefetches its offsets. Locates records of blocks without offsets at once.
  * Returns the number of records. Sets *with_offsets to true if some are not located yet. */
 static uint64_t find_blocks(rs_window *self, const rs_source *source, const int64_t *positions, int64_t start,
-                            int64_t step, uint64_t begin, uint64_t most, bool far, bool *with_offsets,
+                            int64_t step, uint64_t begin, uint64_t max_n, bool far, bool *with_offsets,
                             rs_window_stop *stop, rs_status *status, rs_error *err) {
     const uint8_t *segment = source->store->segment.ptr;
     uint64_t n;
     *with_offsets = false;
     *status = RS_OK;
-    for (n = 0; n < most; n++) {
+    for (n = 0; n < max_n; n++) {
         const uint64_t index = rs_window_index_at(positions, start, step, begin + n);
         const rs_tree_paths *paths;
         const rs_block *block = quick_block(source, index, &paths);
@@ -117,13 +117,13 @@ static uint64_t find_blocks(rs_window *self, const rs_source *source, const int6
 
 rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64_t *positions, int64_t start,
                            int64_t step, uint64_t begin, uint64_t end, rs_window_stop *stop, rs_error *err) {
-    const uint64_t most = end - begin < RS_WINDOW_RECORDS ? end - begin : RS_WINDOW_RECORDS;
+    const uint64_t max_n = end - begin < RS_WINDOW_RECORDS ? end - begin : RS_WINDOW_RECORDS;
     const uint8_t *segment = source->store->segment.ptr;
     const bool far = positions != NULL || step > 8 || step < -8;
     bool with_offsets;
     rs_status status;
     const uint64_t n =
-        find_blocks(self, source, positions, start, step, begin, most, far, &with_offsets, stop, &status, err);
+        find_blocks(self, source, positions, start, step, begin, max_n, far, &with_offsets, stop, &status, err);
     self->n = n;
     if (n == 0) return status; /* otherwise the earlier records are located */
     for (uint64_t i = 0; with_offsets && i < n; i++) {

@@ -21,7 +21,7 @@ typedef struct rs_tree_paths {
     uint64_t reach;   /* the end of these bytes; UINT64_MAX for the end of the record */
 } rs_tree_paths;
 
-/* Sets the prepared paths of a tree. They outlive `self`, as does `order`, which has room for n numbers. */
+/* Sets the prepared paths of a tree. They and `order`, which has room for n numbers, must outlive `self`. */
 void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t *order, uint32_t n);
 
 /* A store, with the paths of the tree of each of its blocks. of_block[b] is NULL if block b has none; other blocks are
@@ -52,20 +52,21 @@ static inline uint64_t rs_window_index_at(const int64_t *positions, int64_t star
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Returns the number of record i of the window. Does not read positions again, which another thread may change. */
+/* Returns the number of record i of the window. Does not read its position again: another thread may change it. */
 static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
 
-/* Returns how many records of the window from number `begin` up to `end` are in the same block. */
+/* Returns the number of consecutive records of the window, from `begin` on and before `end`, in one block. */
 static inline uint64_t rs_window_of_block(const rs_window *self, uint64_t begin, uint64_t end) {
     uint64_t i = begin + 1;
     while (i < end && self->blocks[i] == self->blocks[begin]) i++;
     return i - begin;
 }
 
-/* Sets *out to the block of record stop->index, and *paths to its paths. If the block has no paths, *out becomes NULL
- * and stop->block is set. RS_E_ARG_RANGE for a number without a record; rule 13 of FORMAT.md. */
+/* Sets *out to the block of record stop->index, and *paths to its paths. If the search meets a block without paths,
+ * *out becomes NULL and stop->block becomes its number. RS_E_ARG_RANGE for a number without a record; rule 13 of
+ * FORMAT.md. */
 RS_NODISCARD rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,
                                             const rs_tree_paths **paths, rs_error *err);
 

@@ -17,16 +17,17 @@ typedef struct rs_array_type {
     rs_slice descriptor; /* flags and dtype as stored, borrowed */
 } rs_array_type;
 
-/* The functions below check rules 20 to 23 of FORMAT.md for the bytes they take off `in`. Any thread. */
+/* The functions below check rules 20 to 23 of FORMAT.md for the bytes they take off `in`, but not array data, the types
+ * of payloads, or whether dict keys are distinct. Any thread. */
 
 /* Takes array flags and dtype. */
 RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err);
-/* Takes ndim and shape into dims, which has room for RS_FMT_ARRAY_NDIM, and computes the bytes of all items. */
+/* Takes ndim and shape into dims, which has room for RS_FMT_ARRAY_NDIM, and computes the size of all items. */
 RS_NODISCARD rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                                            uint64_t dims[RS_FMT_ARRAY_NDIM], uint64_t *data_bytes, rs_error *err);
 
-/* Returns the bytes of an array's data. Its items take item_bytes each and all_bytes together. The data are the items
- * or, in a narrow array, base and bit group. all_bytes is below 2^63. */
+/* Returns the size in bytes of an array's data, whose items take item_bytes each and all_bytes together. The data are
+ * the items or, in a narrow array, base and bit group. all_bytes is below 2^63. */
 static inline uint64_t rs_array_data_bytes(uint8_t flags, uint64_t item_bytes, uint64_t all_bytes) {
     const uint64_t width = flags >> RS_FMT_ARRAY_WIDTH_SHIFT, n = width == 0 ? 0 : all_bytes / item_bytes;
     return width == 0 ? all_bytes : item_bytes + n / 8 * width + (n % 8 * width + 7) / 8;
@@ -58,7 +59,7 @@ RS_NODISCARD rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *e
 RS_NODISCARD rs_status rs_any_extra_skip(rs_slice *in, rs_error *err);
 
 /* Returns whether a tag belongs to a container or an ext value. Each expansion of a const with such a tag counts
- * against the budget, because it makes many values of a few bytes. */
+ * against the budget, because it makes many values from a few bytes. */
 static inline bool rs_tag_is_compound(uint8_t tag) {
     return tag == RS_FMT_TAG_LIST || tag == RS_FMT_TAG_TUPLE || tag == RS_FMT_TAG_DICT || tag == RS_FMT_TAG_EXT;
 }
@@ -93,9 +94,9 @@ static inline bool rs_tag_is_int64(uint8_t tag) {
 static inline bool rs_tag_is_plain_key(uint8_t tag) {
     return (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) || rs_tag_is_int64(tag) || tag == RS_FMT_TAG_NONE;
 }
-/* Returns the bytes after the tags INT8 to INT64. */
+/* Returns the number of bytes after a tag from INT8 to INT64. */
 static inline unsigned rs_tag_int_size(uint8_t tag) { return 1u << (tag - RS_FMT_TAG_INT8); }
-/* Returns the bytes of an int with a tag of rs_tag_is_int64, including the tag. */
+/* Returns the size in bytes of an int with a tag of rs_tag_is_int64, including the tag. */
 static inline unsigned rs_any_int_size(uint8_t tag) { return rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag); }
 /* Loads a signed int of 1, 2, 4 or 8 bytes. The caller has checked the bounds. */
 static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_bytes) {

@@ -1,4 +1,4 @@
-/* rs_format.h: the constants of FORMAT.md, in its order. */
+/* rs_format.h: the constants of FORMAT.md, roughly in its order. */
 #pragma once
 
 #include "base/rs_base.h"
@@ -126,11 +126,10 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
  *   param     the maximum
  *   children  the minimal and maximal number
  *   aux       the minimal and maximal size in bytes
- *   tail      the children that may end with the node's own bytes: NONE, EACH, FIRST, or LAST (of the children that are
- *             not fixed)
+ *   tail      its children in tail position if the node is: NONE, EACH, FIRST, or LAST (the last that is not fixed)
  *   part      whether it may be part of a concat: NONE, SOMETIMES, YES
  *   feature   the bit of features_required that it needs
- * rs_schema.c has further rules of single kinds. The columns are aligned by hand. */
+ * rs_schema.c has further rules for single kinds. The columns are aligned by hand. */
 /* clang-format off */
 #define RS_FMT_NODE_ROWS(X)                                                                            \
     X(ANY,        1,  "any",        NONE,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
@@ -292,7 +291,7 @@ enum {
     RS_FMT_DTYPE_UNIT_LAST = 14
 };
 
-/* KEY_INDEX: its head. */
+/* The head of KEY_INDEX. */
 enum {
     RS_FMT_KEYS_HEAD_SIZE = 64,
     RS_FMT_K_SEED = 0,
@@ -309,7 +308,7 @@ enum {
  * int. */
 enum { RS_FMT_FACTORY_NONE = 0, RS_FMT_FACTORY_INT = 12, RS_FMT_FACTORY_LAST = 12 };
 
-/* SAVED_INDEX: its head and kinds. */
+/* The head and the kinds of SAVED_INDEX. */
 enum {
     RS_FMT_SAVED_HEAD_SIZE = 64,
     RS_FMT_S_KIND = 0,

@@ -1,4 +1,4 @@
-/* rs_header.c: reads and writes header and directory. The rules are in FORMAT.md. */
+/* rs_header.c: reads and writes the header and the directory. The rules are in FORMAT.md. */
 #include "format/rs_header.h"
 
 #include "base/rs_crc.h"
@@ -21,7 +21,7 @@ static rs_status accept(const rs_header *h, const rs_limits *limits, rs_error *e
 
 static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Rules 8 and 43. A segment is mapped, so its size times 1024 is below 2^64. */
+/* Rules 8 and 43. A segment so large that the products overflow cannot be mapped. */
 static rs_status check_limits(rs_header *h, const rs_limits *limits, rs_error *err) {
     RS_TRY(accept(h, limits, err));
     h->most_values = h->most_bytes = UINT64_MAX;
@@ -93,8 +93,8 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     return check_limits(out, limits, err);
 }
 
-/* Returns the bytes of an element of a section with a count to check; 0 for other sections. */
-static uint64_t entry_size(unsigned kind) {
+/* Returns the bytes of an element of a section whose count is checked; 0 for other sections. */
+static uint64_t element_size(unsigned kind) {
     switch (kind) {
     case RS_FMT_SECTION_GROUPS: return 4;
     case RS_FMT_SECTION_BLOCKS:
@@ -104,7 +104,7 @@ static uint64_t entry_size(unsigned kind) {
     }
 }
 
-/* Checks rule 12, and the count of GROUPS (rule 10). */
+/* Checks rule 12, and the counts of GROUPS (rule 10) and TABLES (rule 29). */
 static rs_status check_counts(const rs_header *header, const rs_directory *dir, rs_error *err) {
     uint64_t n = header->n_records;
     uint64_t blocks = dir->sections[RS_FMT_SECTION_BLOCKS].count;
@@ -129,7 +129,7 @@ typedef struct directory_reader {
     const rs_header *header;
     rs_directory stores[2];
     uint32_t seen[2];     /* for each store, bit k: it has a section of kind k */
-    uint64_t end_of_last; /* the end of the last section */
+    uint64_t end_of_last; /* the end of the previous section */
 } directory_reader;
 
 /* Returns the kinds that a store must have, a bit for each. */
@@ -142,10 +142,10 @@ static uint32_t kinds_needed(const rs_header *header, unsigned store) {
 
 /* Returns the kinds that a store may have. */
 static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
-    bool keys = store == 1 && header->content == RS_FMT_CONTENT_MAPPING;
-    bool there = store == 0 || keys;
-    return kinds_needed(header, store) | (keys ? 1u << RS_FMT_SECTION_ORDER : 0) |
-           (there ? 1u << RS_FMT_SECTION_TABLES : 0);
+    bool has_keys = store == 1 && header->content == RS_FMT_CONTENT_MAPPING;
+    bool exists = store == 0 || has_keys;
+    return kinds_needed(header, store) | (has_keys ? 1u << RS_FMT_SECTION_ORDER : 0) |
+           (exists ? 1u << RS_FMT_SECTION_TABLES : 0);
 }
 
 /* Returns whether version 1 defines this kind and store for segments of this content. */
@@ -196,7 +196,8 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u occurs twice", kind);
     }
     self->seen[store] |= 1u << kind;
-    if (entry_size(kind) != 0 && (rs_mul_overflows(s.count, entry_size(kind), &expected) || expected != s.size_bytes)) {
+    if (element_size(kind) != 0 &&
+        (rs_mul_overflows(s.count, element_size(kind), &expected) || expected != s.size_bytes)) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u: count and size disagree", kind);
     }
     self->stores[store].sections[kind] = s;

@@ -1,4 +1,4 @@
-/* rs_header.h: reads and checks header and directory of a segment, and writes them. */
+/* rs_header.h: reads, checks and writes the header and the directory of a segment. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -54,21 +54,21 @@ typedef struct rs_limits {
  * max_values and max_bytes. Any thread. */
 RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err);
 
-/* Checks rules 9 to 12 for the whole directory and gives the sections of `store`: 0, or 1 for the keys of a mapping.
- * `header` comes from rs_header_read of the same bytes. Any thread. */
+/* Checks rules 9 to 12 for the whole directory, and sets *out to the sections of `store`: 0, or 1 for the keys of a
+ * mapping. `header` comes from rs_header_read of the same bytes. Any thread. */
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 
-/* Returns the least size, by rule 43, of a segment whose records have `values` values and raw_size bytes as any
+/* Returns a sufficient size, by rule 43, for a segment whose records have `values` values and raw_size bytes as any
  * values. */
 uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
 
-/* Writes a header and its checksum into its 4096 bytes. Leaves the bytes from RS_FMT_FRONT to the checksum, which are
- * zero or sections. */
+/* Writes a header and its checksum. Does not change the bytes from RS_FMT_FRONT to the checksum, which are zero or
+ * sections. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory entries in a builder's order of sections: store 0, the keys (`keys` is NULL for
- * a list), the saved indexes, then LABEL. Leaves out TABLES, ORDER and LABEL if their off is 0. Sets directory_count
- * and directory_crc of `header`. RS_E_MEM. */
+/* Appends the directory entries, sorted by the offsets of their sections. Entries with equal offsets are in this order:
+ * store 0, the keys (`keys` is NULL for a list), the saved indexes, LABEL. Leaves out TABLES, ORDER and LABEL if their
+ * off is 0. Sets directory_count and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);

@@ -88,16 +88,16 @@ rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uin
                                     rs_error *err) {
     const uint64_t first = self->slot;
     RS_TRY(rs_key_probe_next(keys, self, entry, err));
-    uint64_t looked = self->slot >= first ? self->slot - first : keys->n_slots - first + self->slot;
-    if (looked > *steps) return bad_keys(err, keys->offset, "its keys are too far from their first slots");
-    *steps -= looked;
+    uint64_t n_read = self->slot >= first ? self->slot - first : keys->n_slots - first + self->slot;
+    if (n_read > *steps) return bad_keys(err, keys->offset, "its keys are too far from their first slots");
+    *steps -= n_read;
     return RS_OK;
 }
 
 /* ---- Building ---- */
 
 /* Returns whether entry i has a slot. */
-static bool is_tabled(const uint8_t *opaque, uint64_t i) { return opaque == NULL || opaque[i] == 0; }
+static bool has_slot(const uint8_t *opaque, uint64_t i) { return opaque == NULL || opaque[i] == 0; }
 
 static uint64_t count_opaque(const uint8_t *opaque, uint64_t n) {
     uint64_t count = 0;
@@ -154,7 +154,7 @@ rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     k.slots = slots;
     for (uint64_t i = 0; i < n; i++) {
         if (i + LOOK_AHEAD < n && k.n_slots != 0) rs_keys_prefetch(&k, hashes[i + LOOK_AHEAD]);
-        if (is_tabled(opaque, i)) {
+        if (has_slot(opaque, i)) {
             uint64_t steps, slot = free_slot(&k, hashes[i], &steps);
             uint64_t value = (hashes[i] & k.check_mask) << k.index_bits | (i + 1);
             memcpy(slots + slot * k.slot_width, &value, k.slot_width);
@@ -183,7 +183,7 @@ static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashe
     for (uint64_t i = 0; i < n; i++) {
         uint64_t value;
         if (i + LOOK_AHEAD < n) rs_keys_prefetch(k, hashes[i + LOOK_AHEAD]);
-        if (!is_tabled(opaque, i)) continue;
+        if (!has_slot(opaque, i)) continue;
         uint64_t slot = rs_hash_scale(hashes[i], k->n_slots);
         while ((value = rs_keys_slot_unchecked(k, slot)) != 0 && hashes[value - 1] != hashes[i]) {
             slot = slot + 1 == k->n_slots ? 0 : slot + 1;

@@ -45,9 +45,9 @@ RS_NODISCARD rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaq
                                      uint32_t factory, rs_buffer *out, rs_error *err);
 
 /* Finds records that may share a key. For each record with the hash of an earlier record, appends two u64 to `pairs`:
- * the first record with the hash, then this one. The second numbers ascend. The caller compares the keys, because
- * different keys may have equal hashes. Skips `opaque` records, as above. Takes about 7 bytes of memory a record during
- * the call. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no lock. */
+ * the first record with the hash, then this record. The second numbers ascend. The caller compares the keys, because
+ * different keys may have equal hashes. Skips `opaque` records, as above. Takes about 7 bytes of memory per record
+ * during the call. RS_E_ARG_RANGE when n is above RS_FMT_RECORDS; RS_E_MEM. Needs no lock. */
 RS_NODISCARD rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
                                           rs_error *err);
 

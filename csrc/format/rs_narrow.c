@@ -6,8 +6,8 @@ enum {
     STEP = 1024       /* items between two checks of their range */
 };
 
-/* The widths of stored arrays: flags, bytes, the tokens of most models, the tokens of the largest vocabularies. They
- * are few, because each width is another alternative of a union. */
+/* The widths that a writer chooses from: for flags, bytes, the tokens of most models, the tokens of the largest
+ * vocabularies, and 32-bit numbers. They are few, because each width is another alternative of a union. */
 static const uint8_t WIDTHS[] = {1, 8, 16, 20, 32};
 
 /* ---- Reading ---- */
@@ -42,9 +42,8 @@ static inline void put_item(uint8_t *out, unsigned item_bytes, uint64_t value) {
     }
 }
 
-/* Writes items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Stops where eight fields might be
- * read beyond the end, and returns how many it wrote. Constant arguments for width and size make the shifts
- * constant. */
+/* Writes items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Stops before a read could pass
+ * the end, and returns how many it wrote. Constant arguments for width and item_bytes make the shifts constant. */
 static inline uint64_t read_eights(const uint8_t *from, uint64_t left, unsigned width, unsigned item_bytes, uint64_t n,
                                    uint64_t base, uint8_t *out) {
     const uint64_t mask = (UINT64_C(1) << width) - 1;
@@ -58,8 +57,8 @@ static inline uint64_t read_eights(const uint8_t *from, uint64_t left, unsigned 
     return i;
 }
 
-static uint64_t read_most(const uint8_t *from, uint64_t left, unsigned width, unsigned item_bytes, uint64_t n,
-                          uint64_t base, uint8_t *out) {
+static uint64_t read_eights_by_width(const uint8_t *from, uint64_t left, unsigned width, unsigned item_bytes,
+                                     uint64_t n, uint64_t base, uint8_t *out) {
     if (width == 1 && item_bytes == 8) return read_eights(from, left, 1, 8, n, base, out);
     if (width == 1 && item_bytes == 4) return read_eights(from, left, 1, 4, n, base, out);
     if (width == 20 && item_bytes == 8) return read_eights(from, left, 20, 8, n, base, out);
@@ -80,7 +79,7 @@ void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, ui
     case 32 * 16 + 8: widen_4_to_8(from, count, base, out); return;
     default: break;
     }
-    uint64_t i = read_most(from, size - first / 8 * width, width, item_bytes, count, base, out);
+    uint64_t i = read_eights_by_width(from, size - first / 8 * width, width, item_bytes, count, base, out);
     for (; i < count; i++) {
         const uint64_t bit = i % 8 * width, start = first / 8 * width + i / 8 * width;
         put_item(out + i * item_bytes, item_bytes,
@@ -90,18 +89,18 @@ void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, ui
 
 /* ---- Writing ---- */
 
-/* Widens the range of items by n more, n not 0. */
+/* Extends the range from *low to *high to n more items. */
 #define RANGE(name, item) \
     static void name(const uint8_t *from, uint64_t n, uint64_t *low, uint64_t *high) { \
-        item least = (item) * low, most = (item) * high; \
+        item min = (item) * low, max = (item) * high; \
         for (uint64_t i = 0; i < n; i++) { \
             item v; \
             memcpy(&v, from + i * sizeof v, sizeof v); \
-            least = v < least ? v : least; \
-            most = v > most ? v : most; \
+            min = v < min ? v : min; \
+            max = v > max ? v : max; \
         } \
-        *low = (uint64_t)least; \
-        *high = (uint64_t)most; \
+        *low = (uint64_t)min; \
+        *high = (uint64_t)max; \
     }
 RANGE(range_i2, int16_t)
 RANGE(range_i4, int32_t)
@@ -112,7 +111,7 @@ RANGE(range_u8, uint64_t)
 
 typedef void (*range_of)(const uint8_t *from, uint64_t n, uint64_t *low, uint64_t *high);
 
-/* Returns the least width of a writer that holds `range` and saves at least a third of the data; 0 without one. */
+/* Returns the least of the WIDTHS that holds `range`; 0 if none does, or if it does not save a third of the data. */
 static unsigned width_for(uint64_t range, unsigned item_bytes, uint64_t n) {
     const uint64_t all = n * item_bytes;
     for (size_t i = 0; i < sizeof WIDTHS; i++) {

@@ -7,13 +7,13 @@
 /* Returns the bytes of an item of an integer dtype by its code. */
 static inline unsigned rs_narrow_item_bytes(uint8_t code) { return 1u << ((code - RS_FMT_DTYPE_INT8) & 3); }
 
-/* Writes `count` of n items of item_bytes (1, 2, 4 or 8) each, from number `first` on, a multiple of 8. `data` is base
- * and bit group of n items; the caller has checked their size. */
+/* Writes `count` items of item_bytes (1, 2, 4 or 8) each, from item `first` on, a multiple of 8. `data` is the base and
+ * the bit group of all n items; the caller has checked their size. */
 void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, uint64_t n, uint64_t first,
                     uint64_t count, uint8_t *out);
 
-/* Returns a writer's width for n items of an integer dtype, and sets *base; 0 for an array that is not narrowed. */
+/* Returns the width that a writer chooses for n items of a dtype, and sets *base; 0 if it does not narrow them. */
 unsigned rs_narrow_choose(uint8_t code, const uint8_t *items, uint64_t n, uint64_t *base);
-/* Writes base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` come from rs_narrow_choose. */
+/* Writes the base and bit group of n items, rs_array_data_bytes bytes. `width` and `base` are from rs_narrow_choose. */
 void rs_narrow_write(const uint8_t *items, unsigned item_bytes, uint64_t n, unsigned width, uint64_t base,
                      uint8_t *out);

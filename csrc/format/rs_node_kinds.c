@@ -1,4 +1,4 @@
-/* rs_node_kinds.c: makes tables of the X-macros of rs_format.h. */
+/* rs_node_kinds.c: makes tables from the X-macros of rs_format.h. */
 #include "format/rs_node_kinds.h"
 
 #include <stddef.h>

@@ -130,20 +130,20 @@ static int64_t distance(const group_ends *g, uint32_t k, uint64_t slope) {
  * widest distance. For the best line through a point, the widest distances above and below are equal, so each round
  * takes the slope that makes them equal (Remez, 1934). */
 static unsigned fit(const group_ends *g, uint32_t *slope) {
-    uint64_t tried = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
+    uint64_t candidate = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
     unsigned best = RS_FMT_INDEX_BITS + 1;
-    for (unsigned round = 0; round < FIT_ROUNDS && tried <= UINT32_MAX; round++) {
+    for (unsigned round = 0; round < FIT_ROUNDS && candidate <= UINT32_MAX; round++) {
         int64_t above = INT64_MIN, below = INT64_MAX;
         uint32_t highest = 0, lowest = 0;
         unsigned bits;
         for (uint32_t k = 0; k < g->n; k++) {
-            const int64_t d = distance(g, k, tried);
+            const int64_t d = distance(g, k, candidate);
             if (d > above) above = d, highest = k;
             if (d < below) below = d, lowest = k;
         }
         for (bits = 1; above >> (bits - 1) > 0 || below >> (bits - 1) < -1; bits++) continue;
-        if (bits < best) best = bits, *slope = (uint32_t)tried;
-        tried = ((g->ends[highest] - g->base + (g->ends[lowest] - g->base)) << 16) / (highest + lowest + 2);
+        if (bits < best) best = bits, *slope = (uint32_t)candidate;
+        candidate = ((g->ends[highest] - g->base + (g->ends[lowest] - g->base)) << 16) / (highest + lowest + 2);
     }
     return best;
 }

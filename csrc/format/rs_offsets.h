@@ -44,7 +44,7 @@ static inline const uint8_t *rs_offsets_group(const uint8_t *segment, const rs_b
            (uint64_t)(local / RS_FMT_GROUP_RECORDS) * rs_offsets_group_size(block->index_bits);
 }
 
-/* Returns the end of record k of a group, from the start of the heap, for ends as distances from a line. */
+/* Returns the end of record k of a group, from the start of the heap, for ends stored as distances from a line. */
 static inline uint64_t rs_offsets_line_end(const uint8_t *group, uint32_t k, uint32_t bits) {
     const uint64_t on_line = rs_load_u32(group) + ((k + 1) * (uint64_t)rs_load_u32(group + 4) >> 16);
     const uint64_t field = rs_load_bits_unchecked(group + 8, (uint64_t)RS_FMT_GROUP_RECORDS / 8 * bits, k * bits, bits);
@@ -52,7 +52,7 @@ static inline uint64_t rs_offsets_line_end(const uint8_t *group, uint32_t k, uin
 }
 
 /* Sets *begin and *end to the beginning and end of record k of a group, as from rs_offsets_line_end. Two ends of at
- * most 28 bits, the usual case, need one load of the 8 bytes up to the field's last byte. They never begin before the
+ * most 28 bits, the usual case, need one load of the 8 bytes up to the field's last byte. These never begin before the
  * group, because 8 bytes precede the fields. */
 static inline void rs_offsets_line_ends(const uint8_t *group, uint32_t k, uint32_t bits, uint64_t *begin,
                                         uint64_t *end) {
@@ -121,6 +121,6 @@ static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *b
 
 /* Appends the offset groups of n records, n at most RS_FMT_BLOCK_RECORDS, and sets index_width, index_bits and
  * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. Records of one size have no groups.
- * With `lines`, the ends become distances from a line if that saves a share of all bytes. RS_E_MEM. */
+ * With `lines`, the ends become distances from a line if that saves enough. RS_E_MEM. */
 RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_block *block, rs_buffer *out,
                                          rs_error *err);

@@ -188,13 +188,13 @@ bool rs_packed_ints_find_scale(double value, unsigned *scale) {
 /* Converts 8 floats. Returns false if one is not a decimal, or not within 2^51 at the scale. Adding 1.5 * 2^52 rounds a
  * double to an integer in its lower bits. The loops have no branches, so compilers vectorize them. */
 static bool eight_from_floats(const uint8_t *in, double power, int64_t *out) {
-    const double rounder = 6755399441055744.0, most = 2251799813685248.0;
+    const double rounder = 6755399441055744.0, limit = 2251799813685248.0;
     uint64_t differs = 0, bits[CHUNK], base;
     double values[CHUNK], sums[CHUNK];
     unsigned far = 0;
     for (unsigned i = 0; i < CHUNK; i++) values[i] = rs_load_f64(in + 9 * (size_t)i + 1);
     for (unsigned i = 0; i < CHUNK; i++) sums[i] = values[i] * power;
-    for (unsigned i = 0; i < CHUNK; i++) far |= !(sums[i] > -most) | !(sums[i] < most);
+    for (unsigned i = 0; i < CHUNK; i++) far |= !(sums[i] > -limit) | !(sums[i] < limit);
     for (unsigned i = 0; i < CHUNK; i++) sums[i] += rounder;
     memcpy(bits, sums, sizeof bits);
     memcpy(&base, &rounder, 8);
@@ -281,13 +281,13 @@ void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers,
 }
 
 static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
-    unsigned most = 0;
+    unsigned widest = 0;
     for (unsigned count = 1; count <= CHUNK; count++) {
         for (unsigned width = 0; width <= 64; width++) {
-            if (sizes->chunks[count][width] != 0 && width > most) most = width;
+            if (sizes->chunks[count][width] != 0 && width > widest) widest = width;
         }
     }
-    return most;
+    return widest;
 }
 
 /* Returns the stored width of a chunk of `width` bits. It may be larger, because 4 bits cannot express all widths. */

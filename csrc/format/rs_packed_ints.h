@@ -31,7 +31,7 @@ typedef struct rs_packed_ints {
     const uint8_t *end;    /* the end of the chunks; no byte beyond it is read */
     uint64_t n;            /* number of numbers in the list */
     uint64_t done;         /* number of numbers unpacked so far */
-    uint32_t chunk;        /* number of the next chunk; no record has lists beyond 2^35, where it would wrap */
+    uint32_t chunk;        /* number of the next chunk; no record has a list of 2^35 numbers, where it would wrap */
     int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 numbers before the chunk, then the chunk */
 } rs_packed_ints;
 
@@ -39,7 +39,7 @@ typedef struct rs_packed_ints {
  * if the bytes end too early (out->n is then n) or are malformed (out->n is then 0). Any thread. */
 RS_NODISCARD bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packed_ints *out);
 
-/* Begins to unpack a list that was taken. */
+/* Begins to unpack a list. rs_packed_ints_take calls it. */
 static inline void rs_packed_ints_begin(rs_packed_ints *self) {
     self->done = 0;
     self->chunk = 0;
@@ -48,7 +48,7 @@ static inline void rs_packed_ints_begin(rs_packed_ints *self) {
 /* Sets *out to the next numbers and returns how many: 1 to 16; 0 at the end. *out is valid until the next call. */
 unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out);
 
-/* Writes all n numbers to `out`, faster than chunk by chunk. The last call for the list was rs_packed_ints_begin. */
+/* Writes all n numbers to `out`, faster than chunk by chunk. Call it right after rs_packed_ints_take. */
 void rs_packed_ints_read(rs_packed_ints *self, int64_t *out);
 
 /* Returns the float of a number of a node of floats. */
@@ -83,7 +83,7 @@ uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scal
 /* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float succeeds; else returns false. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);
 
-/* The size of lists under one node with a stride. Zero the struct, set the stride, call rs_packed_ints_measure for each
+/* Measures lists under one node with a stride. Zero the struct, set the stride, call rs_packed_ints_measure for each
  * list, then rs_packed_ints_size. */
 typedef struct rs_packed_ints_sizes {
     unsigned stride;

@@ -27,7 +27,7 @@ RS_NODISCARD rs_status rs_places_open(const uint8_t *segment, const rs_block *bl
 /* Checks rule 42, and the counts of rule 41, for one section of `node`. */
 RS_NODISCARD rs_status rs_placed_check(const rs_placed *self, const rs_node *node, rs_error *err);
 
-/* Returns the bytes of a section and of its element of the table of sections, without the values of exceptions. */
+/* Returns the bytes of a section and of the u32 with its start, without the values of exceptions. */
 uint64_t rs_placed_size(const rs_placed *self, const rs_node *node);
 
 /* Returns the bytes of n_marks marks of a form among n_records records. */

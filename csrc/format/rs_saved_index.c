@@ -39,12 +39,12 @@ static rs_status open_numbers(rs_saved_index *self, rs_slice in, uint64_t offset
         if (n > r || (n == 0) != (r == 0)) return bad_index(err, offset, "the groups do not fit the records");
         numbers = n + 1 + (self->in_order ? 0 : r);
         self->starts = in.ptr;
-        if (!self->in_order) self->rows = in.ptr + (n + 1) * self->width;
     }
-    /* At most 2^48 entries and records: nothing overflows. */
+    /* With at most 2^48 entries and records, nothing overflows. */
     if (rs_slice_left(&in) != numbers * self->width) {
         return bad_index(err, offset, "the size of the section does not match its parts");
     }
+    if (self->starts != NULL && !self->in_order) self->rows = in.ptr + (n + 1) * self->width;
     return RS_OK;
 }
 

@@ -25,7 +25,7 @@ typedef struct rs_saved_index {
 RS_NODISCARD rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint64_t n_records,
                                            rs_saved_index *out, rs_error *err);
 
-/* Fills `err` for a missing row or group; out of line because it is rare. */
+/* Fills `err` for a group, row or entry (`part`) that leads to a missing record; out of line because it is rare. */
 RS_COLD void rs_saved_index_bad_number(rs_error *err, const char *part, uint64_t number);
 
 /* Sets *begin and *end to the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS for missing rows

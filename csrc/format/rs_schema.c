@@ -32,7 +32,7 @@ static bool has_count(const rs_node *n) {
     }
 }
 
-/* Checks the rules of param and count that are not in the table of node kinds. Returns NULL or the fault. */
+/* Checks the rules of param, count and aux that are not in the table of node kinds. Returns NULL or the fault. */
 static const char *check_own_rules(const rs_node *n) {
     switch (n->kind) {
     case RS_FMT_NODE_STR: return n->param == 3 ? "its param is not a width of units" : NULL;
@@ -305,7 +305,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Reads stored node i into the tree. Its children must begin at number *next_child, which becomes the next one. */
+/* Reads stored node i into the tree. Its children must begin at node *next_child, which then moves past them. */
 static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32_t *next_child, uint64_t offset,
                            rs_error *err) {
     const uint8_t *e = tree->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE;
@@ -350,15 +350,15 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
         const rs_node *n = &tree->nodes[i];
         bool container = n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_TUPLE || n->kind == RS_FMT_NODE_STRUCT ||
                          n->kind == RS_FMT_NODE_MAP;
-        uint16_t deepest = 0, most = 0;
+        uint16_t max_depth = 0, max_levels = 0;
         for (uint32_t k = 0; k < n->n_children; k++) {
             uint32_t child = n->children[k].index;
-            if (depth[child] > deepest) deepest = depth[child];
-            if (levels[child] > most) most = levels[child];
+            if (depth[child] > max_depth) max_depth = depth[child];
+            if (levels[child] > max_levels) max_levels = levels[child];
         }
-        depth[i] = (uint16_t)(deepest + (container ? 1 : 0));
+        depth[i] = (uint16_t)(max_depth + (container ? 1 : 0));
         /* The limit of levels bounds the recursion over chains of unions, which do not count as depth. */
-        levels[i] = (uint16_t)(most + (n->n_children > 0 ? 1 : 0));
+        levels[i] = (uint16_t)(max_levels + (n->n_children > 0 ? 1 : 0));
         if (depth[i] > RS_FMT_DEPTH || levels[i] > 2 * RS_FMT_DEPTH) {
             return bad(err, offset, i, "it is nested too deeply");
         }
@@ -370,7 +370,7 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
 }
 
 /* Checks that optional keys are children of structs only, and `same` children of concats only. */
-static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *err) {
+static rs_status check_parents(const rs_tree *tree, uint64_t offset, rs_error *err) {
     const rs_node *root = &tree->nodes[0];
     if (root->kind == RS_FMT_NODE_SAME || (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
         return bad(err, offset, 0, "the root is a same or an optional key");
@@ -392,12 +392,14 @@ static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *er
 
 /* Numbers the placed nodes, and checks that a record has at most one value of each. */
 static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
-    bool often[RS_FMT_TREE_NODES] = {false}; /* whether a record may have several values of the node */
+    bool may_repeat[RS_FMT_TREE_NODES] = {false}; /* whether a record may have several values of the node */
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         rs_node *n = &tree->nodes[i];
-        bool within = often[i];
+        bool children_may_repeat = may_repeat[i];
         if (rs_node_is_placed(n)) {
-            if (often[i]) return bad(err, offset, i, "a placed node is at a position with several values in a record");
+            if (may_repeat[i]) {
+                return bad(err, offset, i, "a placed node is at a position with several values in a record");
+            }
             n->placed = tree->n_placed++;
         }
         switch (n->kind) {
@@ -407,9 +409,9 @@ static rs_status check_placed(rs_tree *tree, uint64_t offset, rs_error *err) {
         case RS_FMT_NODE_EXT:
         case RS_FMT_NODE_OPTIONAL:
         case RS_FMT_NODE_EXCEPTIONS: break;
-        default: within = true;
+        default: children_may_repeat = true;
         }
-        for (uint32_t k = 0; k < n->n_children; k++) often[n->children[k].index] = within;
+        for (uint32_t k = 0; k < n->n_children; k++) may_repeat[n->children[k].index] = children_may_repeat;
     }
     return RS_OK;
 }
@@ -446,7 +448,7 @@ static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err
     return RS_OK;
 }
 
-/* Marks the nodes whose value is the payload of an ext, and counts the nodes with tables. */
+/* Marks and checks the nodes whose value is the payload of an ext, and counts the nodes with tables. */
 static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
@@ -506,7 +508,7 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     for (uint32_t i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
     if (next_child != tree->n_nodes) return bad(err, offset, next_child, "it has no parent");
     RS_TRY(check_depth(tree, offset, err));
-    RS_TRY(check_places(tree, offset, err));
+    RS_TRY(check_parents(tree, offset, err));
     RS_TRY(check_placed(tree, offset, err));
     RS_TRY(mark_payloads(tree, offset, err));
     for (uint32_t i = tree->n_nodes; i-- > 0;) {

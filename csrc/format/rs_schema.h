@@ -14,7 +14,7 @@ typedef struct rs_node {
     uint16_t flags;
     uint8_t bits;   /* the number of its bits in the parent's bit group, 0 to 64 */
     bool fixed;     /* all bodies have size_bytes bytes */
-    bool payload;   /* its value is the payload of an ext node, directly or through unions and optionals */
+    bool payload;   /* its value is the payload of an ext node, directly or through union, optional or placed nodes */
     bool partial;   /* struct: one of its children is an optional key */
     uint32_t count; /* the field count of the stored node */
     uint32_t n_children;
@@ -66,11 +66,11 @@ typedef struct rs_tree {
 /* Compiles the bytes of a tree and checks rules 17 to 19, but not its crc. Free *out with rs_tree_clear, except after a
  * failure. `offset` is the offset of the bytes in the segment, for error positions only. Any thread. */
 RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err);
-/* Sets REST at all nodes in tail position that may have it, in nodes and bytes of a compiled tree. For writers. */
+/* Sets the flag REST of all nodes in tail position that may have it, in nodes and bytes of a tree. For writers. */
 void rs_tree_take_rests(rs_tree *self);
 /* Returns 10^scale as f64, which is exact for a scale of 0 to RS_FMT_SCALE_MAX; 1 for others. */
 double rs_schema_divisor(unsigned scale);
-/* Takes the shape of an array of an ndarray node off `in`, unless the tree has it, and sets *data_bytes to the bytes of
+/* Takes the shape of an array of an ndarray node off `in`, if it is stored there, and sets *data_bytes to the bytes of
  * its data. RS_E_FMT_TRUNCATED or RS_E_FMT_VALUE for a bad shape. */
 RS_NODISCARD rs_status rs_node_array_bytes(const rs_node *node, rs_slice *in, uint64_t *data_bytes, rs_error *err);
 /* Returns the bits of features_required for the nodes. */

@@ -148,7 +148,7 @@ static rs_status check_process(const rs_segment_writer *self, rs_error *err) {
     return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot continue a build of its parent");
 }
 
-/* Reserves the next step of space, at least one byte. `needed`: the bytes to write now. */
+/* Reserves the next step of space, at least one byte, to write `needed` bytes now. */
 static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error *err) {
     uint64_t step = self->step;
     while (step < needed && step < STEP_MOST) step *= 2;
@@ -164,7 +164,7 @@ static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error
     self->reserved += step;
     /* Start small: reserving and releasing a megabyte takes longer than building a store of a few records. */
     if (self->step < STEP_USUAL) self->step *= 4;
-    /* A step is at most an eighth of the size, because unused space counts in the peak memory of a small store. */
+    /* Only a step below an eighth of the size grows: unused space counts in the peak memory of a small store. */
     while (self->step < STEP_MOST && self->step * 8 < self->reserved) self->step *= 2;
     return RS_OK;
 }

@@ -73,7 +73,7 @@ typedef struct rs_segment_writer {
 RS_NODISCARD rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, const char *dir,
                                               const char *name, rs_error *err);
 
-/* Appends n bytes. Reserves space ahead in steps that grow from 1 MiB to 32 MiB, or only the needed pages if a whole
+/* Appends n bytes. Reserves space ahead in steps that grow from 64 KiB to 32 MiB, or only the needed pages if a whole
  * step is refused. RS_E_SPACE with the numbers of the refused step. After a failure position is unchanged, and the call
  * may be repeated. RS_E_STATE_FINISHED in a forked child. */
 RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err);
@@ -95,11 +95,11 @@ RS_NODISCARD rs_status rs_segment_writer_rewind(rs_segment_writer *self, uint64_
 /* Ends writing: truncates the file to position, protects it, gives up write access and maps the result as `out`.
  * Anonymous memory is sealed if possible. Other files get mode 0400, but a saved file (RS_BACKING_FILE) keeps the mode
  * of the user's umask. Saved files, and named files on a disk, are synced. The writer is then inactive, and the caller
- * has to remove the name, if any. RS_E_STATE_FINISHED for an inactive writer and in a forked child; RS_E_FMT_TRUNCATED
+ * must remove the name, if any. RS_E_STATE_FINISHED for an inactive writer and in a forked child; RS_E_FMT_TRUNCATED
  * if nothing was written. After a failure the writer may only be aborted, and `out` is a closed segment. `out` need not
  * be initialised. */
 RS_NODISCARD rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err);
 
-/* Closes the file and removes its name, but not in a forked child. The writer is then inactive. Does nothing for an
+/* Closes the file and, except in a forked child, removes its name. The writer is then inactive. Does nothing for an
  * inactive writer. Reports no errors: a name that cannot be removed stays. */
 void rs_segment_writer_abort(rs_segment_writer *self);

@@ -70,23 +70,23 @@ typedef struct rs_symbols_step {
 } rs_symbols_step;
 
 /* Decodes the lowest code of the word. Returns false if the code is invalid or the escape; `used` is then after the
- * code, and the length in *entry is 0 for the escape. With `some`, only the first `left` bytes of the word are codes;
- * after them the function does nothing and returns true, without a branch on the end of the codes. */
-static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool some, uint64_t left,
+ * code, and the length in *entry is 0 for the escape. With `partial`, only the first `left` bytes of the word are
+ * codes; after them the function decodes nothing and returns true, without a branch on the end of the codes. */
+static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool partial, uint64_t left,
                                          rs_symbols_step *step, uint32_t *entry) {
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
-    const uint32_t there = !some || step->used < left, wide = first >= self->n_short;
+    const uint32_t has_code = !partial || step->used < left, wide = first >= self->n_short;
     uint32_t number = first + ((0u - wide) & (both - 255 * self->n_short - first));
-    step->used += some ? (0u - there) & (1 + wide) : 1 + wide;
+    step->used += partial ? (0u - has_code) & (1 + wide) : 1 + wide;
     step->word = RS_SYMBOLS_EITHER(wide != 0) ? step->word >> 16 : step->word >> 8;
     *entry = 1;
-    if (RS_UNLIKELY(number >= self->n_symbols)) return !there;
+    if (RS_UNLIKELY(number >= self->n_symbols)) return !has_code;
     *entry = rs_symbols_entry_unchecked(self, number);
     uint32_t length = *entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
     uint32_t offset = *entry >> RS_SYMBOLS_LENGTH_BITS;
-    if (RS_UNLIKELY(length - 1 >= rs_symbols_max_units(unit_bytes) || offset > self->pool_units)) return !there;
+    if (RS_UNLIKELY(length - 1 >= rs_symbols_max_units(unit_bytes) || offset > self->pool_units)) return !has_code;
     memcpy(step->out, self->pool + (size_t)offset * unit_bytes, RS_SYMBOLS_COPY);
-    step->out += (size_t)(some ? (0u - there) & length : length) * unit_bytes;
+    step->out += (size_t)(partial ? (0u - has_code) & length : length) * unit_bytes;
     return true;
 }
 

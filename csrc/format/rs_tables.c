@@ -21,7 +21,7 @@ rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_
             e[RS_FMT_B_INDEX_WIDTH] != 0 || e[RS_FMT_B_INDEX_BITS] != 0) {
             goto bad;
         }
-        rs_store_u32(e + RS_FMT_B_N_RECORDS, 1); /* the other fields can then be checked by rs_block_parse */
+        rs_store_u32(e + RS_FMT_B_N_RECORDS, 1); /* so that rs_block_parse can check the other fields */
     }
     rs_store_u64(e + RS_FMT_B_FIRST_RECORD, 0);
     RS_TRY(rs_block_parse(e, at, directory, &out->block, err));

@@ -34,7 +34,7 @@ typedef struct rs_dict_coded {
 RS_NODISCARD rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
                                      rs_error *err);
 
-/* Returns the number of the table of entry i, which is below coded->count. */
+/* Returns the index in coded->at of the table with entry i, which is below coded->count. */
 static inline uint32_t rs_dict_coded_table(const rs_dict_coded *coded, uint64_t i) {
     uint32_t t = 0;
     while (i >= coded->at[t].end) t++;

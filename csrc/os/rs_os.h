@@ -1,9 +1,10 @@
 /* rs_os.h: the core's interface to the operating system: descriptors, anonymous memory, reserving space, sealing,
  * mapping, named files, locks, threads, randomness, and free memory. It knows nothing about the format.
  *
- * Every function that does not return RS_OK fills `err` (NULL is allowed), leaves its out parameters unchanged and owns
- * nothing. Any thread may call it at any time, as long as no two threads use one descriptor in conflicting ways. It
- * needs no lock, reads no environment variables and keeps no state. */
+ * A function that does not return RS_OK fills `err` (NULL is allowed), owns nothing and leaves its out parameters
+ * unchanged, except bools, buffers and rs_os_lock. Any thread may call any function at any time, as long as no two
+ * threads use one descriptor in conflicting ways. The functions need no lock, read no environment variables and keep
+ * no state but a list of open lock files. */
 #pragma once
 
 #include "base/rs_status.h"
@@ -20,7 +21,7 @@ typedef struct rs_os_identity {
 enum {
     RS_OS_LIMIT_NAME_SIZE = 128, /* bytes for the name of a limit; longer cgroup paths lose their front */
     RS_OS_HUGE_PAGE = 2 << 20,   /* the size on most systems; on others the code for huge pages has no effect */
-    RS_OS_WRITE_CHUNK = 1 << 30, /* the most bytes of one pwrite: macOS rejects INT_MAX and more */
+    RS_OS_WRITE_CHUNK = 1 << 30, /* the most bytes of one pwrite: macOS rejects more than INT_MAX */
     RS_OS_KEPT_FREE_DIVISOR = 20 /* 1/20 (5%) of every memory limit stays free */
 };
 
@@ -50,7 +51,7 @@ RS_NODISCARD rs_status rs_os_open_readonly(const char *path, bool follow_links, 
  * compared. RS_E_SYS if this fails. `fd` stays open. */
 RS_NODISCARD rs_status rs_os_reopen_readonly(int fd, int *out_fd, rs_error *err);
 
-/* Closes *fd and sets it to -1; does nothing if it is -1. Reports no errors: sync data that must last first. */
+/* Closes *fd and sets it to -1; does nothing if it is -1. Reports no errors, so first sync data that must last. */
 void rs_os_close(int *fd);
 
 /* --- Space and bytes. --- */
@@ -83,9 +84,9 @@ RS_NODISCARD rs_status rs_os_sync_directory(const char *path, rs_error *err);
 
 /* --- Protection. --- */
 
-/* Seals a memory file: writing, growing, shrinking and further seals are forbidden forever, through all descriptors. If
- * the kernel holds a page for a moment, for example in a pipe, waits for it for some seconds. RS_E_SYS if the file
- * cannot be sealed, is mapped writable, or a page stays held. */
+/* Seals a memory file: writing, growing, shrinking and further seals are forbidden forever, through all descriptors.
+ * Waits some seconds for pages that the kernel holds for a moment, for example in a pipe. RS_E_SYS if the file cannot
+ * be sealed or is mapped writable, or if a page stays held. */
 RS_NODISCARD rs_status rs_os_seal(int fd, rs_error *err);
 
 /* Takes a lease: a shared flock that marks the file as in use. It ends when this descriptor and its copies in forked
@@ -108,7 +109,7 @@ static inline bool rs_os_same_file(const rs_os_identity *a, const rs_os_identity
     return a->device == b->device && a->inode == b->inode;
 }
 
-/* Renames `from` to `to`, and replaces it. RS_E_SYS_NOT_FOUND if `from` or a directory is missing. */
+/* Renames `from` to `to`, and replaces an existing `to`. RS_E_SYS_NOT_FOUND if `from` or a directory is missing. */
 RS_NODISCARD rs_status rs_os_rename(const char *from, const char *to, rs_error *err);
 
 /* Removes the name `path`; if `expected` is not NULL, only if it leads to that file. RS_OK for a missing name. */
@@ -116,12 +117,12 @@ RS_NODISCARD rs_status rs_os_unlink(const char *path, const rs_os_identity *expe
 
 /* --- Named files (rs_os_names.c). Processes find them by name and keep them in use by locks.
  *
- * A file gets its name only when it is complete, and is read-only afterwards. Each process that uses the file has a
- * *lease*, a shared flock on its descriptor. A lease ends when the descriptor is closed; LOCK_UN is never called,
- * because in a forked child it would drop the parent's lease. So a file that can be locked exclusively is not in use,
- * and the process with the exclusive lock may remove it. A path may lead to another file before the lock is taken, so
- * each lock is followed by a check that the path still leads to the locked file. Only files of the effective user are
- * read or removed. No function here waits for a lock: the caller tries again. --- */
+ * A file gets its name only when it is complete, and most files are read-only afterwards. Each process that uses the
+ * file has a *lease*, a shared flock on its descriptor. A lease ends when the descriptor is closed; LOCK_UN is never
+ * called, because in a forked child it would drop the parent's lease. So a file that can be locked exclusively is not
+ * in use, and the process with the exclusive lock may remove it. A path may lead to another file before the lock is
+ * taken, so each lock is followed by a check that the path still leads to the locked file. Only files of the effective
+ * user are read or removed. Only rs_os_create_nameless may wait for a lock; otherwise the caller tries again. --- */
 
 /* Creates a leased file in `dir` with mode 0600, open for reading and writing. With allow_nameless, if the system and
  * the file system support it (O_TMPFILE), the file has no name and *out_nameless is true. Else it has the path
@@ -175,8 +176,8 @@ typedef struct rs_os_lock {
 } rs_os_lock;
 
 /* Opens a lock file for reading and writing, and creates a missing one with mode 0600. Does not lock the file.
- * RS_E_SYS_NOT_OURS if the file is a link or has a second name, belongs to another user or has another mode. After an
- * error out->fd is -1. Safe from several threads at once, as is rs_os_close_lock. */
+ * RS_E_SYS_NOT_OURS if the file is a link or has a second name, belongs to another user or has rights beyond 0600;
+ * missing rights are added. After an error out->fd is -1. Safe from several threads at once, as is rs_os_close_lock. */
 RS_NODISCARD rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err);
 
 /* Closes the file, which ends the lock. Does nothing if fd is -1. */
@@ -200,13 +201,13 @@ RS_NODISCARD rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **ou
 /* Ends a mapping of rs_os_map with its size. Does nothing if data is NULL. */
 void rs_os_unmap(const uint8_t *data, uint64_t size_bytes);
 
-/* Returns size_bytes zeroed bytes, at least 1, of whole pages; NULL without memory. Unlike malloc it shares no pages,
- * so rs_os_pages_free returns them to the system at once. */
+/* Returns whole pages with size_bytes (not 0) zeroed bytes; NULL without memory. Unlike malloc it shares no pages, so
+ * rs_os_pages_free returns them to the system at once. */
 void *rs_os_pages(size_t size_bytes);
 /* Frees pages of rs_os_pages with their size. Does nothing if data is NULL. */
 void rs_os_pages_free(void *data, size_t size_bytes);
-/* Returns the pages within n bytes of malloc or rs_os_pages to the system. The bytes stay allocated, but their values
- * are lost. Does nothing if data is NULL, or if the system does not support it. */
+/* Returns to the system the whole pages within n bytes from malloc or rs_os_pages. The bytes stay allocated, but their
+ * values are lost. Does nothing if data is NULL, or if the system does not support it. */
 void rs_os_forget(void *data, size_t n);
 
 /* --- Files that change (rs_os_shared.c): several processes write to one file at once. --- */
@@ -286,7 +287,7 @@ uint64_t rs_os_now_ns(void);
 /* Returns the id of the calling process. The owner of a resource compares it to notice that it is a forked child. */
 int64_t rs_os_process_id(void);
 
-/* Returns the free memory of the C allocator to the system, where the C library can (glibc). */
+/* Returns the free memory of the C allocator to the system, if the C library can (glibc). */
 void rs_os_trim(void);
 
 /* --- Available memory (rs_os_headroom.c). --- */
@@ -299,9 +300,9 @@ typedef struct rs_os_memory_roots {
 
 /* Sets *out_bytes to the bytes that may be allocated before the machine, a memory cgroup of this process (with all
  * ancestors, v1 and v2) or its address space (RLIMIT_AS) is 95% full; UINT64_MAX if no limit is known. limit_name
- * receives the name of the smallest limit, "MemAvailable of the machine", "the address space of the process (ulimit
- * -v)" or "memory cgroup /foo/bar"; it may be NULL if its size is 0. Swap and memory.high are not counted. Ignores a
- * limit that cannot be read. */
+ * receives the name of the limit that leaves the least, "MemAvailable of the machine", "the address space of the
+ * process (ulimit -v)" or "memory cgroup /foo/bar"; it may be NULL if its size is 0. Swap and memory.high are not
+ * counted. Ignores a limit that cannot be read. */
 void rs_os_memory_headroom(uint64_t *out_bytes, char *limit_name, size_t limit_name_size);
 
 /* As rs_os_memory_headroom, but reads below `roots`. */

@@ -112,7 +112,7 @@ static void consider(headroom *self, uint64_t bytes, const char *kind, const cha
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-/* Making meminfo takes the kernel long, so it is read once for both numbers. */
+/* The kernel takes long to make meminfo, so it is read once for both numbers. */
 static void consider_machine(headroom *self, const char *proc) {
     uint64_t available = UINT64_MAX, total = UINT64_MAX; /* in KiB */
     char line[256];

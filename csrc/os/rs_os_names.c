@@ -137,7 +137,7 @@ static rs_status link_file(int fd, const char *temporary, const char *to, rs_err
 }
 
 /* Removes a name and ignores failures. */
-static void forget(const char *path) {
+static void unlink_quietly(const char *path) {
     rs_status ignored = rs_os_unlink(path, NULL, NULL);
     (void)ignored;
 }
@@ -150,18 +150,18 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
         if (temporary == NULL) RS_TRY(link_file(fd, NULL, between, err));
         rs_status code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
         if (code != RS_OK) {
-            if (temporary == NULL) forget(between);
+            if (temporary == NULL) unlink_quietly(between);
             return code;
         }
         return RS_OK;
     }
-    if (temporary != NULL) forget(temporary);
+    if (temporary != NULL) unlink_quietly(temporary);
     return RS_OK;
 }
 
 /* ---------------------------------------------------------------- opening and removing */
 
-/* Opens a file of this user, which is 0400, or 0600 if `writable`, without a lock. */
+/* Opens a file of this user with mode 0400, or 0600 if `writable`. Does not lock it. */
 static rs_status open_ours(const char *path, bool writable, int *out_fd, rs_error *err) {
     int fd;
     if (writable) {
@@ -211,7 +211,7 @@ static uint64_t modified_ns(const struct stat *st) {
 }
 
 /* Returns whether the file of `fd` still matches `judged`; true if `judged` is NULL. */
-static bool still(int fd, const rs_os_judged *judged) {
+static bool still_matches(int fd, const rs_os_judged *judged) {
     struct stat st;
     if (judged == NULL) return true;
     return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == judged->device && (uint64_t)st.st_ino == judged->inode &&
@@ -234,7 +234,7 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
     code = rs_os_identify(fd, &found, err);
     if (code == RS_OK && found.uid == (uint32_t)geteuid() && (expected == NULL || rs_os_same_file(&found, expected))) {
         code = lock_now(fd, LOCK_EX, err, path);
-        if (code == RS_OK && leads_to(path, fd) && still(fd, judged)) {
+        if (code == RS_OK && leads_to(path, fd) && still_matches(fd, judged)) {
             if (unlink(path) == 0) {
                 *out_removed = true;
             } else if (errno != ENOENT) {
@@ -271,8 +271,8 @@ void rs_os_touch(int fd) {
 
 /* ---------------------------------------------------------------- locks of builders */
 
-/* The open lock files of this process. A forked child shares each lock with its parent, so the file would stay locked
- * after the parent is killed. So the child closes them, even if C code forks and no hook of Python runs. */
+/* The open lock files of this process. A forked child shares their locks, so the files would stay locked after the
+ * parent is killed. The child therefore closes them, even if C code forks and no hook of Python runs. */
 static pthread_mutex_t locks_mutex = PTHREAD_MUTEX_INITIALIZER;
 static rs_os_lock *locks_first;
 static pthread_once_t locks_once = PTHREAD_ONCE_INIT;

@@ -40,7 +40,7 @@ static RS_COLD rs_status fail(rs_error *err, const char *message) {
 
 rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err) {
 #if defined(__linux__)
-    /* MFD_NOEXEC_SEAL needs Linux 6.3. Sealing is given up last: without it only read-only descriptors protect the
+    /* MFD_NOEXEC_SEAL needs Linux 6.3. The last attempt gives up sealing; then only read-only descriptors protect the
      * file. */
     static const unsigned attempts[] = {MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
                                         MFD_CLOEXEC | MFD_ALLOW_SEALING, MFD_CLOEXEC};
@@ -68,11 +68,11 @@ static rs_status create_failed(rs_error *err, const char *name) {
     return rs_error_set_errno(err, code, errno, "cannot create %s", name);
 }
 
-/* Opens `dir` and checks it through the descriptor, so that it cannot be swapped between check and use. */
+/* Opens or creates `dir`, and checks it through the descriptor, so that it cannot be swapped between check and use. */
 static rs_status open_private_directory(const char *dir, int *out_fd, rs_error *err) {
     struct stat st;
     if (mkdir(dir, 0700) == 0) {
-        (void)chmod(dir, 0700); /* a umask may have taken rights; the next call reports a failure */
+        (void)chmod(dir, 0700); /* the umask may have removed permissions; a later call reports a failure */
     } else if (errno != EEXIST) {
         return create_failed(err, dir);
     }
@@ -237,7 +237,7 @@ static void *map_aligned(int fd, size_t n) {
 /* Makes huge pages of the whole units in [from, to), if the system allows it. Random reads then wait less for page
  * tables, and the page tables of each process shrink by 0.2 % of the store. The function allocates one small page in
  * each unit and collapses it, which makes a huge page even if memory files do not get any by default. A huge page costs
- * less than as many small ones, unless memory has to be compacted for it (bench/NOTES.md has the numbers). */
+ * less than the small ones in its place, unless memory has to be compacted for it (bench/NOTES.md has the numbers). */
 static void reserve_huge(int fd, uint64_t from, uint64_t to) {
     from = rs_align_up(from, RS_OS_HUGE_PAGE);
     to -= to % RS_OS_HUGE_PAGE;

@@ -1,5 +1,5 @@
 /* rs_os_shared.c: files that several processes change at once: writable mappings, space that is reserved in place, and
- * locks on ranges, which the kernel ends with their process. See "Files that change" in rs_os.h. */
+ * locks on ranges, which end when their descriptor is closed. See "Files that change" in rs_os.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -27,7 +27,7 @@ static RS_COLD rs_status fail(rs_error *err, const char *message) {
 }
 
 rs_status rs_os_allocate(int fd, uint64_t from, uint64_t to, rs_error *err) {
-    if (to < from || to > INT64_MAX) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a range out of range");
+    if (to < from || to > INT64_MAX) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "not a range of a file");
 #if defined(__linux__)
     for (;;) {
         if (to == from || fallocate(fd, 0, (off_t)from, (off_t)(to - from)) == 0) return RS_OK;

@@ -18,7 +18,7 @@ typedef enum rs_elements {
     RS_ELEMENTS_NONE = 3
 } rs_elements;
 
-/* The key set of dicts that are stored under one struct node. */
+/* A key set of the dicts under one struct node. */
 typedef struct rs_key_set {
     uint64_t hash;
     uint32_t n;         /* number of keys */
@@ -34,15 +34,15 @@ typedef struct rs_alternative {
     uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, each its own alternative */
     bool constant;    /* every value so far has the bytes of `first` */
     bool same_shape;  /* ndarray: all values so far have the same shape */
-    bool plain_keys;  /* struct: keys with different bytes are different in Python; else no other dict joins it */
+    bool plain_keys;  /* struct: keys with different bytes are different in Python; else no other key set joins it */
     uint32_t n_children;
     uint64_t n;                    /* number of values so far */
     uint64_t raw_bytes;            /* bytes of all values as any values */
-    uint64_t counts_bytes;         /* str, bytes, list: bytes of all counts as varints */
-    uint64_t total;                /* list: elements of all values. str, bytes: units of all values */
+    uint64_t counts_bytes;         /* str, bytes, list, map: bytes of all counts as varints */
+    uint64_t total;                /* list: elements of all values. map: entries. str, bytes: units */
     rs_slice first;                /* the bytes of the first value */
     rs_span first_span;            /* the same as a span of the values */
-    uint64_t first_hash;           /* its hash, if `distinct` needed it */
+    uint64_t first_hash;           /* its hash */
     int64_t min, max;              /* int */
     uint64_t count_min, count_max; /* list */
     rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
@@ -51,13 +51,13 @@ typedef struct rs_alternative {
     rs_key_set *key_sets; /* struct */
     uint32_t n_key_sets, key_sets_capacity, last_key_set;
     uint32_t *offsets; /* int, float, str, list of numbers: the offset of each value from the base of the run */
-    uint32_t n_offsets, offsets_capacity; /* n_offsets is below n when memory for the offsets ran out */
+    uint32_t n_offsets, offsets_capacity; /* n_offsets is below n if the offsets reached their limit */
     rs_value_set *distinct;               /* the distinct values; NULL when they are not kept */
-    bool gave_up;                 /* distinct values are not collected: too many, or a dictionary failed before */
-    uint8_t known;                /* RS_POSITION_*: the attempts that failed in earlier runs */
+    bool gave_up;                         /* distinct values are not collected: too many, or not worth a table */
+    uint8_t known;                        /* RS_POSITION_*: the attempts that failed in earlier runs */
     uint64_t position_id;         /* a hash of the path from the root: the same for the same position in other runs */
-    struct rs_prepared *prepared; /* NULL before rs_plan_prepare */
-    const struct rs_placed_weights *placed; /* NULL before rs_plan_prepare_placed */
+    struct rs_prepared *prepared; /* NULL before rs_plan_prepare_alternative */
+    const struct rs_placed_weights *placed; /* NULL before rs_plan_weigh_placed */
 } rs_alternative;
 
 /* Whether the dicts of a position may be stored as maps. */
@@ -73,7 +73,7 @@ typedef enum rs_maps {
 typedef struct rs_position {
     rs_alternative *alternatives;
     uint32_t n, capacity, last; /* last: the alternative of the last value */
-    /* Its key sets by hash (rs_stats_structs.c). */
+    /* The key sets by hash (rs_stats_structs.c). */
     struct rs_key_set_slot *slots;
     uint32_t n_slots, used_slots;
     bool payload; /* the payload of an ext value, which is never a value of a table by itself */
@@ -85,7 +85,7 @@ typedef struct rs_position {
     struct rs_dict_map *map; /* RS_MAPS_BOTH: all dicts of the position as maps */
 } rs_position;
 
-/* Returns whether the values are so large that each is worth an entry of a table when it repeats. */
+/* Returns whether the values are on average so large that each is worth an entry of a table when it repeats. */
 static inline bool rs_alternative_is_large(const rs_alternative *a) {
     return a->n > 0 && a->raw_bytes / a->n >= RS_LARGE_VALUE;
 }
@@ -98,13 +98,13 @@ typedef struct rs_dict_map {
 } rs_dict_map;
 
 /* The statistics of a run of values. Zero the struct and set `values`, `scan`, `choices`, `hints`, `run` and
- * root.position_id. Then call rs_stats_collect, and rs_stats_clear at the end. It owns the arena and borrows the rest.
- * One thread at a time may use it; each thread may collect stats of its own. */
+ * root.position_id. Then call rs_stats_collect, and rs_stats_clear at the end. It owns the arena and the sets, and
+ * borrows the rest. One thread at a time may use it; each thread may collect stats of its own. */
 typedef struct rs_stats {
     rs_values values;
     rs_scan *scan;             /* has scanned the values in their order */
     const rs_choices *choices; /* never NULL */
-    const rs_attempts *hints;  /* the attempts that failed in earlier runs; NULL: none is known */
+    const rs_attempts *hints;  /* the attempts that failed in earlier runs; NULL if none are known */
     uint32_t run;              /* the number of this run of values, for rs_attempts_known */
     rs_arena arena;
     rs_position root;

@@ -15,15 +15,15 @@ RS_STATIC_ASSERT(RS_FMT_NODE_LAST < 64, "a bit for each kind of node");
 /* The bit of offset groups whose ends are distances from a line; no node has the kind 0. */
 #define RS_FORM_ENDS RS_FORM(0)
 
-/* The nodes that RS_LEVEL_FAST leaves out. Coding text by symbols takes half of the time of a build of sentences. */
+/* The nodes that RS_LEVEL_FAST leaves out. Coding text by symbols takes half the time of a build of sentences. */
 #define RS_FAST_WITHOUT RS_FORM(RS_FMT_NODE_SYMBOLS)
 
 /* The choices of one store. They may not change while its blocks are encoded. Any thread may read them. */
 typedef struct rs_choices {
     rs_level level;
-    uint64_t
-        without; /* the bits RS_FORM of nodes that no tree may have: nodes that the level leaves out, and any others
-                         that the caller excludes. The bit of `any` has no effect */
+    /* The RS_FORM bits of nodes and offset groups that the level or the caller excludes. The bit of `any` has no
+     * effect. */
+    uint64_t without;
     struct rs_plan_log *log; /* receives the candidates of the plan (rs_plan_log.h); borrowed; NULL for no log. Only
                                 the thread that plans the block reads the pointer */
 } rs_choices;

@@ -56,8 +56,8 @@ uint64_t rs_dictionaries_memory(const rs_dictionaries *self) {
 
 void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 
-/* Frees the entries of all but the two newest dictionaries of the position: later trees do not use them.
- * A dictionary of this run is kept, because one position id may occur in several children of a union. */
+/* Frees the entries of all but the two newest dictionaries of the position: later trees do not use them. Keeps those
+ * of dictionaries used in this run, because one position id may occur in several children of a union. */
 static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
     unsigned newer = 0;
     for (rs_dictionary *d = self->first; d != NULL; d = d->next) {
@@ -208,8 +208,8 @@ static unsigned length_of(rs_slice value) {
     return (unsigned)n;
 }
 
-/* Writes the first values of a dictionary. Lists of ints get a table for each frequent length: its rows have one size,
- * so they need neither counts nor offsets. */
+/* Writes values as new tables of `d`. In an empty dictionary, lists of ints get a table for each frequent length: its
+ * rows have one size, so they need neither counts nor offsets. */
 static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned table_depth,
                                rs_error *err) {
     uint32_t n_of[LENGTHS + 1] = {0};

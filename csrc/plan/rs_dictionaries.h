@@ -25,8 +25,8 @@ typedef struct rs_symbol_table {
     uint64_t used;   /* the last run that used it */
     uint32_t number; /* of the table in TABLES */
     unsigned unit_bytes;
-    rs_symbols_encoder *encoder; /* NULL when a newer table of the position has replaced it */
-    uint64_t units, coded;       /* the units of the strings on which it was last tried, and the bytes of their codes */
+    rs_symbols_encoder *encoder; /* NULL when two newer tables of the position exist */
+    uint64_t units, coded;       /* units, and bytes of their codes, that later trials are compared with */
     uint64_t size_bytes;         /* of the table in the segment, its element of TABLES included */
     struct rs_symbol_table *next;
 } rs_symbol_table;
@@ -59,7 +59,7 @@ typedef struct rs_dictionaries {
 /* Frees everything. */
 void rs_dictionaries_clear(rs_dictionaries *self);
 
-/* Returns the bytes of memory that dictionaries and encoders own. */
+/* Returns the bytes of memory of everything but the attempts. */
 uint64_t rs_dictionaries_memory(const rs_dictionaries *self);
 
 /* Begins the run of the next block. Afterwards the memory of a dictionary or encoder of an earlier run may be freed as
@@ -94,8 +94,8 @@ static inline uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice va
 }
 
 /* Finds or makes a symbol table for strings. The position's table is reused while it codes nearly as well as when it
- * was made; else a new one is tried. Sets *out to NULL when no table saves bytes; it lives as long as `self`. RS_E_MEM,
- * and the errors of write_bytes. */
+ * was made, except at the level SMALL; else a new one is tried. Sets *out to NULL when no table saves bytes; it lives
+ * as long as `self`. RS_E_MEM, and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
                                                rs_symbol_table **out, rs_error *err);

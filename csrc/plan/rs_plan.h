@@ -29,14 +29,15 @@ typedef struct rs_plan {
 typedef struct rs_prepared {
     const rs_template *template; /* str: its template, or NULL */
     rs_plan *packed;             /* int, float, list of numbers: the packed node, or NULL */
-    uint64_t bits, n_fits;       /* of `packed`: see rs_plan_numbers */
+    uint64_t bits, n_fits;       /* of `packed`, else of the plain node: see rs_plan_numbers */
 } rs_prepared;
 
-/* Prepares all alternatives of collected stats. Leaves out positions that will be constant or dict-coded, because
- * rs_plan_choose prepares an alternative if it needs it after all. RS_E_MEM. */
+/* Prepares the alternatives that rs_plan_list lists. rs_plan_choose prepares any other alternative that it needs.
+ * RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
-/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, and returns their number. Threads may
- * prepare them at once, each with a part of the stats (rs_stats_begin_part). */
+/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, but not those that will be constant or
+ * dict-coded, and returns their number. Threads may prepare them at once, each with a part of the stats
+ * (rs_stats_begin_part). */
 uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);
@@ -60,7 +61,7 @@ static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alterna
 bool rs_plan_has_few(const rs_alternative *a);
 enum { RS_PLAN_CONST_BYTES = 4096 }; /* a longer constant stays in the heap */
 
-/* Returns whether a node may be fixed, as FORMAT.md defines it. False is certain. */
+/* Returns whether a node is likely to be fixed, as FORMAT.md defines it. May err for unions, optionals and arrays. */
 bool rs_plan_may_be_fixed(const rs_plan *d);
 /* Returns the bits of a node in the bit group of its parent; for a dict-coded node without a final width, the bits that
  * its entries need. */
@@ -69,7 +70,7 @@ unsigned rs_plan_group_bits(const rs_plan *d);
  * the widths of all nodes are final. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err);
 
-/* Each of these three plans a packed node for one alternative: lists of numbers, floats, or ints. It reads every
+/* Each of these three plans a packed node for one alternative: lists of numbers, floats, or ints. It may read every
  * number. Sets *out to NULL when no node takes fewer bits than *bits. Else *out is a node that fits some or all values,
  * *n_fits their number, and *bits the bits of all values, misfits included. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,

@@ -33,7 +33,7 @@ void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint
 
 /* ---- Tables ---- */
 
-/* Returns the bits of the *n values that the dictionary (NULL: empty) lacks, at `rate` bits a raw byte. */
+/* Returns the bits of the *n values that the dictionary (NULL: empty) lacks, at `rate` bits per raw byte. */
 static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
     uint64_t bytes = 0;
     *n = 0;
@@ -45,7 +45,7 @@ static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *va
     return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? RS_PLAN_TABLE_BITS : 0);
 }
 
-/* Whether a value has array data outside it. Such values cannot be in a table, because tables have no arrays. */
+/* Returns whether a value has array data outside it. Such values cannot be in a table, which has no arrays. */
 static bool has_outside(const rs_values *values) {
     for (uint32_t i = 0; i < values->n; i++) {
         rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
@@ -58,26 +58,29 @@ static bool has_outside(const rs_values *values) {
 /* Compares a new dictionary with an extension of the position's dictionary. */
 rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
                                  candidate *best) {
-    uint32_t fresh_n, more;
-    uint64_t shared = UINT64_MAX;
+    uint32_t n_new, more;
+    uint64_t extended_bits = UINT64_MAX;
     if (values->n == 0 || self->table_depth >= MAX_TABLE_DEPTH || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
-    uint64_t fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
+    uint64_t fresh_bits = new_entries(NULL, values, rate, &n_new) + n * rs_packed_ints_width(values->n - 1);
     const rs_dictionary *dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
     if (dictionary != NULL) {
         uint64_t entries = new_entries(dictionary, values, rate, &more);
         dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
-        if (dictionary != NULL) shared = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
+        if (dictionary != NULL) {
+            extended_bits = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
+        }
     }
-    rs_plan_log_form(self, RS_FMT_NODE_DICT_CODED, 0, fresh < shared ? fresh : shared, n);
-    if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
+    const uint64_t bits = fresh_bits < extended_bits ? fresh_bits : extended_bits;
+    rs_plan_log_form(self, RS_FMT_NODE_DICT_CODED, 0, bits, n);
+    if (bits >= best->bits || has_outside(values)) return RS_OK;
     rs_plan *d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
     if (d == NULL) return rs_no_memory(self->err);
     d->entries = *values;
-    d->fresh = fresh < shared;
+    d->fresh = fresh_bits < extended_bits;
     d->position_id = position_id;
     d->n = n;
     best->plan = d;
-    best->bits = fresh < shared ? fresh : shared;
+    best->bits = bits;
     return RS_OK;
 }
 

@@ -35,11 +35,11 @@ typedef struct rs_plan_candidate {
 } rs_plan_candidate;
 
 /* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: the entries,
- * at `rate` bits a raw byte, plus n numbers. RS_E_MEM. */
+ * at `rate` bits per raw byte, plus n numbers. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_dict_coded(rs_plan_chooser *self, const rs_values *values, uint64_t n,
                                               uint64_t position_id, double rate, rs_plan_candidate *best);
-/* Joins the n candidates of a position of `values` values: into a union, an optional, or the only one. Sorts
- * `candidates`. RS_E_MEM. */
+/* Joins the n candidates of a position with `values` values into a union or an optional; a single one stays as it is.
+ * Sorts `candidates`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_join(rs_plan_chooser *self, rs_plan_candidate *candidates, uint32_t n, uint64_t values,
                                     rs_plan_candidate *out);
 

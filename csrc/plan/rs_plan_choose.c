@@ -51,7 +51,7 @@ static void log_choice(chooser *self, uint32_t first, const candidate *out, cons
     if (best != NULL) best->chosen = true;
 }
 
-/* Plans the child of a struct, whose key may be the next one of the log, or a child of another container. */
+/* Plans a child of a container. `key` is the key of a struct's child, which may be the log's next one, else NULL. */
 static rs_status choose_child(chooser *self, const rs_slice *key, const rs_position *at, candidate *out) {
     uint32_t n_keys = self->n_keys, depth = self->depth;
     if (self->log == NULL) return choose_position(self, at, out);
@@ -76,7 +76,7 @@ static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *
     return out->plan == NULL ? rs_no_memory(self->err) : RS_OK;
 }
 
-/* Plans an `any` node for values of raw_bytes. */
+/* Plans an `any` node for values of raw_bytes bytes. */
 static rs_status choose_any(chooser *self, uint64_t raw_bytes, candidate *out) {
     out->bits = 8 * raw_bytes;
     return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
@@ -84,7 +84,7 @@ static rs_status choose_any(chooser *self, uint64_t raw_bytes, candidate *out) {
 
 /* ---- Strings ---- */
 
-/* Plans the child of a concat for a text: symbols where that saves bytes, else str. */
+/* Plans the child of a concat for a text: symbols if they may save bytes, else str. */
 static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_template *template,
                            const rs_template_part *part, uint64_t position_id, candidate *out) {
     unsigned unit = 1u << a->elements;
@@ -122,13 +122,13 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
     switch (allowed(self, kind_of_part(part)) ? (int)part->kind : RS_PART_TEXT) {
     case RS_PART_CONST: {
         uint8_t head[11] = {RS_FMT_TAG_STR1};
-        size_t size = rs_slice_left(&part->first), used = 1 + rs_put_varint(head + 1, size);
+        size_t size = rs_slice_left(&part->first), head_size = 1 + rs_put_varint(head + 1, size);
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, &best));
-        uint8_t *bytes = (uint8_t *)rs_arena_take(&self->stats->arena, used + size);
+        uint8_t *bytes = (uint8_t *)rs_arena_take(&self->stats->arena, head_size + size);
         if (bytes == NULL) return rs_no_memory(self->err);
-        memcpy(bytes, head, used);
-        memcpy(bytes + used, part->first.ptr, size);
-        best.plan->aux = rs_slice_of(bytes, used + size);
+        memcpy(bytes, head, head_size);
+        memcpy(bytes + head_size, part->first.ptr, size);
+        best.plan->aux = rs_slice_of(bytes, head_size + size);
         break;
     }
     case RS_PART_SAME:
@@ -199,11 +199,11 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
     if (template != NULL && (template->n_fits == a->n || may_divide(self))) {
         uint64_t left = a->n - template->n_fits;
         bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
-        if (guessed && template->plain > out->bits) out->bits = template->plain; /* it counted the digits */
+        if (guessed && template->plain > out->bits) out->bits = template->plain; /* it considers the digits */
         uint64_t bits =
             template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
-        /* The cost of symbols for a part of a text is a rough guess, so it must save a tenth. */
+        /* The cost of symbols for a part of a text is a rough guess, so the template must save a tenth. */
         if (has_text(template)) bits += out->bits / 10 + TEXT_PARTS_BITS * (uint64_t)a->n;
         if (bits < out->bits) {
             if (left > 0) {
@@ -253,8 +253,8 @@ static bool all_allowed(const chooser *self, const rs_plan *d) {
     return allowed(self, d->kind);
 }
 
-/* Puts the packed node, if any, into *out. Moves the plain node to *rest when the packed node fits only some of the
- * values. */
+/* Puts the packed node into *out, if the tree may have one. Moves the plain node to *rest when the packed node fits
+ * only some of the values. */
 static void divide(chooser *self, const rs_alternative *a, candidate *out, candidate *rest) {
     rs_plan *packed = a->prepared->packed;
     uint64_t n_fits = a->prepared->n_fits;
@@ -344,19 +344,19 @@ static uint64_t values_at(const rs_position *at) {
 
 static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *out) {
     bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
-    size_t used = 0;
+    size_t keys_size = 0;
     uint8_t *aux = NULL;
     out->plan = rs_plan_inner(self->stats, a->kind, a->param, a->n_children);
     if (out->plan == NULL) return rs_no_memory(self->err);
     out->bits = 4 * a->n;
-    for (uint32_t i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
-    if (used > RS_FMT_TREE_BYTES) {
+    for (uint32_t i = 0; is_struct && i < a->n_children; i++) keys_size += rs_slice_left(&a->keys[i]);
+    if (keys_size > RS_FMT_TREE_BYTES) {
         return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
     }
-    if (used > 0) {
-        aux = (uint8_t *)rs_arena_take(&self->stats->arena, used);
+    if (keys_size > 0) {
+        aux = (uint8_t *)rs_arena_take(&self->stats->arena, keys_size);
         if (aux == NULL) return rs_no_memory(self->err);
-        out->plan->aux = rs_slice_of(aux, used);
+        out->plan->aux = rs_slice_of(aux, keys_size);
     }
     for (uint32_t i = 0; i < a->n_children; i++) {
         size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
@@ -533,8 +533,8 @@ static uint64_t tree_bits(const rs_plan *d) {
 /* Replaces the plan of a position with many key sets by a plan with maps, when values and tree together then take fewer
  * bytes. The log entries of the other plan begin at number `first`. */
 static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
-    const size_t most = ((size_t)at->n + 1) * 2;
-    candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, most * sizeof *candidates), best;
+    const size_t capacity = ((size_t)at->n + 1) * 2;
+    candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, capacity * sizeof *candidates), best;
     uint32_t n = 0, logged = self->log == NULL ? 0 : self->log->n;
     rs_attempts *attempts = &self->dictionaries->attempts;
     if (candidates == NULL) return rs_no_memory(self->err);

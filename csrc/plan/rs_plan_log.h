@@ -1,4 +1,4 @@
-/* rs_plan_log.h: the candidates for the plan of one field. Filled where rs_choices.log is set. */
+/* rs_plan_log.h: the candidates for the plan of one field. Filled if rs_choices.log is set. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -20,7 +20,7 @@ typedef struct rs_weighed {
 
 /* Zero it, and set the keys, which it borrows. Clear it at the end. One thread at a time may use it. */
 typedef struct rs_plan_log {
-    const rs_slice *keys; /* that lead to the field, as any values; lists and tuples between them are skipped */
+    const rs_slice *keys; /* the path to the field, as any values; lists and tuples on it are skipped */
     uint32_t n_keys;
     rs_weighed *at;
     uint32_t n, capacity;

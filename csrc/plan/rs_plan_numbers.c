@@ -10,8 +10,8 @@ enum {
     SCALES = 16,
     NO_SCALE = SCALES,
     MAX_CORRECTION = 16,
-    TRIED_LISTS = 128, /* the stride is chosen from a sample of about this many lists or numbers */
-    TRIED_NUMBERS = 16384,
+    TRIED_LISTS = 128,     /* the stride is chosen from a sample of about this many lists, */
+    TRIED_NUMBERS = 16384, /* or of lists with this many numbers if that is more */
     KEPT_NUMBERS = 1 << 21 /* the most numbers that are kept as integers */
 };
 
@@ -46,16 +46,16 @@ unsigned rs_plan_width(uint64_t range) {
 
 /* ---- Ints ---- */
 
-/* Finds a narrow int node for most ints where a few lie far from the rest: frame of reference with exceptions, as in
+/* Finds a narrow int node for most ints if a few lie far from the rest: frame of reference with exceptions, as in
  * PFOR (Zukowski, Heman, Nes, Boncz, "Super-Scalar RAM-CPU Cache Compression", ICDE 2006). The caller stores the
  * exceptions under another child of a union. The frame begins at the minimum or ends at the maximum. */
 rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                        rs_error *err) {
     uint64_t above[65] = {0}, below[65] = {0}, seen, best = *bits;
-    unsigned whole = rs_plan_width((uint64_t)a->max - (uint64_t)a->min), width = whole, w;
+    unsigned full_width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min), width = full_width, w;
     bool from_max = false;
     *out = NULL;
-    if (a->n_offsets < a->n || a->n < 64 || whole < 12) return RS_OK;
+    if (a->n_offsets < a->n || a->n < 64 || full_width < 12) return RS_OK;
     for (uint32_t i = 0; i < a->n_offsets; i++) {
         rs_slice in = rs_stats_from(stats, a->offsets[i]);
         int64_t value = rs_any_take_int_unchecked(&in);
@@ -64,17 +64,17 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     }
     /* A value in a union takes whole bytes, and one bit chooses the child. An int that does not fit is an any value of
      * at most 9 bytes. */
-    for (w = 0, seen = 0; w < whole; w++) {
+    for (w = 0, seen = 0; w < full_width; w++) {
         seen += above[w];
         uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
         if (cost < best) best = cost, width = w, from_max = false, *n_fits = seen;
     }
-    for (w = 0, seen = 0; w < whole; w++) {
+    for (w = 0, seen = 0; w < full_width; w++) {
         seen += below[w];
         uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
         if (cost < best) best = cost, width = w, from_max = true, *n_fits = seen;
     }
-    if (width == whole) return RS_OK;
+    if (width == full_width) return RS_OK;
     width = rs_plan_width(width == 0 ? 0 : UINT64_MAX >> (64 - width));
     int64_t base = from_max ? (int64_t)((uint64_t)a->max - (width == 0 ? 0 : UINT64_MAX >> (64 - width))) : a->min;
     *out = rs_plan_leaf(stats, RS_FMT_NODE_INT, width, &base, 8);
@@ -86,7 +86,7 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
 
 static double float_at(const rs_stats *stats, uint32_t where) { return rs_load_f64(stats->values.base + where + 1); }
 
-/* The difference of two floats as integers: how many floats `value` is after `from`. */
+/* Returns the bits of `value` minus the bits of `from`, both as integers. */
 static int64_t ulps(double value, double from) {
     uint64_t a, b;
     memcpy(&a, &value, 8);
@@ -94,10 +94,10 @@ static int64_t ulps(double value, double from) {
     return (int64_t)(a - b);
 }
 
-/* Finds the correction bits of all floats at a scale, and the range of their integers. Returns false when a float needs
- * more than MAX_CORRECTION bits. */
-static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction, int64_t *min,
-                    int64_t *max) {
+/* Finds the correction bits of all floats at a scale, and the range of their integers. Returns false when a float is
+ * too large or needs more than MAX_CORRECTION bits. */
+static bool find_correction(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction,
+                            int64_t *min, int64_t *max) {
     double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
     for (uint32_t i = 0; i < a->n_offsets; i++) {
@@ -169,13 +169,13 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
     unsigned correction;
     uint64_t seen = 0;
     int64_t min = 0, max = 0;
-    scales have;
+    scales counts;
     *out = NULL;
     if (a->n_offsets < a->n || a->n == 0) return RS_OK;
-    count_scales(stats, a, &have);
+    count_scales(stats, a, &counts);
     for (unsigned scale = 0; scale < SCALES; scale++) {
-        seen += have.n[scale];
-        if (seen * 10 < a->n * 7 || have.n[scale] == 0) continue;
+        seen += counts.n[scale];
+        if (seen * 10 < a->n * 7 || counts.n[scale] == 0) continue;
         uint64_t n = range_at(stats, a, scale, &min, &max);
         unsigned width = rs_plan_width((uint64_t)max - (uint64_t)min);
         uint64_t cost = n == a->n ? n * width : a->n + n * ((width + 7) / 8 * 8) + (a->n - n) * 64;
@@ -185,8 +185,8 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
         *bits = cost;
         *n_fits = n;
     }
-    for (unsigned scale = 0; scale <= 9 && have.n[NO_SCALE] * 4 < a->n * 5; scale++) {
-        if (!correct(stats, a, scale, &correction, &min, &max)) continue;
+    for (unsigned scale = 0; scale <= 9 && counts.n[NO_SCALE] * 4 < a->n * 5; scale++) {
+        if (!find_correction(stats, a, scale, &correction, &min, &max)) continue;
         unsigned width =
             rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
         if (rs_packed_ints_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
@@ -214,7 +214,7 @@ typedef struct lists {
     rs_packed_ints_sizes trials[STRIDES];
 } lists;
 
-/* Takes the head of list i. Returns its elements, and sets *n to their number. */
+/* Returns the bytes from the elements of list i on, and sets *n to the number of elements. */
 static rs_slice elements_of(const lists *self, uint32_t i, uint64_t *n) {
     rs_slice in = rs_stats_from(self->stats, self->a->offsets[i]);
     in.ptr++;
@@ -338,7 +338,7 @@ static unsigned least_scale(const uint8_t *in, uint64_t n, unsigned scale, int64
     if (done == n) {
         while (scale > 0 && exact_at(in, n, scale - 1)) scale--;
     } else {
-        /* A large float has no integer at a scale that is too high, so the search begins at 0. */
+        /* A large float has no integer at a scale that is too high, so the search restarts at 0. */
         for (scale = 0, done = 0; done < n;) {
             if (!rs_packed_ints_find_scale(rs_load_f64(in + 9 * done + 1), &scale)) return NO_SCALE;
             done += rs_packed_ints_from_floats(in + 9 * done, n - done, scale, out + done);
@@ -349,8 +349,8 @@ static unsigned least_scale(const uint8_t *in, uint64_t n, unsigned scale, int64
 }
 
 /* Reads all lists. Returns the least scale at which nine in ten lists of floats are exact, or NO_SCALE; 0 for ints.
- * Sets *whole to the scale at which all lists with a scale are exact; it is unchanged when no list has one. */
-static unsigned read_lists(lists *self, unsigned *whole) {
+ * Sets *top_scale to the scale at which all lists with a scale are exact; it is unchanged when no list has one. */
+static unsigned read_lists(lists *self, unsigned *top_scale) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_offsets, count;
     const bool floats = self->a->elements == RS_ELEMENTS_FLOATS;
     unsigned scale = 0, need;
@@ -372,7 +372,7 @@ static unsigned read_lists(lists *self, unsigned *whole) {
     }
     for (scale = 0, need = floats ? NO_SCALE : 0; floats && scale < SCALES; scale++) {
         seen += n[scale];
-        if (n[scale] != 0) *whole = scale;
+        if (n[scale] != 0) *top_scale = scale;
         if (need == NO_SCALE && seen * 10 >= all * 9) need = scale;
     }
     return need;
@@ -428,16 +428,16 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
 
 rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                           rs_error *err) {
-    unsigned whole = NO_SCALE;
+    unsigned top_scale = NO_SCALE;
     *out = NULL;
     if (a->n_offsets < a->n || a->total == 0) return RS_OK;
     lists *self = (lists *)malloc(sizeof *self);
     if (self == NULL) return rs_no_memory(err);
     rs_status status = begin_lists(self, stats, a, err);
-    if (status == RS_OK) self->scale = read_lists(self, &whole);
+    if (status == RS_OK) self->scale = read_lists(self, &top_scale);
     if (status == RS_OK && self->scale != NO_SCALE) status = plan_list(self, out, bits, n_fits, err);
-    if (status == RS_OK && whole != NO_SCALE && whole != self->scale && self->scale != NO_SCALE) {
-        self->scale = whole;
+    if (status == RS_OK && top_scale != NO_SCALE && top_scale != self->scale && self->scale != NO_SCALE) {
+        self->scale = top_scale;
         status = plan_list(self, out, bits, n_fits, err);
     }
     free(self->numbers);

@@ -12,7 +12,7 @@ enum {
     ODD_BITS = 44,     /* cost of an exception besides its value: its mark, its end, its padding */
     TRIED_FRAMES = 16, /* a node is first tried on a sample of this many stretches of 64 values */
     RUN_PARTS = 4,     /* runs are at most 3/4 of the values */
-    SELDOM = 256       /* where at most 1/256 of the values are exceptions, half a bit of gain is enough */
+    SELDOM = 256       /* if at most 1/256 of the values are exceptions, half a bit of gain per value is enough */
 };
 
 /* Returns the bytes of the value at in.ptr: an int, a float or a str. */
@@ -47,8 +47,8 @@ static bool number_of(const rs_stats *stats, const rs_alternative *a, unsigned s
 }
 
 /* Returns an upper bound of the bits of a value without placed nodes. */
-static uint64_t usual_bits(const rs_alternative *a) {
-    if (rs_plan_has_few(a)) return rs_packed_ints_width(a->distinct->n - 1);
+static uint64_t usual_bits(const rs_stats *stats, const rs_alternative *a) {
+    if (rs_plan_has_few(a)) return rs_packed_ints_width(rs_plan_distinct(stats, a).n - 1);
     return a->prepared != NULL ? a->prepared->bits / a->n : 64;
 }
 
@@ -58,7 +58,7 @@ static uint32_t tried_first(uint32_t n, uint32_t f) {
     return (uint32_t)((uint64_t)(n - RS_FMT_RISING_RECORDS) * f / (TRIED_FRAMES - 1));
 }
 
-/* Returns whether the sample would take fewer bits as rising numbers. */
+/* Returns whether a sample takes fewer bits as rising numbers; true for few values. */
 static bool looks_rising(const rs_stats *stats, const rs_alternative *a, unsigned scale) {
     uint64_t numbers[RS_FMT_RISING_RECORDS], bits = 0;
     uint32_t n = a->n_offsets;
@@ -71,10 +71,11 @@ static bool looks_rising(const rs_stats *stats, const rs_alternative *a, unsigne
         rs_rising_choose(numbers, RS_FMT_RISING_RECORDS, &r);
         bits += (r.size_bytes - RS_FMT_RISING_HEAD_SIZE) * 8;
     }
-    return bits / (TRIED_FRAMES * RS_FMT_RISING_RECORDS) < usual_bits(a);
+    return bits / (TRIED_FRAMES * RS_FMT_RISING_RECORDS) < usual_bits(stats, a);
 }
 
-/* Sets *bits to the bits of a rising node over numbers of the records `locals`; NULL: value i is in record i. */
+/* Sets *bits to the bits of a rising node over the n numbers `known`. Number i belongs to record locals[i], or to
+ * record i if `locals` is NULL. */
 static rs_status weigh_rising(const rs_stats *stats, const uint32_t *locals, uint64_t *known, uint32_t n,
                               uint64_t *bits, rs_error *err) {
     uint64_t *numbers = known;
@@ -97,7 +98,7 @@ static bool begins_run(const rs_stats *stats, const rs_alternative *a, uint32_t 
     return size != size_of(before, a->kind) || !rs_equal_few(before.ptr, one.ptr, size);
 }
 
-/* Returns whether the sample has few enough runs. */
+/* Returns whether a sample has few enough runs; true for few values. */
 static bool looks_like_runs(const rs_stats *stats, const rs_alternative *a) {
     uint32_t n = a->n_offsets, begun = 0;
     if (n < TRIED_FRAMES * RS_FMT_RISING_RECORDS) return true;
@@ -107,12 +108,12 @@ static bool looks_like_runs(const rs_stats *stats, const rs_alternative *a) {
     return begun <= TRIED_FRAMES * RS_FMT_RISING_RECORDS / RUN_PARTS * (RUN_PARTS - 1);
 }
 
-/* Counts the runs, and sets ranks[i] to the number of the run of value i. Returns 0 for more than `most` runs. */
-static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint32_t most, uint64_t *ranks) {
+/* Counts the runs, and sets ranks[i] to the number of the run of value i. Returns 0 for more than max_runs. */
+static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint32_t max_runs, uint64_t *ranks) {
     uint32_t n = 1;
     ranks[0] = 0;
     for (uint32_t i = 1; i < a->n_offsets; i++) {
-        if (begins_run(stats, a, i) && ++n > most) return 0;
+        if (begins_run(stats, a, i) && ++n > max_runs) return 0;
         ranks[i] = n - 1;
     }
     return n;
@@ -120,23 +121,23 @@ static uint32_t count_runs(const rs_stats *stats, const rs_alternative *a, uint3
 
 static rs_status weigh(const rs_stats *stats, const rs_alternative *a, const uint32_t *locals, uint64_t *numbers,
                        rs_placed_weights *out, rs_error *err) {
-    uint32_t n = a->n_offsets, most = n / RUN_PARTS * (RUN_PARTS - 1);
+    uint32_t n = a->n_offsets, max_runs = n / RUN_PARTS * (RUN_PARTS - 1);
     uint32_t distinct = a->distinct == NULL ? 0 : a->distinct->n;
     const rs_plan *packed = a->prepared == NULL ? NULL : a->prepared->packed;
-    bool number = a->kind == RS_FMT_NODE_INT;
+    bool is_number = a->kind == RS_FMT_NODE_INT;
     if (packed != NULL && packed->kind == RS_FMT_NODE_DECIMAL && a->prepared->n_fits == a->n &&
         packed->aux.ptr[RS_FMT_DECIMAL_CORRECTION] == 0) {
-        number = true;
+        is_number = true;
         out->scale = packed->aux.ptr[RS_FMT_DECIMAL_SCALE];
     }
-    if (distinct <= most && (distinct > 0 || number) && looks_like_runs(stats, a)) {
-        out->n_runs = count_runs(stats, a, most, numbers);
+    if (distinct <= max_runs && (distinct > 0 || is_number) && looks_like_runs(stats, a)) {
+        out->n_runs = count_runs(stats, a, max_runs, numbers);
     }
     if (out->n_runs > 0) {
         out->marks_bits = 8 * rs_marks_size(rs_marks_form(stats->values.n, out->n_runs), stats->values.n, out->n_runs);
         if (out->n_runs == distinct) RS_TRY(weigh_rising(stats, locals, numbers, n, &out->ranks, err));
     }
-    if (!number || !looks_rising(stats, a, out->scale)) return RS_OK;
+    if (!is_number || !looks_rising(stats, a, out->scale)) return RS_OK;
     for (uint32_t i = 0; i < n; i++) {
         if (!number_of(stats, a, out->scale, i, &numbers[i])) return RS_OK;
     }
@@ -195,7 +196,7 @@ static rs_status leaf(rs_plan_chooser *self, unsigned kind, unsigned param, cons
     return out->plan == NULL ? rs_no_memory(self->err) : RS_OK;
 }
 
-/* Returns the least gain of a placed node in bits, because it slows reading. */
+/* Returns the bits that a placed node must save, because it slows reading. */
 static uint64_t least_gain(const rs_plan_chooser *self, uint64_t n) {
     switch (self->stats->choices->level) {
     case RS_LEVEL_SMALL: return n / 8 + 256;
@@ -219,7 +220,7 @@ static rs_status put_placed(rs_plan_chooser *self, unsigned kind, const rs_plan_
     return RS_OK;
 }
 
-/* Sets *child to the node for the values of runs, one a run, and child->bits to its bits. */
+/* Sets *child to the node for the values of runs, one per run, and child->bits to its bits. */
 static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint32_t n_runs,
                             const rs_plan_candidate *whole, rs_plan_candidate *child) {
     rs_values distinct = rs_plan_distinct(self->stats, a);
@@ -234,7 +235,7 @@ static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint
         RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, child));
         child->bits = (uint64_t)n_runs * 64;
     }
-    /* A number takes up to 7 bits more, because the value of a run takes whole bytes. */
+    /* A dict-coded number takes up to 7 bits more, because the value of a run takes whole bytes. */
     if (child->bits != UINT64_MAX)
         child->bits -= child->bits < 7 * (uint64_t)n_runs ? child->bits : 7 * (uint64_t)n_runs;
     RS_TRY(rs_plan_try_dict_coded(self, &distinct, n_runs, a->position_id,

@@ -1,20 +1,21 @@
 /* rs_plan_placed.h: computes the costs of placed nodes by reading values in the order of their records, and replaces
- * another node by a placed one where that saves enough. */
+ * another node by a placed one if that saves enough. */
 #pragma once
 
 #include "plan/rs_plan_candidates.h"
 
 /* The costs of placed nodes for one alternative that occurs at most once in a record. */
 typedef struct rs_placed_weights {
-    uint32_t n_runs;     /* number of runs of equal bytes; 0 when they are too many or were not counted */
+    uint32_t n_runs;     /* number of runs of equal values; 0 when they are too many or were not counted */
     uint64_t marks_bits; /* bits of the marks of the runs */
     uint64_t rising;     /* bits of a rising node over the values as numbers; UINT64_MAX without one */
-    uint64_t ranks; /* bits of a rising node over the numbers of the runs, which equal the numbers of the entries of
-                            a table; UINT64_MAX where a value has several runs */
+    /* Bits of a rising node over the numbers of the runs, as numbers of a table's entries; UINT64_MAX if a value has
+     * several runs. */
+    uint64_t ranks;
     unsigned scale; /* of floats: `rising` is for the values times 10^scale */
 } rs_placed_weights;
 
-/* Computes the costs of placed nodes for all alternatives of a block that occur at most once in a record. Comes after
+/* Computes the costs of placed nodes for all alternatives of a block that occur at most once in a record. Call it after
  * rs_plan_prepare. It reads every number, so any thread may do it before the block's turn to be planned. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_placed(rs_stats *stats, rs_error *err);
 /* The same for one alternative, unless that is done already, so that a->placed is not NULL. RS_E_MEM. */

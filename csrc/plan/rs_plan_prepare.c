@@ -23,7 +23,7 @@ static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prep
     rs_template template;
     bool alike;
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONCAT)) return RS_OK;
-    if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return RS_OK; /* between parts */
+    if (!rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return RS_OK; /* for constants between parts */
     if (a->elements > 1 || a->n_offsets < a->n || (a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
     RS_TRY(rs_template_find(stats, a, &template, &alike, err));
     if (!alike) return RS_OK;

@@ -1,6 +1,6 @@
 /* rs_plan_rare.c: moves rare optional values out of the bit group.
  *
- * An optional takes the bits of its value in every record. Where dicts have few of many possible keys, most of the bit
+ * An optional takes the bits of its value in every record. If dicts have few of many possible keys, most of the bit
  * group would be unused. Under a union of one child, a value has a body of whole bytes, and only in the records that
  * have the value. */
 #include "plan/rs_plan.h"
@@ -13,12 +13,12 @@ enum {
     UNFIXED_BITS = 16                 /* least gain of a row that loses its fixed size */
 };
 
-/* The nodes that a tree may still get. */
-typedef struct rare {
+/* The state of moving. The tree may still get spare_nodes nodes. */
+typedef struct mover {
     rs_stats *stats;
     uint32_t spare_nodes;
     rs_error *err;
-} rare;
+} mover;
 
 static bool fills_bytes(unsigned width) { return width == 8 || width == 16 || width == 32 || width == 64; }
 
@@ -84,8 +84,8 @@ static bool is_text(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_STR || d->kind == RS_FMT_NODE_BYTES || d->kind == RS_FMT_NODE_SYMBOLS;
 }
 
-/* Returns the number, counted from 1, of the text that needs no length because it ends the row: no child after it has a
- * body. 0 without one. */
+/* Returns the number, counted from 1, of the text that needs no length because it ends the row: all children after it
+ * are fixed. 0 without one. */
 static uint32_t last_text(const rs_plan *row) {
     uint32_t i = row->n_children;
     while (i > 0 && rs_plan_may_be_fixed(row->children[i - 1])) i--;
@@ -101,11 +101,11 @@ static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
     const rs_plan *child = optional->children[0];
     width = rs_plan_group_bits(child), now = optional->n * width, then = child->n * ((width + 7) / 8 * 8);
     then += NODE_BITS + child->n * BODY_BITS;
-    if (text != 0 && i >= text) then += optional->n * 8; /* the text before it now needs a length */
+    if (text != 0 && i >= text) then += optional->n * 8; /* the text before it then needs a length */
     return now > then ? now - then : 0;
 }
 
-static rs_status put_under_union(rare *self, rs_plan *optional) {
+static rs_status put_under_union(mover *self, rs_plan *optional) {
     if (self->spare_nodes == 0) return RS_OK;
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, 1);
     if (d == NULL) return rs_no_memory(self->err);
@@ -116,7 +116,7 @@ static rs_status put_under_union(rare *self, rs_plan *optional) {
     return RS_OK;
 }
 
-static rs_status move_rare(rare *self, rs_plan *d) {
+static rs_status move_rare(mover *self, rs_plan *d) {
     uint64_t saved = 0;
     bool row = d->kind == RS_FMT_NODE_STRUCT || d->kind == RS_FMT_NODE_TUPLE;
     uint32_t text = row ? last_text(d) : 0;
@@ -138,7 +138,7 @@ static uint32_t count_nodes(const rs_plan *d) {
 
 rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err) {
     uint32_t n = count_nodes(root);
-    rare self = {stats, n < RS_FMT_TREE_NODES ? RS_FMT_TREE_NODES - n : 0, err};
+    mover self = {stats, n < RS_FMT_TREE_NODES ? RS_FMT_TREE_NODES - n : 0, err};
     if (!rs_choices_allow(stats->choices, RS_FMT_NODE_UNION)) return RS_OK;
     return move_rare(&self, root);
 }

@@ -33,7 +33,7 @@ static int64_t corner_at(const uint64_t *numbers, uint32_t n, const rs_rising *r
     return (int64_t)(numbers[j] - line_at(r, j));
 }
 
-/* Sets residuals[] of the 64 records from number 64 f on, and returns the bits that one of them needs. */
+/* Sets residuals[] of the 64 records from number 64 f on, and returns the bits that each takes. */
 static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_rising *r, uint32_t f, int64_t a, int64_t b,
                              int64_t residuals[RS_FMT_RISING_RECORDS]) {
     uint32_t j = f * RS_FMT_RISING_RECORDS;
@@ -62,7 +62,7 @@ static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r) {
     r->size_bytes = RS_FMT_RISING_HEAD_SIZE + ((uint64_t)n * r->width + 7) / 8;
 }
 
-/* Weighs corners around the line of step and shift. size_bytes becomes UINT64_MAX when the residuals are too many. */
+/* Weighs corners around the line of step and shift. size_bytes becomes UINT64_MAX when the residuals are too large. */
 static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
     int64_t residuals[RS_FMT_RISING_RECORDS], a, b, high;
     uint32_t frames = (n + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS;
@@ -90,7 +90,7 @@ void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out) {
     out->step = n > 1 ? (int64_t)(numbers[1] - numbers[0]) : 0;
     weigh_line(numbers, n, out);
     if (out->width == 0) return;
-    /* The line through the first and the last number, in parts of 2^-20 where the products stay within 64 bits. */
+    /* The line through the first and the last number, in parts of 2^-20 if the products stay within 64 bits. */
     tried.shift = way < INT64_C(1) << 42 && way > -(INT64_C(1) << 42) ? FINE_SHIFT : 0;
     tried.step = way * (INT64_C(1) << tried.shift) / span;
     weigh_line(numbers, n, &tried);

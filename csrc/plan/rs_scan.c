@@ -60,7 +60,7 @@ static inline bool take_plain(rs_slice *in) {
 static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
     uint64_t n, hash = RS_KEY_SET_SEED;
-    size_t shape = 0;
+    size_t key_set = 0;
     if (tag == RS_FMT_TAG_NDARRAY) return scan_array(self, in, arrays_size, err);
     if (tag == RS_FMT_TAG_EXT) {
         rs_slice head;
@@ -83,7 +83,7 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     budget->values -= n;
     budget->depth--;
     if (RS_FMT_DEPTH - budget->depth > self->max_depth) self->max_depth = RS_FMT_DEPTH - budget->depth;
-    if (tag == RS_FMT_TAG_DICT) RS_TRY(add_key_set(self, &shape, err));
+    if (tag == RS_FMT_TAG_DICT) RS_TRY(add_key_set(self, &key_set, err));
     for (uint64_t i = 0; i < n; i++) {
         if (tag == RS_FMT_TAG_DICT) {
             const uint8_t *key = in->ptr;
@@ -101,7 +101,7 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
         }
         if (!take_plain(in)) RS_TRY(scan_value(self, in, arrays_size, budget, err));
     }
-    if (tag == RS_FMT_TAG_DICT) self->key_sets[shape] = hash;
+    if (tag == RS_FMT_TAG_DICT) self->key_sets[key_set] = hash;
     budget->depth++;
     return RS_OK;
 }

@@ -15,7 +15,7 @@ typedef struct rs_scan {
     uint64_t max_values; /* this and the next two: the maxima over all records so far, of all blocks */
     uint64_t max_bytes;
     uint32_t max_depth;
-    uint64_t n_values; /* of all records so far, records that the builder took back included */
+    uint64_t n_values; /* of all records so far, including records that the builder took back */
     uint64_t features; /* bits of features_required that the records need */
 } rs_scan;
 
@@ -30,9 +30,9 @@ RS_NODISCARD rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t a
 
 /* The results of scanning one record, for a writer that counts while it makes the record. */
 typedef struct rs_scan_counts {
-    uint64_t values; /* the record itself, and the elements of each container in it; of a dict the pairs */
+    uint64_t values; /* the record itself, and the elements of each container in it; for a dict, its pairs */
     uint64_t features;
-    uint32_t depth; /* the most containers within one another */
+    uint32_t depth; /* the most containers nested in one another */
 } rs_scan_counts;
 
 /* Counts a record of size_bytes as rs_scan_record does, without reading it. The writer has made a valid any value and

@@ -6,7 +6,7 @@
 enum {
     MAX_ALTERNATIVES = 250,       /* of a position; with `any` they still fit the 256 children of a union */
     MAX_TUPLE = 64,               /* longer tuples are stored like lists */
-    MAX_DISTINCT = 65536,         /* the most values of a table */
+    MAX_DISTINCT = 65536,         /* the most distinct values of an alternative */
     MAX_DICTS = 16384,            /* offsets of dicts that a position keeps */
     KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
 };
@@ -55,11 +55,11 @@ void rs_stats_end_part(rs_stats *part, rs_stats *whole) {
 
 static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, uint32_t n_children,
                                  rs_alternative **out, rs_error *err) {
-    bool shape = kind == RS_FMT_NODE_STRUCT;
-    bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
-                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
-                    (shape && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= RS_STATS_KEY_SETS));
-    if (kind != RS_FMT_NODE_ANY && too_many) {
+    bool is_struct = kind == RS_FMT_NODE_STRUCT;
+    bool over_limit = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
+                      self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
+                      (is_struct && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= RS_STATS_KEY_SETS));
+    if (kind != RS_FMT_NODE_ANY && over_limit) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
     }
@@ -81,7 +81,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     }
     /* One node for the alternative and one for a union above it. The children's alternatives count their own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
-    if (shape) self->n_key_sets++;
+    if (is_struct) self->n_key_sets++;
     at->last = at->n++;
     *out = a;
     return RS_OK;
@@ -124,7 +124,7 @@ static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     return RS_ELEMENTS_INTS;
 }
 
-/* Returns the kind of node for a tag of values without elements; `any` for other tags. */
+/* Returns the kind of node for a tag; `any` for containers, arrays, ext values and ints of over 64 bits. */
 static inline uint8_t kind_of_plain(uint8_t tag) {
     if (rs_tag_is_int64(tag)) return RS_FMT_NODE_INT;
     switch (tag) {
@@ -187,7 +187,7 @@ static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
 
 /* ---- Finding the alternative of a value ---- */
 
-/* Returns the alternative of the position for lists of mixed elements, or NULL. */
+/* Returns the position's alternative for lists of mixed elements and makes it the last one; NULL without one. */
 static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
@@ -361,9 +361,9 @@ static rs_status hash_collision(rs_error *err) {
 
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
                                 rs_error *err) {
-    const rs_key_set *shape = &a->key_sets[a->last_key_set];
-    uint32_t n = shape->n;
-    const uint32_t *children = shape->children;
+    const rs_key_set *key_set = &a->key_sets[a->last_key_set];
+    uint32_t n = key_set->n;
+    const uint32_t *children = key_set->children;
     uint64_t part = 0;
     self->scan->next++;
     /* Two key sets may share a hash. The data are valid, but this code cannot distinguish them. */
@@ -453,7 +453,7 @@ static void swap_counts(rs_stats *self, rs_dict_map *map) {
     map->n_nodes = n_nodes, map->n_key_sets = n_key_sets, map->n_known = n_known;
 }
 
-/* Files a dict also under the map of the position. `value` begins at its tag. A dict that does not fit ends the map. */
+/* Also files a dict under the map of the position. `value` begins at its tag. A dict that does not fit ends the map. */
 static rs_status file_in_map(rs_stats *self, rs_position *at, rs_slice value, rs_error *err) {
     const uint8_t *begin = value.ptr++;
     uint64_t n = rs_scan_varint_unchecked(&value), hash = n;
@@ -508,7 +508,7 @@ static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
     return status;
 }
 
-/* Looks up whether earlier runs stored the dicts of the position as maps. */
+/* Sets at->maps for the first dict, from the choices and the results of earlier runs. */
 static void begin_dicts(const rs_stats *self, rs_position *at) {
     unsigned known = 0;
     if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL) {
@@ -538,8 +538,8 @@ static rs_status add_dict_offset(rs_stats *self, rs_position *at, const uint8_t 
     return RS_OK;
 }
 
-/* Finds the alternative of a dict, and files the dict as a map if the position has one. `value` begins at its tag. A
- * map begins when no struct takes a dict: with so many key sets, the keys may be data. */
+/* Finds the alternative of a dict, and files the dict also under the position's map, if any. `value` begins at its tag.
+ * A map begins when no struct takes a dict: with so many key sets, the keys may be data. */
 static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
     size_t next = self->scan->next;
@@ -562,7 +562,7 @@ static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, 
     return RS_OK;
 }
 
-/* Files a container, an array or an ext value. */
+/* Files a container, an array, an ext value or an int of over 64 bits. */
 static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
     const uint8_t *begin = in->ptr;
     rs_alternative *a;

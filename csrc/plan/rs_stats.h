@@ -21,7 +21,7 @@ static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsi
 /* Reads all values. RS_E_ARG_LIMIT when no tree within the limits describes them; RS_E_MEM. */
 RS_NODISCARD rs_status rs_stats_collect(rs_stats *self, rs_error *err);
 /* Reads the values from number `first` on, after a call that read the values before it. self->scan must have scanned
- * the same values only. Errors of rs_stats_collect. */
+ * these values alone. Errors of rs_stats_collect. */
 RS_NODISCARD rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err);
 /* Returns the bytes of memory that the stats own. */
 uint64_t rs_stats_memory(const rs_stats *self);

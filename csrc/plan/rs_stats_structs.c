@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum {
-    MAX_MERGED = 512,       /* keys of a struct that dicts of several key sets share */
+    MAX_MERGED = 512,       /* the most keys of a struct that dicts of several key sets share */
     MAX_COMPARED = 1 << 25, /* keys compared for merging, which bounds the time when all key sets differ */
 };
 

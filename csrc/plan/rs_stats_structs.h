@@ -7,8 +7,8 @@
  * set its last one; NULL without one. */
 rs_alternative *rs_stats_find_struct(rs_position *at, uint64_t hash);
 
-/* Adds the key set of a dict to a struct of this position that shares at least half of the keys, in the same order.
- * Sets *out to that struct, or NULL. RS_E_MEM. */
+/* Adds the key set of a dict to a struct of this position if they share at least half of the keys of the smaller one,
+ * in the same order. Sets *out to that struct, or NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_head *h,
                                             rs_alternative **out, rs_error *err);
 /* Sets keys, children and the first key set of a new alternative of the position. RS_E_MEM. */

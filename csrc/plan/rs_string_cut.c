@@ -73,7 +73,7 @@ static const uint8_t *begin_of_class(const uint8_t *p, const uint8_t *end, rs_cu
     return end;
 }
 
-/* Divides *s by a step. Sets *s to the left side, and returns the beginning of the right side. NULL if nothing divides
+/* Divides *s by a step. Sets *s to the left side, and returns the beginning of the right side; NULL if nothing divides
  * it. */
 static inline const uint8_t *divide(unsigned op, uint8_t c, rs_slice *s) {
     const uint8_t *p;

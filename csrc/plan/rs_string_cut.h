@@ -52,13 +52,15 @@ static inline rs_cut_class rs_cut_class_of(uint8_t c) {
 }
 
 /* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. Sets *from to the first leaf after the
- * start; earlier leaves are not set. Returns false when a step finds nothing to divide at. */
+ * start, if `s` begins with it, else to 0; earlier leaves are not set. Returns false when a step finds nothing to
+ * divide at. */
 bool rs_cut_run(const rs_cut *self, rs_slice s, rs_slice *leaves, uint32_t *from);
 
 /* Divides one string by one step, not a LEAF. Returns false when it finds nothing to divide at. */
 bool rs_cut_divide(rs_cut_op op, uint8_t c, rs_slice s, rs_slice *left, rs_slice *right);
 
-/* Sets the start to `text`, which ends with the character at which the step before start_step divides. */
+/* Sets the start to `text`, which ends with the character at which the step before start_step divides. Does nothing
+ * if `text` is too long. */
 void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t start_leaf);
 
 /* Writes a string of up to RS_CUT_UNITS 2-byte units as bytes at `to`, which has room for as many, and returns it. */

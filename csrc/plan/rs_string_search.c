@@ -1,5 +1,5 @@
-/* rs_string_search.c: tries ways to cut a sample of strings. It divides the strings into fields at the signs that all
- * of them have in one order, and then each field further while that saves bits. */
+/* rs_string_search.c: tries ways to cut a sample of strings. It divides the strings into fields at the signs that
+ * nearly all of them have in one order, and then each field further while that saves bits. */
 #include "plan/rs_string_search.h"
 
 #include "format/rs_packed_ints.h"
@@ -9,11 +9,11 @@ enum {
     TOKENS = 10,          /* the most runs of one class into which a field is cut */
     MISFITS = 6,          /* at most 1/6 of the strings do not fit */
     DEPTH = 2,            /* how often a field is divided, besides the cut into runs */
-    EVALUATIONS = 400,    /* a limit of columns, to bound the time */
+    EVALUATIONS = 400,    /* columns measured before dividing stops, to bound the time */
     MIN_HEX = 4,          /* the fewest hexadecimal digits */
     TABLE_BITS = 1600,    /* of a table of texts besides its entries */
     SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
-    LONG_ENTRY = 12,      /* entries of more units are text, which has symbols */
+    LONG_ENTRY = 12,      /* entries of more units are coded with symbols */
     SLOTS = 2 * RS_SAMPLE_STRINGS
 };
 
@@ -30,7 +30,7 @@ typedef struct draft {
     uint32_t n_steps, n_leaves, n_fits;
     uint64_t bits; /* of the strings that fit */
     bool fits[RS_SAMPLE_STRINGS];
-    bool failed; /* too many steps */
+    bool failed; /* too many steps, leaves or misfits */
 } draft;
 
 typedef struct search {
@@ -76,7 +76,7 @@ typedef struct column_stats {
     uint32_t distinct, once, twice;         /* distinct texts; texts that occur once, and twice */
 } column_stats;
 
-/* Returns how many units of a text are decimal digits, 8 at a time. */
+/* Counts the decimal digits of a text, 8 units at a time. */
 static uint64_t count_digits(rs_slice s) {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones * 0x80;
     uint64_t n = rs_slice_left(&s);
@@ -89,7 +89,7 @@ static uint64_t count_digits(rs_slice s) {
     return n;
 }
 
-/* Clears `lower` and `upper` unless the text is hexadecimal digits of that case. */
+/* Clears `lower` and `upper` unless the text consists of hexadecimal digits of that case. */
 static void add_hex(column_stats *f, rs_slice s) {
     bool lower = s.ptr != s.end, upper = lower;
     for (; s.ptr != s.end && (lower || upper); s.ptr++) {
@@ -111,13 +111,13 @@ static void add_number(column_stats *f, rs_slice s) {
     if (value > f->max) f->max = value;
 }
 
-/* `wide`: the texts have units of 2 bytes. */
-static void add_text(column_stats *f, rs_slice s, bool wide) {
+/* `two_bytes`: the strings have units of 2 bytes. */
+static void add_text(column_stats *f, rs_slice s, bool two_bytes) {
     size_t size = rs_slice_left(&s);
     uint64_t digits = count_digits(s);
     bool decimal = size > 0 && size <= RS_STRICT_DIGITS && digits == size;
     f->digits += digits;
-    if (wide && !f->wide) f->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
+    if (two_bytes && !f->wide) f->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
     if (f->lower || f->upper) add_hex(f, s);
     if (decimal) add_number(f, s);
     f->decimal = f->decimal && decimal;
@@ -168,17 +168,19 @@ static uint64_t bits_of_words(const column_stats *f, uint64_t n) {
     return n * rs_packed_ints_width(distinct - 1) + bytes * (f->units / f->n > LONG_ENTRY ? 5 : 8) + TABLE_BITS;
 }
 
-/* Returns the bits of n numbers; UINT64_MAX when too few texts are numbers. */
+/* Returns the bits of n numbers, or UINT64_MAX if too few texts are numbers. Sets *strict to the condition that the
+ * most texts meet, or to 0 if all do. */
 static uint64_t bits_of_numbers(const search *self, const column_stats *f, uint64_t n, uint8_t *strict) {
-    uint32_t size = 0, most = f->n_numbers;
+    uint32_t size = 0, n_strict = f->n_numbers;
     *strict = RS_STRICT_PLAIN;
     for (uint32_t i = 1; i <= RS_STRICT_DIGITS; i++) {
-        if (f->n_digits[i] > most) most = f->n_digits[i], size = i;
+        if (f->n_digits[i] > n_strict) n_strict = f->n_digits[i], size = i;
     }
     if (size != 0) *strict = (uint8_t)size;
-    if (most == f->n) *strict = 0;
-    if ((f->n - most) * MISFITS > f->n) return UINT64_MAX;
-    return n * rs_packed_ints_width(f->max - f->min) + (most < f->n ? (f->n - most) * self->misfit_bits + 2 * n : 0);
+    if (n_strict == f->n) *strict = 0;
+    if ((f->n - n_strict) * MISFITS > f->n) return UINT64_MAX;
+    return n * rs_packed_ints_width(f->max - f->min) +
+           (n_strict < f->n ? (f->n - n_strict) * self->misfit_bits + 2 * n : 0);
 }
 
 /* Chooses the kind of leaf for a column, and adds it to the draft. */
@@ -272,7 +274,7 @@ static uint32_t runs_of(rs_slice s, uint8_t classes[TOKENS]) {
     return n;
 }
 
-/* Cuts a column into its runs when nearly all texts have the same classes of runs. */
+/* Cuts a column into its runs if nearly all texts have the same classes of runs; else returns false. */
 static bool cut_runs(search *self, const column *c, draft *d) {
     uint8_t classes[TOKENS], own[TOKENS];
     uint32_t n = 0, misfits = 0, seen = 0;
@@ -417,7 +419,7 @@ static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[1
     return n;
 }
 
-/* Sets `out` to the most common sequence of marked signs, and returns its length. */
+/* Sets `out` to the sequence of marked signs that most strings have, or else to any, and returns its length. */
 static uint32_t elect_order(const search *self, const bool marked[128], uint8_t out[SIGNS]) {
     uint8_t own[SIGNS], best[SIGNS];
     uint32_t n_best = 0, votes = 0;
@@ -487,7 +489,8 @@ static void try_all(search *self, draft *best) {
     if (n > 0) try_fields(self, signs, n, best);
 }
 
-/* Sets the start of a cut: its leading constant leaves that end at a FIRST step. `first` is a string that fits. */
+/* Sets the start of a cut: its leading constant leaves that end at a FIRST step. `first` is the number of a string that
+ * fits. */
 static void set_start(const search *self, const draft *d, uint32_t first, rs_cut *out) {
     uint32_t step = 0, leaf = 0, from;
     rs_slice leaves[RS_CUT_LEAVES];

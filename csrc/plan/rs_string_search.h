@@ -1,4 +1,4 @@
-/* rs_string_search.h: finds the cheapest cut of strings by a sample. */
+/* rs_string_search.h: finds the cheapest cut of strings from a sample. */
 #pragma once
 
 #include "plan/rs_string_cut.h"
@@ -31,7 +31,7 @@ bool rs_leaf_fits(unsigned strict, rs_slice text);
 
 typedef struct rs_leaf_guess {
     uint8_t kind, of;
-    uint8_t strict; /* condition of the texts: 0: none; RS_STRICT_PLAIN; else a number with this many digits */
+    uint8_t strict; /* condition on the texts: 0 for none, RS_STRICT_PLAIN, or the number of digits */
     bool repeats;   /* its texts seem to repeat */
 } rs_leaf_guess;
 
@@ -43,9 +43,9 @@ typedef struct rs_cut_guess {
     uint64_t plain; /* an estimate without the cut */
 } rs_cut_guess;
 
-/* Returns the bits of n texts as a str node or, estimated, as a symbols node. `digits` of their units are digits, which
- * symbols compress less than usual text. */
+/* Returns the bits of n texts as a str node or, if an estimate is lower, as a symbols node. `digits` of their units are
+ * digits, which symbols compress less than usual text. */
 uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit_bytes);
 
-/* Finds the best cut that most strings of the sample fit. Returns false when none clearly saves bits. */
+/* Finds the best cut that most strings of the sample fit. Returns false if none clearly saves bits. */
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out);

@@ -8,7 +8,7 @@
 enum {
     DIGITS = 18,
     SHORT_HEX = 4,
-    MAX_ENTRY = 65536,
+    MAX_ENTRIES = 65536,
     SETTLED = 4096,
     SETTLED_LONG = 16384,
     LONG_ENTRY = 12,
@@ -32,7 +32,7 @@ typedef struct column {
     size_t shortest, longest; /* of the counted texts */
     uint64_t min, max;        /* of the decimal texts */
     uint64_t units;           /* of all texts */
-    uint64_t counted;         /* number of texts that differ from the previous one; repeats are not counted */
+    uint64_t counted;         /* number of texts that differ from the previous text */
     rs_value_set *distinct;
     rs_buffer bytes; /* the distinct texts as any values */
 } column;
@@ -116,7 +116,7 @@ static void add_digits(filler *self, column *c, rs_slice s) {
     c->zeros = c->zeros || (size > 1 && *s.ptr == '0');
 }
 
-/* Adds a text to the distinct texts of a column, or stops collecting them when they are too many. */
+/* Adds a text to the distinct texts of a column, or stops collecting them if there are too many. */
 static rs_status add_word(filler *self, column *c, rs_slice s) {
     uint8_t head[11] = {RS_FMT_TAG_STR1};
     size_t at = c->bytes.size_bytes;
@@ -132,7 +132,7 @@ static rs_status add_word(filler *self, column *c, rs_slice s) {
         c->bytes.size_bytes = at;
         return RS_OK;
     }
-    if (c->distinct->n >= MAX_ENTRY || (self->n_fits > settled && c->distinct->n > self->n_fits - self->n_fits / 4)) {
+    if (c->distinct->n >= MAX_ENTRIES || (self->n_fits > settled && c->distinct->n > self->n_fits - self->n_fits / 4)) {
         c->collects = false;
         return RS_OK;
     }
@@ -314,7 +314,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
 
 /* ---- The parts in their order ---- */
 
-/* Joins the parts of leaves and the characters between them to a template. Adjacent constants become one. */
+/* Joins the parts of leaves and the characters between them into a template. Adjacent constants become one. */
 typedef struct joiner {
     rs_template *out;
     uint8_t *texts; /* room for all constants */

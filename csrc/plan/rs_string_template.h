@@ -21,16 +21,16 @@ typedef struct rs_template_part {
     rs_slice first;         /* const: the text */
     uint32_t of;            /* same: the number of the repeated part */
     uint64_t min, max;      /* digits: the range of the numbers */
-    uint32_t count;         /* digits: the width that zeros pad to, or 0; hex: the number of digits */
-    bool upper;             /* hex: the digits are A to F */
+    uint32_t count;         /* digits: the width after padding with zeros, or 0; hex: the number of digits */
+    bool upper;             /* hex: the letters are A to F, not a to f */
     const uint8_t *base;    /* dict-coded: the bytes of the distinct texts, as any values */
     rs_value_set *distinct; /* dict-coded: the spans of the distinct texts, from base */
     uint64_t units;         /* text: of all strings that fit */
     uint32_t leaf;          /* text: the leaf of the cut */
 } rs_template_part;
 
-/* The cut of a template, for the encoder. A leaf is a part of its own or a constant. It is one piece of memory of
- * size_bytes and may be copied with memcpy. */
+/* The cut of a template, for the encoder. Each leaf is a part of its own or a constant. The struct has size_bytes bytes
+ * and may be copied with memcpy. */
 typedef struct rs_template_cut {
     uint32_t size_bytes;
     uint8_t unit_bytes;           /* of the strings */
@@ -51,8 +51,8 @@ typedef struct rs_template {
     uint8_t strict[RS_CUT_LEAVES]; /* of each leaf: as in rs_leaf_guess */
 } rs_template;
 
-/* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. Sets *found to false unless about five in
- * six strings follow one pattern. *out borrows memory of the stats. RS_E_MEM. */
+/* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. Sets *found to whether about five in six of
+ * them follow one pattern that saves bits. *out borrows memory of the stats. RS_E_MEM. */
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);
 

@@ -25,7 +25,7 @@ static inline rs_slice rs_values_at(const rs_values *values, uint32_t i) {
 /* Owns slots and spans. Zero it before the first use; call rs_value_set_clear at the end. One thread at a time. */
 typedef struct rs_value_set {
     uint64_t *slots;  /* low half: the number of a value + 1; high half: the high half of its hash. 0 when empty */
-    uint64_t n_slots; /* a power of two */
+    uint64_t n_slots; /* a power of two; 0 at first */
     rs_span *spans;
     uint32_t n, capacity;
     uint64_t size_bytes; /* bytes of all values */
@@ -42,10 +42,10 @@ void rs_value_set_clear(rs_value_set *self);
 /* Multiplies to 128 bits and folds the halves, which is how wyhash (Wang Yi) mixes 16 bytes at once. */
 static inline uint64_t rs_value_set_fold(uint64_t a, uint64_t b) { return (a * b) ^ rs_mul_high(a, b); }
 
-/* rs_value_set_hash for 16 bytes and more. */
+/* rs_value_set_hash for 16 bytes or more. */
 uint64_t rs_value_set_hash_long(rs_slice value);
 
-/* Returns a hash of a value for rs_value_set_find and rs_value_set_add. Such hashes are never stored. */
+/* Returns a hash of a value for rs_value_set_find and rs_value_set_add. Such hashes are never written to a segment. */
 static inline uint64_t rs_value_set_hash(rs_slice value) {
     size_t n = rs_slice_left(&value);
     uint64_t a = RS_MIX_1, b = RS_MIX_2 ^ n;
@@ -59,13 +59,13 @@ static inline uint64_t rs_value_set_hash(rs_slice value) {
     return rs_value_set_fold(rs_value_set_fold(a, b) ^ RS_MIX_3, RS_MIX_2 ^ n);
 }
 
-/* Combines a hash with the hash of a part. A set may hash a container by the hashes of its elements, to hash their
- * bytes once, if it does so for all its values. */
+/* Combines a hash with the hash of a part. A caller may hash a container by the hashes of its elements, to hash their
+ * bytes once, if it does so for all values of a set. */
 static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
     return rs_value_set_fold(hash ^ RS_MIX_1, part ^ RS_MIX_3);
 }
 
-/* Returns the number of the value with these bytes, UINT32_MAX when it is missing. Spans count from `base`. */
+/* Returns the number of the value with these bytes, or UINT32_MAX if it is missing. Spans count from `base`. */
 static inline uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_slice value, uint64_t hash) {
     uint64_t mask = self->n_slots - 1, slot, size = rs_slice_left(&value);
     if (self->n_slots == 0) return UINT32_MAX;

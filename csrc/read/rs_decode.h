@@ -44,14 +44,14 @@ RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n
 
 static inline void rs_decode_leave(rs_cursor *self) { self->budget.depth++; }
 
-/* Counts `size` bytes that are read more than once (consts, entries, texts) against the budget. RS_E_FMT_LIMIT. */
+/* Counts `size` bytes that many records may share (consts, entries, texts) against the budget. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err) {
     if (RS_UNLIKELY(size > self->budget.bytes)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     self->budget.bytes -= size;
     return RS_OK;
 }
 
-/* Each of the following takes bytes off the cursor; RS_E_FMT_TRUNCATED if fewer are left. *out borrows them. */
+/* The functions that take bytes off the cursor give RS_E_FMT_TRUNCATED if fewer are left. *out borrows the bytes. */
 
 RS_NODISCARD static inline rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err) {
     return RS_LIKELY(rs_take(&self->in, n, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
@@ -134,7 +134,7 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     return RS_OK;
 }
 
-/* The fields of a cursor that are replaced while an entry of a table is read. */
+/* The fields of a cursor that are replaced while an entry of a table or an exception is read. */
 typedef struct rs_outer {
     rs_slice in;
     uint64_t arrays_size;
@@ -162,7 +162,7 @@ RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, cons
     return rs_dict_coded_find(node, i, table, &self->in, err);
 }
 
-/* Moves the cursor back from an entry. RS_E_FMT_TRAILING if bytes of the entry are left. */
+/* Moves the cursor back from an entry or exception. RS_E_FMT_TRAILING if bytes of it are left. */
 RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, const rs_outer *outer, rs_error *err) {
     if (RS_UNLIKELY(self->in.ptr != self->in.end)) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
     rs_decode_return(self, outer);
@@ -290,8 +290,8 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
     return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
 }
 
-/* Steps from a union to the child that its bits name: sets *node, *body and *bits to the child's. The child's
- * value stands alone at *body when the union is fixed, else at the cursor. */
+/* Steps from a union to the child that its bits name: sets *node, *body and *bits to the child's. Before the call, the
+ * child's value stands alone at *body or, if that is NULL, at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
     if (RS_UNLIKELY(*bits >= (*node)->n_children)) return rs_decode_bad_value(err, "a union number is out of range");
@@ -303,7 +303,7 @@ RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_
     return RS_OK;
 }
 
-/* Returns an upper bound of n units with the same width as the widest unit (ASCII, 1, 2 or 4 bytes), for making a str
+/* Returns an upper bound for n units that is as wide as the widest unit (ASCII, 1, 2 or 4 bytes), for making a str
  * object. For units of 4 bytes it is the maximum. The caller has taken the n * unit_bytes bytes. */
 static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint64_t i = 0;

@@ -15,7 +15,7 @@ typedef struct rs_map {
 } rs_map;
 
 /* Begins the map at the cursor, and enters the dict. The cursor is then at the first value if values are not fixed,
- * else after the map. Errors of all functions here: rules 21 to 23 of FORMAT.md. Any thread may call them, each with a
+ * else after the map. Errors of all functions here: rules 20 to 23 of FORMAT.md. Any thread may call them, each with a
  * cursor of its own. */
 RS_NODISCARD rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_error *err);
 

@@ -24,8 +24,8 @@ void rs_mapping_close(rs_mapping *self);
 /* Fills `err` for rs_mapping_records; out of line because it is rare. */
 RS_COLD void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err);
 
-/* Sets *key and *value to the numbers of the records of `entry`, which is below n_entries: in self->keys and in the
- * store of the values. RS_E_FMT_KEYS if ORDER has the number of a missing record (rule 27). Any thread. */
+/* Sets *key and *value to the numbers of the records of `entry` in self->keys and in the store of the values. `entry`
+ * is below n_entries. RS_E_FMT_KEYS if ORDER has the number of a missing record (rule 27). Any thread. */
 RS_NODISCARD static inline rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key,
                                                         uint64_t *value, rs_error *err) {
     if (RS_LIKELY(self->order == NULL)) {

@@ -17,32 +17,32 @@ static bool is_uniform(const rs_node *node) {
 }
 
 /* Returns the padding of the bit group of a tuple, struct or concat. */
-static uint64_t group_rest(const rs_node *node) {
-    uint64_t rest = 8 * (uint64_t)node->group_bytes;
-    for (uint32_t i = 0; i < node->n_children; i++) rest -= node->children[i].bits;
-    return rest;
+static uint64_t group_padding(const rs_node *node) {
+    uint64_t padding = 8 * (uint64_t)node->group_bytes;
+    for (uint32_t i = 0; i < node->n_children; i++) padding -= node->children[i].bits;
+    return padding;
 }
 
-static uint64_t list_rest(const rs_node *child, uint64_t n) {
+static uint64_t list_padding(const rs_node *child, uint64_t n) {
     uint64_t used = n * child->bits;
     return (used + 7) / 8 * 8 - used;
 }
 
-/* Adds n values of a fixed node that is uniform. */
-static void add_many(const rs_node *node, uint64_t n, rs_node_size *sizes) {
+/* Adds n values of a fixed, uniform node. */
+static void add_uniform(const rs_node *node, uint64_t n, rs_node_size *sizes) {
     rs_node_size *own = &sizes[node->index];
     own->values += n;
     switch (node->kind) {
-    case RS_FMT_NODE_EXT: add_many(node->children, n, sizes); break;
+    case RS_FMT_NODE_EXT: add_uniform(node->children, n, sizes); break;
     case RS_FMT_NODE_LIST:
-        own->bits += n * (node->bits + list_rest(node->children, node->count));
-        add_many(node->children, n * node->count, sizes);
+        own->bits += n * (node->bits + list_padding(node->children, node->count));
+        add_uniform(node->children, n * node->count, sizes);
         break;
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT:
     case RS_FMT_NODE_CONCAT:
-        own->bits += n * (node->bits + group_rest(node));
-        for (uint32_t i = 0; i < node->n_children; i++) add_many(&node->children[i], n, sizes);
+        own->bits += n * (node->bits + group_padding(node));
+        for (uint32_t i = 0; i < node->n_children; i++) add_uniform(&node->children[i], n, sizes);
         break;
     default: own->bits += n * (node->bits + 8 * node->size_bytes); break;
     }
@@ -54,7 +54,7 @@ static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *bo
     bool nests = node->kind != RS_FMT_NODE_CONCAT; /* a concat is one value */
     if (body == NULL) RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
     rs_slice group = rs_slice_of(head, node->group_bytes);
-    sizes[node->index].bits += node->bits + group_rest(node);
+    sizes[node->index].bits += node->bits + group_padding(node);
     if (nests) RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
@@ -68,7 +68,7 @@ static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *bo
 static rs_status add_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
                               const uint8_t *bodies, rs_node_size *sizes, rs_error *err) {
     if (child->fixed && is_uniform(child)) {
-        add_many(child, n, sizes);
+        add_uniform(child, n, sizes);
         return RS_OK;
     }
     for (uint64_t i = 0; i < n; i++) {
@@ -88,7 +88,7 @@ static rs_status add_list(rs_cursor *self, const rs_node *node, const uint8_t *b
         RS_TRY(rs_decode_enter(self, n, err));
         group = rs_slice_of(body, (size_t)((n * child->bits + 7) / 8));
         bodies = group.end;
-        sizes[node->index].bits += node->bits + list_rest(child, n);
+        sizes[node->index].bits += node->bits + list_padding(child, n);
     } else {
         RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
         sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin) - n * child->bits;
@@ -108,7 +108,7 @@ static rs_status add_map(rs_cursor *self, const rs_node *node, rs_node_size *siz
     for (unsigned k = 0; k < 2; k++) {
         const rs_node *child = &node->children[k];
         RS_TRY(rs_decode_elements(self, child, n, &group, &bodies, err));
-        sizes[node->index].bits += list_rest(child, n);
+        sizes[node->index].bits += list_padding(child, n);
         RS_TRY(add_elements(self, child, n, &group, bodies, sizes, err));
     }
     rs_decode_leave(self);

@@ -134,8 +134,8 @@ rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs
     return pass_appended(cursor, node, bits, err);
 }
 
-/* Steps from an optional to its value. Without a value the place becomes the any value None or, if param is 0, stays
- * and *absent becomes true. */
+/* Steps from an optional to its value. Sets *absent to whether it has none: the place then becomes the any value None
+ * or, if param is 0, stays. */
 static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
     static const uint8_t none[1] = {RS_FMT_TAG_NONE};
     const rs_node *child = place->node->children;
@@ -254,7 +254,7 @@ rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error
     return rs_path_settle(cursor, place, err);
 }
 
-/* Sets *out to an index; a negative one counts from the end. Returns false if it is out of range. */
+/* Sets *out to index i, counted from the end if negative. Returns false if it is out of range. */
 static bool within(int64_t i, uint64_t n, uint64_t *out) {
     *out = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
     return i >= 0 ? *out < n : 0 - (uint64_t)i <= n;
@@ -291,17 +291,17 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
 /* Steps to an element of packed numbers: a place of the child for elements, with the number as its bits. */
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
-    const int64_t *some;
+    const int64_t *chunk;
     rs_packed_ints numbers;
     uint64_t n, at;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, node, &n, &numbers, err));
     *found = within(i, n, &at);
     if (!*found) return RS_OK;
-    while ((count = rs_packed_ints_next(&numbers, &some)) != 0 && at >= count) at -= count;
+    while ((count = rs_packed_ints_next(&numbers, &chunk)) != 0 && at >= count) at -= count;
     place->node = node->children;
     place->body = cursor->in.ptr; /* the body has no bytes */
-    place->bits = (uint64_t)some[at];
+    place->bits = (uint64_t)chunk[at];
     return RS_OK;
 }
 

@@ -107,7 +107,8 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* Links a dict-coded or symbols node with its tables, numbered below tables_end. Raises *levels to their maximum. */
+/* Links a dict-coded or symbols node with its tables, numbered below tables_end. Raises *levels to the most levels of
+ * their trees, plus 1. */
 static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned table_depth,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4;
@@ -122,7 +123,7 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
     for (uint32_t i = 0; i < n; i++) {
         uint32_t number = rs_load_u32(node->aux + 4 * (size_t)i);
         if (number >= tables_end) {
-            return bad_link(node, at, "it names a table that does not exist or has no lower number than its own", err);
+            return bad_link(node, at, "it names a table that is missing or whose number is not below its own", err);
         }
         RS_TRY(load_table(self, number, table_depth + 1, err));
         const rs_table *table = &self->tables[number];
@@ -279,7 +280,7 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
 
 /* ---- Comparing keys ---- */
 
-/* Compares n units with n units. Widths may differ: a str need not be stored in the narrowest units. */
+/* Compares two texts of n units. Widths may differ: a str need not be stored in the narrowest units. */
 static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
     if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
     for (uint64_t i = 0; i < n; i++) {

@@ -7,8 +7,8 @@
 #include "read/rs_decode.h"
 
 /* An open store. Owns its caches of blocks, trees and tables; borrows the segment's bytes, which must outlive it. The
- * functions that take a store that is not const fill the caches, so one thread at a time may call them, unless the
- * store is frozen. */
+ * functions that take a non-const store fill the caches, so one thread at a time may call them, unless the store is
+ * frozen. */
 typedef struct rs_store {
     rs_slice segment;
     rs_header header;
@@ -41,20 +41,20 @@ RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_li
 /* Opens the keys of the mapping with the values `values`. `self` has caches of its own, and `values` may be closed
  * first. RS_E_ARG_RANGE if the segment is a list. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
-/* Opens a store from a given header and directory, such as an unfinished store. On failure `self` owns nothing. */
+/* Opens a store, such as an unfinished one, from a given header and directory. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
                                               const rs_directory *directory, rs_error *err);
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
 void rs_store_close(rs_store *self);
 
 /* Loads all intact blocks and tables, with their trees. Afterwards any number of threads may read the store at a time.
- * Records of a damaged block, tree or table give RS_E_FMT_BLOCK; the deep check gives details. RS_E_MEM; then the store
- * is not frozen. Takes time proportional to the number of blocks. */
+ * Records of the first block that cannot be loaded give its error, records of others RS_E_FMT_BLOCK; the deep check
+ * gives details. RS_E_MEM; then the store is not frozen. Takes time proportional to the number of blocks. */
 RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
 
 /* Each of these loads one block, tree or table into the cache if it is not there; `number` must be in range. A block
  * and a value table load their tree. A tree is compiled and its checksum is checked, and it is linked with its tables,
- * whose checksums are not checked. Errors: rules 14, 17 to 19, 29 and 30; RS_E_MEM. */
+ * whose checksums are not checked. Errors: rules 14, 17 to 19, 29, 30, 33, 39, 40 and 44; RS_E_MEM. */
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
@@ -66,7 +66,8 @@ RS_COLD rs_status rs_store_no_block(const rs_store *self, uint64_t index, rs_err
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);
 
-/* Finds record `index`, below header.n_records. *out is valid until close. Rules 13 to 19, 29, 30; RS_E_MEM. */
+/* Finds record `index`, below header.n_records. *out is valid until close. Rules 13 and 15, and the errors of
+ * rs_store_load_block. */
 RS_NODISCARD RS_INLINE rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
@@ -110,7 +111,7 @@ static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *r
 typedef enum rs_key_match { RS_KEY_DIFFERS = 0, RS_KEY_EQUAL = 1, RS_KEY_UNKNOWN = 2 } rs_key_match;
 
 typedef enum rs_scalar_kind {
-    RS_SCALAR_UNKNOWN = 0, /* another value, or a malformed one */
+    RS_SCALAR_UNKNOWN = 0, /* another value, a malformed one, or an assembled str of more than RS_SCALAR_TEXT bytes */
     RS_SCALAR_NONE = 1,
     RS_SCALAR_INT = 2, /* also a bool */
     RS_SCALAR_FLOAT = 3,

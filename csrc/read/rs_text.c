@@ -43,7 +43,7 @@ static rs_status widen(rs_text *self, unsigned unit_bytes, rs_error *err) {
     return RS_OK;
 }
 
-/* Adds the n units of unit_bytes after the text to it. The room is reserved. */
+/* Joins the n units of unit_bytes that follow the text to it. Room to widen them is reserved. */
 static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
     if (unit_bytes < self->unit_bytes) {
         spread(self->units + self->n_units * self->unit_bytes, n, unit_bytes, self->unit_bytes);
@@ -118,8 +118,8 @@ static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     return put_units(self, p, n, unit, err);
 }
 
-/* Appends the parts of a concat. Their number is limited, because empty parts of concats whose entries are concats
- * again could otherwise take forever. */
+/* Appends the parts of a concat. Their number is limited, because parts can be entries of tables that are concats
+ * again: empty parts could otherwise take forever. */
 static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
     uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     self->n_parts += node->n_children; /* at most 64 each, so it stays far below 2^32 */
@@ -224,7 +224,7 @@ unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
     return n;
 }
 
-/* Copies the str of an any value with 1-byte units, which must fill its bytes. Returns its units, or -1. */
+/* Copies the str of an any value with 1-byte units, which must fill its bytes. Returns the number of units, or -1. */
 static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     size_t n = size - 2;
     if (size < 2 || p[0] != RS_FMT_TAG_STR1 || p[1] != n || n >= 0x80 || n > room) return -1;
@@ -276,11 +276,11 @@ static int short_hex(const rs_node *node, const uint8_t *body, uint8_t *out, siz
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
                       size_t room, unsigned depth);
 
-/* `cursor` may be NULL if `node` is fixed: it is then complete at `head`. */
+/* `cursor` may be NULL if `node` is fixed: the value is then complete at `head`. */
 static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
                        unsigned depth);
 
-/* Copies an entry with a stored size. */
+/* Copies an entry for which short_entry has no faster way. */
 static int short_counted_entry(const rs_node *root, rs_slice entry, uint8_t *out, size_t room, unsigned depth) {
     const uint8_t *body;
     uint64_t bits;
@@ -346,8 +346,8 @@ static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *he
     return (int)at;
 }
 
-/* A concat may have concats as parts or entries, but no deeper: so a text has at most RS_FMT_CONCAT_CHILDREN +
- * RS_FMT_CONCAT_CHILDREN^2 parts, fewer than RS_FMT_TEXT_PARTS. rs_text_put counts them. */
+/* A concat may have concats as parts or entries, but no deeper. A text thus has at most RS_FMT_CONCAT_CHILDREN +
+ * RS_FMT_CONCAT_CHILDREN^2 parts, fewer than RS_FMT_TEXT_PARTS, so unlike rs_text_put it need not count them. */
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
                       size_t room, unsigned depth) {
     if (node->kind == RS_FMT_NODE_UNION && rs_decode_choose(cursor, &node, &body, &bits, NULL) != RS_OK) return -1;

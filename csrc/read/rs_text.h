@@ -1,12 +1,12 @@
-/* rs_text.h: assembles strings whose units are not in the record: from symbol codes, digits, parts of a concat. */
+/* rs_text.h: assembles strings whose units are not in the record: from symbol codes, digits and parts of a concat. */
 #pragma once
 
 #include "read/rs_decode.h"
 
 enum { RS_TEXT_INLINE = 1024 };
 
-/* A text in memory of the reader. Owns `owned`. Call rs_text_begin, and rs_text_clear at the end; the struct must not
- * be moved in between. One thread at a time may use it. */
+/* A text in the reader's memory. Owns `owned`. Call rs_text_begin, and rs_text_clear at the end; the struct must not be
+ * moved in between. One thread at a time may use it. */
 typedef struct rs_text {
     uint8_t *units; /* n_units of unit_bytes each */
     uint64_t n_units;
@@ -31,13 +31,13 @@ static inline void rs_text_begin(rs_text *self) {
 void rs_text_clear(rs_text *self);
 
 /* Appends the str of a node. The body of a fixed node is at `body`, any other at the cursor. RS_E_FMT_VALUE for a node
- * that is not text; rules 21 to 23 and 31 of FORMAT.md; RS_E_MEM. */
+ * that is not text; rules 21 to 23, 31 and 34 of FORMAT.md; RS_E_MEM. */
 RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                    uint64_t bits, rs_error *err);
 
 /* Assembles a short str of 1-byte units of a node, faster than rs_text_take. The body of a fixed node is at `body`, any
  * other at the cursor. Returns the number of units. For a text that is malformed, long, wide, or nested more deeply
- * than concats in concats, returns -1 and leaves the cursor: rs_text_take then gives the text or the error. Counts
+ * than concats in concats, returns -1 and does not move the cursor: rs_text_take gives the text or the error. Counts
  * nothing against the budget. */
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE]);

@@ -1,4 +1,4 @@
-/* rs_utf8.c: code units to UTF-8, and UTF-8 to numpy's arrays of text: padded bytes (S) and code points (U). */
+/* rs_utf8.c: converts units to UTF-8, and UTF-8 to numpy's arrays of text: padded bytes (S) and code points (U). */
 #include "read/rs_utf8.h"
 
 #include "read/rs_text.h"
@@ -22,7 +22,7 @@ static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     return to;
 }
 
-/* Writes n units of 4 bytes as UTF-8 and returns the end. Stops at a unit without UTF-8, and sets *bad to it. */
+/* Writes n units of 4 bytes as UTF-8 and returns the end. Stops at a unit that UTF-8 lacks, and sets *bad to it. */
 static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t c = rs_load_u32(units + 4 * i);
@@ -40,9 +40,9 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
     const uint8_t *const end = units + n;
     while (units < end) {
         while (end - units >= 8) {
-            const uint64_t some = rs_load_u64(units);
-            if ((some & UINT64_C(0x8080808080808080)) != 0) break;
-            rs_store_u64(to, some);
+            const uint64_t word = rs_load_u64(units);
+            if ((word & UINT64_C(0x8080808080808080)) != 0) break;
+            rs_store_u64(to, word);
             units += 8, to += 8;
         }
         if (units < end) to = put_code_point(to, *units++);
@@ -51,7 +51,7 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
 }
 
 /* Writes n units of 2 bytes as UTF-8. Makes all three forms of each and selects one without a branch, because branches
- * are mispredicted if letters and spaces alternate. `to` has room for 3 bytes a unit and 1 more. */
+ * are mispredicted if letters and spaces alternate. `to` has room for 3 bytes per unit and 1 more. */
 static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     bool surrogate = false;
     for (uint64_t i = 0; i < n; i++) {
@@ -71,10 +71,10 @@ static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, 
 /* Appends units that are not all ASCII, or have more than 1 byte. */
 static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
                              rs_error *err) {
-    const uint64_t most = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* bytes of UTF-8 for each unit */
+    const uint64_t per_unit = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* the most bytes of UTF-8 for a unit */
     uint64_t size;
     uint32_t bad = 0;
-    if (rs_mul_overflows(n, most, &size)) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
+    if (rs_mul_overflows(n, per_unit, &size)) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
     if (size > SIZE_MAX - 8) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
     RS_TRY(rs_buffer_reserve(out, (size_t)size + 8, err));
     uint8_t *to = out->data + out->size_bytes;
@@ -125,8 +125,8 @@ static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *pl
     return status;
 }
 
-/* Appends a str of symbols. ASCII is decoded to its final place. The units of other texts are decoded into the same
- * buffer, so far after their UTF-8 that writing never overtakes reading: each code gives at most 15 bytes of units, and
+/* Appends a str of symbols. ASCII is decoded to its final place. The units of other texts are first put into the same
+ * buffer, so far after their UTF-8 that writing never overtakes reading: each code gives at most 16 bytes of units, and
  * each unit takes at most one byte more as UTF-8. */
 static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_symbols *symbols = place->node->symbols;
@@ -215,7 +215,7 @@ uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t *p = data + offsets[i], *end = data + offsets[i + 1];
         uint64_t points = 0;
-        if ((uint64_t)(end - p) <= longest) continue; /* a string has at most one code point a byte */
+        if ((uint64_t)(end - p) <= longest) continue; /* a string has at most one code point per byte */
         for (; p < end; p++) points += (*p & 0xC0) != 0x80;
         if (points > longest) longest = points;
     }

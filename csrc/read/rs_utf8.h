@@ -5,8 +5,8 @@
 #include "read/rs_path.h"
 
 /* Appends the str at `place` to `out`. Sets *taken to false and appends nothing for a value that is not a str and for a
- * str with a surrogate, which UTF-8 cannot express. Errors: rules 21 to 23 of FORMAT.md, RS_E_MEM. Any thread, each
- * with buffer and cursor of its own. */
+ * str with a surrogate, which UTF-8 cannot express. Errors: rules 21 to 23, 31 and 34 of FORMAT.md, RS_E_MEM. Any
+ * thread, each with buffer and cursor of its own. */
 RS_NODISCARD rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken,
                                     rs_error *err);
 

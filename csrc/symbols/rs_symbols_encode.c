@@ -12,7 +12,7 @@ struct rs_symbols_encoder {
     rs_matcher matcher;
     uint32_t n_short;
     uint32_t escape;
-    bool shortest; /* seek the codes of the fewest bytes */
+    bool shortest; /* find the codes with the fewest bytes */
 };
 
 static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
@@ -134,7 +134,7 @@ typedef struct division {
 
 /* Finds the shortest codes from each of n units to the end of the part, going backwards. This is the shortest path in a
  * graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual Substitution, 1982). Of equal
- * costs the longest symbol wins. */
+ * costs the escape wins, then the longest symbol. */
 static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
     uint32_t found[RS_MATCH_ALL];
@@ -184,11 +184,11 @@ static uint8_t *encode_shortest(const rs_symbols_encoder *self, const uint8_t *u
 rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, rs_buffer *out,
                             rs_error *err) {
     unsigned unit_bytes = self->matcher.unit_bytes;
-    uint64_t most;
+    uint64_t max_size;
     uint8_t *end;
-    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return rs_no_memory(err);
-    if (most == 0) return RS_OK;
-    RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
+    if (rs_mul_overflows(n_units, 2 + unit_bytes, &max_size)) return rs_no_memory(err);
+    if (max_size == 0) return RS_OK;
+    RS_TRY(rs_buffer_reserve(out, (size_t)max_size, err));
     uint8_t *begin = out->data + out->size_bytes;
     if (self->shortest) end = encode_shortest(self, units, n_units, begin, unit_bytes);
     else if (unit_bytes == 1) end = encode_units(self, units, n_units, begin, 1);

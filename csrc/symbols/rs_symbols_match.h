@@ -6,15 +6,15 @@
  * are compared until one fits; the last always fits. If no symbol has these first bytes, an array gives the symbol for
  * the first two bytes.
  *
- * To bound the time of a match, only the RS_MATCH_MAX symbols with the lowest numbers are used for the same first
- * bytes. A coder need not use all symbols of a table. */
+ * To bound the time of a match, only the RS_MATCH_MAX lowest-numbered symbols with the same first bytes are used. A
+ * coder need not use all symbols of a table. */
 #pragma once
 
 #include "format/rs_symbols.h"
 
 /* The fields of a match, from the lowest bit on: the number of bytes of the symbol; the shift for a comparison with
  * `low`, 63 minus the number of bits to compare, at least 0; RS_MATCH_LONG if there are more bits to compare; the
- * number of the symbol. 0 bytes means no match, and the other fields are not used. */
+ * number of the symbol. 0 bytes means no match; the number is then not used. */
 enum {
     RS_MATCH_LENGTH_BITS = 5,
     RS_MATCH_SHIFT_BITS = 6,
@@ -58,8 +58,8 @@ static inline unsigned rs_matcher_head_bytes(unsigned unit_bytes) { return unit_
 static inline uint32_t rs_match_bytes(uint32_t match) { return match & ((1u << RS_MATCH_LENGTH_BITS) - 1); }
 static inline uint32_t rs_match_number(uint32_t match) { return match >> RS_MATCH_NUMBER_SHIFT; }
 
-/* Returns the match for the first two bytes of a text. A first byte that can be a symbol by itself is the high byte of
- * the index: all texts that begin with it then have their matches in one page. */
+/* Returns the match for the first two bytes of a text. For units of one byte, the first byte is the high byte of the
+ * index: all texts that begin with it then have their matches in one page. */
 static inline uint32_t rs_matcher_short(const rs_matcher *self, const uint8_t *p, unsigned unit_bytes) {
     const uint8_t high = unit_bytes == 1 ? p[0] : p[1], low = unit_bytes == 1 ? p[1] : p[0];
     return self->shorts[(uint32_t)self->pages[high] << 8 | low];

@@ -16,7 +16,7 @@ enum {
     SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
     SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are enough */
     SAMPLE_PART_SMALL = 4,        /* within these limits, 1/4 of all bytes for a small table */
-    SAMPLE_PART = 8,              /* 1/8 of all bytes at other levels */
+    SAMPLE_PART = 8,              /* 1/8 of all bytes for other tables */
     EXCERPT_BYTES = 4096,         /* of a string at a time, so that a long string is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
@@ -44,7 +44,7 @@ typedef struct trainer {
     uint64_t n_excerpts;
     uint64_t n_sampled, n_all; /* units of the sample, and of all strings */
     rs_trie trie;              /* finds symbols in the first pass */
-    rs_matcher matcher;        /* finds symbols in the other passes */
+    rs_matcher matcher;        /* finds symbols after the first pass */
     uint16_t *pairs;           /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
     unsigned pair_bits;
     uint8_t *symbols;           /* RS_SYMBOLS_COPY bytes for each symbol */
@@ -117,10 +117,10 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     bool more = n > 0;
     for (uint64_t i = 0; i < n; i++) self->n_all += strings[i].n_units;
     uint64_t sample_units = sample_size(self, self->n_all * self->unit_bytes) / self->unit_bytes;
-    uint64_t most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
-    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
+    uint64_t capacity = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
+    self->sample = (uint8_t *)malloc((size_t)(capacity * self->unit_bytes) + RS_SYMBOLS_COPY);
     /* Bounds the number of excerpts: no excerpt is empty, and at most two of each string are not full. */
-    size_t n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
+    size_t n_ends = n < capacity / 2 ? 2 * n + EXCERPTS + 1 : (size_t)capacity + 1;
     self->excerpt_ends = (uint64_t *)malloc(n_ends * sizeof(uint64_t));
     if (self->sample == NULL || self->excerpt_ends == NULL) return rs_no_memory(err);
     uint64_t step = n > 0 ? stride(n) : 0;
@@ -236,7 +236,7 @@ static rs_status count_uses(trainer *self, rs_error *err) {
 
 /* Returns whether a symbol saves more than it takes. Without it, two others replace it, with codes a byte or two
  * longer. */
-static bool is_worth(const trainer *self, uint32_t number) {
+static bool is_worthwhile(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     unsigned n = self->n_units[number];
     double saved = scale * self->counts[number] * (n == 1 ? self->unit_bytes : 1.5);
@@ -248,7 +248,7 @@ static bool is_worth(const trainer *self, uint32_t number) {
 static void drop_symbols(trainer *self) {
     for (uint32_t i = self->n_symbols; i-- > 0;) {
         const parts *of = &self->parts[i];
-        if (is_worth(self, i)) continue;
+        if (is_worthwhile(self, i)) continue;
         self->n_units[i] = 0;
         self->counts[of->left == NO_PART ? ESCAPE : of->left] += self->counts[i];
         if (of->right != NO_PART) self->counts[of->right] += self->counts[i];

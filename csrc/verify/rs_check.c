@@ -1,4 +1,4 @@
-/* rs_check.c: walks through a record and checks it (rules 20 to 23 of FORMAT.md). */
+/* rs_check.c: walks through a record and checks it (rules 20 to 23, 31, 34 and 41 of FORMAT.md). */
 #include "verify/rs_check.h"
 
 #include "read/rs_text.h"

@@ -36,7 +36,7 @@ typedef struct rest {
     uint64_t bytes;
 } rest;
 
-/* Subtracts the values and bytes of a record or an entry, from its budgets before and after. */
+/* Subtracts the values and bytes of a record or an entry: the difference of its budgets before and after. */
 static rs_status spend(rest *self, const rs_budget *begin, const rs_budget *end, rs_error *err) {
     const uint64_t values = begin->values - end->values + 1, bytes = begin->bytes - end->bytes;
     if (values > self->values || bytes > self->bytes) {

@@ -9,7 +9,7 @@ static rs_status bad_index(rs_error *err, const char *message, uint64_t number) 
     return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu", message, (unsigned long long)number);
 }
 
-/* Checks that the path is one tuple and nothing else. The caller checks the steps. */
+/* Checks that the path is one tuple and nothing else. Python checks the steps. */
 static rs_status check_path(const rs_saved_index *index, rs_error *err) {
     rs_slice in = index->path;
     rs_budget budget = {RS_FMT_INDEX_PATH, RS_FMT_INDEX_PATH, RS_FMT_DEPTH};
@@ -17,12 +17,12 @@ static rs_status check_path(const rs_saved_index *index, rs_error *err) {
     return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: its path is not one valid tuple");
 }
 
-/* Marks a number in a bit set, and returns whether it was marked already. */
+/* Sets the bit of a number, and returns whether it was set already. */
 static bool mark(uint8_t *bits, uint64_t number) {
     uint8_t bit = (uint8_t)(1u << (number & 7));
-    bool was = (bits[number >> 3] & bit) != 0;
+    bool was_set = (bits[number >> 3] & bit) != 0;
     bits[number >> 3] |= bit;
-    return was;
+    return was_set;
 }
 
 static rs_status check_order(const rs_saved_index *index, uint8_t *bits, rs_watch *watch, rs_error *err) {
@@ -56,7 +56,7 @@ static rs_status check_groups(const rs_saved_index *index, uint8_t *bits, rs_wat
         }
         next = end;
     }
-    /* Without groups there is one number, which is not checked yet. */
+    /* Without groups, `starts` has one number, which the loop has not read. */
     if (next == index->n_records && rs_load_uint_unchecked(index->starts + g * index->width, index->width) == next) {
         return RS_OK;
     }
@@ -87,11 +87,11 @@ static bool same_path(const rs_saved_index *a, const rs_saved_index *b) {
 }
 
 rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_error *err) {
-    rs_saved_index opened[RS_FMT_SAVED_INDEXES];
+    rs_saved_index indexes[RS_FMT_SAVED_INDEXES];
     const rs_directory *directory = &store->directory;
     uint32_t n = 0;
     for (uint32_t i = 0; i < directory->n_saved_indexes; i++) {
-        rs_saved_index *index = &opened[n];
+        rs_saved_index *index = &indexes[n];
         rs_status status =
             rs_saved_index_open(store->segment, &directory->saved_indexes[i], store->header.n_records, index, err);
         if (status == RS_E_FMT_VERSION) continue; /* a later kind */
@@ -99,7 +99,7 @@ rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_err
         RS_TRY(check_path(index, err));
         RS_TRY(check_index(index, watch, err));
         for (uint32_t j = 0; j < n; j++) {
-            if (same_path(index, &opened[j])) return bad_index(err, "its path is also that of index", j);
+            if (same_path(index, &indexes[j])) return bad_index(err, "its path is also that of index", j);
         }
         n++;
     }

@@ -13,7 +13,7 @@ uint8_t *rs_put_wide(uint8_t *p, int64_t high, uint64_t low) {
     rs_store_u64(bytes, low);
     rs_store_u64(bytes + 8, (uint64_t)high);
     p = rs_put_head(p, RS_FMT_TAG_BIGINT, n);
-    memcpy(p, bytes, n); /* at most 16: without its sign the number has 127 bits */
+    memcpy(p, bytes, n); /* at most 16: without its sign the number has at most 127 bits */
     return p + n;
 }
 

@@ -83,7 +83,7 @@ static inline uint8_t *rs_put_ext(uint8_t *p, uint8_t code) {
     return p + 3;
 }
 
-/* The least and greatest payloads of date and datetime: 0001-01-01 to 9999-12-31. */
+/* The ordinal of the last date, 9999-12-31, and the microseconds of a day. */
 #define RS_DAYS_MAX INT64_C(3652059)
 #define RS_DAY_MICROSECONDS INT64_C(86400000000)
 

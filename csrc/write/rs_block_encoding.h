@@ -3,7 +3,7 @@
  *
  * A run is encoded in three steps. Its *survey* (rs_infer_survey) depends only on the values, so any thread may survey
  * any run. *Settling* chooses the tree and extends the tables, run after run. *Encoding* under a settled tree changes
- * only its output, so threads may divide the values of a run among them. A run is settled only after all values of the
+ * only its output, so threads may divide the values of a run. A run is settled only after all values of the
  * previous one are encoded, because settling changes the dictionaries that encoding reads. */
 #pragma once
 
@@ -40,7 +40,7 @@ typedef struct rs_block_encoding {
 void rs_settled_clear(rs_settled *self);
 void rs_block_encoding_clear(rs_block_encoding *self);
 
-/* Begins the run of the next block, before it is settled. Its number in dictionaries.run counts from 1. */
+/* Begins the run of the next block, before it is settled. dictionaries.run becomes its number, counted from 1. */
 void rs_block_encoding_begin(rs_block_encoding *self);
 /* Settles a run: makes its tree and the tables for it. The caller calls rs_settled_clear, also after an error.
  * RS_E_ARG_LIMIT and RS_E_FMT_TREE when no tree within the limits describes the values; they stay raw. RS_E_MEM, and
@@ -54,9 +54,9 @@ RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stat
 RS_NODISCARD rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first,
                                                 uint32_t n, rs_scan *scan, rs_places_part *places, rs_buffer *out,
                                                 uint64_t *ends, rs_error *err);
-/* Ends a run whose settling or encoding ended with `status`: RS_OK, or an error after which it stays raw. A tree is
- * used only when the `encoded` bytes save more than the bytes of the tree and its tables. Sets *tree to the number of
- * the run's tree. Sets *is_raw to true when the values stay raw. RS_E_MEM. */
+/* Ends a run whose settling or encoding ended with `status`. Returns RS_E_MEM and errors of the writer; after another
+ * error the run stays raw. A tree is used only when the `encoded` bytes save more than the bytes of the tree and its
+ * tables. Sets *tree to the number of the run's tree, and *is_raw to whether the values stay raw. */
 RS_NODISCARD rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled, rs_status status,
                                                 uint64_t raw, uint64_t encoded, unsigned table_depth, uint32_t *tree,
                                                 bool *is_raw, rs_error *err);

@@ -5,10 +5,10 @@
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
-/* The functions that read and check a segment's sections also read those of a parcel. It begins with a head of u64
- * numbers: the heap's bytes, the number of stores, then N_FIELDS for each store. The heap follows at HEAD_SIZE, then
- * OFFSETS, BLOCKS, TABLES, TREE_TABLE and TREES of each store. Offsets in them count from the start of the parcel, and
- * tables and trees have their numbers in the shard. */
+/* The functions that read and check a segment's sections also read those of a parcel. A parcel begins with a head of
+ * u64 numbers: the heap's bytes, the number of stores, then N_FIELDS for each store. The heap follows at HEAD_SIZE,
+ * then OFFSETS, BLOCKS, TABLES, TREE_TABLE and TREES of each store. Offsets in BLOCKS and TABLES count from the start
+ * of the parcel, offsets in TREE_TABLE from the start of TREES. Tables and trees have their numbers in the shard. */
 enum { HEAD_SIZE = 256 };
 typedef enum field {
     OFFSETS_BYTES,
@@ -29,8 +29,8 @@ RS_STATIC_ASSERT(HEAD_SIZE % RS_FMT_ALIGNMENT == 0, "heaps keep their alignment"
 
 /* ---- Taking ---- */
 
-/* Returns the offset of the store's first tree that was not taken yet. */
-static size_t trees_taken(const rs_block_encoding *encoding) {
+/* Returns the offset of the store's first tree that has not been taken. */
+static size_t untaken_trees_off(const rs_block_encoding *encoding) {
     if (encoding->taken_trees == encoding->n_trees) return encoding->trees.size_bytes;
     return (size_t)rs_load_u64(encoding->tree_table.data + (size_t)encoding->taken_trees * RS_FMT_TREE_ENTRY_SIZE);
 }
@@ -41,7 +41,7 @@ static void put_head(const rs_builder *store, uint64_t *numbers) {
     numbers[N_BLOCKS] = rs_builder_n_blocks(store);
     numbers[N_TABLES] = rs_dictionaries_n_tables(&encoding->dictionaries) - encoding->taken_tables;
     numbers[N_TREES] = encoding->n_trees - encoding->taken_trees;
-    numbers[TREES_BYTES] = rs_align_up(encoding->trees.size_bytes - trees_taken(encoding), 8);
+    numbers[TREES_BYTES] = rs_align_up(encoding->trees.size_bytes - untaken_trees_off(encoding), 8);
     numbers[MAX_VALUES] = store->scan.max_values;
     numbers[MAX_BYTES] = store->scan.max_bytes;
     numbers[MAX_DEPTH] = store->scan.max_depth;
@@ -50,18 +50,19 @@ static void put_head(const rs_builder *store, uint64_t *numbers) {
     numbers[N_VALUES] = store->scan.n_values;
 }
 
-/* Appends the bytes of `from` from byte `known` on. */
-static rs_status append_rest(rs_buffer *out, const rs_buffer *from, size_t known, rs_error *err) {
-    if (from->size_bytes == known) return RS_OK;
-    return rs_buffer_append(out, from->data + known, from->size_bytes - known, err);
+/* Appends the bytes of `from` without the first `skip`. */
+static rs_status append_rest(rs_buffer *out, const rs_buffer *from, size_t skip, rs_error *err) {
+    if (from->size_bytes == skip) return RS_OK;
+    return rs_buffer_append(out, from->data + skip, from->size_bytes - skip, err);
 }
 
-/* Appends block or table entries. Their offsets count from the start of the parcel, not of the segment or OFFSETS. */
-static rs_status take_entries(const rs_buffer *entries, size_t known, uint64_t offsets_at, rs_buffer *out,
+/* Appends the block or table entries after the first `skip` bytes. Makes their offsets, which count from the start of
+ * the segment or of OFFSETS, count from the start of the parcel. */
+static rs_status take_entries(const rs_buffer *entries, size_t skip, uint64_t offsets_at, rs_buffer *out,
                               rs_error *err) {
     size_t begin = out->size_bytes;
     const uint64_t heap = (uint64_t)HEAD_SIZE - RS_FMT_HEADER_SIZE; /* modulo 2^64 */
-    RS_TRY(append_rest(out, entries, known, err));
+    RS_TRY(append_rest(out, entries, skip, err));
     for (size_t i = begin; i < out->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         uint8_t *e = out->data + i;
         uint64_t index = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET) + offsets_at;
@@ -74,7 +75,7 @@ static rs_status take_entries(const rs_buffer *entries, size_t known, uint64_t o
 
 static rs_status take_store(rs_builder *store, uint64_t heap_size, size_t begin, rs_buffer *out, rs_error *err) {
     rs_block_encoding *encoding = &store->out.encoding;
-    size_t from = trees_taken(encoding);
+    size_t from = untaken_trees_off(encoding);
     uint64_t offsets_at = out->size_bytes - begin;
     RS_TRY(append_rest(out, &store->out.offsets, 0, err));
     RS_TRY(take_entries(&store->out.blocks, 0, offsets_at, out, err));

@@ -1,8 +1,8 @@
 /* rs_block_parcel.h: block parcels: blocks that a build worker (another process) has compressed, with their tables and
  * trees. The worker takes them out of its own builders, and the builder's process places them. Each shard has its own
- * tables and trees, so the bytes of the store depend on the shards, and do not depend on the number of workers or on
- * where parcels begin. A block parcel is a run of bytes for the builder's process. It is never stored and not a part of
- * the format. */
+ * tables and trees, so the bytes of the store depend on the shards, but not on the number of workers or on where
+ * parcels begin. A block parcel is a run of bytes for the builder's process. It is never stored and not a part of the
+ * format. */
 #pragma once
 
 #include "write/rs_builder.h"

@@ -31,7 +31,7 @@ void rs_block_writer_clear(rs_block_writer *self) {
 /* ---- Blocks ---- */
 
 void rs_raw_block_reset(rs_raw_block *block) {
-    rs_raw_block kept = *block;
+    rs_raw_block old = *block;
     while (block->chunks != NULL) {
         rs_chunk *next = block->chunks->next;
         rs_scan_clear(&block->chunks->scan);
@@ -44,12 +44,12 @@ void rs_raw_block_reset(rs_raw_block *block) {
     rs_settled_clear(&block->settled);
     free(block->encoded_ends);
     memset(block, 0, sizeof *block);
-    block->raw = kept.raw;
-    block->arrays = kept.arrays;
-    block->ends = kept.ends;
-    block->ends_capacity = kept.ends_capacity;
-    block->spans = kept.spans;
-    block->spans_capacity = kept.spans_capacity;
+    block->raw = old.raw;
+    block->arrays = old.arrays;
+    block->ends = old.ends;
+    block->ends_capacity = old.ends_capacity;
+    block->spans = old.spans;
+    block->spans_capacity = old.spans_capacity;
     rs_buffer_unpin(&block->raw);
     block->raw.size_bytes = block->arrays.size_bytes = 0;
 }
@@ -108,7 +108,7 @@ bool rs_raw_block_is_short(const rs_raw_block *block) {
 
 /* ---- The survey ---- */
 
-/* The last block whose failed attempts the survey of block `number` knows; number is not 0. */
+/* Returns the number of the last block whose failed attempts the survey of block `number`, not 0, uses. */
 static uint64_t hint_of(uint64_t number) {
     uint64_t lag = 1 + number / 2;
     return number - (lag < RS_SURVEY_LAG ? lag : RS_SURVEY_LAG);
@@ -209,9 +209,9 @@ rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32_t first, uin
 
 /* ---- Settling and encoding ---- */
 
-/* Encodes all chunks under the tree of the last block. Unless all records fit and take fewer bytes, *fits becomes false
- * and nothing stays encoded. RS_E_MEM. */
-static rs_status fits_last(rs_block_writer *self, rs_raw_block *block, bool *fits) {
+/* Encodes all chunks under the tree of the last block. Unless all records fit and take fewer bytes than raw, *fits
+ * becomes false and nothing stays encoded. RS_E_MEM. */
+static rs_status try_last_tree(rs_block_writer *self, rs_raw_block *block, bool *fits) {
     uint64_t size = 0;
     rs_status status = RS_OK;
     block->tree = &self->encoding.last;
@@ -232,7 +232,7 @@ static rs_status settle_tree(rs_block_writer *self, rs_raw_block *block) {
     if (block->encoded_ends == NULL) return rs_no_memory(&block->error);
     if (!block->surveyed && rs_raw_block_is_short(block) && self->encoding.has_last) {
         RS_TRY(list_spans(block, 0, block->n_records, &block->error));
-        RS_TRY(fits_last(self, block, &fits));
+        RS_TRY(try_last_tree(self, block, &fits));
         if (fits) return RS_OK;
     }
     while (!block->surveyed) {
@@ -305,7 +305,7 @@ static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tr
     *tree = self->encoding.last_number;
     *is_raw = false;
     if (block->tree == &self->encoding.last && block->status == RS_OK) {
-        *is_raw = size >= block->raw.size_bytes; /* fits_last did not know the size of the places */
+        *is_raw = size >= block->raw.size_bytes; /* try_last_tree did not know the size of the places */
         return *is_raw ? rs_block_encoding_stay_raw(&self->encoding, tree, err) : RS_OK;
     }
     return rs_block_encoding_accept(&self->encoding, &block->settled, block->status, block->raw.size_bytes, size, 0,

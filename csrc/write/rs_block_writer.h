@@ -15,8 +15,9 @@ typedef struct rs_chunk {
     rs_places_part places;
 } rs_chunk;
 
-/* A block of raw records. It owns all fields but base, which points to the bytes of raw. Until the block is closed, the
- * builder owns raw, arrays and ends, and the block knows the records up to the end of its last chunk. */
+/* A block of raw records. It borrows base (the bytes of raw), tree and next, and owns the rest. Until the block is
+ * closed, base and ends are the builder's, raw and arrays are memory for the builder's next block, and the block knows
+ * the records up to the end of its last chunk. */
 typedef struct rs_raw_block {
     rs_buffer raw; /* the records as any values */
     rs_buffer arrays;
@@ -70,20 +71,21 @@ void rs_block_writer_clear(rs_block_writer *self);
 void rs_raw_block_reset(rs_raw_block *block);
 /* Frees a block; does nothing for NULL. */
 void rs_raw_block_free(rs_raw_block *block);
-/* Appends a chunk of the n records from `first` on. It takes the key sets of *scan and gives *scan new memory for the
- * key sets from n_key_sets on, which belong to later records. RS_E_MEM changes nothing. */
+/* Appends a chunk of the n records from `first` on. The chunk takes the key sets of *scan and gives *scan new memory
+ * for the key sets from n_key_sets on, which belong to later records. RS_E_MEM changes nothing. */
 RS_NODISCARD rs_status rs_raw_block_add_chunk(rs_raw_block *block, uint32_t first, uint32_t n, rs_scan *scan,
                                               size_t n_key_sets, rs_error *err);
 /* Returns the bytes of memory of the block. An open block, which its builder owns, counts as full. */
 uint64_t rs_raw_block_memory(const rs_raw_block *block);
 /* Returns whether a closed block tries the tree of the last block first: few records rarely save the bytes of a tree of
- * their own. Only rs_block_writer_settle surveys such a block. */
+ * their own. Once such a block is closed, only rs_block_writer_settle surveys it. */
 bool rs_raw_block_is_short(const rs_raw_block *block);
 
 /* Returns whether the failed attempts that the survey of block number `number` uses are known. */
 bool rs_block_writer_may_survey(const rs_block_writer *self, uint64_t number);
-/* Surveys the next chunk or, after the last chunk of a closed block, ends the survey. Any thread may do it, one at a
- * time for each block, after rs_block_writer_may_survey. An error stays with the block until it is settled. */
+/* Surveys the chunk block->to_survey, which the caller then advances, or after the last chunk of a closed block ends
+ * the survey. Any thread may do it, one at a time for each block, once rs_block_writer_may_survey returns true. An
+ * error stays with the block until it is settled. */
 void rs_block_writer_survey(const rs_block_writer *self, rs_raw_block *block);
 /* Begins to end the survey in steps that threads share, in place of the last call of rs_block_writer_survey: lists the
  * alternatives to prepare, the largest first. */
@@ -101,7 +103,7 @@ void rs_block_writer_weigh(rs_raw_block *block);
  * written. After RS_E_MEM and the errors of the writer the store cannot be continued. */
 RS_NODISCARD rs_status rs_block_writer_settle(rs_block_writer *self, rs_raw_block *block);
 /* Encodes a chunk of a settled block whose `tree` is not NULL. Several threads may encode chunks at once. RS_E_MEM;
- * RS_E_ARG_LIMIT when the block stays raw: the caller keeps the first error in block->status. */
+ * RS_E_ARG_LIMIT when the block stays raw. The caller stores the error in block->status. */
 RS_NODISCARD rs_status rs_block_writer_encode(const rs_raw_block *block, rs_chunk *chunk, rs_error *err);
 /* Writes a block whose chunks are encoded. Errors of rs_block_writer_settle. */
 RS_NODISCARD rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_error *err);

@@ -8,14 +8,14 @@
 /* The memory for raw records. It must not move, because threads read it while the block is filled. Only a giant record
  * makes it grow further. */
 enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
-enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments with sections within the header's bytes */
+enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments that may have sections in the header */
 
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices) {
-    const rs_choices all = rs_choices_of(RS_LEVEL_AUTO);
+    const rs_choices default_choices = rs_choices_of(RS_LEVEL_AUTO);
     memset(self, 0, sizeof *self);
     self->writer = writer;
     self->hand_at = RS_PIPELINE_CHUNK;
-    rs_block_writer_begin(&self->out, writer, choices == NULL ? &all : choices);
+    rs_block_writer_begin(&self->out, writer, choices == NULL ? &default_choices : choices);
 }
 
 rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices, rs_error *err) {
@@ -53,10 +53,10 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
 
 /* Makes room for `capacity` ends. If the pipeline reads the old ones, the open block keeps them. */
 static rs_status grow_ends(rs_builder *self, size_t capacity, rs_error *err) {
-    bool read = self->open != NULL && self->open->ends == self->ends;
-    uint64_t *ends = (uint64_t *)realloc(read ? NULL : self->ends, capacity * sizeof *ends);
+    bool is_read = self->open != NULL && self->open->ends == self->ends;
+    uint64_t *ends = (uint64_t *)realloc(is_read ? NULL : self->ends, capacity * sizeof *ends);
     if (ends == NULL) return rs_no_memory(err);
-    if (read) memcpy(ends, self->ends, self->n_open * sizeof *ends);
+    if (is_read) memcpy(ends, self->ends, self->n_open * sizeof *ends);
     self->ends = ends;
     self->ends_capacity = capacity;
     return RS_OK;
@@ -89,8 +89,8 @@ static uint64_t chunk_after(uint64_t bytes) {
     return bytes / 3 <= RS_PIPELINE_CHUNK ? RS_PIPELINE_CHUNK : bytes / 3;
 }
 
-/* Hands the records of the open block to the survey. Without memory, or after a giant record that moved the others, the
- * rest of the block is surveyed when it is closed. */
+/* Hands the records of the open block to the survey. If memory is short, or a giant record has moved the others, no
+ * chunk is handed over until the block is closed. */
 static RS_COLD void hand_chunk(rs_builder *self) {
     rs_status status = RS_E_MEM;
     self->hand_at = UINT64_MAX;
@@ -324,21 +324,21 @@ rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, uint64_t leas
 }
 
 /* A section that is about to be written. */
-typedef struct pending {
+typedef struct pending_section {
     const rs_buffer *bytes;
     uint64_t count;
     rs_section *section; /* its offset is 0 until it is placed */
-} pending;
+} pending_section;
 
 /* Places the largest sections within the header's bytes as long as they fit. Very small segments, where the last page
  * matters more, and large ones, where this saves little, keep the plain layout, which every reader knows. */
-static rs_status place_in_front(rs_builder *self, pending *parts, unsigned n, rs_error *err) {
+static rs_status place_in_front(rs_builder *self, pending_section *parts, unsigned n, rs_error *err) {
     const uint64_t size = self->writer->position;
     uint64_t at = RS_FMT_FRONT;
     if (size < FRONT_LEAST || size > FRONT_MOST || !self->may_use_front) return RS_OK;
     RS_TRY(rs_buffer_append_zeros(&self->front, RS_FMT_HEADER_SIZE, err));
     for (;;) {
-        pending *largest = NULL;
+        pending_section *largest = NULL;
         for (unsigned k = 0; k < n; k++) {
             const uint64_t own = parts[k].bytes->size_bytes;
             if (own == 0 || own > RS_FMT_H_HEADER_CRC - at || parts[k].section->off != 0) continue;
@@ -352,7 +352,7 @@ static rs_status place_in_front(rs_builder *self, pending *parts, unsigned n, rs
 }
 
 /* Writes a section to its place within the header, or to the end of the segment. */
-static rs_status write_pending(rs_builder *self, const pending *part, rs_error *err) {
+static rs_status write_pending(rs_builder *self, const pending_section *part, rs_error *err) {
     rs_section *out = part->section;
     if (out->off == 0) return rs_builder_write_section(self, part->bytes, part->count, out, err);
     memcpy(self->front.data + out->off, part->bytes->data, part->bytes->size_bytes);
@@ -367,7 +367,7 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
     rs_block_encoding *encoding = &self->out.encoding;
     const uint32_t n_tables = rs_dictionaries_n_tables(&encoding->dictionaries);
     const unsigned n = n_tables == 0 ? 5 : 6;
-    pending parts[] = {
+    pending_section parts[] = {
         {&self->out.offsets, 0, &at[RS_FMT_SECTION_OFFSETS]},
         {&self->out.groups, self->out.groups.size_bytes / 4, &at[RS_FMT_SECTION_GROUPS]},
         {&self->out.blocks, rs_builder_n_blocks(self), &at[RS_FMT_SECTION_BLOCKS]},
@@ -385,7 +385,7 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Returns the feature bit for ends that are distances from a line if an entry has such ends, else 0. */
+/* Returns RS_FMT_FEATURE_ENDS if an entry has ends that are distances from a line, else 0. */
 static uint64_t features_of(const rs_buffer *entries) {
     for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
         if (entries->data[i + RS_FMT_B_INDEX_WIDTH] == RS_FMT_INDEX_LINES) return RS_FMT_FEATURE_ENDS;
@@ -410,7 +410,7 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
                                   const rs_directory *keys, rs_error *err) {
     uint8_t bytes[RS_FMT_HEADER_SIZE] = {0};
     uint32_t crc;
-    rs_directory all = *directory;
+    rs_directory with_label = *directory;
     if (self->front.size_bytes > 0) {
         memcpy(bytes, self->front.data, sizeof bytes);
         header->features_required |= RS_FMT_FEATURE_FRONT;
@@ -418,10 +418,10 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
     self->raw.size_bytes = 0;
     if (rs_slice_left(&self->label) > 0) {
         RS_TRY(rs_buffer_append(&self->raw, self->label.ptr, rs_slice_left(&self->label), err));
-        RS_TRY(rs_builder_write_section(self, &self->raw, self->label_pairs, &all.label, err));
+        RS_TRY(rs_builder_write_section(self, &self->raw, self->label_pairs, &with_label.label, err));
         self->raw.size_bytes = 0;
     }
-    RS_TRY(rs_directory_write(&all, keys, header, &self->raw, err));
+    RS_TRY(rs_directory_write(&with_label, keys, header, &self->raw, err));
     RS_TRY(write_bytes(self, &self->raw, &header->directory_off, &crc, err));
     header->segment_size = self->writer->position;
     header->created_ns = rs_os_now_ns();

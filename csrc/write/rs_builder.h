@@ -10,7 +10,7 @@
 #include "write/rs_pipeline.h"
 
 /* A store that is being built. Owns its buffers; borrows the writer. The caller appends one any value at a time to
- * `raw` (array data of RS_FMT_ARRAY_INLINE bytes and more to `arrays`, aligned to 64) and ends each record with
+ * `raw` (array data of RS_FMT_ARRAY_INLINE bytes or more to `arrays`, aligned to 64) and ends each record with
  * rs_builder_end_record. Besides the pipeline's threads, only one thread at a time may use a builder. A forked child
  * may call rs_builder_close on its copy, and no other function. */
 typedef struct rs_builder {
@@ -76,8 +76,7 @@ RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
 RS_NODISCARD rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err);
 /* As rs_builder_flush_beside, but does not wait: the caller calls rs_builder_wait until it returns true. */
 RS_NODISCARD rs_status rs_builder_hand_over(rs_builder *self, rs_error *err);
-/* Waits about `milliseconds` until the next block may be filled or, with `all`, until all blocks are written or one has
- * failed. Returns false on timeout. */
+/* Calls rs_pipeline_wait. Returns true if there is no pipeline. */
 bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds);
 
 /* Flushes the open block and writes tables, directory and, last, the header. Afterwards `self` may only be closed, and
@@ -89,10 +88,10 @@ void rs_builder_close(rs_builder *self);
 
 /* ---- The steps of finishing, for callers that build several stores in one segment (rs_mapping_builder.h) ---- */
 
-/* Removes the last record, whose block is still open. Cannot be called twice in a row. The maxima of the scan still
- * include the record, so they are upper bounds. */
+/* Removes the last record, whose block is still open. Cannot be called twice in a row. The maxima and n_values of the
+ * scan still include the record, so they are upper bounds. */
 void rs_builder_pop_record(rs_builder *self);
-/* Returns the least end of HEAP with which the segment meets rule 43. All blocks are flushed. */
+/* Returns an end of HEAP with which the segment meets rule 43. All blocks must be flushed. */
 uint64_t rs_builder_least_heap(const rs_builder *self);
 /* Ends HEAP after all blocks of all stores are flushed, pads it with zeros up to `least`, the sum of
  * rs_builder_least_heap of all stores, and fills its directory entry. n_blocks is the number of blocks of all

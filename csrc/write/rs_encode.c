@@ -180,7 +180,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     }
 }
 
-/* Stores the bits of a child in the bit group at `at`, by words if the buffer has them; bytes after the group stay. */
+/* Stores the bits of a child in the bit group at `at`. May store a whole word, but keeps the bytes after the group. */
 static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     size_t byte = at + (size_t)(bit_off >> 3);
     unsigned shift = (unsigned)(bit_off & 7);
@@ -195,7 +195,7 @@ static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned
 static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
 
 /* put_fixed and put_appended take a value off `in` and set *bits to the node's bits for the bit group of its parent.
- * put_fixed writes a fixed body at `at`, where the buffer has room for it; put_appended appends another body. */
+ * put_fixed writes a fixed body at `at`, where the buffer has room for it; put_appended appends any other body. */
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits);
 
 /* Appends a value of `node` with its bits in whole bytes before the body. */
@@ -302,7 +302,7 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
 
 /* Appends the keys of n entries, or their values, and skips the others. */
 static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uint64_t n, rs_slice *in) {
-    size_t at = self->out->size_bytes, group = (size_t)((n * child->bits + 7) / 8), body = at + group, passed = 0;
+    size_t at = self->out->size_bytes, group = (size_t)((n * child->bits + 7) / 8), body = at + group, dicts = 0;
     uint64_t size, bits = 0;
     if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
     if (size / 2048 > rs_slice_left(in)) {
@@ -317,7 +317,7 @@ static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uin
             RS_TRY(put_appended(self, child, in, &bits));
         }
         if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
-        if (keys) in->ptr = rs_scan_end_unchecked(*in, &passed);
+        if (keys) in->ptr = rs_scan_end_unchecked(*in, &dicts);
     }
     return RS_OK;
 }
@@ -413,7 +413,7 @@ static rs_status put_run(encoder *self, const rs_node *node, rs_slice *in) {
     return put_apart(self, node, node->children, in);
 }
 
-/* Writes the value of an exceptions node. `at`: where a fixed body goes. */
+/* Writes the value of an exceptions node. A fixed body goes to `at`. */
 static rs_status put_exceptions(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     *bits = 0;
     if (!accepts(self, node->children, *in)) return put_apart(self, node, &node->children[1], in);

@@ -26,25 +26,26 @@ typedef struct rs_links {
     struct rs_links_copy *copies;
 } rs_links;
 
-/* Frees the links and the hashes, and zeroes the struct. */
+/* Frees the links, the hashes and the copies, and zeroes the struct. */
 void rs_links_clear(rs_links *self);
 /* Adds the link of node number `node`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err);
 /* Allocates n hashes for the caller to fill in. *out lives as long as `self`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_links_new_key_sets(rs_links *self, uint32_t n, rs_key_set_hashes **out, rs_error *err);
-/* Copies `size` bytes. *out lives as long as `self`; `out` may point to the variable of `bytes`. RS_E_MEM. */
+/* Copies `size` bytes. *out lives as long as `self`; `out` may point to the variable that holds `bytes`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_links_copy(rs_links *self, const void *bytes, size_t size, void **out, rs_error *err);
 /* Sets the slots of the nodes of a compiled tree to the links. Afterwards the tree is for encoding only. */
 void rs_links_apply(const rs_links *self, rs_tree *tree);
 
 /* Appends the value `raw`, encoded under `tree`. `scan` has scanned the value, and scan->next is the number of its
- * first dict. RS_E_ARG_RANGE when the value does not fit the tree; RS_E_ARG_LIMIT when the rows of a list would take
- * thousands of times its raw bytes; RS_E_MEM. On failure `out` has part of the value, which the caller drops. */
+ * first dict. RS_E_ARG_RANGE when the value does not fit the tree; RS_E_ARG_LIMIT when the rows of a list or map would
+ * take thousands of times the remaining raw bytes; RS_E_MEM. On failure `out` has part of the value, which the caller
+ * drops. */
 RS_NODISCARD rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_buffer *out,
                                         rs_error *err);
 
-/* As rs_encode_record, for a tree that may have placed nodes: `places` collects for the range of records of the value,
- * with places->local set. */
+/* As rs_encode_record, for a tree that may have placed nodes: `places` collects their values. The caller has set
+ * places->local. Errors of rs_places_end_value too. */
 RS_NODISCARD rs_status rs_encode_placed_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_places_part *places,
                                                rs_buffer *out, rs_error *err);
 

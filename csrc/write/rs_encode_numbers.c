@@ -1,4 +1,4 @@
-/* rs_encode_numbers.c: encodes decimals and packed lists of numbers; and the links of nodes. */
+/* rs_encode_numbers.c: encodes decimals and packed lists of numbers, and keeps the links of nodes. */
 #include "write/rs_encode.h"
 
 #include <stdlib.h>

@@ -85,7 +85,7 @@ static rs_status append_marks(const uint8_t *locals, uint32_t m, uint32_t n_reco
     return RS_OK;
 }
 
-/* Joins all parts of one node. Drops the value of a run that equals the previous run. */
+/* Joins all parts of one node. Drops the first run of a part if its value equals the last run before it. */
 static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node *node, rs_placed_values *all,
                       rs_error *err) {
     const size_t size =

@@ -15,9 +15,9 @@ typedef struct rs_extension {
 } rs_extension;
 
 /* Begins to extend a list. `segment` has the bytes that the writer has written so far, and may be a mapping of the
- * writer's own file. Keeps the saved indexes and LABEL; drops other optional sections. The bytes before them never
- * change. RS_E_ARG_RANGE for a RecordDict; errors of rs_header_read and rs_directory_read. `self` need not be
- * initialised. */
+ * writer's own file. Keeps the saved indexes and LABEL; drops other optional sections. Only LABEL and the directory
+ * move. RS_E_ARG_RANGE for a RecordDict; errors of rs_header_read, rs_directory_read and the writer; RS_E_MEM. `self`
+ * need not be initialised. */
 RS_NODISCARD rs_status rs_extension_begin(rs_extension *self, rs_segment_writer *writer, rs_slice segment,
                                           rs_error *err);
 /* Appends one saved index. RS_E_ARG_LIMIT when there are RS_FMT_SAVED_INDEXES already; RS_E_ARG_RANGE when the parts do

@@ -88,7 +88,7 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_offsets;
 }
 
-/* Lists the plans with little text at `out` (NULL: only counts) from number n on, and returns the new number. */
+/* Lists the plans with little text at `out` (or only counts them if NULL) from number n on. Returns the new number. */
 static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
     if (has_little(d, unit)) {
         if (out != NULL) out[n] = d;

@@ -6,10 +6,10 @@
 #include "plan/rs_stats.h"
 #include "write/rs_encode.h"
 
-/* Surveys the values of `stats`, whose values, scan, hints and run are set; all else is zero. `position_id` is 0 for
- * the values of a block, and the position id of the dictionary for the values of a table. Needs no lock: threads may
- * survey several runs at once. The caller calls rs_stats_clear, also after an error. RS_E_ARG_LIMIT when no tree within
- * the limits describes the values; RS_E_MEM. */
+/* Surveys the values of `stats`, whose values, scan, choices, hints and run are set; all else is zero. `position_id` is
+ * 0 for the values of a block, and the position id of the dictionary for the values of a table. Needs no lock: threads
+ * may survey several runs at once. The caller calls rs_stats_clear, also after an error. RS_E_ARG_LIMIT when no tree
+ * within the limits describes the values; RS_E_MEM. */
 RS_NODISCARD rs_status rs_infer_survey(rs_stats *stats, uint64_t position_id, rs_error *err);
 /* The first step of rs_infer_survey, to survey a run in parts: rs_stats_collect_more follows for each part, and
  * rs_plan_prepare (rs_plan.h) at the end. */

@@ -212,7 +212,7 @@ enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
     size_t at = FITS_SIGNED, end;
-    /* A longer run covers one of any FITS_SIGNED + 1 adjacent positions, so most bytes need not be read. */
+    /* A longer run covers one of the positions FITS_SIGNED + 1 apart, so most bytes need not be read. */
     for (; at < n; at += FITS_SIGNED + 1) {
         if ((uint8_t)(bytes[at] - '0') > 9) continue;
         size_t first = end = at;

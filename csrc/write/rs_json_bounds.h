@@ -20,7 +20,7 @@ typedef struct rs_json_bounds {
     bool filled;  /* the container is not empty */
 } rs_json_bounds;
 
-/* Starts within a container, after its opening bracket; `object`: an object, else an array. */
+/* Starts within a container, after its opening bracket: of an object, or of an array if `object` is false. */
 void rs_json_bounds_begin(rs_json_bounds *self, bool object);
 
 /* Scans the next n bytes of the text, up to the end of the container, which must not have ended before. *consumed
@@ -37,7 +37,7 @@ RS_NODISCARD rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *b
  * float. True also for such digits within a string or an exponent; false for digits after a decimal point. */
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n);
 
-/* Returns a bit for each of RS_JSON_BLOCK bytes, the first the lowest: whether it is `c`. The portable variant is
- * declared for tests. */
+/* Returns a mask with a bit for each of RS_JSON_BLOCK bytes, the lowest for the first: whether the byte is `c`. The
+ * portable variant is declared for tests. */
 uint64_t rs_json_equal(const uint8_t *bytes, uint8_t c);
 uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c);

@@ -27,7 +27,7 @@ rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err) {
 rs_status rs_mapping_builder_end_counted_pair(rs_mapping_builder *self, const rs_scan_counts *key,
                                               const rs_scan_counts *value, rs_error *err) {
     rs_status status = RS_E_STATE_FINISHED;
-    if (self->tabled) {
+    if (self->tables_written) {
         (void)rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
     } else {
         status = end_record(&self->keys, key, err);
@@ -50,8 +50,8 @@ void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_m
 
 rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err) {
     rs_section *heap = &self->directories[0].sections[RS_FMT_SECTION_HEAP];
-    if (self->tabled) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
-    self->tabled = true;
+    if (self->tables_written) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
+    self->tables_written = true;
     RS_TRY(rs_builder_flush(&self->values, err));
     RS_TRY(rs_builder_flush(&self->keys, err));
     RS_TRY(rs_builder_end_heap(&self->values, rs_builder_n_blocks(&self->values) + rs_builder_n_blocks(&self->keys),
@@ -72,17 +72,17 @@ static void describe(const rs_mapping_builder *self, rs_header *header) {
 /* Maps the bytes written so far, through a read-only descriptor if the system provides one: if another thread forks,
  * the child keeps the mapping, and a mapping that could become writable would block sealing while the child lives. */
 static rs_status map_written(const rs_segment_writer *writer, const uint8_t **data, rs_error *err) {
-    int own = -1;
-    rs_status status = rs_os_reopen_readonly(writer->fd, &own, NULL);
-    status = rs_os_map(status == RS_OK ? own : writer->fd, writer->position, data, err);
-    rs_os_close(&own);
+    int read_only_fd = -1;
+    rs_status status = rs_os_reopen_readonly(writer->fd, &read_only_fd, NULL);
+    status = rs_os_map(status == RS_OK ? read_only_fd : writer->fd, writer->position, data, err);
+    rs_os_close(&read_only_fd);
     return status;
 }
 
 rs_status rs_mapping_builder_map_keys(rs_mapping_builder *self, rs_written_keys *out, rs_error *err) {
     const rs_segment_writer *writer = self->keys.writer;
     const uint8_t *data;
-    if (!self->tabled || self->finished) {
+    if (!self->tables_written || self->finished) {
         return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
                             "keys can be read back only after the tables and before the key index");
     }
@@ -133,7 +133,7 @@ rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *t
     rs_header header;
     rs_keys parsed;
     uint64_t n_records = self->keys.n_records;
-    if (!self->tabled || self->finished) {
+    if (!self->tables_written || self->finished) {
         return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a mapping can be finished once, after its tables");
     }
     RS_TRY(rs_keys_open(rs_slice_of(table->data, table->size_bytes), 0, &parsed, err));

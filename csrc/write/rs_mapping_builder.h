@@ -17,7 +17,7 @@ typedef struct rs_mapping_builder {
     rs_builder values;
     rs_builder keys;
     rs_directory directories[2]; /* of values and of keys */
-    bool tabled;                 /* step 1 is done */
+    bool tables_written;         /* step 1 has begun */
     bool finished;
 } rs_mapping_builder;
 
@@ -27,9 +27,9 @@ RS_NODISCARD rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segm
 /* Closes both builders and zeroes the struct. */
 void rs_mapping_builder_close(rs_mapping_builder *self);
 
-/* Ends the pair that was appended. If one of its records is invalid, the pair is dropped from both `raw`; err->record
- * is its number, and further pairs may follow. The caller drops its arrays with rs_mapping_builder_drop_pair.
- * RS_E_STATE_FINISHED after step 1; RS_E_MEM. */
+/* Ends the pair that was appended. If one of its records is invalid, the pair is dropped from both `raw` buffers;
+ * err->record is its number, and further pairs may follow. The caller drops its arrays with
+ * rs_mapping_builder_drop_pair. RS_E_STATE_FINISHED after step 1; RS_E_MEM. */
 RS_NODISCARD rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err);
 /* As rs_mapping_builder_end_pair, but does not read a record whose counts are not NULL (see
  * rs_builder_end_record_unchecked). A key with counts has no dict. */

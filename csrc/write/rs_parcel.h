@@ -49,7 +49,7 @@ typedef struct rs_parcel_reader {
     uint64_t next;      /* number of the next record */
     uint64_t n_array_slots;
     uint64_t next_array_slot;
-    uint64_t at; /* the beginning of the next record in raw */
+    uint64_t at; /* the offset in raw of the next byte to append */
     const uint8_t *ends;
     const uint8_t *array_slots;
     rs_slice raw;

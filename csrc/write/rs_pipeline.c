@@ -1,5 +1,5 @@
-/* rs_pipeline.c: distributes the steps of blocks to threads. All fields are read and changed inside the monitor; the
- * steps run outside, on blocks that are marked as taken. */
+/* rs_pipeline.c: distributes the steps of blocks to threads. The fields that threads share are read and changed inside
+ * the monitor; the steps run outside, on blocks that are marked as taken. */
 #include "write/rs_pipeline.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ enum {
 };
 
 /* A block in the pipeline. */
-typedef struct queued {
-    struct queued *next;
+typedef struct queued_block {
+    struct queued_block *next;
     rs_block_writer *writer;
     rs_raw_block *block;
     uint64_t bytes;       /* the last known memory of the block */
@@ -25,7 +25,7 @@ typedef struct queued {
     unsigned n_preparing; /* threads that are preparing alternatives */
     unsigned n_encoding;  /* threads that are encoding chunks */
     rs_chunk *to_encode;
-} queued;
+} queued_block;
 
 typedef struct worker {
     struct rs_pipeline *pipeline;
@@ -41,9 +41,9 @@ struct rs_pipeline {
     unsigned n_workers, n_running, n_idle;
     bool started; /* a thread was started before */
     bool stopping;
-    bool held;            /* no block may be settled or written */
-    queued *first, *last; /* closed blocks, in the order of writing */
-    queued *open;         /* blocks that are being filled */
+    bool held;                  /* no block may be settled or written */
+    queued_block *first, *last; /* closed blocks, in the order of writing */
+    queued_block *open;         /* blocks that are being filled */
     rs_raw_block *spare;
     unsigned n_spare;
     uint32_t n_closed;
@@ -57,7 +57,7 @@ typedef enum step { NOTHING, SURVEY, LIST, PREPARE, WEIGH, SETTLE, ENCODE, WRITE
 /* A step of a block, with its arguments. */
 typedef struct job {
     step step;
-    queued *f;
+    queued_block *q;
     rs_chunk *chunk;   /* ENCODE */
     uint32_t first, n; /* PREPARE: the alternatives */
     rs_stats part;
@@ -66,29 +66,29 @@ typedef struct job {
 /* ---- The next step ---- */
 
 /* Returns the next step of a block's survey. */
-static step survey_step(const queued *f) {
-    const rs_raw_block *block = f->block;
-    if (f->surveying || f->settling || f->settled) return NOTHING;
-    if (block->surveyed || f->writer->encoding.choices.level == RS_LEVEL_NONE) return NOTHING;
+static step survey_step(const queued_block *q) {
+    const rs_raw_block *block = q->block;
+    if (q->surveying || q->settling || q->settled) return NOTHING;
+    if (block->surveyed || q->writer->encoding.choices.level == RS_LEVEL_NONE) return NOTHING;
     if (block->closed && rs_raw_block_is_short(block)) return NOTHING; /* settling surveys it if necessary */
     if (block->to_prepare != NULL) {
         if (block->next_to_prepare < block->n_to_prepare) return PREPARE;
-        return f->n_preparing == 0 ? WEIGH : NOTHING;
+        return q->n_preparing == 0 ? WEIGH : NOTHING;
     }
     if (block->to_survey == NULL && !block->closed) return NOTHING;
-    if (!rs_block_writer_may_survey(f->writer, block->number)) return NOTHING;
+    if (!rs_block_writer_may_survey(q->writer, block->number)) return NOTHING;
     return block->to_survey != NULL ? SURVEY : LIST;
 }
 
-static bool may_settle(const queued *f) {
-    const rs_raw_block *block = f->block;
-    if (f->settling || f->settled || f->surveying || f->n_preparing > 0) return false;
-    return block->surveyed || rs_raw_block_is_short(block) || f->writer->encoding.choices.level == RS_LEVEL_NONE;
+static bool may_settle(const queued_block *q) {
+    const rs_raw_block *block = q->block;
+    if (q->settling || q->settled || q->surveying || q->n_preparing > 0) return false;
+    return block->surveyed || rs_raw_block_is_short(block) || q->writer->encoding.choices.level == RS_LEVEL_NONE;
 }
 
-static uint64_t bytes_of(const queued *f) {
+static uint64_t bytes_of(const queued_block *q) {
     uint64_t bytes = 0;
-    for (; f != NULL; f = f->next) bytes += f->bytes;
+    for (; q != NULL; q = q->next) bytes += q->bytes;
     return bytes;
 }
 
@@ -96,44 +96,44 @@ static uint64_t bytes_of(const queued *f) {
 static uint64_t memory_of(const rs_pipeline *self) { return self->table_bytes + bytes_of(self->first); }
 
 /* Finds the next step. The oldest block comes first, because the others wait for it. */
-static step find_step(const rs_pipeline *self, queued **out) {
-    queued *f = self->first;
+static step find_step(const rs_pipeline *self, queued_block **out) {
+    queued_block *q = self->first;
     step next = NOTHING;
-    *out = f;
+    *out = q;
     if (self->failed != RS_OK || self->stopping) return NOTHING;
-    if (f != NULL && f->settled && f->to_encode != NULL) return ENCODE;
-    if (f != NULL && f->settled && f->n_encoding == 0 && !f->settling && !self->held) return WRITE;
-    if (f != NULL && may_settle(f) && !self->held) return SETTLE;
-    if (f != NULL && (next = survey_step(f)) != NOTHING) return next;
+    if (q != NULL && q->settled && q->to_encode != NULL) return ENCODE;
+    if (q != NULL && q->settled && q->n_encoding == 0 && !q->settling && !self->held) return WRITE;
+    if (q != NULL && may_settle(q) && !self->held) return SETTLE;
+    if (q != NULL && (next = survey_step(q)) != NOTHING) return next;
     if (memory_of(self) + bytes_of(self->open) > OPEN_BYTES) return NOTHING;
-    for (; f != NULL && (next = survey_step(f)) == NOTHING; f = f->next) continue;
-    if (f == NULL) {
-        for (f = self->open; f != NULL && (next = survey_step(f)) == NOTHING; f = f->next) continue;
+    for (; q != NULL && (next = survey_step(q)) == NOTHING; q = q->next) continue;
+    if (q == NULL) {
+        for (q = self->open; q != NULL && (next = survey_step(q)) == NOTHING; q = q->next) continue;
     }
-    *out = f;
+    *out = q;
     return next;
 }
 
 /* Finds the next step and marks its block as taken. */
 static job take(rs_pipeline *self) {
     job j = {0};
-    j.step = find_step(self, &j.f);
-    queued *f = j.f;
+    j.step = find_step(self, &j.q);
+    queued_block *q = j.q;
     switch (j.step) {
     case SURVEY:
     case LIST:
-    case WEIGH: f->surveying = true; break;
+    case WEIGH: q->surveying = true; break;
     case PREPARE:
-        j.n = rs_block_writer_take(f->block, &j.first, &j.part);
-        f->n_preparing++;
+        j.n = rs_block_writer_take(q->block, &j.first, &j.part);
+        q->n_preparing++;
         break;
     case ENCODE:
-        j.chunk = f->to_encode;
-        f->to_encode = j.chunk->next;
-        f->n_encoding++;
+        j.chunk = q->to_encode;
+        q->to_encode = j.chunk->next;
+        q->n_encoding++;
         break;
     case NOTHING: break;
-    default: f->settling = true; break;
+    default: q->settling = true; break;
     }
     return j;
 }
@@ -148,35 +148,35 @@ static void fail(rs_pipeline *self, rs_status status, const rs_error *err) {
 
 static bool is_failure(rs_status status) { return status == RS_E_MEM || status >= RS_E_SYS; }
 
-static void end_survey(queued *f) {
-    rs_raw_block *block = f->block;
+static void end_survey(queued_block *q) {
+    rs_raw_block *block = q->block;
     if (block->to_survey != NULL) block->to_survey = block->to_survey->next;
-    f->surveying = false;
+    q->surveying = false;
 }
 
-static void end_preparing(queued *f, rs_stats *part, rs_status status, const rs_error *err) {
-    rs_raw_block *block = f->block;
+static void end_preparing(queued_block *q, rs_stats *part, rs_status status, const rs_error *err) {
+    rs_raw_block *block = q->block;
     rs_stats_end_part(part, &block->survey);
-    f->n_preparing--;
+    q->n_preparing--;
     if (status != RS_OK) {
         block->survey_status = status;
         block->error = *err;
     }
 }
 
-static void end_settling(rs_pipeline *self, queued *f, rs_status status) {
-    f->settling = false;
-    f->settled = true;
-    f->writer->n_settled++;
-    f->to_encode = f->block->tree == &f->block->settled ? f->block->chunks : NULL;
-    if (status != RS_OK) fail(self, status, &f->block->error);
+static void end_settling(rs_pipeline *self, queued_block *q, rs_status status) {
+    q->settling = false;
+    q->settled = true;
+    q->writer->n_settled++;
+    q->to_encode = q->block->tree == &q->block->settled ? q->block->chunks : NULL;
+    if (status != RS_OK) fail(self, status, &q->block->error);
 }
 
-static void end_encoding(rs_pipeline *self, queued *f, rs_status status, const rs_error *err) {
-    f->n_encoding--;
+static void end_encoding(rs_pipeline *self, queued_block *q, rs_status status, const rs_error *err) {
+    q->n_encoding--;
     if (status == RS_OK) return;
-    f->block->status = status;
-    f->to_encode = NULL;
+    q->block->status = status;
+    q->to_encode = NULL;
     if (is_failure(status)) fail(self, status, err);
 }
 
@@ -192,17 +192,17 @@ static void keep_spare(rs_pipeline *self, rs_raw_block *block) {
     self->n_spare++;
 }
 
-static void end_writing(rs_pipeline *self, queued *f, rs_status status, const rs_error *err) {
+static void end_writing(rs_pipeline *self, queued_block *q, rs_status status, const rs_error *err) {
     if (status != RS_OK) {
         fail(self, status, err);
-        f->settling = false; /* rs_pipeline_hold waits for it */
+        q->settling = false; /* rs_pipeline_hold waits for it */
         return;              /* the block stays until the pipeline is closed */
     }
-    self->first = f->next;
+    self->first = q->next;
     if (self->first == NULL) self->last = NULL;
     self->n_closed--;
-    keep_spare(self, f->block);
-    free(f);
+    keep_spare(self, q->block);
+    free(q);
 }
 
 /* Empties a written block for reuse. Until the reuse, the system gets the pages of large buffers. */
@@ -214,42 +214,42 @@ static void empty_block(rs_raw_block *block) {
 
 /* Does a step outside the monitor. The caller is inside before and after. */
 static void run(rs_pipeline *self, job *j) {
-    queued *f = j->f;
-    const uint64_t table_bytes = j->step == SETTLE ? f->writer->memory : 0;
+    queued_block *q = j->q;
+    const uint64_t table_bytes = j->step == SETTLE ? q->writer->memory : 0;
     rs_status status = RS_OK;
     rs_error err = {0};
     rs_os_monitor_leave(self->monitor);
     switch (j->step) {
-    case SURVEY: rs_block_writer_survey(f->writer, f->block); break;
-    case LIST: rs_block_writer_list(f->block); break;
-    case PREPARE: status = rs_block_writer_prepare(f->block, j->first, j->n, &j->part, &err); break;
-    case WEIGH: rs_block_writer_weigh(f->block); break;
+    case SURVEY: rs_block_writer_survey(q->writer, q->block); break;
+    case LIST: rs_block_writer_list(q->block); break;
+    case PREPARE: status = rs_block_writer_prepare(q->block, j->first, j->n, &j->part, &err); break;
+    case WEIGH: rs_block_writer_weigh(q->block); break;
     case SETTLE:
-        status = rs_block_writer_settle(f->writer, f->block);
+        status = rs_block_writer_settle(q->writer, q->block);
         /* The memory of the survey is free now, but the malloc arenas of its threads still hold it. */
-        if (f->block->raw.size_bytes > TRIM_BYTES) rs_os_trim();
+        if (q->block->raw.size_bytes > TRIM_BYTES) rs_os_trim();
         break;
-    case ENCODE: status = rs_block_writer_encode(f->block, j->chunk, &err); break;
+    case ENCODE: status = rs_block_writer_encode(q->block, j->chunk, &err); break;
     default:
-        status = rs_block_writer_write(f->writer, f->block, &err);
-        if (status == RS_OK) empty_block(f->block);
+        status = rs_block_writer_write(q->writer, q->block, &err);
+        if (status == RS_OK) empty_block(q->block);
         break;
     }
     rs_os_monitor_enter(self->monitor);
     switch (j->step) {
     case SURVEY:
     case LIST:
-    case WEIGH: end_survey(f); break;
-    case PREPARE: end_preparing(f, &j->part, status, &err); break;
+    case WEIGH: end_survey(q); break;
+    case PREPARE: end_preparing(q, &j->part, status, &err); break;
     case SETTLE:
-        self->table_bytes += f->writer->memory - table_bytes;
-        end_settling(self, f, status);
+        self->table_bytes += q->writer->memory - table_bytes;
+        end_settling(self, q, status);
         break;
-    case ENCODE: end_encoding(self, f, status, &err); break;
-    default: end_writing(self, f, status, &err); return;
+    case ENCODE: end_encoding(self, q, status, &err); break;
+    default: end_writing(self, q, status, &err); return;
     }
-    if (!f->surveying && !f->settling && f->n_preparing == 0 && f->n_encoding == 0) {
-        f->bytes = rs_raw_block_memory(f->block);
+    if (!q->surveying && !q->settling && q->n_preparing == 0 && q->n_encoding == 0) {
+        q->bytes = rs_raw_block_memory(q->block);
     }
 }
 
@@ -293,9 +293,9 @@ static bool is_little(const rs_pipeline *self) {
 /* Wakes the idle threads, or starts one if none is idle, when there is work. Only the caller starts threads, because
  * only it joins them. */
 static void wake_worker(rs_pipeline *self) {
-    queued *f = NULL;
+    queued_block *q = NULL;
     worker *w = self->workers;
-    if (find_step(self, &f) == NOTHING || is_little(self)) return;
+    if (find_step(self, &q) == NOTHING || is_little(self)) return;
     rs_os_monitor_wake(self->monitor);
     if (self->n_idle > 0 || self->n_running == self->n_workers) return;
     while (w->running) w++;
@@ -332,12 +332,12 @@ rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err) {
 
 bool rs_pipeline_is_left(const rs_pipeline *self) { return self->started && self->process_id != rs_os_process_id(); }
 
-static void free_queued(queued *f, bool blocks) {
-    while (f != NULL) {
-        queued *next = f->next;
-        if (blocks) rs_raw_block_free(f->block);
-        free(f);
-        f = next;
+static void free_queued(queued_block *q, bool blocks) {
+    while (q != NULL) {
+        queued_block *next = q->next;
+        if (blocks) rs_raw_block_free(q->block);
+        free(q);
+        q = next;
     }
 }
 
@@ -386,27 +386,27 @@ void rs_pipeline_release(rs_pipeline *self) {
     rs_os_monitor_leave(self->monitor);
 }
 
-static queued *new_queued(rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
-    queued *f = (queued *)calloc(1, sizeof *f);
-    if (f == NULL) {
+static queued_block *new_queued(rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
+    queued_block *q = (queued_block *)calloc(1, sizeof *q);
+    if (q == NULL) {
         (void)rs_no_memory(err);
         return NULL;
     }
-    f->writer = writer;
-    f->block = block;
-    f->bytes = rs_raw_block_memory(block);
-    return f;
+    q->writer = writer;
+    q->block = block;
+    q->bytes = rs_raw_block_memory(block);
+    return q;
 }
 
 /* Returns the link to the entry of an open block, or to the end of the list. */
-static queued **find_open(rs_pipeline *self, const rs_raw_block *block) {
-    queued **link = &self->open;
+static queued_block **find_open(rs_pipeline *self, const rs_raw_block *block) {
+    queued_block **link = &self->open;
     while (*link != NULL && (*link)->block != block) link = &(*link)->next;
     return link;
 }
 
 rs_status rs_pipeline_add_open(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
-    queued **link = find_open(self, block);
+    queued_block **link = find_open(self, block);
     if (*link == NULL) {
         *link = new_queued(writer, block, err);
         if (*link == NULL) return RS_E_MEM;
@@ -416,25 +416,25 @@ rs_status rs_pipeline_add_open(rs_pipeline *self, rs_block_writer *writer, rs_ra
 }
 
 void rs_pipeline_withdraw(rs_pipeline *self, const rs_raw_block *block) {
-    queued **link = find_open(self, block), *f = *link;
-    if (f == NULL) return;
-    while (f->surveying) (void)rs_os_monitor_wait(self->monitor, IDLE_MS);
+    queued_block **link = find_open(self, block), *q = *link;
+    if (q == NULL) return;
+    while (q->surveying) (void)rs_os_monitor_wait(self->monitor, IDLE_MS);
     link = find_open(self, block);
-    *link = f->next;
-    free(f);
+    *link = q->next;
+    free(q);
 }
 
 rs_status rs_pipeline_add_closed(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
-    queued **link = find_open(self, block), *f = *link;
-    if (f != NULL) *link = f->next;
-    else f = new_queued(writer, block, err);
-    if (f == NULL) return RS_E_MEM;
-    f->next = NULL;
-    if (self->last == NULL) self->first = f;
-    else self->last->next = f;
-    self->last = f;
+    queued_block **link = find_open(self, block), *q = *link;
+    if (q != NULL) *link = q->next;
+    else q = new_queued(writer, block, err);
+    if (q == NULL) return RS_E_MEM;
+    q->next = NULL;
+    if (self->last == NULL) self->first = q;
+    else self->last->next = q;
+    self->last = q;
     self->n_closed++;
-    if (!f->surveying) f->bytes = rs_raw_block_memory(block);
+    if (!q->surveying) q->bytes = rs_raw_block_memory(block);
     wake_worker(self);
     return RS_OK;
 }

@@ -1,6 +1,6 @@
-/* rs_pipeline.h: threads that survey, encode and write blocks while the caller fills the next. Builders with one writer
- * share one pipeline; their blocks are written in the order of closing. The bytes are the same with any number of
- * threads, and without threads. */
+/* rs_pipeline.h: threads that survey, encode and write blocks while the caller fills the next one. Builders with one
+ * writer share one pipeline; their blocks are written in the order of closing. The bytes are the same with any number
+ * of threads, and without threads. */
 #pragma once
 
 #include "os/rs_os.h"
@@ -18,7 +18,7 @@ typedef struct rs_pipeline rs_pipeline;
  * Starts no thread yet. RS_E_MEM, RS_E_SYS. */
 enum { RS_PIPELINE_THREADS = 256 };
 RS_NODISCARD rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err);
-/* Stops all work, waits for the threads, and frees unwritten blocks. No block can be added afterwards. In a forked
+/* Stops all work, waits for the threads, and frees the closed blocks. No block can be added afterwards. In a forked
  * child it does not touch memory that the parent's threads were using. */
 void rs_pipeline_stop(rs_pipeline *self);
 /* Stops and frees the pipeline, after its builders were closed. Does nothing for NULL. */
@@ -28,7 +28,8 @@ void rs_pipeline_close(rs_pipeline *self);
  * before: then the memory of blocks and block writers may be inconsistent. */
 bool rs_pipeline_is_left(const rs_pipeline *self);
 
-/* Excludes the threads while the caller changes a block of the pipeline, and calls the three functions below. */
+/* Between these calls the caller is inside, and no thread is: it may change a block of the pipeline and call the three
+ * functions below. */
 void rs_pipeline_enter(rs_pipeline *self);
 void rs_pipeline_leave(rs_pipeline *self);
 /* Inside: lets threads survey the chunks of a block that stays open. The builder goes on to fill its base and ends, but
@@ -38,20 +39,20 @@ RS_NODISCARD rs_status rs_pipeline_add_open(rs_pipeline *self, rs_block_writer *
 /* Inside: waits until no thread reads an open block, and removes it. */
 void rs_pipeline_withdraw(rs_pipeline *self, const rs_raw_block *block);
 /* Inside: hands over a closed block, which may have been added as an open one. The pipeline owns it afterwards. On
- * RS_E_MEM the caller keeps it, and it is withdrawn. */
+ * RS_E_MEM the caller keeps it. */
 RS_NODISCARD rs_status rs_pipeline_add_closed(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block,
                                               rs_error *err);
 
 /* Waits until no block is being settled or written, and prevents both until rs_pipeline_release, so that the caller can
- * use the block writers and the segment writer. */
+ * use the block writers and the segment writer. The caller is inside until then. */
 void rs_pipeline_hold(rs_pipeline *self);
 void rs_pipeline_release(rs_pipeline *self);
 
-/* Waits about `milliseconds` until the blocks take so little memory that the next may be filled or, with `all`, until
- * all blocks are written or one has failed. Returns false on timeout: the caller may check for signals and wait again.
- * If no thread can be started, the caller's thread does the work. */
+/* Waits until the blocks take so little memory that the next may be filled or, with `all`, until all blocks are
+ * written; a failed block ends both waits. Returns false after about `milliseconds` or many steps: the caller may check
+ * for signals and wait again. If no thread can be started, the caller's thread does the work. */
 bool rs_pipeline_wait(rs_pipeline *self, bool all, uint32_t milliseconds);
-/* Returns the error of the first block that could not be written. No later block is written. */
+/* Returns the error of the first block that failed, else RS_OK. No later block is written. */
 RS_NODISCARD rs_status rs_pipeline_status(rs_pipeline *self, rs_error *err);
 /* Returns a written block for its memory, or NULL. */
 rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self);

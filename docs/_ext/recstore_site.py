@@ -39,20 +39,21 @@ def setup(app):
 
 
 def without_old_names(app, config):
-    """Removes the pages of names from an earlier build, because a name may have been removed since."""
+    """Removes the pages of names from an earlier build, because a name may have been removed since. Also gives the
+    templates of autosummary the function members_of."""
     shutil.rmtree(pathlib.Path(app.srcdir) / NAMES, ignore_errors=True)
     config.autosummary_context = {"members_of": members_of}
 
 
-def listed(text):
+def listed_pages(text):
     """The pages that the tables of a page list: the links at the start of a row. A README gets the title of its row."""
     rows = re.findall(r"^\| \[([^\]]*)\]\(([^)#:]+)\.md\)", text, flags=re.MULTILINE)
     return [f"{title} <{page}>" if page.endswith("README") else page for title, page in rows]
 
 
 def add_toctree(app, docname, source):
-    """Replaces the mark by a table of contents of the listed pages."""
-    pages = "\n".join(listed(source[0]))
+    """Replaces the mark with a table of contents of the listed pages."""
+    pages = "\n".join(listed_pages(source[0]))
     source[0] = MARK.sub(lambda mark: f"```{{toctree}}\n:hidden:\n\n{pages}\n```", source[0])
 
 
@@ -123,7 +124,8 @@ class LinkedNames(SphinxPostTransform):
 
 
 def resolve_short_name(app, env, node, content):
-    """Resolves `:class:`Fields`` in the summary of another page to the only documented name that ends with it."""
+    """Resolves `:class:`Fields`` in the summary of another page to the only documented name that ends with it. Names
+    directly in recstore or recstore.torch take precedence."""
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"]
@@ -150,7 +152,7 @@ def read_sections(app, what, name, obj, options, lines):
 
 
 def members_of(fullname):
-    """`[(title, directive, names)]` of the public members of a class that recstore defines, in their order."""
+    """`[(title, directive, names)]` of the documented public members of a class that recstore defines, in order."""
     methods, properties = {}, {}
     for cls in inspect.getmro(import_by_name(fullname)[1]):
         if not f"{cls.__module__}.".startswith(INHERITED_FROM):

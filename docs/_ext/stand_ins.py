@@ -7,31 +7,31 @@ import sys
 import types
 
 
-class _Any(type):
+class _MockType(type):
     """The metaclass of mocks: any attribute of a mock is another mock."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return _made(name)
+        return _mock(name)
 
 
-def _made(name):
+def _mock(name):
     def call(self, *args, **options):
         return args[0] if args else self
 
     members = {"__init__": lambda self, *args, **options: None, "__call__": call}
-    return _Any(name, (), {**members, "__class_getitem__": classmethod(lambda cls, item: cls)})
+    return _MockType(name, (), {**members, "__class_getitem__": classmethod(lambda cls, item: cls)})
 
 
 class _Module(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        made = _made(name)
-        made.__module__ = self.__name__
-        setattr(self, name, made)
-        return made
+        mock = _mock(name)
+        mock.__module__ = self.__name__
+        setattr(self, name, mock)
+        return mock
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -1,7 +1,7 @@
 """Completes the hosted site: `python docs/_ext/versions.py FOLDER`.
 
-Each version of the site is a folder there, dev or X.Y. This adds stable/, a copy of the newest release, versions.json,
-which the switcher of versions on each page reads, the first page and .nojekyll.
+Each version of the site is a folder there, dev or X.Y. This adds stable/ (a copy of the newest release), versions.json
+(which the version switcher on each page reads), the first page and .nojekyll.
 """
 
 import json
@@ -18,8 +18,8 @@ def releases_of(site):
     return sorted(names, key=lambda name: [*map(int, name.split("."))])
 
 
-def entries(listed, newest):
-    """The list of the switcher."""
+def entries(versions, newest):
+    """The entries of the version switcher."""
     return [
         {
             "version": name,
@@ -27,19 +27,19 @@ def entries(listed, newest):
             "url": f"{URL}/{name}/",
             "preferred": name == newest,
         }
-        for name in listed
+        for name in versions
     ]
 
 
 def write(site):
     releases = releases_of(site)
-    newest, first = (releases[-1], "stable") if releases else ("dev", "dev")
+    newest, start = (releases[-1], "stable") if releases else ("dev", "dev")
     if releases:
         shutil.rmtree(site / "stable", ignore_errors=True)
         shutil.copytree(site / newest, site / "stable")
-    listed = ["dev"] * (site / "dev").exists() + releases[::-1]
-    (site / "versions.json").write_text(json.dumps(entries(listed, newest), indent=1) + "\n")
-    (site / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={first}/">\n')
+    versions = ["dev"] * (site / "dev").exists() + releases[::-1]
+    (site / "versions.json").write_text(json.dumps(entries(versions, newest), indent=1) + "\n")
+    (site / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={start}/">\n')
     (site / ".nojekyll").touch()
 
 

@@ -15,8 +15,8 @@ KINDS = {"list": "samples = list(...)", "recordlist": "samples = RecordList(...)
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "growing.py")
 
 
-def watched(kind, folder, arguments):
-    """Run the program under the monitor; returns its log."""
+def monitor_log(kind, folder, arguments):
+    """Run the program under the monitor, and return the monitor's log."""
     path = os.path.join(folder, f"{kind}.jsonl")
     monitor = [sys.executable, "-m", "recstore.cli.main", "monitor", "--interval", "0.5", "--log", path, "--"]
     subprocess.run([*monitor, sys.executable, PROGRAM, kind, *arguments], check=True, stderr=subprocess.DEVNULL)
@@ -24,8 +24,8 @@ def watched(kind, folder, arguments):
 
 
 def sizes(process, times):
-    """The PSS of a process in MB at each time. The monitor does not measure every process at every sample, so values
-    between two measurements are interpolated."""
+    """The PSS of a process in MB at each time, 0 outside its lifetime. The monitor does not measure every process at
+    every sample, so values between two measurements are interpolated."""
     import numpy
 
     alive = [process.times[0] <= t <= process.times[-1] for t in times]
@@ -60,7 +60,7 @@ def draw(runs, path):
 
 def main(path="growing.png", *arguments):
     with tempfile.TemporaryDirectory() as folder:
-        runs = {kind: watched(kind, folder, arguments) for kind in KINDS}
+        runs = {kind: monitor_log(kind, folder, arguments) for kind in KINDS}
     draw(runs, path)
     for kind, run in runs.items():
         print(f"{kind}: at most {max(filter(None, map(series.level, run.samples))) / 1e6:,.0f} MB")

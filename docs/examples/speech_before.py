@@ -107,7 +107,7 @@ def make_loader(utterances, workers=0, start_method=None):
 
 
 def train(utterances, checkpoint, options, stop_after=None):
-    """Train a model, from the checkpoint if it exists, and return it. It stops after `stop_after` utterances."""
+    """Train a model, from the checkpoint if it exists, and return it. After `stop_after` utterances, save and stop."""
     torch.manual_seed(0)
     model = Recognizer()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

@@ -16,7 +16,7 @@ cdef extern from "Python.h":
 
 
 def rebuild(object value):
-    """A fresh deep copy of a value made of str, bytes, float, int, list, tuple and dict. Other values are not copied.
+    """A deep copy of a value made of str, bytes, float, int, list, tuple and dict. Shares dict keys and other values.
 
     >>> rebuild({"a": [1, 2.5, "x"]})
     {'a': [1, 2.5, 'x']}
@@ -29,7 +29,7 @@ def rebuild(object value):
 
 cdef PyObject *copy_value(object value, int depth) except NULL:
     cdef PyTypeObject *t = Py_TYPE(value)
-    cdef PyObject *out, *item, *key, *held
+    cdef PyObject *out, *item, *key, *original
     cdef Py_ssize_t n, i, pos = 0
     cdef int overflow = 0
     cdef long long number
@@ -66,8 +66,8 @@ cdef PyObject *copy_value(object value, int depth) except NULL:
         return out
     elif t == &PyDict_Type:
         out = new_dict()
-        while PyDict_Next(value, &pos, &key, &held):
-            item = copy_value(<object>held, depth - 1)
+        while PyDict_Next(value, &pos, &key, &original):
+            item = copy_value(<object>original, depth - 1)
             dict_set(out, key, item)
             Py_DECREF(item)
         return out

@@ -14,11 +14,10 @@ cdef extern from "os/rs_os.h" nogil:
 
 
 def headroom(proc="/proc", file_system=""):
-    """`(bytes, limit)`: the bytes that may be taken before `limit`, the machine or a memory cgroup, is 95% full.
-    `(None, "")` if no limit is known.
+    """`(bytes, limit)`: the bytes that may be taken before `limit`, the machine, a memory cgroup or the address space
+    of this process, is 95% full. `(None, "")` if no limit is known.
 
-    `proc` is the folder with meminfo, self/cgroup and self/mountinfo. `file_system` is a prefix of the mount points in
-    these files.
+    `proc` is used in place of /proc. `file_system` is a prefix of the mount points in its self/mountinfo.
     """
     cdef bytes proc_path = os.fsencode(proc), prefix = os.fsencode(file_system)
     cdef rs_os_memory_roots roots

@@ -343,6 +343,8 @@ cdef extern from "recstore.h" nogil:
     bint rs_os_leads_to(const char *path, int fd)
     void rs_os_trim()
 
+    enum:
+        RS_SCALAR_TEXT
     ctypedef struct rs_store:
         rs_slice segment
         rs_header header

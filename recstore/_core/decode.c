@@ -6,7 +6,7 @@
 
 #include "read/rs_text.h"
 
-/* Makes an int of an int64_t. A long has 64 bits on Linux and macOS. */
+/* Makes an int from an int64_t. A long has 64 bits on Linux and macOS. */
 #if SIZEOF_LONG == 8
 #define NEW_INT(value) PyLong_FromLong((long)(value))
 #else
@@ -329,8 +329,8 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Makes the ints or floats of a list. Runs no Python code, so the array of items does not move. Returns false, with
- * MemoryError set, without memory. */
+/* Makes the ints or floats of a list. Runs no Python code, so the array of items does not move. Returns false with
+ * MemoryError set if memory runs out. */
 static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, const rs_slice *group,
                         const uint8_t *bodies) {
     uint64_t i, base = child->base;
@@ -356,7 +356,7 @@ static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, cons
 #undef PUT_ALL
 }
 
-/* Makes a list of n elements whose child is fixed. */
+/* Makes a list or tuple of n elements with a fixed node. */
 static PyObject *fixed_elements(decode_state *self, const rs_node *node, uint64_t n, const rs_slice *group,
                                 const uint8_t *bodies) {
     const rs_node *child = node->children;
@@ -440,8 +440,8 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
     COUNT(node->n_children);
-    /* A new dict grows with its sixth key, a copy of the template does not. For fewer keys a new dict is faster: to
-     * replace a value takes longer than to add a key. Free-threaded, a copy would lock the template. */
+    /* A new dict grows with its sixth key, a copy of the template does not. For fewer keys a new dict is faster:
+     * replacing a value takes longer than adding a key. Free-threaded, a copy would lock the template. */
     PyObject *out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
                                                            : PyDict_New();
     return filled_struct(self, node, head, out, false);
@@ -481,7 +481,7 @@ static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t
     return value;
 }
 
-/* Makes the value of an optional without a value. */
+/* Returns None for an absent optional value. CorruptError for an absent key, because a struct skips its absent keys. */
 static PyObject *absent_value(const rs_node *node) {
     if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key is not a child of a struct");
     Py_INCREF(Py_None);
@@ -603,8 +603,8 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
 
 /* ---- Appended nodes ---- */
 
-/* Makes the items of unpacked numbers. Returns false, with MemoryError set, without memory. */
-static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
+/* Makes the items of unpacked numbers. Returns false with MemoryError set if memory runs out. */
+static bool put_unpacked(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
         for (uint64_t i = 0; i < n; i++) {
             if (RS_UNLIKELY((items[i] = NEW_INT(numbers[i])) == NULL)) return false;
@@ -621,25 +621,25 @@ static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbe
 /* Makes the items of packed numbers, as put_numbers does. */
 static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
     const rs_node *node = numbers->node;
-    const int64_t *some;
-    int64_t usual[256];
+    const int64_t *chunk;
+    int64_t unpacked[256];
     unsigned n;
-    if (RS_LIKELY(numbers->n <= sizeof usual / sizeof usual[0])) {
-        rs_packed_ints_read(numbers, usual);
-        return put_read(items, node, usual, numbers->n);
+    if (RS_LIKELY(numbers->n <= sizeof unpacked / sizeof unpacked[0])) {
+        rs_packed_ints_read(numbers, unpacked);
+        return put_unpacked(items, node, unpacked, numbers->n);
     }
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
-        while ((n = rs_packed_ints_next(numbers, &some)) != 0) {
+        while ((n = rs_packed_ints_next(numbers, &chunk)) != 0) {
             for (unsigned i = 0; i < n; i++) {
-                if (RS_UNLIKELY((items[i] = NEW_INT(some[i])) == NULL)) return false;
+                if (RS_UNLIKELY((items[i] = NEW_INT(chunk[i])) == NULL)) return false;
             }
             items += n;
         }
     } else {
         double divisor = node->divisor;
-        while ((n = rs_packed_ints_next(numbers, &some)) != 0) {
+        while ((n = rs_packed_ints_next(numbers, &chunk)) != 0) {
             for (unsigned i = 0; i < n; i++) {
-                if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)some[i] / divisor)) == NULL)) return false;
+                if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)chunk[i] / divisor)) == NULL)) return false;
             }
             items += n;
         }
@@ -743,12 +743,12 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
 }
 
 PyObject *decode_alone(decode_state *self, const rs_node *node) {
-    const uint8_t *group, *body;
+    const uint8_t *start, *body;
     uint64_t bits = 0;
     if (node->bits != 0) {
-        TRY(rs_decode_take(&self->cursor, node->alone_bytes, &group, &self->err));
-        rs_slice bits_of = rs_slice_of(group, node->alone_bytes);
-        bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
+        TRY(rs_decode_take(&self->cursor, node->alone_bytes, &start, &self->err));
+        rs_slice group = rs_slice_of(start, node->alone_bytes);
+        bits = rs_decode_bits_unchecked(&group, 0, node->bits);
     }
     if (!node->fixed) return appended_value(self, node, bits);
     TRY(rs_decode_take(&self->cursor, node->size_bytes, &body, &self->err));

@@ -1,4 +1,4 @@
-/* decode.h: makes Python values from the bytes of a record. In C, because Cython's handling of temporaries made the
+/* decode.h: makes Python values from the bytes of a record. This is C because Cython's handling of temporaries made the
  * same code slower. The rare work (exceptions, arrays, classes, preparing a tree) is in codec.pyx, as the codec_
  * functions below.
  *
@@ -12,7 +12,7 @@
 #include "read/rs_decode.h"
 #include "threads.h"
 
-/* The number of slots of a program's cache of dict keys. */
+/* The number of slots of a store's cache of dict keys. */
 enum { DECODE_KEYS = 512 };
 
 /* The number of values of a long record between two checks for signals, so that Ctrl-C works. */
@@ -21,7 +21,7 @@ enum { DECODE_PAUSE = 1 << 20 };
  * dict. */
 enum { DECODE_PAIRS = 256 };
 
-/* The codes of deeply immutable ext values: many records may share one object. Bit k is code k. */
+/* The codes of ext values that are deeply immutable, so records may share them. Bit k is code k. */
 #define DECODE_IMMUTABLE \
     (UINT64_C(1) << RS_FMT_EXT_COMPLEX | UINT64_C(1) << RS_FMT_EXT_RANGE | UINT64_C(1) << RS_FMT_EXT_ELLIPSIS | \
      UINT64_C(1) << RS_FMT_EXT_DATE | UINT64_C(1) << RS_FMT_EXT_TIMEDELTA | UINT64_C(1) << RS_FMT_EXT_TIMEZONE | \
@@ -33,9 +33,9 @@ enum { DECODE_PAIRS = 256 };
  * Nodes cache Python objects. When rs_tree.program is set, the program owns the objects in the slots of the tree's
  * nodes (rs_node.slot), and the trees of its tables have programs too. The slot holds
  * - for a struct `(keys, template)`, a tuple of the keys and a dict with these keys to copy;
- * - for a const its value, or NULL when each record gets a new one;
+ * - for a const its value, or NULL when each record gets a new one or, for an ext value, before its first use;
  * - for an ndarray its dtype;
- * - for an ext the function that makes the value, NULL before its first use.
+ * - for an ext the function that makes the value, NULL before its first use or when it may not be kept.
  * rs_table.slot of a value table is NULL or an array of the decoded entries that this process keeps
  * (codec_keep_entry); an entry that is not kept is NULL. */
 typedef struct decode_state {
@@ -56,14 +56,14 @@ PyObject *decode_record(decode_state *self, const rs_tree *tree);
 PyObject *decode_place(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
 /* Runs signal handlers. Returns false with an exception set when a handler has raised it. */
 bool decode_paused(decode_state *self);
-/* Before pair i of a dict, checks for signals from time to time. Returns false as decode_paused. */
+/* Before pair i of a dict, checks for signals from time to time. Returns false as decode_paused does. */
 static inline bool decode_goes_on(decode_state *self, uint64_t i) {
     return RS_LIKELY(i % DECODE_PAIRS != DECODE_PAIRS - 1) || decode_paused(self);
 }
 /* Makes the dict of a map node, whose body is at the cursor. */
 PyObject *decode_map(decode_state *self, const rs_node *node);
-/* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns -1 with
- * an exception set: CorruptError for a key that cannot be hashed. */
+/* Puts a pair into a dict, and takes over both references. `value` is NULL when it could not be made. Returns 0, or -1
+ * with an exception set: CorruptError for a key that cannot be hashed. */
 int decode_put(PyObject *dict, PyObject *key, PyObject *value);
 /* Returns a dict after n pairs were put into it. When two had the same key, releases the dict, sets CorruptError and
  * returns NULL. */
@@ -89,7 +89,7 @@ PyObject *codec_node_array(decode_state *self, const rs_node *node, const uint8_
 /* Returns the function that makes ext values of this code and EXTRA (`size` bytes) from their payloads. Keeps it in
  * *slot, if `slot` is not NULL and the function may be kept. */
 PyObject *codec_maker(decode_state *self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot);
-/* Keeps the ext value of a const in its slot if it is immutable. Returns -1 with an exception set. */
+/* Keeps the ext value of a const in its slot if it is immutable. Returns 0, or -1 with an exception set. */
 int codec_keep_const(decode_state *self, const rs_node *node, PyObject *value);
-/* Keeps the immutable value of entry `local` of a table if there is room. Returns -1 with an exception set. */
+/* Keeps the immutable value of entry `local` of a table if there is room. Returns 0, or -1 with an exception set. */
 int codec_keep_entry(decode_state *self, const rs_table *table, uint32_t local, PyObject *value);

@@ -6,7 +6,7 @@ typedef struct map_side {
     const rs_node *child;
     rs_slice group;
     const uint8_t *bodies; /* NULL when the child is not fixed */
-    PyObject *made;        /* the keys, when the child is not fixed; else NULL */
+    PyObject *all_keys;    /* the tuple of all keys, when their node is not fixed; else NULL */
 } map_side;
 
 static PyObject *failed(decode_state *self) {
@@ -23,12 +23,12 @@ static PyObject *dropped(PyObject *out) {
 /* Makes key or value i. */
 static inline PyObject *side_value(decode_state *self, const map_side *side, uint64_t i) {
     const rs_node *child = side->child;
-    if (side->made != NULL) return Py_NewRef(PyTuple_GET_ITEM(side->made, (Py_ssize_t)i));
+    if (side->all_keys != NULL) return Py_NewRef(PyTuple_GET_ITEM(side->all_keys, (Py_ssize_t)i));
     return decode_place(self, child, side->bodies == NULL ? NULL : side->bodies + i * child->size_bytes,
                         rs_decode_bits_unchecked(&side->group, i * child->bits, child->bits));
 }
 
-/* Makes the tuple of all n keys. For a child that is not fixed. */
+/* Makes the tuple of all n keys, whose node is not fixed. */
 static PyObject *keys_of(decode_state *self, const map_side *side, uint64_t n) {
     if (n > PY_SSIZE_T_MAX) return PyErr_NoMemory();
     PyObject *out = PyTuple_New((Py_ssize_t)n);
@@ -48,7 +48,7 @@ PyObject *decode_all_put(PyObject *dict, uint64_t n) {
 }
 
 /* Makes the dict of n keys and values. */
-static PyObject *filled(decode_state *self, const map_side *keys, const map_side *values, uint64_t n) {
+static PyObject *dict_of(decode_state *self, const map_side *keys, const map_side *values, uint64_t n) {
     PyObject *out = PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (uint64_t i = 0; i < n; i++) {
@@ -69,9 +69,9 @@ PyObject *decode_map(decode_state *self, const rs_node *node) {
     if (RS_UNLIKELY(rs_decode_map_head(&self->cursor, &n, &self->err) != RS_OK)) return failed(self);
     if (RS_UNLIKELY((self->work += n) >= DECODE_PAUSE && !decode_paused(self))) return NULL;
     if (RS_UNLIKELY(take_side(self, &keys, n) != RS_OK)) return failed(self);
-    if (keys.bodies == NULL && (keys.made = keys_of(self, &keys, n)) == NULL) return NULL;
-    PyObject *out = RS_LIKELY(take_side(self, &values, n) == RS_OK) ? filled(self, &keys, &values, n) : failed(self);
-    Py_XDECREF(keys.made);
+    if (keys.bodies == NULL && (keys.all_keys = keys_of(self, &keys, n)) == NULL) return NULL;
+    PyObject *out = RS_LIKELY(take_side(self, &values, n) == RS_OK) ? dict_of(self, &keys, &values, n) : failed(self);
+    Py_XDECREF(keys.all_keys);
     rs_decode_leave(&self->cursor);
     return out;
 }

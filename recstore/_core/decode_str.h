@@ -49,7 +49,7 @@ HOT PyObject *new_str(uint64_t n, bool ascii, uint8_t **data) {
     return s;
 }
 
-/* Replaces a str that was made for a wrong guess by a new str of the same units, which are in its private copy. */
+/* Releases a str that was made for a wrong guess. Returns a new str of its units, which are at `copy`. */
 static COLD PyObject *str_again(PyObject *guessed, const uint8_t *copy, uint64_t n, unsigned unit_bytes) {
     PyObject *s = PyUnicode_FromKindAndData((int)unit_bytes, copy, (Py_ssize_t)n);
     Py_DECREF(guessed);

@@ -1,7 +1,7 @@
 """Distinct memory: the size of objects and everything reachable from them. Each object and each byte counts once.
 
-Objects differ by id, the memory of arrays by address. The walk reaches an object with one reference only once, so it
-remembers only objects with more references. So it needs little memory, and about 30 ns per object.
+Identifies objects by id, and the memory of arrays by address. The walk reaches an object with one reference only once,
+so it remembers only objects with more references. It needs little memory, and about 30 ns per object.
 """
 
 cdef extern from *:
@@ -38,12 +38,12 @@ cdef extern from *:
     }
 
     /* The bytes of an object's inline attributes: two words before the object and, while it has no instance dictionary,
-       a block with one spare entry. `held` are its `n` referents, its class the last. */
-    static Py_ssize_t rs_attributes_size(PyObject *value, PyObject **held, size_t n) {
+       a block with one spare entry. The object has `n` referents, its class the last. */
+    static Py_ssize_t rs_attributes_size(PyObject *value, PyObject **referents, size_t n) {
     #ifdef Py_TPFLAGS_MANAGED_DICT
         if (Py_TYPE(value)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
             Py_ssize_t words = 2;
-            if (n > 1 && !(n == 2 && PyDict_CheckExact(held[0]))) words += (Py_ssize_t)(n + (n + 9) / 8);
+            if (n > 1 && !(n == 2 && PyDict_CheckExact(referents[0]))) words += (Py_ssize_t)(n + (n + 9) / 8);
             return words * (Py_ssize_t)sizeof(void *);
         }
     #endif
@@ -92,7 +92,7 @@ cdef enum:
 cdef class DistinctMemory:
     """Counts the memory of the values that are added, one after another.
 
-    `kind_of(class)` returns for a class that is not builtin how to count its objects: the size of an object without
+    `kind_of(class)` returns how to count objects of a class that `count` does not know: the size of an object without
     referents, -1 to call `opened`, or -2 to use the garbage collector's referents. `opened(object)` returns the size
     of an object, its spans of memory as `(first address, past the last)`, and its referents.
     """
@@ -104,7 +104,7 @@ cdef class DistinctMemory:
     cdef rs_waiting waiting
     cdef PyObject **seen
     cdef size_t n_seen, room
-    cdef uint64_t *spans  # pairs; the first `n_merged` are sorted and disjoint
+    cdef uint64_t *spans  # pairs: first address, past the last
     cdef size_t n_spans, spans_capacity
     cdef uint64_t upper_bound  # bytes of objects and of all spans, with overlaps counted twice
     cdef uint64_t plain  # bytes of objects
@@ -125,8 +125,8 @@ cdef class DistinctMemory:
         self.skipped[<size_t><PyObject *>value] = times
 
     def add(self, value, uint64_t limit=0):
-        """Adds a value, unless it was counted before, and returns `total`. With `limit` it may stop at `limit` bytes
-        and return any number from there up."""
+        """Adds a value, unless it was counted before, and returns `total`. With `limit` it may stop once `total` is
+        at least `limit`."""
         cdef uint64_t total = 0
         if not self.remember(<PyObject *>value) and self.skipped.pop(<size_t><PyObject *>value, None) is None:
             return self.total
@@ -257,9 +257,9 @@ cdef class DistinctMemory:
     cdef int enter(self, PyObject *mapping) except -1:
         cdef Py_ssize_t at = 0
         cdef PyObject *key
-        cdef PyObject *held
-        while dict_next(mapping, &at, &key, &held):
-            if rs_wait(&self.waiting, key) != 0 or rs_wait(&self.waiting, held) != 0:
+        cdef PyObject *value
+        while dict_next(mapping, &at, &key, &value):
+            if rs_wait(&self.waiting, key) != 0 or rs_wait(&self.waiting, value) != 0:
                 raise MemoryError
         return 0
 
@@ -302,7 +302,7 @@ cdef class DistinctMemory:
         return 0
 
     cdef bint remember(self, PyObject *value) except -1:
-        """Returns whether the object was not remembered before."""
+        """Remembers an object. Returns whether it is new."""
         if 2 * self.n_seen >= self.room:
             self.make_room()
         cdef size_t at = self.slot_of(value)

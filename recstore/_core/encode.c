@@ -1,6 +1,6 @@
-/* encode.c: writes Python values as any values; see encode.h. Each function takes the address to write to and returns
- * the address after the value, or NULL with an exception set. So the end of the buffer stays in a register, and its
- * size is stored only before code outside this file runs. */
+/* encode.c: writes Python values as any values; see encode.h. Each put function takes the address to write to and
+ * returns the address after the value, or NULL with an exception set. The end of the buffer thus stays in a register,
+ * and its size is stored only before code outside this file runs. */
 #include "encode.h"
 
 #include "write/rs_any_put.h"

@@ -1,6 +1,6 @@
 /* encode.h: writes Python values as any values, the raw records of a builder, and counts values and key sets for the
- * planner on the way. In C for the reason in decode.h. The rare work (arrays, ext values, large ints, exceptions) is in
- * encode.pyx, as the encode_other function below.
+ * planner on the way. This is C for the reason in decode.h. The rare work (arrays, ext values, large ints, exceptions)
+ * is in encode.pyx, as the encode_other function below.
  *
  * The caller of each function holds the interpreter lock, and no exception is set. */
 #pragma once
@@ -44,19 +44,19 @@ typedef struct encode_state {
     PyObject *writer;       /* a trust.Writer or NULL */
     rs_scan *scan;          /* for the key sets, or NULL */
     encode_keys *keys;      /* NULL without key sets */
-    rs_scan_counts counts;  /* without features: arrays and ext values are not counted */
+    rs_scan_counts counts;  /* `features` stays 0: only arrays and ext values have features */
     /* The number of calls of Python code. Such code, or another thread during a call, may change the containers that
      * are being written. The counts and key sets are right only while this is 0. */
     size_t python;
     size_t within_key;    /* not 0 in a dict key or a set */
-    const uint8_t *limit; /* before this address the buffer has room for a head, a number or a short key */
+    const uint8_t *limit; /* up to this address the buffer has room for a head, a number or a short key */
 } encode_state;
 
-/* Appends one value to self->raw. `depth` is the number of further levels of containers. Returns -1 with an exception
- * set; the buffers and the scan then hold a part of the value. */
+/* Appends one value to self->raw. `depth` is the number of further levels of containers. Returns 0, or -1 with an
+ * exception set; the buffers and the scan then hold a part of the value. */
 int encode_put(encode_state *self, PyObject *value, int depth);
 
-/* ---- Implemented in encode.pyx ---- */
+/* ---- Implemented in encode.pyx and codec.pyx ---- */
 
 /* Appends a value that is too deep or that encode.c cannot write. May call Python code and encode_put. */
 int encode_other(encode_state *self, PyObject *value, int depth);

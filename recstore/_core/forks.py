@@ -6,7 +6,7 @@ Ctrl-C is lost; and a lock of that function, such as the lock of `logging`, stay
 
 Before every fork of this process, `finish_imports` waits until no other thread imports a module for recstore. A child
 that is forked during such an import has half a module and an import lock that nobody releases, so its own import never
-returns. recstore/__init__.py registers the wait before it imports anything else. A fork during the search for
+returns. recstore/__init__.py registers the wait before it imports any module of recstore. A fork during the search for
 recstore/__init__.py itself is not covered.
 """
 

@@ -1,5 +1,5 @@
 """Types of the compiled module. Record and the base classes of the containers are public, except names with an
-underscore. The rest is what other modules of recstore use."""
+underscore. The rest is for other modules of recstore."""
 
 import os
 from array import array
@@ -136,7 +136,7 @@ TAG_STR1: int
 TAG_TUPLE: int
 VIEW_NESTED: int
 VIEW_STAGES: int
-_Problem: TypeAlias = tuple[tuple[str | None, ...], int, int, int]  # of a field: names, problem, kinds, other kinds
+_Problem: TypeAlias = tuple[tuple[str | None, ...], int, int, int]  # names, problem, seen, others: see infer
 
 class Blob:
     backing: str

@@ -2,7 +2,8 @@
 # cython: auto_pickle=False, binding=False
 # No class is pickled by its attributes, and no function needs the attributes of a Python function. That saves a tenth
 # of the module.
-"""The only extension module of recstore. It includes the files below; each may use the files before it."""
+"""The only extension module of recstore. It includes the files below. Declarations, and code that runs at import, may
+use only the files before their own."""
 
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc

@@ -1,6 +1,6 @@
 """Batches of indices for the samplers of recstore.torch, written into the caller's buffer without the interpreter lock.
 
-Buffers are contiguous and writable, and hold 64-bit integers, as an int64 array of numpy does.
+Buffers of indices are contiguous and writable, and hold 64-bit integers, as an int64 array of numpy does.
 """
 
 
@@ -19,7 +19,7 @@ cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL
 
 
 cdef int require_run(first, step, Py_ssize_t count) except -1:
-    """Raises ValueError unless first + step * (count - 1) fits in 63 bits."""
+    """Raises ValueError if `first` or `step` is negative, or first + step * (count - 1) does not fit in 63 bits."""
     if first < 0 or step < 0 or first + step * max(count - 1, 0) > MAX_LENGTH:
         raise ValueError(f"positions from {first} in steps of {step} are out of range")
     return 0
@@ -65,7 +65,7 @@ def fill_permutation(out, n, seed, first, step):
 
 def spread_permutation(out, n, seed, first, step):
     """Replaces each item i of `out` by the element at position (first + step * i) % n of the permutation "feistel-1" of
-    n elements, n above 0. If `seed` is None, by the position itself. Items are at least 0."""
+    n elements, n above 0. If `seed` is None, replaces it by the position itself. Items are at least 0."""
     cdef rs_permutation permutation
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
@@ -147,7 +147,8 @@ cdef class IndexIterator:
 
 cdef class AliasTable:
     """Draws numbers 0 to n - 1 by weight, each in constant time (csrc/base/rs_alias.h). `weights` is a buffer of
-    doubles. Raises ValueError if a weight is negative or not finite, or if all are 0. Safe to draw from any thread."""
+    doubles. Raises ValueError if a weight or their sum is not finite, a weight is negative, or no weight is above 0.
+    Safe to draw from any thread."""
 
     cdef rs_alias core
 
@@ -203,8 +204,8 @@ def alias_table(n, bytes thresholds, bytes others):
 
 
 def draw_below(bounds, key, first, step, period):
-    """Replaces each bound by a uniform random number below the bound. Item k gets the number of draw (first + step * k)
-    % period of `key`."""
+    """Replaces each bound by a uniform random number below it, and a bound of 0 by 0. Item k uses draw
+    (first + step * k) % period of `key`."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count
     cdef uint64_t draw_key = key, start = first, stride = step, modulus = period

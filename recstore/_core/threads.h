@@ -24,12 +24,12 @@ enum { FREE_THREADED = 0 };
 static inline int flag_of(const int *p) { return SHARED_LOAD(p); }
 static inline void set_flag(int *p) { SHARED_STORE(p, 1); }
 
-/* A count that any thread changes. Returns the new count. */
+/* Adds n to a count that any thread may change. Returns the new count. */
 static inline Py_ssize_t count_up(Py_ssize_t *p, Py_ssize_t n) { return SHARED_ADD(p, n); }
 
 static inline Py_ssize_t count_of(const Py_ssize_t *p) { return SHARED_LOAD(p); }
 static inline void set_count(Py_ssize_t *p, Py_ssize_t n) { SHARED_STORE(p, n); }
 
-/* A pointer to an object. Who sees the pointer sees the complete object. */
+/* A pointer to an object. A thread that sees the pointer sees the complete object. */
 static inline void *pointer_at(void *const *p) { return SHARED_LOAD(p); }
 static inline void put_pointer(void **p, void *value) { SHARED_STORE(p, value); }

@@ -15,7 +15,7 @@ from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeAlias
 
     ClassName: TypeAlias = tuple[str, str]  # (module, qualname)
@@ -32,6 +32,14 @@ def name_of(cls: type) -> ClassName:
     return main_name(cls.__module__), cls.__qualname__
 
 
+def unregistered(names: Iterable[ClassName]) -> str:
+    """The message about classes that other processes would not find, because they import nothing that a cache names."""
+    return (
+        f"a cache holds objects of registered classes only: call recstore.register() for "
+        f"{' and '.join(map('.'.join, names))} in a module that every process imports"
+    )
+
+
 def main_name(module: str) -> str:
     """The name of a module in the process that started this one: a spawned process imports the main module as
     `__mp_main__`, and both must find the classes that the other one stores."""
@@ -41,7 +49,17 @@ def main_name(module: str) -> str:
 class Writer:
     """The encoding options of one builder, and the classes of the values that it has stored."""
 
-    __slots__ = ("pickled", "arrays", "narrows", "seen", "foreign", "plain", "refuses", "offers_pickle")
+    __slots__ = (
+        "pickled",
+        "arrays",
+        "narrows",
+        "seen",
+        "foreign",
+        "plain",
+        "refuses",
+        "offers_pickle",
+        "registered_only",
+    )
 
     def __init__(
         self,
@@ -49,9 +67,11 @@ class Writer:
         arrays: str = "copy",
         plain: Callable[[Any], Any] | None = None,
         offers_pickle: bool = True,
+        registered_only: bool = False,
     ) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
         self.offers_pickle = offers_pickle  # whether the caller has the option to pickle
+        self.registered_only = registered_only  # whether it refuses classes that are not registered
         self.arrays = arrays
         self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits
         self.seen: dict[ClassName, type] | None = None
@@ -62,7 +82,9 @@ class Writer:
 
     def note(self, name: ClassName, cls: type) -> None:
         """Remembers the class of a value. Raises EncodeError if another class of the same name was stored, because
-        readers cannot distinguish the two."""
+        readers cannot distinguish the two, or for an unregistered class with `registered_only`."""
+        if self.registered_only and name not in registered:
+            raise EncodeError(unregistered([name]))
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)
@@ -94,7 +116,7 @@ class Reader:
         seen: {(module, qualname): class} that this process stored in the segment.
         checking: for the deep check, which makes no objects of classes.
         pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` then pickles too.
-        requires: whether a class that is not found is an error, and not a Record.
+        requires: whether a class that is not found raises an error instead of becoming a Record.
     """
 
     __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles", "requires")

@@ -1,5 +1,6 @@
 """The worker processes of a build, which parallel_build.py starts. A worker iterates over shards, encodes and
-compresses their records, and sends parcels. Both sides share the kinds of messages and the set of open pipes."""
+compresses their records, and sends parcels or blocks. Both sides share the kinds of messages and the set of open
+pipes."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def work(
     be_main()
     incoming: SimpleQueue[bytes | None] = SimpleQueue()
     threading.Thread(target=_receive, args=(shards, incoming), daemon=True).start()
-    writer, n_sent = trust.Writer(pickled, arrays), 0  # the classes that the building process knows
+    writer, n_sent = trust.Writer(pickled, arrays), 0  # n_sent: the number of classes that were sent
     encoder: native.ListEncoder | native.PairEncoder
 
     def send(kind: bytes, content: object) -> None:
@@ -81,9 +82,9 @@ def work(
                 n_sent += len(seen)
                 send(kind, (arguments, seen, writer.foreign))
 
-    def make(kind: Callable[..., native.AnyBuilder]) -> native.AnyBuilder:
+    def make(builder_class: Callable[..., native.AnyBuilder]) -> native.AnyBuilder:
         """A builder of this worker. Its segment has no name, so it leaves nothing behind when the worker is killed."""
-        builder = file_backing.new_builder(kind, compression=compression, writer=writer, threads=threads)
+        builder = file_backing.new_builder(builder_class, compression=compression, writer=writer, threads=threads)
         if builder.path is not None:
             os.unlink(builder.path)
         return builder
@@ -95,13 +96,13 @@ def work(
 
 
 def _read(
-    pickled: bytes, encoder: native.ListEncoder | native.PairEncoder, send_parcel: Callable[[], None], pairs: bool
+    pickled_shard: bytes, encoder: native.ListEncoder | native.PairEncoder, send_parcel: Callable[[], None], pairs: bool
 ) -> tuple[bytes, object]:
     """Encodes a shard. Returns its last message: END and the report of a Source, or ERROR and the failure."""
     failure: _Failure | None = None
     report = None
     try:
-        shard = pickle.loads(pickled)
+        shard = pickle.loads(pickled_shard)
         source = shard if isinstance(shard, Source) else None if pairs else source_of(shard)
         if source is not None:
             encoder.sender = send_parcel
@@ -123,11 +124,11 @@ def _read(
 def _failure(error: BaseException) -> _Failure:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-60000:]
     try:
-        packed = pickle.dumps(error)
-        pickle.loads(packed)  # many exceptions can be pickled but not unpickled
+        pickled_error = pickle.dumps(error)
+        pickle.loads(pickled_error)  # many exceptions can be pickled but not unpickled
     except Exception:
         return None, None, text
-    return None, packed, text
+    return None, pickled_error, text
 
 
 def _receive(shards: Connection, incoming: SimpleQueue[bytes | None]) -> None:

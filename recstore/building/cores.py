@@ -8,8 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# From the root of the file system to the quota. Cached, because reading a quota takes longer than building a small
-# store.
+# Root of a file system -> the quota. Cached, because reading a quota takes longer than building a small store.
 _quota: dict[str, int | None] = {}
 
 

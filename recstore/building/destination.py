@@ -1,4 +1,4 @@
-"""The destination of a build: it chooses the backing, makes the builder, and publishes the finished segment."""
+"""Chooses the backing of a build, makes the builder, and publishes the finished segment."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ def explained(error: OutOfSpaceError, options: Options) -> OutOfSpaceError:
     return OutOfSpaceError(error.errno, f"{text}; {remedy}", error.filename)
 
 
-def finished(segment: Segment, options: Options, kept: int) -> Segment:
-    """Ends a build: publishes the segment if it has a name, and registers it for handles. Returns the segment. `kept`
-    is the number of private bytes before the build."""
-    segment.kept_bytes = max(0, private_bytes() - kept)
+def finished(segment: Segment, options: Options, private_before: int) -> Segment:
+    """Ends a build: publishes the segment if it has a name, and registers it for handles. Returns the segment.
+    `private_before` is the number of private bytes before the build."""
+    segment.kept_bytes = max(0, private_bytes() - private_before)
     if segment.backing == "shm" and options.target is None:
         segment.drop_temporary()
     if options.target is not None:

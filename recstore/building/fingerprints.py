@@ -4,9 +4,9 @@ the function that builds. `files` adds sizes, times and inodes of files.
 A derived fingerprint covers the code of the function and, in turn, of all functions of the program that it names, with
 defaults, closures and the arguments of functools.partial. It covers the values of the globals that they read; if they
 read only `args.split`, only that attribute of `args`. It does not cover the contents of files, os.environ, modules that
-a function imports when it runs, globals read through `globals()` or `eval`, or the code of installed packages: use
-`files` or `fingerprint` for these. A module of the program that is passed as a value is a TypeError. File names and
-line numbers of sources do not count, so an added comment does not change a fingerprint.
+a function imports when it runs, globals read through `globals()` or `eval`, or what functions of installed packages
+call: use `files` or `fingerprint` for these. A module of the program that is passed as a value is a TypeError. File
+names and line numbers of sources do not count, so an added comment does not change a fingerprint.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _OF_MODULES = frozenset(("__builtins__", "__loader__", "__spec__", "__package__"
 
 
 def full(build: Any, fingerprint: str | None = None, files: Any = None) -> str:
-    """The fingerprint for a call of `shared`, a str. Raises TypeError if none can be derived, OSError for a missing
-    file."""
+    """The fingerprint for a call of `shared`. Raises TypeError if none can be derived, ValueError for an invalid
+    `fingerprint`, OSError for a missing file."""
     if fingerprint is not None:
         if not isinstance(fingerprint, str):
             raise TypeError(f"fingerprint is a str, not {type(fingerprint).__name__}")
@@ -58,7 +58,7 @@ def of_files(files: Any) -> str:
 
 def derive(build: Any, name: str = "build") -> str:
     """The fingerprint of a function, as 16 hexadecimal digits. Raises TypeError if the function depends on a value that
-    cannot be hashed; it calls the function `name`."""
+    cannot be hashed. `name` is the function's name in the message."""
     program = _Program()
     home = _package_of(build)
     if home not in sys.stdlib_module_names:
@@ -75,7 +75,7 @@ class _Program(hashed_values.ValueHash):
         self.home: str | None = None if outer is None else outer.home
 
     def root(self, build: Any, where: Where) -> None:
-        """Feeds the build function of `shared`, or a callable object."""
+        """Feeds a function, a functools.partial or a callable object."""
         if type(build) is functools.partial:
             self.put("partial")
             where = hashed_values.spelled(where)
@@ -166,7 +166,8 @@ class _Program(hashed_values.ValueHash):
         self.by_name("module", name, name)
 
     def exported(self, value: Any) -> bool:
-        """Whether a module outside the program exports this object under its own name, as numpy exports `load`."""
+        """Whether a module outside the program exports this object under its own name, as numpy exports `array`. False
+        for classes and Python functions."""
         if issubclass(type(value), (type, types.FunctionType)):
             return False
         name, module = _read_plainly(value, "__name__"), _read_plainly(value, "__module__")
@@ -306,7 +307,7 @@ class _Program(hashed_values.ValueHash):
             self.follow(value, chain, where)
 
     def follow(self, value: Any, chain: Chain, where: str) -> None:
-        named = None  # the name of an object of a module outside the program
+        exported_as = None  # the names of an object outside the program and of its module
         for step in chain:
             if issubclass(type(value), types.ModuleType):
                 attribute = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
@@ -316,20 +317,20 @@ class _Program(hashed_values.ValueHash):
                     self.by_name("missing", value.__name__, value.__name__)
                     return
                 if self.outside(value.__name__) and not _counts(attribute):
-                    named = f"{value.__name__}.{step}", value.__name__
+                    exported_as = f"{value.__name__}.{step}", value.__name__
                 value, bound = attribute, None
             else:
                 value, bound = self.part(value, step)
             where += f".{step}" if isinstance(step, str) else f"[{step[0]!r:.40}]"
-            if bound is not None and named is None:
+            if bound is not None and exported_as is None:
                 self.function(value, where, bound)
                 return
-            if type(value) is hashed_values.Whole and named is None:
+            if type(value) is hashed_values.Whole and exported_as is None:
                 where = where.rpartition("." if isinstance(step, str) else "[")[0]
                 value = value.value
                 break
-        if named is not None and not _counts(value):
-            self.by_name("of module", *named)
+        if exported_as is not None and not _counts(value):
+            self.by_name("of module", *exported_as)
         else:
             self.add(value, where)
 
@@ -438,7 +439,7 @@ def _value_of(function: types.FunctionType, kind: str, name: str) -> Any:
 def _read_plainly(value: Any, name: str) -> Any:
     """An attribute of an object, read without running Python code; None if it does not exist."""
     kind = type(value)
-    if not kind.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: a class written in C
+    if not kind.__flags__ & 1 << 9:  # no Py_TPFLAGS_HEAPTYPE: a class written in C
         return getattr(value, name, None)
     attributes = hashed_values.attributes(value)
     attribute = attributes[name] if name in attributes else _static(kind, name)

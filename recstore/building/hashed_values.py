@@ -1,5 +1,5 @@
-"""Hashes of values for a fingerprint: equal values have equal hashes in every process, and different values have
-different hashes.
+"""Hashes of values for a fingerprint: values of one type and content, and dicts also of one order, have equal hashes in
+every process; different values have different hashes.
 
 The hash covers the type of a value, then its size, then its content. This module reads data only and runs no method of
 the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the `__getattr__`
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any, NoReturn, TypeAlias
 
-    _Listed: TypeAlias = "list[Any] | tuple[Any, ...]"
+    _ListOrTuple: TypeAlias = "list[Any] | tuple[Any, ...]"
     # The name of a value: a str, or a pair of the container's Where and the key in the container.
     Where: TypeAlias = "str | tuple[Where, object]"
 
@@ -54,7 +54,7 @@ _BY_REPR = {
 _ARRAYS = frozenset(("numpy.ndarray", "numpy.memmap"))
 _TENSORS = frozenset(("torch.Tensor", "torch.nn.parameter.Parameter"))
 
-# Builtin type -> function that gives the content of an instance of a subclass, without the methods of the subclass.
+# Builtin type -> function that returns the content of an instance of a subclass, without calling its methods.
 _CONTENTS: dict[type, Callable[[Any], object]] = {
     list: lambda value: tuple(list.__iter__(value)),
     tuple: lambda value: tuple(tuple.__iter__(value)),
@@ -78,7 +78,7 @@ class Whole:
 
 
 class ValueHash:
-    """Feeds values to a hash. `user` is the function being read, for messages."""
+    """Feeds values to a hash. `user` is the function or class being read, for messages."""
 
     def __init__(self, outer: ValueHash | None = None) -> None:
         self.hash = blake2b(digest_size=8)
@@ -87,7 +87,7 @@ class ValueHash:
         self.known: dict[tuple[int, int], tuple[int, object, tuple[Any, ...]]] = {}
         self.pending: list[tuple[Any, ...]] = []  # the numbered functions and classes still to be read
         self.user = ""
-        # The data that a fingerprint may still read. Every process that calls `shared` computes one, so it has a limit.
+        # How much a fingerprint may still read. It is limited because every process that calls `shared` computes it.
         self.budget = SimpleNamespace(bytes=MOST_BYTES, values=MOST_VALUES)
         if outer is not None:
             self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
@@ -146,7 +146,7 @@ class ValueHash:
             finally:
                 self.open.pop()
 
-    def many(self, kind: str, values: _Listed, where: Where) -> None:
+    def many(self, kind: str, values: _ListOrTuple, where: Where) -> None:
         self.put(kind, b"%d" % len(values))
         if len(values) > 1 and _FLAT.issuperset(map(type, values)):
             # Version 2 of marshal's format does not record identities, so equal values give equal bytes.
@@ -199,7 +199,7 @@ class ValueHash:
 
     def instance(self, value: Any, kind: type, where: Where) -> None:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        enum: Any = sys.modules.get("enum")  # another thread may still be importing it, and pathlib
+        enum: Any = sys.modules.get("enum")  # another thread may still be importing enum or pathlib
         pathlib: Any = sys.modules.get("pathlib")
         # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
         if hasattr(pathlib, "PurePath") and issubclass(kind, pathlib.PurePath):

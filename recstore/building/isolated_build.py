@@ -54,20 +54,20 @@ def build(first: Callable[[], object], work: Callable[[], object], attach: Calla
     the store in messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
     """
     job = _Job(first, work)
-    ours, theirs = os.pipe()
-    life, held = os.pipe()
+    result_reader, result_writer = os.pipe()
+    life_reader, life_writer = os.pipe()
     child = None
     try:
         with forks.undisturbed():
             # The child inherits the mask, so that a Ctrl-C cannot hit the child before it has its handler.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                child = _start(job, theirs, life, {int(number) for number in before})
+                child = _start(job, result_writer, life_reader, {int(number) for number in before})
             finally:
-                os.close(theirs)
-                os.close(life)
+                os.close(result_writer)
+                os.close(life_reader)
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        answer = _talk(job, ours, held, child)
+        answer = _talk(job, result_reader, life_writer, child)
         if answer.endswith(_DONE):
             return attach()
         status = child.wait()
@@ -79,17 +79,16 @@ def build(first: Callable[[], object], work: Callable[[], object], attach: Calla
         text = answer.decode("utf-8", "replace")
         raise BuildError(f"building {store} failed in the child process {child.pid}:\n{text}")
     finally:
-        os.close(ours)
-        os.close(held)
+        os.close(result_reader)
+        os.close(life_writer)
         if child is not None:
             _reap(child)
 
 
 def _talk(job: _Job, result: int, life: int, child: Popen[bytes]) -> bytes:
-    """Sends the job to the child and returns the bytes that the child writes before it ends.
+    """Sends the job to the child and returns the bytes that the child writes, up to _DONE or its end.
 
-    Processes that the child started may hold a pipe for longer, so the end of a pipe does not mean the end of the
-    child.
+    Processes that the child started may keep a pipe open after the child has ended.
     """
     data, answer = memoryview(job.packed), b""
     os.set_blocking(life, False)
@@ -107,7 +106,7 @@ def _talk(job: _Job, result: int, life: int, child: Popen[bytes]) -> bytes:
 
 
 def _is_ready(fd: int, event: int, child: Popen[bytes]) -> bool:
-    """Waits for a pipe. False: the child has ended, and `fd` has no event left."""
+    """Waits for an event of a pipe. Returns False if the child has ended and no event is left."""
     poller = select.poll()
     poller.register(fd, event)
     while True:
@@ -269,7 +268,7 @@ def _prepare(setup: dict[str, Any]) -> None:
     from recstore.building import build_workers
 
     importing_main = True
-    process.current_process()._inheriting = True  # type: ignore[attr-defined]  # forbids it to start children
+    process.current_process()._inheriting = True  # type: ignore[attr-defined]  # forbids starting children
     try:
         spawn.prepare(setup)
     finally:

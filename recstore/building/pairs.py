@@ -28,7 +28,7 @@ def selections(segment: native.Segment) -> tuple[native.Selection, native.Select
 
 
 def pairs_of(source: Any) -> Iterator[tuple[Any, Any]]:
-    """The (key, value) pairs of dict(source)."""
+    """The (key, value) pairs that dict(source) reads, including repeated keys."""
     # As in dict(), a subclass of dict with its own __iter__ is read through its methods.
     if isinstance(source, dict) and type(source).__iter__ is dict.__iter__:
         yield from dict.items(source)

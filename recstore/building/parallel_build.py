@@ -1,15 +1,16 @@
-"""Builds with worker processes. A shard is one of the iterables in the argument of `workers=N`. The workers iterate
-over the shards, encode the records and compress them; the building process places the blocks in the order of the
-shards. A shard of less than a block is compressed in the building process, so that small shards share blocks. A list or
-tuple is stored by the building process, because pickling its records would take longer. The segment's bytes depend on
-the shards, but not on the number of workers, except that a set's elements have the order of the process that encodes
-them.
+"""Builds with worker processes. A shard is one of the iterables that a build with `workers=N` takes. The workers
+iterate over the shards, encode the records and compress them; the building process places the blocks in the order of
+the shards. A shard of less than a block is compressed in the building process, so that small shards share blocks. The
+building process itself stores a list, a tuple or, for a mapping, a dict, because pickling its records would take
+longer. The segment's bytes depend on the shards, but not on the number of workers, except that a set's elements have
+the order of the process that encodes them.
 
 Each worker has two pipes. One carries pickled shards, one at a time. The other carries its parcels (parcels.pyx),
 followed by an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the current shard.
-Then it stops reading from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read
-one after another. An exception in a worker is raised when its shard is current, the death of a worker at once. A worker
-ends when its pipe of shards is closed, for example by the death of the building process.
+Then it stops reading from the other workers, whose pipes fill up. This bounds the memory; much larger shards are read
+one after another. An exception in a worker is raised when its shard is current, the death of a worker as soon as its
+pipe is read. A worker ends after an empty message, or when its pipe of shards is closed, for example by the death of
+the building process.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class WorkerTraceback(Exception):
 
 
 def fill(builder: native.AnyBuilder, shards: Any, options: Options) -> list[object]:
-    """Appends the records or pairs of all shards to a builder. Returns the reports of the shards that are Sources.
-    Raises the exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is
-    not an iterable of shards. All workers have ended when this returns or raises."""
+    """Appends the records or pairs of all shards to a builder. Returns the reports of the Sources that have one. Raises
+    the exceptions of iterating over the shards, EncodeError, BuildError if a worker dies or cannot start, and TypeError
+    if `shards` is not an iterable of shards. All workers have ended when this returns or raises."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
         raise TypeError(
             f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
@@ -132,7 +133,7 @@ class _Worker:
                 _close(its_shards, its_parcels)
 
     def exit_code(self) -> int | None:
-        """Waits up to _PATIENCE_S for the end of the process. None if it does not end."""
+        """Waits up to _PATIENCE_S for the process to end. Returns its exit code, or None if it has none."""
         ended = connection.wait([self.process.sentinel], _PATIENCE_S)
         with build_workers.forking:
             if ended:
@@ -233,8 +234,8 @@ class _Team:
         return type(shard) in (list, tuple) or self.hashes is not None and type(shard) is dict
 
     def distribute(self) -> None:
-        """Gives shards to all idle workers. Local shards before them are queued, a few at a time, because each holds
-        its records."""
+        """Gives shards to idle and new workers. Queues the local shards before them, a few at a time, because each
+        holds its records."""
         while self.local < self.options.workers:
             idle = next((worker for worker in self.workers if worker.shard is None), None)
             if idle is None and len(self.workers) == self.options.workers:
@@ -291,7 +292,7 @@ class _Team:
             )
 
     def read(self, current: int) -> None:
-        """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
+        """Receives a message from each worker that has sent one, within RUN_AHEAD. Waits if nothing can be appended."""
         busy = [worker for worker in self.workers if worker.shard == current or self.queued_bytes < RUN_AHEAD]
         pipes = [worker.parcels for worker in busy if worker.shard is not None]
         ready = connection.wait(pipes, 0 if self.queues[current] else forks.WAKE_S)
@@ -312,7 +313,7 @@ class _Team:
                 self.distribute()
 
     def append_next(self, current: int) -> bool:
-        """Appends the content of the next message of the current shard. True for the shard's last message."""
+        """Appends the content of the next message of the current shard. Returns True for the shard's last message."""
         message = self.queues[current].popleft()
         if not isinstance(message, bytes):
             return self.append_local(current, message)
@@ -338,7 +339,7 @@ class _Team:
         return kind == END
 
     def append_local(self, current: int, records: Iterator[Any]) -> bool:
-        """Appends some records of a local shard. True at its end."""
+        """Appends some records of a local shard. Returns True at its end."""
         before = self.records()
         self.builder.extend(itertools.islice(records, _STEP))
         if self.records() - before == _STEP:

@@ -61,7 +61,7 @@ class Bar:
     """
 
     def __init__(self, shown: bool, total: int | None = None, unit: str = "records") -> None:
-        self.drawn = _drawn(unit) if shown else None
+        self.drawn = _rich_progress(unit) if shown else None
         self.total = total
         self.task: rich.progress.TaskID  # once it is shown
         self.done: float = 0
@@ -87,7 +87,7 @@ class Bar:
             self.drawn.update(self.task, completed=done)
 
 
-def _drawn(unit: str) -> rich.progress.Progress:
+def _rich_progress(unit: str) -> rich.progress.Progress:
     try:
         from rich import progress
         from rich.console import Console

@@ -78,7 +78,7 @@ def write_segment(segment: native.Segment, path: Path, indexes: native.Indexes =
 
 
 class FileTarget:
-    """The destination of a build of the file `path`, which the caller publishes."""
+    """The destination of a build into the file `path`, which the caller publishes."""
 
     name = reader = None
     replaces = False
@@ -157,15 +157,15 @@ _STALE_S = 24 * 3600.0  # a temporary file without a write for this long belongs
 
 
 def _remove_stale(temporary: str) -> None:
-    """Removes the files that killed saves of this user left in the folder of `temporary`, a file just written. If such
-    a save is still running, it fails and leaves the file at its path unchanged."""
-    # The clock of the file system counts, which may be on another machine.
+    """Removes the files that killed saves of this user left in the folder of `temporary`, a file just written. A save
+    that still runs after _STALE_S without a write fails, and leaves the file at its path unchanged."""
+    # All times are by the clock of the file system, which may be on another machine.
     now, user = os.lstat(temporary).st_mtime, os.geteuid()
     try:
         with os.scandir(os.path.dirname(temporary) or ".") as entries:
             files = [entry for entry in entries if is_temporary(entry.name)]
     except OSError:
-        return  # a folder may be writable and not readable
+        return  # a folder may be writable but not readable
     for entry in files:
         try:
             status = entry.stat(follow_symlinks=False)

@@ -1,6 +1,6 @@
 """Where the records of a build come from: `Source`, the base class of the readers of files and tables, and the checks
-of the argument of RecordList and RecordDict. Mappings and functions are refused, because they do not iterate over
-records; the error message has a call that iterates over records."""
+of the argument of RecordList and RecordDict. They refuse arguments that do not iterate over records, such as functions;
+the message has a call that does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Source(Generic[_T_co]):
       records are appended.
     - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes while it runs.
     - ``fingerprint``: for `recstore.shared`, a text that identifies the data. None derives one from the code and the
-      attributes of the source, and from the sizes and times of `files`.
+      attributes of the source. The sizes, times and inodes of `files` are added.
 
     A source is a description: it can be read several times, and pickled to other processes.
 
@@ -79,8 +79,8 @@ class Source(Generic[_T_co]):
         )
 
     def split(self) -> Sequence[Source[_T_co] | Iterable[_T_co]] | None:
-        """The parts that worker processes read, in order: sources or iterables that can be pickled. None, the default:
-        the building process appends all records."""
+        """The parts that worker processes read, in order: sources or iterables that can be pickled. With None, the
+        default, the building process appends all records."""
         return None
 
     def save(self, path: str | os.PathLike[str], **options: Unpack[BuildOptions]) -> None:
@@ -117,14 +117,14 @@ class Source(Generic[_T_co]):
         """Called after all records were appended. Raises InputError if the source has changed since `_begun`."""
 
     def _report(self) -> object:
-        """The result of `_fill`, a picklable value that a worker sends back."""
+        """The report of `_fill`, a picklable value that a worker sends back, or None."""
         return None
 
     def _take_reports(self, reports: list[Any]) -> None:
         """Called at the end with the reports of all parts, in order."""
 
     def _identity(self) -> str:
-        """The fingerprint for `shared`, the same in every process of the machine."""
+        """The fingerprint for `shared`, the same in every process on the machine."""
         from recstore.building import fingerprints
 
         build = self.append_to if self.fingerprint is None else None
@@ -199,7 +199,7 @@ def append_part(part: Source, builder: Any) -> object:
 
 
 def paths_of(files: Any) -> Sequence[Any]:
-    """The attribute `files` of a source, which may be a single path."""
+    """The attribute `files` of a source, as a sequence even if it is a single path."""
     return [files] if isinstance(files, (str, bytes, os.PathLike)) else files
 
 
@@ -220,7 +220,7 @@ def _by_length(source: Any, n: int) -> Iterator[Any]:
         try:
             item = source[number]
         except (IndexError, StopIteration) as error:
-            kind = IndexError if isinstance(error, IndexError) else RuntimeError  # a generator cannot raise the other
+            kind = IndexError if isinstance(error, IndexError) else RuntimeError  # no generator raises StopIteration
             raise kind(f"record {number:,} of {an(type(source).__name__)} of {n:,}: {error!r}") from error
         yield item
         item = None  # frees the record before the next one is made
@@ -247,8 +247,8 @@ def source_of(source: object) -> Source | None:
 
 
 def check_records(source: object, workers: int = 0) -> None:
-    """Raises TypeError for a source of a RecordList that is a str, a table, a mapping or a function. With workers,
-    parallel_build checks a mapping."""
+    """Raises TypeError for a source of a RecordList that is a Source of pairs, a str, bytes, a path, a table, a mapping
+    or a function. With workers, parallel_build refuses a Mapping."""
     kind = type(source).__name__
     if isinstance(source, Source):
         if source.pairs:
@@ -315,5 +315,5 @@ def _refuse_function(argument: str, source: object, container: str) -> None:
     kind = type(source)
     if callable(source) and not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
         name = getattr(source, "__name__", "function")
-        called = f"{name}()" if name.isidentifier() else "function()"
-        raise TypeError(f"{argument} is {an(kind.__name__)}; call it first: write {container}({called})")
+        call = f"{name}()" if name.isidentifier() else "function()"
+        raise TypeError(f"{argument} is {an(kind.__name__)}; call it first: write {container}({call})")

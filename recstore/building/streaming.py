@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 def build_records(records: Any, options: Options) -> native.Segment:
-    """The new segment that holds `records`."""
-    kept, builder = private_bytes(), None
+    """Builds the new segment that holds `records`."""
+    bytes_before, builder = private_bytes(), None
     try:
         builder = new_builder(native.Builder, options)
         fill(builder, records, options)
         segment = builder.finish(options.indexes)
     except BaseException as error:
-        _failed(builder, error, options)
+        _abort(builder, error, options)
         raise
-    return finished(segment, options, kept)
+    return finished(segment, options, bytes_before)
 
 
-def _failed(builder: Any, error: BaseException, options: Options) -> None:
+def _abort(builder: Any, error: BaseException, options: Options) -> None:
     """Aborts the builder, if there is one, and adds the remedy to an error of space or of open files."""
     if builder is not None:
         builder.abort()
@@ -90,19 +90,19 @@ def _tracked(source: Any) -> Any:
 
 
 def build_mapping(mapping_or_pairs: Any, options: Options, factory: Callable[[], Any] | None = None) -> native.Segment:
-    """The new mapping segment that holds the pairs. Its default factory is `factory`, else the factory of the mapping.
+    """Builds the new mapping segment that holds the pairs. Its default factory is `factory`, else that of the mapping.
 
-    A repeated key leaves its earlier value in the segment as dead bytes. If these are more than a tenth of the segment,
-    the pairs are streamed into a second segment. The order of the keys, which a second segment does not need, counts as
-    dead bytes if more than a tenth of the values are dead.
+    A repeated key and its earlier value stay in the segment as dead bytes. If these are more than a tenth of the
+    segment, the pairs are streamed into a second segment. The order of the keys, which a second segment does not need,
+    has the same limit if more than a tenth of the values are dead.
     """
     if options.indexes:
         raise TypeError("index_by and group_by are for lists of records; the index of a mapping is its keys")
     number = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
-    kept = private_bytes()
+    bytes_before = private_bytes()
     divided = options.workers or isinstance(mapping_or_pairs, Source)
     pairs = mapping_or_pairs if divided else pairs_of(mapping_or_pairs)
-    return finished(_stream_pairs(pairs, number, options), options, kept)
+    return finished(_stream_pairs(pairs, number, options), options, bytes_before)
 
 
 def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
@@ -112,17 +112,18 @@ def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
         fill(builder, pairs, options)
         segment, dead_keys, dead_values = builder.finish(factory)
     except BaseException as error:
-        _failed(builder, error, options)
+        _abort(builder, error, options)
         raise
     dead = sum(segment.record_bytes(1, r) for r in dead_keys)
     dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
     order = 8 * (segment.records - len(dead_values)) if 10 * len(dead_values) > segment.records else 0
     if 10 * max(dead, order) <= segment.nbytes:
         return segment
-    quiet = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
-    quiet.target, quiet.without, quiet.threads = options.target, options.without, options.threads
+    second_options = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
+    second_options.target, second_options.without = options.target, options.without
+    second_options.threads = options.threads
     try:
-        return _stream_pairs(pairs_in(segment), factory, quiet)
+        return _stream_pairs(pairs_in(segment), factory, second_options)
     finally:
         segment.close()
 

@@ -1,1 +1,1 @@
-"""Caches that the processes of a machine fill and read together."""
+"""Caches that the processes on a machine fill and read together."""

@@ -1,4 +1,4 @@
-"""recstore.cache: values that one process of a machine makes and all its processes read."""
+"""recstore.cache: values that one process makes and all processes on the machine read."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Cache", "cache"]
 
 _MISSING, _UNREADABLE = object(), object()
-_STRICT_EVERY = 100  # in strict mode, one of this many hits is made again
-_SAMPLE = 1000  # count the misses of this many keys, to see whether the cache helps
-_SAMPLE_LEAST = 32
+_STRICT_EVERY = 100  # hits for each value that strict mode makes again
+_SAMPLE = 1000  # the most keys whose misses are counted, to see whether the cache helps
+_SAMPLE_LEAST = 32  # the fewest such keys before a warning, without slots=
 
 
 def cache(
@@ -49,7 +49,7 @@ def cache(
     Args:
         name: up to 64 characters.
         limit: the most bytes of values, such as ``"20GiB"``, or a share such as ``"60%"`` of the memory that is free at
-            creation (in the cgroup, else the machine) or, with `dir` on a disk, of the free disk space.
+            creation (the least in the machine and its cgroups) or, with `dir` on a disk, of the free disk space.
         dir: a folder on a local disk. The cache is kept there and survives a restart. None: it is in memory.
         code: the function that makes the values. Its code, and the values that it reads, become part of the
             fingerprint (docs/fingerprints.md), so that a changed function gets a new cache.
@@ -63,8 +63,8 @@ def cache(
 
     A cache that exists keeps the `limit`, `slots` and `keep` that it was created with.
 
-    Nobody owns the cache, and no process waits for another. A value appears whole or not at all, whenever its writer is
-    killed. Values are never evicted. If they do not fit within the limit, a cache with `slots` keeps the keys that a
+    Nobody owns the cache, and no process waits for another. A value appears whole or not at all, even if its writer
+    is killed. Values are never evicted. If they do not fit within the limit, a cache with `slots` keeps the keys that a
     hash selects, and any other cache keeps the values that came first. Classes in values must be registered, see
     :func:`register`.
 
@@ -91,10 +91,10 @@ def cache(
     if code is not None:
         parts.append(fingerprints.derive(code, "code"))
     kept = dir is not None if keep is None else keep
-    return Cache(name, "+".join(parts), limit, slots, named_segments.seconds(kept), dir, arrays, _described(code))
+    return Cache(name, "+".join(parts), limit, slots, named_segments.seconds(kept), dir, arrays, _code_label(code))
 
 
-def _described(code: Any) -> str:
+def _code_label(code: Any) -> str:
     """The name and place of a function, for the label of a cache."""
     function = getattr(code, "func", code)
     function = getattr(function, "__func__", function)
@@ -149,12 +149,12 @@ class Cache:
         value = self._file.get(key, _MISSING)
         if value is not _MISSING:
             return value
-        self._doubt(key)
+        self._count_miss(key)
         return default
 
     def put(self, key: Any, value: Any) -> bool:
         """Stores a value. Returns False if the key already has a value or the cache is full; `info` counts both. Raises
-        EncodeError for a value that cannot be stored; IndexError and TypeError as `get` does."""
+        EncodeError for a value that cannot be stored, and IndexError, TypeError and CorruptError as `get` does."""
         if not self._file.admits(key):
             self._file.note(native.CACHE_FULL)
             return False
@@ -207,7 +207,7 @@ class Cache:
         """The values of many keys, as a list, or with `stack` as one array.
 
         Args:
-            keys: the keys, in any order and repeated.
+            keys: the keys, in any order; they may repeat.
             make: called as ``make(key)`` for each key without a value; the result is stored.
             out: an array or CPU tensor to copy the values into, such as pinned or shared memory. Its first axis has the
                 length of `keys`. Implies `stack`.
@@ -216,17 +216,17 @@ class Cache:
 
         Raises KeyError for a key without a value if `make` is None; ValueError if the values cannot be stacked.
         """
-        listed = list(keys)
+        key_list = list(keys)
         if out is not None or stack:
-            return stacking.stacked(self, listed, make, out)
+            return stacking.stacked(self, key_list, make, out)
         if make is None:
-            values = [self._file.get(key, _MISSING) for key in listed]
-            for key, value in zip(listed, values):
+            values = [self._file.get(key, _MISSING) for key in key_list]
+            for key, value in zip(key_list, values):
                 if value is _MISSING:
-                    self._doubt(key)
+                    self._count_miss(key)
                     raise KeyError(key)
             return values
-        return [self.get_or_make(key, make, key) for key in listed]
+        return [self.get_or_make(key, make, key) for key in key_list]
 
     def warm(
         self, keys: Iterable[Any], make: Callable[[Any], Any], workers: int = 0, progress: bool = False
@@ -332,7 +332,7 @@ class Cache:
             return value
         try:
             self.put(key, value)
-            self._doubt(key)
+            self._count_miss(key)
         except CorruptError as error:
             self._warn_of(error)
         except EncodeError as error:
@@ -340,7 +340,7 @@ class Cache:
                 f"type {error.reason}",
                 f"a value for the cache {self.name!r} cannot be stored, so it is made at each use: {error}",
             )
-            self._doubt(key)
+            self._count_miss(key)
         return value
 
     def _compare(self, key: Any, value: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -357,8 +357,8 @@ class Cache:
                 "not deterministic, or it has changed; cache the deterministic part, and pass code= or fingerprint=",
             )
 
-    def _doubt(self, key: Any) -> None:
-        """Counts a miss. Warns once if this process has asked for most keys twice and nearly all lookups missed."""
+    def _count_miss(self, key: Any) -> None:
+        """Counts a miss. Warns once if most counted keys missed twice and nearly all lookups of this process missed."""
         once, twice = self._missed_once, self._missed_twice
         if "hits" in self._warned:
             return
@@ -393,14 +393,14 @@ class Cache:
     def _elsewhere(self) -> str:
         """A text that says where the values may be: under another fingerprint or another name."""
         known = [label for path, label in named_caches.all_caches(self._dir) if path != self._file.path]
-        made = [label.code or f"fingerprint={label.fingerprint!r}" for label in known if label.name == self.name]
-        if made:
-            return f"other caches of this name have another fingerprint: {', '.join(made[:3])}"
+        same_name = [label.code or f"fingerprint={label.fingerprint!r}" for label in known if label.name == self.name]
+        if same_name:
+            return f"other caches of this name have another fingerprint: {', '.join(same_name[:3])}"
         names = sorted({repr(label.name) for label in known})
         return "no process has stored its values" + (f"; other caches are {', '.join(names[:5])}" if names else "")
 
     def _warn(self, kind: str, text: str) -> None:
-        """Warns once for each kind in this process."""
+        """Warns once per kind in this process."""
         if kind not in self._warned:
             self._warned.add(kind)
             warn_caller(text)

@@ -14,9 +14,9 @@ LEAST = 1 << 16
 
 
 def parse(limit: int | str, folder: str) -> int:
-    """The bytes of a limit: a number, a text such as "20GiB", or a share such as "60%" of the free memory (in the
-    memory cgroup, else in the machine). For a folder on a disk, the share is of the free disk space. Raises ValueError
-    and TypeError."""
+    """The bytes of a limit: a number, a text such as "20GiB", or a share such as "60%" of the free memory (the least
+    in the machine, its memory cgroups and the folder). For a folder on a disk, the share is of the free disk space.
+    Raises ValueError and TypeError."""
     if isinstance(limit, str) and limit.strip().endswith("%"):
         try:
             share = float(limit.strip()[:-1]) / 100

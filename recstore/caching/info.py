@@ -74,7 +74,7 @@ class CacheInfo:
             setattr(self, name, value)
 
     def since(self, before: CacheInfo) -> CacheInfo:
-        """A CacheInfo with the counts since `before`, such as the info at the start of an epoch.
+        """A CacheInfo with the counts since `before`, which may be the info at the start of an epoch.
 
         >>> import recstore
         >>> with recstore.cache("doctest", slots=9, limit="1MB") as cache:
@@ -96,8 +96,10 @@ class CacheInfo:
         )
 
     def __str__(self) -> str:
-        of = "" if self.slots is None else f" of {self.slots:,}"
-        head = f"cache {self.name!r}: {self.filled:,}{of} values, {size_text(self.nbytes)} of {size_text(self.limit)}"
+        slots = "" if self.slots is None else f" of {self.slots:,}"
+        head = (
+            f"cache {self.name!r}: {self.filled:,}{slots} values, {size_text(self.nbytes)} of {size_text(self.limit)}"
+        )
         groups = [(str(use.pid), [use]) for use in self.processes if use.is_running]
         ended = [use for use in self.processes if not use.is_running]
         if ended:

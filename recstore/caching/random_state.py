@@ -22,18 +22,18 @@ _last: tuple[bytes | None, Any] = (None, None)
 @contextmanager
 def restored() -> Iterator[list[str]]:
     """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and fills the list
-    with the generators that were used. Modules that are not loaded when the call begins have not been seeded."""
+    with the generators that were used. Leaves out a module that is not loaded yet, because nothing has seeded it."""
     used: list[str] = []
     numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
-    plain = random.getstate()
+    of_random = random.getstate()
     of_numpy = None if numpy is None else _state_of(numpy)
     of_torch = None if torch is None else torch.get_rng_state()
     try:
         yield used
     finally:
-        if random.getstate() != plain:
+        if random.getstate() != of_random:
             used.append("random")
-            random.setstate(plain)
+            random.setstate(of_random)
         if numpy is not None and of_numpy is not None and _has_changed(numpy, *of_numpy):
             used.append("numpy.random")
             numpy.set_state(of_numpy[1])
@@ -45,7 +45,7 @@ def restored() -> Iterator[list[str]]:
 def _memory_of(numpy: Any) -> bytes | None:
     """The memory of numpy's global generator. Reading it takes a hundredth of the time of get_state(). None for numpy
     before 1.24, and if the program has replaced the default generator."""
-    if not hasattr(numpy, "get_bit_generator"):  # before 1.24
+    if not hasattr(numpy, "get_bit_generator"):
         return None
     generator = numpy.get_bit_generator()
     if type(generator).__name__ != "MT19937":

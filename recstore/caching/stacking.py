@@ -42,8 +42,8 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
 
 
 def _hits(file: CacheFile, keys: list[Any], makes: bool, out: Any) -> tuple[Any, Any, list[int]]:
-    """`out` or a new array with the hits, the same memory as in `_fitting`, and the positions of the misses. The first
-    two are None without a hit."""
+    """`(result, rows, positions of the misses)`. `result` is `out` or a new array, with the hits; `rows` is as in
+    `_fitting`. Both are None without a hit."""
     with file.locate(keys) as batch:
         if batch.misses and not makes:
             raise KeyError(keys[batch.misses[0]])
@@ -59,9 +59,9 @@ def _hits(file: CacheFile, keys: list[Any], makes: bool, out: Any) -> tuple[Any,
 
 def _one_by_one(cache: Cache, keys: list[Any], make: Callable[[Any], Any], out: Any) -> Any:
     values = [cache.get_or_make(key, make, key) for key in keys]
-    result, out = _fitting(out, values[0], len(keys))
+    result, rows = _fitting(out, values[0], len(keys))
     for i, value in enumerate(values):
-        _put_row(out, i, value, keys[i])
+        _put_row(rows, i, value, keys[i])
     return result
 
 
@@ -99,7 +99,7 @@ def _new(model: Any, n: int) -> Any:
 
 
 def _bytes_of(out: Any) -> memoryview | None:
-    """The memory of an array or CPU tensor in C order; None for another order."""
+    """The memory of an array or CPU tensor in C order; None for any other, and for an empty array."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(out, torch.Tensor):
         if not out.is_contiguous() or out.device.type != "cpu":
@@ -121,7 +121,7 @@ def _put_row(out: Any, i: int, value: Any, key: Any) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, with arrays and NaNs in them."""
+    """Whether two values are equal, including their arrays. A NaN equals a NaN."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

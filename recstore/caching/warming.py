@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from recstore.caching.cache import Cache
 
-_CHUNK = 16  # keys of a task
-_AHEAD = 4  # tasks for each process
+_CHUNK = 16  # keys per task
+_AHEAD = 4  # unfinished tasks per process
 
 
 def warm(cache: Cache, keys: Iterable[Any], make: Callable[[Any], Any], workers: int, progress: bool) -> None:
@@ -26,7 +26,7 @@ def warm(cache: Cache, keys: Iterable[Any], make: Callable[[Any], Any], workers:
         raise ValueError(f"workers is the number of processes, at least 0, not {workers!r:.80}")
     total = len(keys) if isinstance(keys, Sized) else None
     with Bar(progress, total) as bar:
-        for n in _done(cache, _chunks(keys), make, workers):
+        for n in _run_chunks(cache, _chunks(keys), make, workers):
             bar.advance(n)
 
 
@@ -36,8 +36,8 @@ def _chunks(keys: Iterable[Any]) -> Iterator[list[Any]]:
         yield chunk
 
 
-def _done(cache: Cache, chunks: Iterator[list[Any]], make: Callable[[Any], Any], workers: int) -> Iterator[int]:
-    """The number of keys of each finished chunk."""
+def _run_chunks(cache: Cache, chunks: Iterator[list[Any]], make: Callable[[Any], Any], workers: int) -> Iterator[int]:
+    """Yields the number of keys of each finished chunk."""
     task = partial(fill, cache, make)
     if workers == 0:
         yield from map(task, chunks)
@@ -58,7 +58,7 @@ def _done(cache: Cache, chunks: Iterator[list[Any]], make: Callable[[Any], Any],
 
 
 def fill(cache: Cache, make: Callable[[Any], Any], keys: list[Any]) -> int:
-    """Makes the missing values of some keys. Runs in a worker."""
+    """Makes the missing values of some keys, in a worker if there are any. Returns the number of keys."""
     for key in keys:
         try:
             has_value = key in cache

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the benchmark and return the exit status."""
+    """Runs the benchmark and returns the exit status."""
     form = options.format or files.format_of(options.file) or "text"
     if options.records is not None and form != "json":
         raise files.Usage(f"--records applies to json, but {options.file} is read as {form}")
@@ -33,10 +33,10 @@ def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) 
     read = trials.run("reading records", {**task, "n_rows": options.n_rows})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
-    cut, most = "", demo.fitting(read["count"], read, options.workers, 17)
-    if most < read["count"]:
-        cut = f"the first {most:,} of {read['count']:,}: the containers of more do not fit in the free memory"
-        read = trials.run("reading records", {**task, "n_rows": most})
+    cut, n_rows = "", demo.fitting(read["count"], read, options.workers, 17)
+    if n_rows < read["count"]:
+        cut = f"the first {n_rows:,} of {read['count']:,}: containers of more records do not fit in the free memory"
+        read = trials.run("reading records", {**task, "n_rows": n_rows})
     results = trials.run("bench", {"what": "bench", "pool": pool, "reads": 20_000, "repeats": 5})
     common = {"workers_n": options.workers, "pool": pool, "count": read["count"], "resample": False}
     methods = ("fork", "spawn") if hasattr(os, "fork") else ("spawn",)

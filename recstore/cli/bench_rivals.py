@@ -1,7 +1,7 @@
 """The containers that `recstore bench` compares, each as a careful user of its library would write it.
 
-A rival is built from a list of records. It has `x[i]`, `nbytes` and, if its library offers one, `get_many(indices)`.
-bench/rivals.py has more rivals.
+A rival is built from a list of records. It has `x[i]`, `nbytes` unless it is a list, and `get_many(indices)` if its
+library offers one. bench/rivals.py has more rivals.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Rival:
         return cls(records)  # type: ignore[call-arg]  # each subclass that inherits this has such an __init__
 
     @staticmethod
-    def same(ours: object, theirs: object) -> bool:
+    def same(answer: object, record: object) -> bool:
         """Whether the rival returned the record, types included: compares by repr, because 1 == 1.0 == True."""
-        return repr(ours) == repr(theirs)
+        return repr(answer) == repr(record)
 
 
 class Resident(Rival):

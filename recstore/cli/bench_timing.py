@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SEED, HOT, BATCH = 2017, 1000, 256
 KINDS = ("random", "hot", "batch")
 FLOOR, DECODE = "floor", "msgspec decode"
-_NEAR = 16  # the records that the floor copies in rotation
+_FLOOR_RECORDS = 16  # the number of records that the floor copies in rotation
 _PASS_NS = 250_000_000  # the most time for one pass over a rival; a slow rival makes fewer reads
 
 
@@ -66,7 +66,7 @@ def spin_empty(order: Iterable[Any]) -> None:
 
 
 def clock(call: Callable[..., object], *arguments: Any) -> int:
-    """Time a call, in nanoseconds."""
+    """Times a call, in nanoseconds."""
     begin = time.perf_counter_ns()
     call(*arguments)
     return time.perf_counter_ns() - begin
@@ -81,7 +81,7 @@ def orders(count: int, reads: int) -> dict[str, array[int]]:
 
 
 def _check_answers(container: Any, records: Sequence[Any], rival: type[rivals.Rival], checks: int) -> None:
-    """Raise WrongAnswer unless a sample of records, the first and the last included, is the same."""
+    """Raises WrongAnswer unless a sample of records, the first and the last included, is the same."""
     rng = random.Random(SEED + 1)
     sample = sorted({0, len(records) - 1, *rng.sample(range(len(records)), min(checks, len(records)))})
     each = [container[index] for index in sample]
@@ -92,8 +92,8 @@ def _check_answers(container: Any, records: Sequence[Any], rival: type[rivals.Ri
 
 
 def build(rival: type[rivals.Rival], records: list[Any], checks: int = 2000) -> tuple[Any, float]:
-    """Build a rival and check its answers: `(container, seconds)`. Raises Absent if the rival cannot hold the records,
-    unless the rival is this package."""
+    """Builds a rival and checks its answers: `(container, seconds)`. Raises Absent if the rival is not installed or
+    cannot hold the records. The exceptions of this package stay as they are."""
     if rival is rivals.Resident:
         return records, 0.0
     try:
@@ -165,9 +165,10 @@ def _limits(records: Sequence[Any], order: array[int]) -> dict[str, tuple[Any, l
     with contextlib.suppress(TypeError, ValueError, RecursionError):
         # The floor copies a few hot records again and again. They must stay in the cache, but a single record would
         # train the branch predictor.
-        few = [native.rebuild(records[index]) for index in order[:HOT]]
-        times = max(1, len(order) // len(few))
-        limits[FLOOR] = native.rebuild, [x for at in range(0, len(few), _NEAR) for x in few[at : at + _NEAR] * times]
+        hot = [native.rebuild(records[index]) for index in order[:HOT]]
+        times = max(1, len(order) // len(hot))
+        groups = (hot[at : at + _FLOOR_RECORDS] for at in range(0, len(hot), _FLOOR_RECORDS))
+        limits[FLOOR] = native.rebuild, [x for group in groups for x in group * times]
     return limits
 
 
@@ -204,7 +205,7 @@ def ratio(above: Sequence[float] | None, below: Sequence[float] | None) -> float
 def measure(
     records: list[Any], compared: Iterable[type[rivals.Rival]], reads: int, repeats: int, log: Callable[[str], object]
 ) -> tuple[list[_Row], list[_Row], dict[str, str]]:
-    """Measure reads and sizes over one list of records: (rows of reads, rows of sizes, {absent rival: reason})."""
+    """Measures reads and sizes over one list of records: (rows of reads, rows of sizes, {absent rival: reason})."""
     built, rows, sizes, absent = {}, [], [], {}
     for rival in compared:
         log(f"building {rival.name}")

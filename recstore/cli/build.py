@@ -10,7 +10,7 @@ import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
 from recstore.cli.text import show
-from recstore.text import counted, size_text
+from recstore.text import an, counted, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def run(options: argparse.Namespace) -> int:
     if form not in (None, "recs"):
         hint = f"; recstore cat STORE --parquet {options.output} writes a table" if form == "parquet" else ""
         raise Usage(
-            f"{options.output} is named like a {form} file, but recstore build writes a store: name it .recs{hint}"
+            f"{options.output} is named like {an(form)} file, but recstore build writes a store: name it .recs{hint}"
         )
     if options.output is not None:
         files.refuse_writing(options.output, options.force)
     begin = time.monotonic()
-    with _built(files.source(_inputs(options), options), options) as store:
+    with _build_store(files.source(_inputs(options), options), options) as store:
         report = {"output": options.output, "shared": options.shared, "records": len(store), "nbytes": store.nbytes}
     report["seconds"] = round(time.monotonic() - begin, 3)
     return show(options.json, report, _line(report, options))
@@ -90,7 +90,7 @@ def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
-def _built(source: Source[Any], options: argparse.Namespace) -> Any:
+def _build_store(source: Source[Any], options: argparse.Namespace) -> Any:
     """Builds the store where the options say, and returns the open store."""
     how = _chosen(options, "workers", "compression", "index_by", "group_by")
     how["progress"] = sys.stderr.isatty() and find_spec("rich") is not None

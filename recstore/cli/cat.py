@@ -117,16 +117,15 @@ def _write(lines: Iterable[bytes]) -> None:
 
 
 def _json_lines(records: Iterable[Any], pairs: bool) -> Iterator[bytes]:
-    plain = json.JSONEncoder(ensure_ascii=False, default=_default).encode
-    escaped = json.JSONEncoder(default=_default).encode
+    encode = json.JSONEncoder(ensure_ascii=False, default=_default).encode
+    encode_escaped = json.JSONEncoder(default=_default).encode
     for number, record in enumerate(records):
         if pairs:
             record = {"key": record[0], "value": record[1]}
         try:
-            text = plain(record)
-            line = text.encode()
+            line = encode(record).encode()
         except UnicodeEncodeError:  # a lone surrogate
-            line = escaped(record).encode()
+            line = encode_escaped(record).encode()
         except (TypeError, ValueError) as error:
             raise Refused(_json_error(number, record, error)) from None
         yield line + b"\n"
@@ -245,7 +244,7 @@ def _cell(value: object) -> str:
 
 
 def _parquet(records: Any, options: argparse.Namespace) -> None:
-    """Writes the records to a Parquet file, in row groups of `_ROW_GROUP` bytes."""
+    """Writes the records to a Parquet file, in row groups of about `_ROW_GROUP` bytes."""
     files.refuse_writing(options.parquet, options.force)
     try:
         import pyarrow

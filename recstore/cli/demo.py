@@ -34,7 +34,7 @@ _SIDES = "<<>>>>>>>"
 
 
 def run(kind: str | None, path: str | None, records: int | None, workers: int) -> int:
-    """Run the demo and return the exit status."""
+    """Runs the demo and returns the exit status."""
     begin = time.monotonic()
     rows, status = measured("demo", lambda trials, pool: _measure(trials, pool, kind, path, records, workers))
     if rows is None:
@@ -50,16 +50,16 @@ def run(kind: str | None, path: str | None, records: int | None, workers: int) -
 def _measure(
     trials: Trials, pool: str, kind: str | None, path: str | None, records: int | None, workers: int
 ) -> list[_Row]:
-    """The rows, printed as they come."""
+    """Measures the rows and prints them as they come."""
     begin = time.monotonic()
     if path is None:
         trials.say(f"Describes the files under {sys.base_prefix}, and measures for up to 30 s.")
     read = trials.run("reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
     if not read["count"]:
         raise TrialError(f"no records in {path or 'the Python installation'}; name a file that has records")
-    most = records or (DEFAULT_RECORDS if kind is None else read["count"])
-    count = fitting(most, read, workers)
-    reason = "" if count == most else f" (not {most:,}: the list's copies would not fit in the free memory)"
+    wanted = records or (DEFAULT_RECORDS if kind is None else read["count"])
+    count = fitting(wanted, read, workers)
+    reason = "" if count == wanted else f" (not {wanted:,}: the list's copies would not fit in the free memory)"
     resampled = "" if count == read["count"] else f", resampled with replacement to {count:,}{reason}"
     source = f"{read['count']:,} real records{f' from {path}' if path else ''}{resampled}"
     trials.say(f"{source}; {counted(workers, 'worker')}\n")
@@ -86,7 +86,7 @@ def _measure(
 
 
 def row(trials: Trials, container: str, method: str, common: _Row) -> _Row:
-    """Measure a row of the table."""
+    """Measures a row of the table."""
     # fork pickles nothing. What a DataLoader pickles depends on its Dataset.
     task = {"what": "row", "container": container, "method": method, "weigh": method in ("spawn", "forkserver")}
     result = {"container": container, "method": method, **trials.run(f"{container}, {method}", {**task, **common})}
@@ -99,8 +99,8 @@ def fitting(most: int, read: _Row, workers: int, packed_copies: int = 0) -> int:
     free = process_memory.available()
     # A list takes about four times the packed bytes; pickling it needs as much again.
     packed = read["size"] / read["count"]
-    listed = 4 * packed + 500
-    fit = most if free is None else int(0.8 * free / max(listed * (workers + 2), listed + packed_copies * packed))
+    in_list = 4 * packed + 500
+    fit = most if free is None else int(0.8 * free / max(in_list * (workers + 2), in_list + packed_copies * packed))
     if fit < min(most, 1000):
         raise TrialError("too little free memory for a list and its copies in the workers")
     return min(fit, most)
@@ -127,7 +127,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def legend(rows: list[_Row]) -> str:
-    """Explain the columns."""
+    """Explains the columns."""
     text = (
         "data: its bytes; for the list, the growth of its process. ns/record: random order, one process.\n"
         "total PSS: parent, workers and helpers, plus unmapped pages of the segment, after a full pass in every\n"
@@ -143,5 +143,5 @@ def _sentence(rows: list[_Row], workers: int) -> str:
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():
         return f"list + {counted(workers, 'worker')}: n/a; recstore: n/a (this system does not report PSS)"
-    listed, ours = size_text(totals["list"]), size_text(totals["recstore"])
-    return f"list + {counted(workers, 'worker')}: {listed}; recstore: {ours} ({first})"
+    of_list, of_store = size_text(totals["list"]), size_text(totals["recstore"])
+    return f"list + {counted(workers, 'worker')}: {of_list}; recstore: {of_store} ({first})"

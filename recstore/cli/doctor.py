@@ -1,7 +1,7 @@
 """`recstore doctor`: checks whether this machine, container or job can share stores, and gives remedies.
 
 The checks are in doctor_checks (memory) and doctor_process (processes, logins, files left behind). Each returns a
-Finding. They read facts from a System, so that tests can describe any machine.
+Finding. They read facts about the machine from a System, so that tests can describe any machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def examine(system: System, folder: str | None = None) -> dict[str, Finding]:
-    """Run all checks: {check: Finding}. `folder` holds the named segments (default: RECSTORE_DIR or /dev/shm)."""
+    """Runs all checks: {check: Finding}. `folder` holds the named segments (default: RECSTORE_DIR or /dev/shm)."""
     findings = {name: check(system) for name, check in (doctor_checks.CHECKS | doctor_process.CHECKS).items()}
     findings["named stores"] = doctor_process.named_folder(system, folder)
     findings["caches"] = doctor_process.caches(folder)
@@ -35,7 +35,7 @@ def examine(system: System, folder: str | None = None) -> dict[str, Finding]:
 
 
 def run(system: System, folder: str | None = None, as_json: bool = False) -> int:
-    """Run all checks and print them. The exit status is 1 if a check finds a problem."""
+    """Runs all checks and prints them. The exit status is 1 if a check finds a problem."""
     findings = examine(system, folder)
     worst = max((finding.verdict for finding in findings.values()), key=VERDICTS.index)
     checks = [{"check": name, **dataclasses.asdict(finding)} for name, finding in findings.items()]
@@ -46,7 +46,7 @@ def run(system: System, folder: str | None = None, as_json: bool = False) -> int
 
 
 def post_mortem(system: System, path: str, as_json: bool = False) -> int:
-    """Print how a monitored run ended, from its log; returns 0. Raises OSError, or Refused if the file is not a log."""
+    """Prints how a monitored run ended, from its log; returns 0. Raises OSError, or Refused if `path` is not a log."""
     from recstore.monitor import post_mortem
 
     try:
@@ -74,7 +74,7 @@ def _events_now(system: System, run: Run) -> dict[str, int]:
 
 
 def _lines(check: str, finding: Finding, width: int) -> list[str]:
-    """A Finding as lines of text; never breaks the command, so that it can be copied."""
+    """A Finding as lines of text; does not wrap the remedy, so that a command can be copied."""
     head = f"{finding.verdict:<8} {check:<15} "
     indent = " " * len(head)
     lines = textwrap.wrap(

@@ -64,7 +64,7 @@ def _grow(system: System) -> str:
 
 
 def private(system: System) -> Finding:
-    """Whether other jobs of this machine see the same /dev/shm."""
+    """Whether other jobs on this machine see the same /dev/shm."""
     place = system.place()
     if not system.linux:
         return ok("the whole machine: all jobs of this user find the same named stores")
@@ -123,7 +123,7 @@ def limit(system: System) -> Finding:
     values = {"headroom": left, "headroom_limit": by, "cgroups": cgroups}
     if not system.linux:
         return ok("this system has no cgroups", **values)
-    most = "" if left is None else f". A store may take {size_text(left)} now ({by}; 5% stay free)"
+    room = "" if left is None else f". A store may take {size_text(left)} now ({by}; 5% stay free)"
     bound = min((level for level in levels if level.left is not None), key=lambda level: level.left or 0, default=None)
     if bound is not None and bound.left is not None and bound.limit is not None:
         mend = _raise_limit(system, bound, bound.limit)
@@ -132,16 +132,16 @@ def limit(system: System) -> Finding:
             return problem(f"{_used(bound)}: {_FULL}", mend, **values)
         if kills:
             why = f"and the kernel has killed processes for it (oom_kill {kills}): workers vanish without a traceback"
-            return warning(f"{_used(bound)}, {why}{most}", mend, **values)
+            return warning(f"{_used(bound)}, {why}{room}", mend, **values)
         if bound.left < bound.limit // 10:
-            return warning(f"{_used(bound)}: almost full{most}", mend, **values)
+            return warning(f"{_used(bound)}: almost full{room}", mend, **values)
     for level in levels:
         if level.high is not None and level.used is not None and level.used > level.high * 9 // 10:
             why = f"is near memory.high ({size_text(level.high)}); above it the kernel slows processes down"
             mend = _raise_limit(system, level, level.limit or level.high)
-            return warning(f"memory cgroup {level.name} {why}{most}", mend, **values)
+            return warning(f"memory cgroup {level.name} {why}{room}", mend, **values)
     use = f"none of {len(levels)} memory cgroups has a limit" if bound is None else _used(bound)
-    return ok(use + most, **values)
+    return ok(use + room, **values)
 
 
 def _used(level: Level) -> str:

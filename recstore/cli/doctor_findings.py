@@ -13,7 +13,7 @@ VERDICTS = ("ok", "warning", "problem")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A verdict, the reason in one line, the command that mends the problem or "", and the numbers."""
+    """A verdict, the reason in one line, the remedy (a command if possible) or "", and the facts."""
 
     verdict: str
     why: str

@@ -69,8 +69,8 @@ class Usage(Refused):
 
 
 def format_of(path: str) -> str | None:
-    """One of FORMATS for a path, or None: "recs" for a file that begins like a store and for a folder of shards, else
-    the format of the name."""
+    """One of FORMATS for a path, or None: "recs" for a file that begins like a store and for a folder of shards,
+    "parquet" for another folder, else the format of the name."""
     if is_store(path) or os.path.isdir(path) and _has_manifests(path):
         return "recs"
     return "parquet" if os.path.isdir(path) else form_by_name(path)
@@ -99,7 +99,7 @@ def is_store(path: str) -> bool:
 
 
 def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
-    """Add the options that say how files are read."""
+    """Adds the options that say how files are read."""
     parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not show it")
     about = "JSON: the path of keys to the array, separated by dots, such as annotations"
     parser.add_argument("--records", metavar="PATH", help=about)
@@ -127,10 +127,15 @@ def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
 
 
 def refuse_reading(options: argparse.Namespace) -> None:
-    """Raises Refused if an option of `add_reading` is given for a store."""
+    """Raises Usage if an option of the readers is given for a store."""
     for option in (*_OPTIONS, "n_rows"):
-        if getattr(options, option, None) not in (None, False):
-            raise Usage(f"--{option} applies to files of other formats, but {options.what} is a store")
+        value = getattr(options, option, None)
+        if value is not None and (value or option != "entries"):
+            raise Usage(f"{_flag_of(option, value)} applies to files of other formats, but {options.what} is a store")
+
+
+def _flag_of(option: str, value: object) -> str:
+    return "--no-header" if value is False else f"--{option.replace('_', '-')}"
 
 
 def refuse_writing(path: str, force: bool) -> None:
@@ -194,7 +199,7 @@ def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> 
         if value is None or (option == "entries" and not value):
             continue
         if form not in formats:
-            flag = "--no-header" if value is False else f"--{option.replace('_', '-')}"
+            flag = _flag_of(option, value)
             raise Usage(f"{flag} applies to {', '.join(formats)}, but the files are read as {form}")
         chosen[option] = value
     if "quote" in chosen:
@@ -211,7 +216,7 @@ def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> 
 
 
 def read(paths: Any, options: argparse.Namespace, form: str | None = None, **build_options: Any) -> Any:
-    """A store of the records of files; the other arguments are passed to `source`."""
+    """Builds a store of the records of files. `source` takes all arguments except `build_options`."""
     made = source(paths, options, form)
     with explained():
         return (recstore.RecordDict if made.pairs else recstore.RecordList)(made, **build_options)
@@ -219,7 +224,7 @@ def read(paths: Any, options: argparse.Namespace, form: str | None = None, **bui
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Rewrites errors that name Python arguments so that they name options of the command."""
+    """Makes errors name options of the command instead of Python arguments. Built-in errors become Usage or Refused."""
     try:
         yield
     except recstore.errors.InputError as error:
@@ -239,13 +244,13 @@ def _flags(text: str) -> str:
 
 
 def _flag(match: re.Match[str]) -> str:
-    option, text, number, names, none = match.groups()
-    value = text or number or ("A,B" if names else "none" if none else "")
+    option, text, number, ellipsis, none = match.groups()
+    value = text or number or ("A,B" if ellipsis else "none" if none else "")
     return f"--{option.replace('_', '-')} {value}".rstrip()
 
 
 def _common(paths: Any) -> str:
-    """The format of all paths."""
+    """The format of all paths. Raises Usage if they do not have the same one."""
     forms: dict[Any, str] = {}
     for path in paths if isinstance(paths, list) else [paths]:
         forms.setdefault(format_of(path), path)

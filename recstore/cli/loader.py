@@ -39,7 +39,7 @@ def collate(batch: list[int]) -> int:
 
 
 def loader_pass(records: Any, workers: int, segments: dict[Identity, int]) -> dict[str, Any]:
-    """Run one epoch; the result has the same keys as workers.full_pass."""
+    """Runs one epoch; the result has the same keys as workers.full_pass."""
     # torch advises against more workers than cores; the demo compares containers at a given number of workers.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
     options: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "collate_fn": collate}

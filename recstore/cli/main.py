@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. The exit status: 0 done, 1 failed with one line on standard error, 2 wrong usage."""
+    """Runs the command and returns its exit status: 1 after an error, which is one line on standard error; 2 for wrong
+    usage."""
     _open_standard_streams()
     options = _parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):
@@ -41,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open the null device for each standard stream that the shell closed (`>&-`). Otherwise a later file would get the
-    stream's descriptor, and the command of `recstore monitor` would write to it."""
+    """Opens the null device for each standard stream that the shell closed (`>&-`). Otherwise a later file would get
+    the stream's descriptor, and the command of `recstore monitor` would write to it."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))

@@ -115,7 +115,7 @@ class Show:
 
     @contextlib.contextmanager
     def failing(self, part: str) -> Iterator[None]:
-        """Report an exception of the monitor and go on, because the command and its exit status matter more."""
+        """Report the first exception of the monitor and always go on: the command and its exit status matter more."""
         try:
             yield
         except Exception as error:
@@ -217,7 +217,7 @@ def _watch_process(pid: int, options: argparse.Namespace, log: Log | None, show:
         root = None
         while watch.sample():
             root = root or watch.sampler.tree.members.get(pid)
-            stopped = _rest(watch)
+            stopped = _wait_for_sample(watch)
             if root is not None and not root.alive:
                 status = root.status
                 break
@@ -256,8 +256,8 @@ def _ignore(*_: object) -> None:
     """A signal handler that does nothing: the loop reads the signal from set_wakeup_fd."""
 
 
-def _rest(watch: Watch) -> bool:
-    """Wait until the next sample is due or the root process has ended. True if a signal came."""
+def _wait_for_sample(watch: Watch) -> bool:
+    """Wait until the next sample is due or the root process has ended. Return True if a signal came."""
     while True:
         root = watch.sampler.tree.members.get(watch.sampler.tree.root)
         due, readable = watch.wait()

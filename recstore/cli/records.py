@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
-_MOST_FILES = 20_000  # a network file system lists a few thousand files in a second
+_MOST_FILES = 20_000  # a network file system lists a few thousand files per second
 KINDS = {
     "coco": {"format": "json", "records": "annotations"},
     "paths": {"format": "text"},
@@ -40,7 +40,7 @@ _DESCRIPTIONS = {"jsonl": "one JSON value per line", "text": "lines as text", "r
 
 
 class SourceError(Exception):
-    """The user's file does not have records; the message names the file and the line."""
+    """The user's file cannot be read as records; the message says why."""
 
 
 def read(kind: str | None, path: str | None) -> Iterator[Any]:
@@ -52,7 +52,7 @@ def read(kind: str | None, path: str | None) -> Iterator[Any]:
 
 
 def guarded(path: str, read: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """The records of `read()`. Turns any failure into a SourceError that names the file and a remedy."""
+    """The records of `read()`. Raises SourceError, with a message for the user, if the file cannot be read."""
     try:
         yield from read()
     except (recstore.Error, files.Refused) as error:
@@ -131,7 +131,7 @@ def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
 
 
 def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:
-    """Write a pool file: `(number of records, their bytes)`."""
+    """Write a pool file and return `(number of records, their bytes)`."""
     count = size = 0
     with open(path, "wb") as file:
         for record in records:

@@ -64,7 +64,7 @@ class Trials:
                 if "stage" in message:
                     self._show(f"{label}: {message['stage']} ...")
                 elif "error" in message:
-                    # The process is about to end by itself. A signal now would hit an interpreter that shuts down.
+                    # The process is about to end by itself. A signal would hit an interpreter that is shutting down.
                     failure = message["error"]
                 else:
                     result = message["result"]
@@ -133,7 +133,7 @@ def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:
     """Run `measure(trials, pool)` with Trials and the path of the pool file. Returns its result and exit status 0. On a
-    failure, prints one line on standard error and returns None and the exit status: 1, or 130 after Ctrl-C."""
+    failure, prints one line on standard error and returns None and the exit status: 1, or 130 after a signal."""
     trials = Trials()
     # A shell starts a background job with SIGINT ignored; it stays ignored.
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]

@@ -41,14 +41,14 @@ def info(options: argparse.Namespace) -> int:
 
 
 def head(options: argparse.Namespace) -> int:
-    """`head`: prints the first records of a store, or of a file that a reader knows, a line each."""
+    """`head`: prints the first records of a store, or of a file that a reader knows, one per line."""
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
         files.refuse_reading(options)
-        return _head(options, opened(options), None)
+        return _head(options, opened(options), is_store=True)
     options.n_rows = options.n + 1
     source = sys.stdin.buffer if options.what == "-" else options.what
-    return _head(options, files.read(source, options, form, compression="none"), options.n)
+    return _head(options, files.read(source, options, form, compression="none"), is_store=False)
 
 
 def _is_name(options: argparse.Namespace) -> bool:
@@ -61,8 +61,8 @@ def _is_name(options: argparse.Namespace) -> bool:
         return False
 
 
-def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
-    """Prints the first records. `most` is None for a store, else the number of records that were asked for."""
+def _head(options: argparse.Namespace, store: Any, is_store: bool) -> int:
+    """Prints the first records. Without `is_store`, `store` has only the first records of a file."""
     with store:
         is_mapping = isinstance(store, recstore.RecordDict)
         keys, values = (store.keys(), store.values()) if is_mapping else (range(len(store)), store)
@@ -74,12 +74,12 @@ def _head(options: argparse.Namespace, store: Any, most: int | None) -> int:
     for key, value, error in entries:
         print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
     if rest:
-        print(f"... {rest:,} more" if most is None else "... and more")
+        print(f"... {rest:,} more" if is_store else "... and more")
     return 0
 
 
 def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
-    """`(key, value, error)`. Reports an unreadable record, so that it does not hide the others."""
+    """`(key, value, error)`. Reports a record with untrusted content, so that it does not hide the others."""
     try:
         return keys[at], values[at], ""
     except recstore.errors.UntrustedError as error:

@@ -112,7 +112,7 @@ class System:
         return cgroup.mounts(self.read, pid)
 
     def mount_of(self, folder: str, pid: int | str = "self") -> Mount | None:
-        """The Mount of a folder; None if it cannot be read."""
+        """The Mount of a folder; None if the mounts cannot be read."""
         # A later mount covers an earlier mount at the same point.
         matching = [m for m in self.mounts(pid) if folder == m.point or folder.startswith(m.point.rstrip("/") + "/")]
         return max(enumerate(matching), key=lambda pair: (len(pair[1].point), pair[0]))[1] if matching else None

@@ -66,7 +66,7 @@ def _stop(*_: object, owner: int = os.getpid()) -> None:
 
 
 def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Run a task: the last message, with its result or its error, and the exit status."""
+    """Run a task. Return the last message, with its result or its error, and the exit status."""
     try:
         return {"result": _TASKS[task.pop("what")](**task)}, 0
     except sources.SourceError as error:
@@ -105,7 +105,7 @@ def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
     )
     say(stage="bytes by field")
     with recstore.RecordList(records) as store:
-        fields, size = store.info(fields=True).fields, store.nbytes  # type: ignore[union-attr]  # a store's own
+        fields, size = store.info(fields=True).fields, store.nbytes  # type: ignore[union-attr]  # a StoreInfo
     result = {"reads": rows, "sizes": sizes, "skipped": absent}
     return {**result, "fields": [dataclasses.asdict(field) for field in fields], "fields_of": size}
 

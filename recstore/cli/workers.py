@@ -91,18 +91,18 @@ def full_pass(
     crew: list[_Worker] = []
     try:
         for number in range(workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(records, 7 * number + 1, theirs, parent), daemon=True)
+            pipe, worker_pipe = context.Pipe()
+            process = context.Process(target=_work, args=(records, 7 * number + 1, worker_pipe, parent), daemon=True)
             started = time.monotonic()
             with forks.undisturbed():
                 process.start()
-                theirs.close()
-                crew.append((process, ours, started))
+                worker_pipe.close()
+                crew.append((process, pipe, started))
         times = _listen(crew)
         result = {"first_s": max(first for first, _ in times), "pass_s": max(whole for _, whole in times)}
         result |= memory_of([process.pid for process, _, _ in crew], segments)
-        for _, ours, _ in crew:
-            ours.send("end")
+        for _, pipe, _ in crew:
+            pipe.send("end")
         for process, _, _ in crew:
             process.join()
         return result
@@ -110,18 +110,18 @@ def full_pass(
         _dismiss(crew)
 
 
-def memory_of(crew: Iterable[int], segments: dict[Identity, int] | tuple[()] = ()) -> dict[str, Any]:
+def memory_of(worker_pids: Iterable[int], segments: dict[Identity, int] | tuple[()] = ()) -> dict[str, Any]:
     """The memory of the running workers: `uss` (a list), `total` and `processes`. The total includes the unmapped pages
     of `segments`."""
     pids = process_memory.family(os.getpid())
-    usages = [process_memory.usage(pid) for pid in crew]
+    usages = [process_memory.usage(pid) for pid in worker_pids]
     uss = [None if usage is None else usage.uss for usage in usages]
     return {"uss": uss, "total": process_memory.total(pids, segments), "processes": len(pids)}
 
 
 def _listen(crew: list[_Worker]) -> list[tuple[float, float]]:
     times = {}
-    waiting = {ours: (process, started) for process, ours, started in crew}
+    waiting = {pipe: (process, started) for process, pipe, started in crew}
     first = {}
     while waiting:
         ready: list[Any] = multiprocessing.connection.wait(waiting, 1)
@@ -146,6 +146,6 @@ def _dismiss(crew: list[_Worker]) -> None:
     for process, _, _ in crew:
         if process.is_alive():
             process.terminate()
-    for process, ours, _ in crew:
+    for process, pipe, _ in crew:
         process.join(5)
-        ours.close()
+        pipe.close()

@@ -60,8 +60,8 @@ class InNotebooks:
 
 
 class _ContainerType(ABCMeta):
-    """The metaclass of the containers. Its errors suggest our constructor for a constructor of another library. It is
-    derived from ABCMeta so that a class may inherit from a container and from an abstract class."""
+    """The metaclass of the containers. Its errors suggest our constructor for a constructor of another library. It
+    derives from ABCMeta so that a class may inherit from a container and from an abstract class."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__

@@ -1,5 +1,5 @@
 """The numpy array of a field: from the result of a column read of the core, or from decoded values, with equal results.
-``to_numpy`` imports this module; ``import recstore`` does not."""
+``to_numpy`` and ``__array__`` import this module; ``import recstore`` does not."""
 
 from __future__ import annotations
 
@@ -281,17 +281,17 @@ def _from_arrays(values: list[NDArray[Any]], ragged: bool | None, where: _Where)
     """The column of arrays: stacked if they have one shape, ragged if they have one dimension and several lengths."""
     dtypes = {value.dtype for value in values}
     if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
-        i = _other(values, "dtype")
+        i = _first_different(values, "dtype")
         raise ValueError(f"{where(i)} is an array of {values[i].dtype}, others {values[0].dtype}: use to_list()")
     if all(value.ndim == 1 for value in values):
         return _lists(np.concatenate(values), _offsets(values), ragged, where)
     if len({value.shape for value in values}) > 1:
-        i = _other(values, "shape")
+        i = _first_different(values, "shape")
         raise ValueError(f"{where(i)} has shape {values[i].shape}, others {values[0].shape}: use to_list()")
     if ragged:
         raise ValueError("ragged=True is for lists and arrays of one dimension")
     return np.stack(values)
 
 
-def _other(values: list[NDArray[Any]], attribute: str) -> int:
+def _first_different(values: list[NDArray[Any]], attribute: str) -> int:
     return next(i for i, value in enumerate(values) if getattr(value, attribute) != getattr(values[0], attribute))

@@ -212,8 +212,8 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         if self is other or len(self) != len(other):
             return self is other
         for key, value in self.items():
-            theirs = other.get(key, _MISSING)
-            if theirs is _MISSING or not (theirs is value or theirs == value):
+            other_value = other.get(key, _MISSING)
+            if other_value is _MISSING or not (other_value is value or other_value == value):
                 return False
         return True
 
@@ -465,7 +465,7 @@ class RecordPairs(base.InNotebooks, Sequence):  # type: ignore[type-arg]
         if hasattr(type(key), "__index__") and not getattr(key, "ndim", 0):
             return self._keys[key], self._values[key]
         if not isinstance(key, slice):
-            # Only once: another thread may write to the array, and keys and values must match.
+            # Read the indices once: another thread may write to the array, and keys and values must match.
             key = native.positions(key, len(self), name=type(self).__name__)
         return RecordPairs(self._keys[key], self._values[key])
 

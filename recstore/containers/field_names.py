@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from recstore.containers.records import RecordList
 
-_NAMED = 20  # names in a message
-_FIRST = 64  # records whose keys are read
+_MOST_NAMES = 20  # names in a message
+_MOST_RECORDS = 64  # records whose keys are read
 _MISSING = object()
 
 
 def require(records: RecordList[Any], names: Sequence[Any], sets: bool = False) -> None:
     """Raises KeyError for the first of `names` that no record of the stores behind `records` has. A name is an argument
-    of `RecordList.field`. Sets of shards are checked only with `sets`, and then only in their open shards, because
-    other shards may have the field."""
+    of `RecordList.field`. Other shards of a set may have a field, so a set is checked only with `sets`, and then only
+    in its open shards."""
     if records.detached is not None or records.selection is None or type(records.projection) is native.GroupProjection:
         return
     if sets or not records.selection.sets():
-        # For many names: reading the field of each from a wide record would be slow.
-        known = set(_names(records)) if len(names) > _NAMED else ()
+        # With many names, reading the field of each from a wide record would be slow.
+        known = set(_names(records)) if len(names) > _MOST_NAMES else ()
         for name in names:
             if not (type(name) is str and name in known) and not _has(records, name):
                 fields = _names(records)
@@ -45,7 +45,7 @@ def nearest(records: Any, name: str) -> str:
 
 def listed(names: Sequence[object]) -> str:
     """Some names, for a message."""
-    return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "") or "none"
+    return ", ".join(map(repr, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "") or "none"
 
 
 def _has(records: RecordList[Any], name: Any) -> bool:
@@ -79,7 +79,7 @@ def _names(records: RecordList[Any]) -> list[Any]:
     """The names of the fields of the records; of the first records if the schema does not have them."""
     names = native.field_names(records)
     if names is None:
-        numbers = (number for number in range(min(len(records), _FIRST)) if _exists(records, number))
+        numbers = (number for number in range(min(len(records), _MOST_RECORDS)) if _exists(records, number))
         firsts = [record for record in map(records.__getitem__, numbers) if isinstance(record, Mapping)]
         names = [*dict.fromkeys(key for record in firsts for key in record)]
     return names

@@ -56,8 +56,8 @@ def group_by(x: RecordList[Any], key: Any, default_factory: type | None = None) 
 
 def rows_of(field: FieldView[Any]) -> tuple[RecordView[Any], native.Blob | None, native.Blob | None, int]:
     """`(keys, starts, rows, width)` of the groups of records with the same value of a field. `keys` has the value of
-    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, for a GroupProjection. Raises the exceptions
-    of RecordList.group_by."""
+    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, or None, as GroupProjection takes them.
+    Raises the exceptions of RecordList.group_by."""
     projection = field.projection
     if isinstance(projection, native.FieldProjection) and projection.base is None:
         saved = _saved_by(field, native.INDEX_GROUPS, projection.path)

@@ -24,7 +24,7 @@ __all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One node of a schema tree with its children. `name` is a dict key, or `[]` for the elements of a list."""
+    """A node of a schema tree with its children. `name` is a dict key or a label, such as `[]` for items of a list."""
 
     name: str
     kind: str
@@ -161,7 +161,7 @@ class ViewInfo:
         records: the number of records of the view.
         nbytes: the bytes of all distinct stores, and of all shards.
         stores: the StoreInfos of the distinct stores, and of the open shards.
-        shards: the number of shards of sets.
+        shards: the number of shards in all sets.
         sets: a `(URL, manifest number)` for each set; `URL@NUMBER` opens the same manifest again.
     """
 
@@ -195,7 +195,7 @@ def describe_view(
     segments: list[native.Segment], records: int, fields: bool, sets: list[native.Shards], nbytes: int
 ) -> ViewInfo:
     """The ViewInfo of a view with `records` records over open segments and sets of shards. `nbytes` is the size
-    of all stores, closed ones included."""
+    of all stores and of all shards, open or not."""
     pages = process_memory.HugePages()
     stores = tuple(describe(segment, segment.records, fields=fields, pages=pages) for segment in segments)
     urls = [getattr(shards.opener, "where", None) for shards in sets]
@@ -317,7 +317,7 @@ def _saved_index(saved: native.SavedIndex) -> SavedIndex:
 
 
 def _zero_copy(segment: native.Segment, store: int, trees: list[tuple[int, int, Node]]) -> tuple[str, ...]:
-    """The names of the fields whose bytes have the form of an array; empty for a store of several blocks."""
+    """The names of the fields whose bytes have the form of an array, in a store of one block."""
     whole = RecordList._blank()._set(native.Selection.whole(segment, store))
     paths = _paths(trees[0][2])
     return tuple(".".join(path) for path in paths if native.column_view(whole.field(path)) is not None)

@@ -71,22 +71,22 @@ def _shares(size: int, records: int, nbytes: int) -> tuple[str, str, str]:
 
 
 class _Sizes:
-    """Walks the trees of blocks, and from nodes that name tables the trees of the tables' entries."""
+    """Walks the trees of blocks and, from each node that names a table, the tree of the table's entries."""
 
     def __init__(self, segment: native.Segment, store: int) -> None:
         self.trees, self.tables = segment.trees(store), segment.tables(store)
         blocks, tables = native.node_sizes(segment, store)
         self.sizes: dict[_Run, native.Sizes] = {("blocks", tree): sizes for tree, sizes in blocks.items()}
-        for number, in_table in enumerate(tables):
-            if in_table is not None:
-                self.sizes["table", number] = in_table
-        # For each table, its share for each node that names it: {(run, number of the node): share}.
+        for number, table_sizes in enumerate(tables):
+            if table_sizes is not None:
+                self.sizes["table", number] = table_sizes
+        # For each table, the share of each node that names it: {(run, number of the node): share}.
         self.shares: list[dict[tuple[_Run, int], float]] = [{} for _ in self.tables]
         for run, sizes in self.sizes.items():
             for at, (node, (values, bits)) in enumerate(zip(self.nodes(run), sizes)):
-                for named in _tables_of(node):
-                    if weight := bits if self.tables[named][2] is None else values:
-                        self.shares[named][run, at] = weight
+                for table_number in _tables_of(node):
+                    if weight := bits if self.tables[table_number][2] is None else values:
+                        self.shares[table_number][run, at] = weight
         for shares in self.shares:
             whole = sum(shares.values())
             shares.update({user: weight / whole for user, weight in shares.items()})
@@ -125,8 +125,8 @@ class _Sizes:
         self, names: _Names, inner: _Names, depth: int, run: _Run, number: int, scale: float, is_part: bool = False
     ) -> tuple[float, float]:
         """The `(bits, bits in tables)` of a node and the nodes below it, which belong to the field `names`. Keys of
-        structs are appended to `inner`. `scale` is the share of a node in a table. The parts of a concat are not forms
-        of the field."""
+        structs are appended to `inner`. `scale` is the share of a table that counts for the field; in blocks it is 1.
+        The parts of a concat are not forms of the field."""
         node = self.nodes(run)[number]
         kind, param, _, children, _, _, aux, *_ = node
         name = native.node_name(kind)
@@ -134,12 +134,12 @@ class _Sizes:
         bits, tables = (scale * own, 0.0) if run[0] == "blocks" else (0.0, scale * own)
         if values and not is_part:
             self.totals[names][4][name if name != "ext" else native.ext_name(param)] = None
-        for named in _tables_of(node):
-            part = scale * self.shares[named].get((run, number), 0.0)
-            if part and self.tables[named][2] is None:
-                tables += part * 8 * self.tables[named][1]
+        for table_number in _tables_of(node):
+            part = scale * self.shares[table_number].get((run, number), 0.0)
+            if part and self.tables[table_number][2] is None:
+                tables += part * 8 * self.tables[table_number][1]
             elif part:
-                tables += sum(self._walk(names, inner, depth, ("table", named), 0, part, is_part))
+                tables += sum(self._walk(names, inner, depth, ("table", table_number), 0, part, is_part))
         if name == "list":
             inner = (*inner[:-1], inner[-1] + "[]") if inner else ("[]",)
         keys = key_names(aux, len(children)) if name == "struct" else []
@@ -155,8 +155,8 @@ class _Sizes:
 def _tables_of(node: native.Node) -> set[int]:
     """The numbers of the tables that a node names."""
     kind, *_, aux, _, _ = node
-    named = native.node_name(kind) in ("dict-coded", "symbols")
-    return {number for (number,) in struct.iter_unpack("<I", aux)} if named else set()
+    names_tables = native.node_name(kind) in ("dict-coded", "symbols")
+    return {number for (number,) in struct.iter_unpack("<I", aux)} if names_tables else set()
 
 
 def key_names(aux: bytes, n: int) -> list[str]:

@@ -42,8 +42,9 @@ def open(
     lazy: bool = False,
     options: dict[str, Any] | None = None,
 ) -> _Store:  # type: ignore[type-var]
-    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing
-    in it is imported or executed. A set of shards of :class:`recstore.remote.ShardWriter` is one list or mapping.
+    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: by
+    default, nothing in it is imported or executed. A set of shards of :class:`recstore.remote.ShardWriter` is one list
+    or mapping.
 
     Args:
         path: a file that ``save`` wrote; or the folder or URL of a set of shards: ``"s3://bucket/train"`` for its
@@ -78,25 +79,26 @@ def open(
     """
     build_options.check_choice("verify", verify, ("header", "full"))
     build_options.check_choice("arrays", arrays, build_options.ARRAYS)
-    reader, most = trust.Reader(False, bool(allow_pickle), arrays, classes=trust.class_table(classes)), _checked(limits)
+    reader = trust.Reader(False, bool(allow_pickle), arrays, classes=trust.class_table(classes))
+    bounds = _checked_limits(limits)
     if is_set(path):
-        return _open_set(path, copy, cache, limit, lazy, options, verify, most, reader)  # type: ignore[no-any-return]
+        return _open_set(path, copy, cache, limit, lazy, options, verify, bounds, reader)  # type: ignore[no-any-return]
     if cache is not None or limit is not None or lazy or options is not None:
         if not os.path.lexists(os.fsdecode(path)):
             raise SegmentNotFoundError(errno.ENOENT, "no such file or folder of shards", path)
         raise ValueError(
             f"cache, limit, lazy and options are for a URL or folder of shards, and {path!r} is a file: leave them out"
         )
-    return _open_file(path, verify, copy, most, reader)  # type: ignore[no-any-return]
+    return _open_file(path, verify, copy, bounds, reader)  # type: ignore[no-any-return]
 
 
-def _checked(limits: Iterable[int] | None) -> tuple[int, int] | None:
+def _checked_limits(limits: Iterable[int] | None) -> tuple[int, int] | None:
     if limits is None:
         return None
-    most = tuple(limits)
-    if len(most) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in most):
-        raise ValueError(f"limits is (values, bytes), each below 2**64, not {most!r}")
-    return most
+    pair = tuple(limits)
+    if len(pair) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in pair):
+        raise ValueError(f"limits is (values, bytes), each below 2**64, not {pair!r}")
+    return pair
 
 
 def _open_set(path: Any, copy: bool, *options: Any) -> Any:
@@ -112,7 +114,11 @@ def _open_file(path: Any, verify: str, copy: bool, limits: tuple[int, int] | Non
         segment = native.open_path(path, limits)
     except CorruptError as error:
         if error._status == NO_STORE:
-            error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read other files",)
+            if os.fsdecode(path).endswith(".cache"):
+                hint = "recstore.cache(name) opens a cache"
+            else:
+                hint = "recstore.read_jsonl, read_csv and others read other files"
+            error.args = (f"{error.args[0]}; {hint}",)
         raise
     if copy:
         source, segment = segment, _copied(segment, limits)

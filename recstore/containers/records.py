@@ -366,7 +366,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             path: the path of the file.
             index_by, group_by: a field, as for :meth:`field`, or a list of fields. An index by each field is saved in
                 the file. ``x.index_by`` and ``x.group_by`` of the opened file use it. A store keeps its saved indexes;
-                the file of a view has only these. Making an index takes at most 48 bytes of memory for each record.
+                the file of a view has only the new ones. Making an index takes at most 48 bytes of memory per record.
 
         Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record
         without the field of an index; TypeError for a value that cannot be hashed, and for a function in place of a

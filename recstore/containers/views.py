@@ -150,10 +150,10 @@ class ListOperations(exports.TableExports):
         Args:
             parts: fractions that sum to 1, rounded by largest remainder, or counts that sum to the length.
             seed: shuffle first, with ``shuffled(seed)``; None keeps the order.
-            stratify: a field name or a callable: each view gets the same proportion of the records of each value.
+            stratify: a field name or a callable: each of its values has the same proportion in every view.
 
-        Raises ValueError for parts with another sum, KeyError for a record without the field. Safe from several threads
-        at once.
+        Raises ValueError for parts with another sum, KeyError for a record without the field, TypeError for a value of
+        `stratify` that cannot be hashed. Safe from several threads at once.
 
         >>> from recstore import RecordList
         >>> train, test = RecordList(range(10)).split([0.9, 0.1], seed=7)

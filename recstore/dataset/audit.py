@@ -139,8 +139,8 @@ def _method(loader: dict[str, Any] | None) -> str:
 def _predicted(plan: Plan, chosen: list[Candidate], workers: int, ranks: int, method: str) -> tuple[int, int]:
     """The bytes of all processes now, and after all candidates in `chosen` are shared.
 
-    Each worker ends up with a copy of all Python objects: under spawn at once, under fork because reading changes
-    reference counts. The memory of arrays is copied only under spawn.
+    Each worker ends up with a copy of all Python objects: under spawn and forkserver at once, under fork because
+    reading changes reference counts. Only fork does not copy the memory of arrays.
     """
     rest = plan.before - sum(candidate.before for candidate in chosen)
     copies, rest_copies = plan.before, rest
@@ -174,7 +174,7 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
 
 
 def _advice(chosen: list[Candidate], has_mapped: bool, loader: dict[str, Any] | None) -> Iterator[str]:
-    if any(not candidate.path for candidate in chosen):  # the object itself, then the only candidate
+    if any(not candidate.path for candidate in chosen):  # the object itself, which is then the only candidate
         yield f"x = recstore.{_container_of(chosen[0])}(x)"
         return
     if not chosen and not has_mapped:

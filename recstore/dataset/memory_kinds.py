@@ -215,6 +215,6 @@ def _by_type(value: Any) -> Region | None:
         elif object_graph.is_array(base):
             todo.append(base.base)
         else:
-            held = getattr(base, "_objects", None) if type(base).__module__ != "builtins" else None
-            todo.extend([getattr(base, "_b_base_", None), *(held.values() if isinstance(held, dict) else ())])
+            objects = getattr(base, "_objects", None) if type(base).__module__ != "builtins" else None
+            todo.extend([getattr(base, "_b_base_", None), *(objects.values() if isinstance(objects, dict) else ())])
     return None

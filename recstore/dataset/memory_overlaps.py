@@ -51,8 +51,8 @@ class Cluster:
 
 
 def merged(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """The clusters, with overlapping ones merged. Clusters and members keep the order of `clusters`, since addresses
-    differ between processes and equal data must pack to equal bytes."""
+    """Merges overlapping clusters, each of one member. Clusters and members keep the order of `clusters`, since
+    addresses differ between processes and equal data must pack to equal bytes."""
     out: list[Cluster] = []
     order = {id(cluster.members[0]): number for number, cluster in enumerate(clusters)}
     for cluster in sorted(clusters, key=lambda c: c.low):
@@ -70,7 +70,7 @@ def settle(arrays: dict[int, Candidate], candidates: dict[int, Candidate], patte
     """Decides about overlapping arrays together: all of them are replaced or none is, however small they are. Otherwise
     the old memory would stay, and a write to one array would not show in the other.
 
-    `arrays` maps the id of each array to its Candidate. Small arrays that are to be replaced are added to `candidates`.
+    `arrays` maps the id of each array to its Candidate. Adds small arrays that are to be replaced to `candidates`.
     """
     extents = [(memory_kinds.extent(member.value), member) for member in arrays.values()]
     clusters = [Cluster(*extent, member) for extent, member in extents if extent is not None]

@@ -187,7 +187,7 @@ def is_wrapper(tensor: Any) -> bool:
 
 
 def is_buffer(cls: type) -> bool:
-    """Whether the objects of a class are memory with the buffer protocol: of ctypes, mmap, array or pyarrow."""
+    """Whether a class is one of _BUFFERS or inherits from one."""
     known = _is_buffer.get(cls)
     if known is None:
         if len(_is_buffer) > 1000:
@@ -209,9 +209,8 @@ def is_walked(value: object) -> bool:
 
 def is_walked_class(cls: type) -> bool:
     """Whether the walk enters the attributes of the objects of a class."""
-    if issubclass(cls, (type, types.ModuleType, deque)) or is_buffer(
-        cls
-    ):  # CPython 3.12 and later call deque's module `collections`
+    # deque is here because its module is `collections` in CPython 3.12 and later.
+    if issubclass(cls, (type, types.ModuleType, deque)) or is_buffer(cls):
         return False
     top, module = module_of(cls)
     if module == "recstore.dataset.reports":
@@ -247,17 +246,17 @@ def attributes(value: object, path: str = "") -> Iterator[tuple[Slot, Any]]:
             yield ItemSlot(f"{dot}{name}", entries, name), dict.get(entries, name)
     for name, member in _members_of(type(value)):
         slot = MemberSlot(f"{dot}{name}", value, member)
-        held = slot.get()
-        if held is not None:
-            yield slot, held
+        child = slot.get()
+        if child is not None:
+            yield slot, child
 
 
 def tensor_attributes(value: Any, path: str) -> Iterator[tuple[FixedSlot, Any]]:
     """A Slot and a value for each attribute of a tensor. The tensor that replaces it gets the same attributes."""
     from recstore.values import tensors
 
-    for name, held in tensors.state_of(value).items():
-        yield FixedSlot(f"{path}.{name}", value, "it is an attribute of a tensor, which keeps it"), held
+    for name, child in tensors.state_of(value).items():
+        yield FixedSlot(f"{path}.{name}", value, "it is an attribute of a tensor, which keeps it"), child
 
 
 def class_attributes(value: object, path: str) -> Iterator[tuple[ClassSlot, Any]]:
@@ -265,9 +264,9 @@ def class_attributes(value: object, path: str) -> Iterator[tuple[ClassSlot, Any]
     dot = f"{path}." if path else ""
     for cls in type(value).__mro__:
         if cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: Python code made the class
-            for name, held in list(cls.__dict__.items()):
-                if not name.startswith("__") and (type(held) in (list, dict) or is_array(held) or is_tensor(held)):
-                    yield ClassSlot(f"{dot}__class__.{name}", cls, name), held
+            for name, child in list(cls.__dict__.items()):
+                if not name.startswith("__") and (type(child) in (list, dict) or is_array(child) or is_tensor(child)):
+                    yield ClassSlot(f"{dot}__class__.{name}", cls, name), child
 
 
 def items(value: Any, path: str) -> Iterator[tuple[Slot, Any]]:
@@ -309,11 +308,11 @@ def arrays_in(value: Any) -> Iterator[Any]:
         elif base is not None:
             todo.extend(base.__iter__(item))
         if not is_store(item) and is_walked(item):
-            todo.extend(held for _, held in attributes(item))
+            todo.extend(child for _, child in attributes(item))
 
 
 def shown(key: object) -> str:
-    """A dict key as text for a path: its repr if it has a basic type, else its type."""
+    """A dict key or set entry as text for a path: its repr if it has a basic type, else its type."""
     if type(key) in (str, bytes, int, float, bool, type(None)):
         text = repr(key)
         return text if len(text) <= 40 else text[:37] + "..."

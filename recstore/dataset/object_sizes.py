@@ -1,5 +1,5 @@
-"""Sizes: of texts such as "1MiB", of objects with everything that they hold, and of their pickles, estimated from
-a sample if they are long."""
+"""Parses sizes such as "1MiB", measures objects with everything that they hold, and estimates the sizes of their
+pickles."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def parse(size: int | str) -> int:
     return value
 
 
-def sampled(container: Any, most: int) -> tuple[list[Any], int]:
-    """At most `most` entries spread over a builtin container (of a dict, pairs), and its length."""
+def sampled(container: Any, count: int) -> tuple[list[Any], int]:
+    """At most `count` entries spread over a builtin container (of a dict, pairs), and its length."""
     n = object_graph.length(container)
-    if n <= most:
+    if n <= count:
         return list(object_graph.entries(container)), n
     if type(container) in (list, tuple):
-        return [container[i * n // most] for i in range(most)], n
-    return list(islice(object_graph.entries(container), 0, None, n // most))[:most], n
+        return [container[i * n // count] for i in range(count)], n
+    return list(islice(object_graph.entries(container), 0, None, -(-n // count))), n
 
 
 # ---- Deep sizes ----
@@ -73,7 +73,7 @@ def deep(value: object, limit: int = 0) -> int:
     """The bytes of an object and everything that it leads to. Each object and each byte of an array counts once.
 
     With `limit` it stops at that size, and the result may be smaller than the full size. Stores, classes and
-    modules do not count; a function counts as the values that it holds.
+    modules do not count; a function counts with the values that it holds.
     """
     return new_memory().add(value, limit)
 
@@ -140,7 +140,7 @@ def _contents(value: Any) -> tuple[int, Iterable[tuple[int, int]], Sequence[Any]
     if object_graph.is_walked(value):
         entries = object_graph.instance_dict(value)
         size += (0 if size else object.__sizeof__(value) + 16) + (0 if entries is None else dict.__sizeof__(entries))
-        return size, (), referents + [held for _, held in object_graph.attributes(value)]
+        return size, (), referents + [child for _, child in object_graph.attributes(value)]
     return _of_library(value) if size == 0 else (size, (), referents)
 
 
@@ -196,8 +196,8 @@ def pickled(value: object) -> tuple[int, bool, str | None]:
     """`(bytes, exact, error)`: the bytes that a worker is sent for an object, whether they are exact, and None or the
     error that prevents pickling.
 
-    It pickles a sample of a long list, dict or tuple. A store, a tensor or an array of share_dataset counts as a handle
-    and is not pickled. Like pickle, it runs the pickling methods of classes.
+    It pickles a sample of a long builtin container. A store, a tensor, an array of share_dataset or an array that the
+    worker maps counts as a handle and is not pickled. Like pickle, it runs the pickling methods of classes.
     """
     counter = _new_counter()
     try:
@@ -223,7 +223,7 @@ def _new_counter() -> Any:
 
     from recstore.dataset import travel
 
-    mapped = travel.Travel()
+    reducer = travel.Travel()
 
     class Counter(ForkingPickler):
         def __init__(self, level: int = 0, whole: object = None) -> None:
@@ -247,7 +247,7 @@ def _new_counter() -> Any:
                     or owned_memory.storage_of(value) is not None  # torch would move it to shared memory
                     or object_graph.is_store(value)
                     or is_ours(value)
-                    or travel.is_mapped_there(value, mapped)
+                    or travel.is_mapped_there(value, reducer)
                 ):
                     self.more += _HANDLE if id(value) not in self.sampled else 0
                     self.sampled.add(id(value))

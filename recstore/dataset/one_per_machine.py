@@ -1,9 +1,9 @@
-"""share_dataset with a name: one process of a machine makes the dataset and stores its large data, the others attach.
+"""share_dataset with a name: one process of a machine makes the dataset and stores its large data; the others attach.
 
 The segment holds the packed data and one more record: a pickle of the rest of the dataset, with a number instead of
 each large value. An attaching process unpickles that record and replaces the numbers with values over the segment, so
 it never runs the factory. If the rest cannot be pickled, the record has the reason, and each process runs the factory.
-Each process then packs its data, and uses the data of the first process that packed equal data instead.
+Each process then packs its data, and replaces it with the data of the first process that packed equal data.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def share(obj: Any, request: Request) -> Any:
 
 
 def _share_made(factory: Callable[[], Any], request: Request) -> Any:
-    source = _Making(factory, request)
+    source = _FactorySource(factory, request)
     fingerprint = request.fingerprint(factory)
     store = request.store(source, fingerprint)
     note = store[-1] if len(store) else None
@@ -105,7 +105,7 @@ def _share_made(factory: Callable[[], Any], request: Request) -> Any:
     return source.obj
 
 
-class _Making(Source):
+class _FactorySource(Source):
     """Runs the factory, and appends the data of its dataset and the record of the rest. Then sets `packed`."""
 
     def __init__(self, factory: Callable[[], Any], request: Request) -> None:
@@ -200,18 +200,18 @@ def _share_loaded(obj: Any, request: Request, prefix: str) -> Any:
     if own is None:
         return obj
     layout = placing.layout_of(packed)
-    user = request.sharing_options.get("fingerprint")
-    prefix = prefix or (f"{user}+" if user else "")
-    content = fingerprints.derive(functools.partial(dict, records=own.fingerprint, layout=_plain(layout)))
-    store = request.store(_Copying(own, layout), f"{prefix}{content}")
+    user_fingerprint = request.sharing_options.get("fingerprint")
+    prefix = prefix or (f"{user_fingerprint}+" if user_fingerprint else "")
+    content = fingerprints.derive(functools.partial(dict, records=own.fingerprint, layout=_layout_text(layout)))
+    store = request.store(_CopySource(own, layout), f"{prefix}{content}")
     placing.place(packed, store)
     swap.Swap(packed.plan, packed.made).do()
     own.close()
     return obj
 
 
-def _plain(layout: list[Entry]) -> str:
-    """The layout as a text."""
+def _layout_text(layout: list[Entry]) -> str:
+    """The layout as text."""
     out = []
     for kind, path, columns, factory, placed in layout:
         if placed is not None:
@@ -222,17 +222,17 @@ def _plain(layout: list[Entry]) -> str:
     return repr(out)
 
 
-class _Copying(Source):
+class _CopySource(Source):
     """The records of a store that was just packed, in the blocks that packing makes."""
 
     def __init__(self, store: RecordList[Any], layout: list[Entry]) -> None:
         self.store = store
         runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
         self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
-        self.arrays = max((stop for _, stop, _, _ in runs), default=0)  # arrays are the records from here on
+        self.first_array = max((stop for _, stop, _, _ in runs), default=0)  # the records from here on are arrays
 
     def append_to(self, builder: Any) -> None:
         for start, stop in zip(self.ends, self.ends[1:]):
-            builder.settings.narrows = stop <= self.arrays
+            builder.settings.narrows = stop <= self.first_array
             builder.extend(self.store[start:stop])
             builder.end_block()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Patterns:
-    """The arguments `only` and `skip`: paths, or patterns of fnmatch. Each includes everything below the value."""
+    """The arguments `only` and `skip`: paths, or patterns of fnmatch. A path includes everything below it."""
 
     def __init__(self, only: str | Iterable[str] | None, skip: str | Iterable[str] | None) -> None:
         self.only, self.skip = _patterns(only, "only"), _patterns(skip, "skip")

@@ -1,5 +1,5 @@
-"""The memory that functions hold, and objects of libraries that manage their own memory. Other values may share it, and
-it stays when they are replaced. Nothing here runs code of the dataset."""
+"""The memory that functions hold, and the memory that objects of libraries manage themselves. Other values may share
+it, and it stays when those values are replaced. Nothing here runs code of the dataset."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def is_function_class(cls: type) -> bool:
 def of_function(function: Any) -> list[Any]:
     """The values that a function holds: of its closure, its default arguments, and the object of a method."""
     if type(function) is types.FunctionType:
-        cells = [gc.get_referents(cell) for cell in function.__closure__ or ()]
-        return [*(item for held in cells for item in held), function.__defaults__, function.__kwdefaults__]
+        contents = [gc.get_referents(cell) for cell in function.__closure__ or ()]
+        return [*(item for values in contents for item in values), function.__defaults__, function.__kwdefaults__]
     if type(function) in _FUNCTIONS:
         return [function.__self__, getattr(function, "__func__", None)]
     return gc.get_referents(function)  # the function is a functools.partial
@@ -79,7 +79,7 @@ def storage_of(value: object) -> Any:
 
 
 def span_of_storage(storage: Any) -> list[tuple[int, int]]:
-    """The addresses `(first, past the last)` of a torch.UntypedStorage in main memory."""
+    """The addresses `(first, past the last)` of a torch.UntypedStorage; empty outside main memory."""
     if storage.device.type != "cpu" or not storage.nbytes():
         return []
     return [(storage.data_ptr(), storage.data_ptr() + storage.nbytes())]

@@ -1,4 +1,4 @@
-"""Packs the values of a plan into one segment, and makes the stores, arrays and tensors over it."""
+"""Packs the values of a plan into one segment, and describes the arrays and tensors in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_WASTED = 5  # percent; with more wasted bytes, the segment is built again without them
 _PROBES = 8
-_MOST_COMPARED = 16  # with more lists, no list is searched for the records of another list
+_MOST_COMPARED = 16  # once more lists and dicts are packed, no list is searched for the records of another
 _HEADER = 4096  # bytes of a segment's header
 _MOST_AHEAD = 64 << 20  # bytes that a value may exceed its size by, since a builder writes late
 _CHUNK = 16 << 20
@@ -56,7 +56,7 @@ class Packed:
     """The segment that holds the data of a plan, and the new values over it.
 
     `columns` has the columns of each list and dict by the id of its candidate. `clusters` are the clusters of arrays.
-    placing.py sets the rest: `store`, a RecordList of the whole segment, or None if nothing was packed; `made`, the new
+    placing.py sets `store`, a RecordList of the whole segment, or None if nothing was packed; `made`, the new
     value by the id of the old value; `mapping`, the private mapping of the arrays.
     """
 
@@ -106,8 +106,8 @@ class Packed:
             self._share_out(stored, sum(stored[id(candidate)] for candidate in self.chosen()) + overhead)
 
     def append_to(self, builder: Any) -> list[tuple[int, int]]:
-        """Appends the values to a builder. Returns the runs of wasted records: if a value cannot be stored, the records
-        before the failing one remain in the segment."""
+        """Appends the values to a builder. Returns the runs of wasted records: if a value cannot be stored, or
+        would be larger, the records that were appended before remain in the segment."""
         self.columns, self.clusters = {}, []
         builder.settings.refuses = self.plan.met.refuses
         wasted, todo = [], self.chosen()
@@ -131,8 +131,8 @@ class Packed:
         return wasted
 
     def _build(self) -> tuple[native.Segment, dict[int | None, int], int] | None:
-        """`(segment, stored, overhead)`: a segment of all candidates that it makes smaller, the bytes of the records of
-        each by its id, and the bytes of the segment besides records. None if no candidate is left."""
+        """`(segment, stored, overhead)`: a segment of the candidates that are smaller in it, the bytes of each one's
+        records by id, and the bytes of the segment besides records. None if no candidate is left."""
         comparison.measure(self.plan)
         while self.chosen():
             todo = self.chosen()
@@ -225,7 +225,7 @@ class Packed:
 
     def _extend(self, builder: Any, source: Iterable[Any], candidate: Candidate, n: int) -> None:
         """Appends records. Raises _Larger once they take more bytes than they do now."""
-        start, most, step, entries, done = builder.written, None, 1, iter(source), 0
+        start, deep_size, step, entries, done = builder.written, None, 1, iter(source), 0
         while True:
             before = builder.written
             chunk = list(islice(entries, step))
@@ -235,8 +235,8 @@ class Packed:
             done += len(chunk)
             del chunk
             if builder.written - start > candidate.before + _MOST_AHEAD:
-                most = object_sizes.deep(candidate.value) if most is None else most
-                if builder.written - start > most + _MOST_AHEAD:
+                deep_size = object_sizes.deep(candidate.value) if deep_size is None else deep_size
+                if builder.written - start > deep_size + _MOST_AHEAD:
                     builder.end_block(wait=True)
                     raise _Larger((builder.written - start) * n // done)
             step = max(1, step // 2) if builder.written - before > _CHUNK else min(4096, 2 * step)
@@ -245,7 +245,7 @@ class Packed:
         self, source: Iterable[Any], length: int
     ) -> tuple[Column, array.array[int]] | tuple[None, None]:
         """The column of a packed list that holds all items of `source` as the same objects, and their positions in it;
-        else (None, None). An example is `by_id = {s.id: s for s in samples}`.
+        else (None, None). Example: `by_id = {s.id: s for s in samples}`.
 
         It probes for a few items first, since most lists have none of them.
         """
@@ -304,7 +304,7 @@ def _runs(source: Iterable[Any], n: int) -> Iterator[list[Any]]:
 class Blocks:
     """The bytes that runs of records take in a segment: their blocks, and the trees and tables that these blocks are
     the first to use. A block that two runs share counts for each in proportion to its records. `total` is the size of
-    all runs."""
+    all blocks with their trees and tables."""
 
     def __init__(self, segment: native.Segment) -> None:
         self.blocks, self._trees, self._tables = segment.blocks(), segment.trees(), segment.tables()

@@ -37,9 +37,9 @@ def of_entries(container: Any) -> str | None:
     first = next(iter(values))
     kind = type(first)
     if kind in _EMPTY:
-        if _all(values, lambda some: all(type(value) is kind and not value for value in some)):
+        if _all(values, lambda part: all(type(value) is kind and not value for value in part)):
             return f"empty {kind.__name__}s"
-    elif _is_plain(first) and _all(values, lambda some: all(map(is_, some, repeat(first)))):
+    elif _is_plain(first) and _all(values, lambda part: all(map(is_, part, repeat(first)))):
         return f"{first!r:.40}"
     return None
 

@@ -57,25 +57,25 @@ class Values:
         if number not in self.made:
             kind, path, columns, factory, placed = self.layout[number]
             if kind == LIST:
-                made = self.view(number, 0)
-                made._shared_as = path
+                value = self.view(number, 0)
+                value._shared_as = path
             elif kind == DICT:
                 from recstore.containers import dicts
 
                 factory = None if factory is None else factories.FACTORIES[factory]
-                made = dicts.RecordDict._of_sides(self.view(number, 0), self.view(number, 1), factory)
-                made._shared_as = path
+                value = dicts.RecordDict._of_sides(self.view(number, 0), self.view(number, 1), factory)
+                value._shared_as = path
             else:
-                made = self.array(*placed)
-            self.made[number] = made
+                value = self.array(*placed)
+            self.made[number] = value
         return self.made[number]
 
     def view(self, number: int, column: int) -> Any:
         key = number, column
         if key not in self.views:
             start, stop, source, positions = self.layout[number][2][column]
-            made = self.store[start:stop] if source is None else self.view(source, 0)._take(positions)
-            self.views[key] = made
+            view = self.store[start:stop] if source is None else self.view(source, 0)._take(positions)
+            self.views[key] = view
         return self.views[key]
 
     def array(self, record: int, placement: packing.Placement) -> Any:

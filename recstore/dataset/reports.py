@@ -28,7 +28,7 @@ class Row:
     """One large value of a dataset.
 
     Attributes: ``path``, the code that leads to it; ``aliases``, further paths to the same object; ``type``;
-    ``before``, its bytes as Python objects, without bytes that an earlier row counts; ``after`` and ``records``, its
+    ``before``, the bytes that replacing it frees, or all its bytes if it was skipped; ``after`` and ``records``, its
     bytes and records in shared memory, None if it was skipped; ``action``, "replaced", "would be replaced" or
     "skipped"; ``reason``, why it was skipped, else the type of its replacement.
     """
@@ -86,7 +86,7 @@ class SharingReport:
         return sum(row.after or 0 for row in self.replaced)
 
     def undo(self) -> int:
-        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns the number of attributes
+        """Puts back plain lists, dicts, arrays and tensors with the same contents, and returns the number of attributes
         and entries that it changed. An attribute that was assigned since keeps its value. A second call does nothing.
 
         Raises ClosedError if the store was closed; it then changes nothing. No other thread may use the dataset during
@@ -157,7 +157,7 @@ def _notes(plan: Plan) -> list[str]:
 @dataclasses.dataclass(frozen=True)
 class Attribute:
     """One attribute in an audit: ``path``; ``type``; ``size`` in bytes, with everything that it leads to;
-    ``shareable``; ``reason``, the size in shared memory, or why it cannot be shared."""
+    ``shareable``; ``reason``, the size in shared memory, or why it is not shared; empty if it is small."""
 
     path: str
     type: str

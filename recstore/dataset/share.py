@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from recstore._types import Backing, OnUnsupported
     from recstore.dataset.reports import SharingReport
 
-_UNNAMED = ("dry_run", "backing")
-_NAMED = ("keep", "fingerprint", "files", "dir", "timeout")
+_LOCAL_OPTIONS = ("dry_run", "backing")
+_SHARED_OPTIONS = ("keep", "fingerprint", "files", "dir", "timeout")
 
 
 def share_dataset(
@@ -34,18 +34,18 @@ def share_dataset(
     A list becomes a :class:`recstore.RecordView` and a dict becomes a :class:`recstore.RecordDict`. A numpy array or
     torch CPU tensor becomes an array or tensor over the shared bytes. All are in one segment. A value is not replaced
     if it would be larger in shared memory, or if it is a placeholder to be filled later, such as ``[None] * n``. Two
-    attributes that are one object stay one object. It inspects ``__dict__`` and ``__slots__`` of the object and of all
+    attributes that are one object stay one object. It inspects ``__dict__`` and ``__slots__`` of the object and of
     objects below it, and runs no code of their classes.
 
     Args:
         obj: a dataset, a DataLoader, or any object that holds data. With `shared`, also a function, class or
             functools.partial that makes the dataset when called without arguments.
         threshold: smaller values stay: an int in bytes, or a text such as "500 kB". If the parts of a large list or
-            dict are replaced one by one, the threshold of a part is 64 KiB.
+            dict are replaced one by one, the threshold of a part is at most 64 KiB.
         only, skip: the values to replace and to leave: a path such as ``"dataset.samples"``, a pattern such as
             ``"*.samples"``, or a list of them. A path includes everything below it. An attribute of a class is replaced
             only if `only` names it: "__class__.samples".
-        shared: a name. One of the processes of this user on this machine that use the name packs the data, the others
+        shared: a name. One process of this user on this machine packs the data, and the others that use the name
             attach. If `obj` makes the dataset, only one process calls it; the others unpickle the dataset without its
             large data and run no constructor. If the dataset cannot be pickled, each process makes it and then
             attaches, with a warning.
@@ -58,9 +58,9 @@ def share_dataset(
     the dataset. The old data is freed at once, unless the program holds it elsewhere. The new lists, dicts and arrays
     are read-only. A write to a new tensor is visible in the writing process only.
 
-    Raises EncodeError with `strict`, ValueError for a threshold that is not a size, OutOfSpaceError, RuntimeError if
-    the dataset changes during the call, and with `shared` the exceptions of :func:`recstore.shared`. It then replaces
-    nothing. No other thread may use the object during a call.
+    Raises EncodeError with `strict`, ValueError for a threshold that is not a size (with `strict` also for a path
+    that matches nothing), OutOfSpaceError, RuntimeError if the dataset changes during the call, and with `shared` the
+    exceptions of :func:`recstore.shared`. It then replaces nothing. No other thread may use the object during a call.
 
     >>> class Dataset:
     ...     def __init__(self):
@@ -83,10 +83,12 @@ def share_dataset(
 
 
 def _check_options(shared: str | None, options: Iterable[str]) -> None:
-    legal = ("strict", "on_unsupported") + (_UNNAMED if shared is None else _NAMED)
+    legal = ("strict", "on_unsupported") + (_LOCAL_OPTIONS if shared is None else _SHARED_OPTIONS)
     for option in options:
         if option not in legal:
-            condition = " with shared=" if option in _UNNAMED else " without shared=" if option in _NAMED else ""
+            condition = (
+                " with shared=" if option in _LOCAL_OPTIONS else " without shared=" if option in _SHARED_OPTIONS else ""
+            )
             raise TypeError(f"share_dataset() got an unexpected keyword argument {option!r}{condition}")
 
 

@@ -42,9 +42,9 @@ class Candidate:
 
     `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen`: it stays on purpose,
     which is not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
-    same memory. comparison.py sets the bytes: `before`; `objects`, the part of `before` that is Python objects and not
-    the data of arrays; `packed`, its records or elements in the segment; `after`, `packed` and its share of the rest of
-    the segment.
+    same memory. comparison.py sets the bytes `before`, and `objects`, the part of them that is Python objects and not
+    the data of arrays. packing.py sets the bytes `packed`, its records or elements in the segment, and `after`,
+    `packed` and its share of the rest of the segment.
     """
 
     __slots__ = ("value", "kind", "slots", "before", "objects", "packed", "after", "reason", "records", "chosen",
@@ -92,10 +92,12 @@ class Plan:
     `hits` counts the large values that the walk met. `too_deep` is a path where the walk stopped, or None.
     comparison.py sets `before`, the bytes of everything, and `objects`, the part of them that is Python objects.
 
-    `held`: the code that holds `root` can replace it.
+    `is_replaceable`: the code that holds `root` can replace it.
     """
 
-    def __init__(self, root: Any, threshold: int, patterns: Patterns, options: Options, held: bool = False) -> None:
+    def __init__(
+        self, root: Any, threshold: int, patterns: Patterns, options: Options, is_replaceable: bool = False
+    ) -> None:
         self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
         self.met = travel.Met()
         self.candidates: dict[int, Candidate] = {}
@@ -114,10 +116,10 @@ class Plan:
         _check(root)
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
             self._walk_object(root, "")
-        elif held:
+        elif is_replaceable:
             self._visit(root, object_graph.Slot("", None, None))
         else:
-            self._visit(root, object_graph.FixedSlot("", None, _itself(root)))
+            self._visit(root, object_graph.FixedSlot("", None, _root_reason(root)))
         self._take_apart()
         for candidate in (self.candidates | self._arrays).values():
             self._settle(candidate)
@@ -131,7 +133,7 @@ class Plan:
         return [candidate for candidate in self.candidates.values() if candidate.kind is not None]
 
     def _enters(self, value: object) -> bool:
-        """Whether to enter a value: it is new, or the floor is lower than before."""
+        """Marks a value as entered. Returns False if it was entered before with a floor that was no higher."""
         if self._seen.get(id(value), self._floor + 1) <= self._floor:
             return False
         self._seen[id(value)] = self._floor
@@ -141,10 +143,10 @@ class Plan:
     def _walk_object(self, value: object, path: str) -> None:
         if not self._enters(value):
             return
-        for slot, held in object_graph.attributes(value, path):
-            self._visit(held, slot)
-        for slot, held in object_graph.class_attributes(value, path):
-            self._visit(held, slot)
+        for slot, child in object_graph.attributes(value, path):
+            self._visit(child, slot)
+        for slot, child in object_graph.class_attributes(value, path):
+            self._visit(child, slot)
 
     def _visit(self, value: Any, slot: object_graph.Slot) -> None:
         """Plans one value in one slot, unless the walk is too deep."""
@@ -164,10 +166,10 @@ class Plan:
         if value is None or type(value) in (bool, int, float, str, bytes):
             return
         if type(value) is tuple:
-            self._hold(self.tuples.setdefault(id(value), (value, []))[1], slot)
+            self._add_slot(self.tuples.setdefault(id(value), (value, []))[1], slot)
         if id(value) in self.candidates:
             self.hits += 1
-            self._hold(self.candidates[id(value)].slots, slot)
+            self._add_slot(self.candidates[id(value)].slots, slot)
             return
         if object_graph.is_store(value) or object_sizes.is_ours(value):
             self.hits += 1
@@ -183,7 +185,7 @@ class Plan:
         else:
             self._visit_opaque(value, slot)
 
-    def _hold(self, slots: list[object_graph.Slot], slot: object_graph.Slot) -> None:
+    def _add_slot(self, slots: list[object_graph.Slot], slot: object_graph.Slot) -> None:
         """Adds a slot, unless the walk has met it before."""
         key = id(slots), id(slot.holder), slot.key if type(slot.key) is int else id(slot.key)
         if key not in self._known_slots:
@@ -193,7 +195,7 @@ class Plan:
     def _add(self, value: Any, slot: object_graph.Slot, kind: str | None, reason: str | None = None) -> Candidate:
         self.hits += 1
         candidate = self.candidates[id(value)] = Candidate(value, kind, reason)
-        self._hold(candidate.slots, slot)
+        self._add_slot(candidate.slots, slot)
         return candidate
 
     def _visit_array(self, value: Any, slot: object_graph.Slot, kind: str) -> None:
@@ -211,9 +213,9 @@ class Plan:
             else:
                 candidate.records = 1
             if kind is TENSOR:
-                for inner, held in object_graph.tensor_attributes(value, slot.path):
-                    self._visit(held, inner)
-        self._hold(candidate.slots, slot)
+                for inner, child in object_graph.tensor_attributes(value, slot.path):
+                    self._visit(child, inner)
+        self._add_slot(candidate.slots, slot)
         if size >= max(self._floor, memory_overlaps.SMALLEST) and not (
             candidate.kind and memory_overlaps.is_small(value)
         ):
@@ -238,7 +240,7 @@ class Plan:
             before = self.hits
             self._walk_items(value, slot.path)
             if self.hits == before:
-                self._add(value, slot, None, _unlike(value, slot.path))
+                self._add(value, slot, None, _unsupported_reason(value, slot.path))
             return
         floor = _floor_of_parts(value)
         if floor is not None:
@@ -258,23 +260,23 @@ class Plan:
         return self._seen.get(id(value), self._floor + 1) > self._floor
 
     def _walk_items(self, value: Any, path: str, floor: int | None = None) -> None:
-        """Visits the entries. `floor` is a lower threshold for them."""
+        """Visits the entries, if they are not too many. `floor` is a lower threshold for them."""
         if not self._would_enter(value) or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
             return
-        above, self._floor = self._floor, self._floor if floor is None else min(floor, self._floor)
+        outer_floor, self._floor = self._floor, self._floor if floor is None else min(floor, self._floor)
         self._enters(value)
         try:
-            for slot, held in object_graph.items(value, path):
-                self._visit(held, slot)
+            for slot, child in object_graph.items(value, path):
+                self._visit(child, slot)
             if type(value) not in object_graph.CONTAINERS and object_graph.is_walked(value):
-                for slot, held in object_graph.attributes(value, path):
-                    self._visit(held, slot)
+                for slot, child in object_graph.attributes(value, path):
+                    self._visit(child, slot)
         finally:
-            self._floor = above
+            self._floor = outer_floor
 
     def _take_apart(self) -> None:
-        """Replaces the parts of a short list or dict instead of the whole, if another slot holds one of the parts. That
-        part would otherwise be stored twice."""
+        """Plans to replace the parts of a short list or dict instead of the whole, if another slot holds one of the
+        parts. That part would otherwise be stored twice."""
         again = True
         while again:
             again = False
@@ -366,8 +368,8 @@ class Plan:
 
 
 def _floor_of_parts(value: Any) -> int | None:
-    """The least size of an entry of a large list or dict to replace the entries one by one. None to replace the list or
-    dict as a whole.
+    """The threshold for the entries of a large list or dict if they are replaced one by one; None if the list or dict
+    is replaced as a whole.
 
     A container of a few lists, dicts or arrays is taken apart, and so is a container of large entries. Many dicts are
     records, however large: each read returns a plain dict. This does not depend on the threshold, so a lower threshold
@@ -394,9 +396,9 @@ def _is_part(entry: object) -> bool:
     return object_graph.is_array(entry) or object_graph.is_tensor(entry)
 
 
-def sampled_values(value: Any, most: int) -> tuple[list[Any], int]:
+def sampled_values(value: Any, count: int) -> tuple[list[Any], int]:
     """Like `object_sizes.sampled`, but with the values of a dict instead of pairs."""
-    entries, n = object_sizes.sampled(value, most)
+    entries, n = object_sizes.sampled(value, count)
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
 
 
@@ -424,7 +426,7 @@ def _kind_of(value: Any) -> str | None:
     return None
 
 
-def _unlike(value: Any, path: str) -> str:
+def _unsupported_reason(value: Any, path: str) -> str:
     """Why a container of this type is not shared, and the code to write."""
     name = an(object_graph.type_name(value))
     if type(value) is tuple:
@@ -454,14 +456,14 @@ def _check(root: object) -> None:
         raise TypeError(f"a dataset must be an object that holds data, not {object_graph.type_name(root)}")
 
 
-def _itself(root: object) -> str:
+def _root_reason(root: object) -> str:
     kind = "RecordList" if object_graph.is_a(root, (list, tuple)) else "RecordDict"
     remedy = f": x = recstore.{kind}(x)" if object_graph.is_a(root, (list, tuple, dict)) else ""
     return f"it is the argument itself, which only the caller can replace{remedy}"
 
 
 def refuse(plan: Plan) -> None:
-    """Raises EncodeError if a value that should be replaced stays, ValueError for a pattern without matches."""
+    """Raises EncodeError if a value that should be replaced stays, and ValueError for a pattern without matches."""
     bad = [candidate for candidate in plan.candidates.values() if candidate.kind is None and not candidate.chosen]
     if bad:
         reasons = "; ".join(f"{candidate.path or 'the object'}: {candidate.reason}" for candidate in bad[:_MOST_NAMED])

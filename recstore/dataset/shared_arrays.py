@@ -1,5 +1,5 @@
-"""The arrays and tensors that share_dataset makes, over the bytes of a segment. They are sent to spawned workers as
-a handle.
+"""The arrays and tensors that share_dataset makes, over the bytes of a segment. Spawned workers are sent a
+handle to them.
 
 The segment is mapped a second time, privately and copy-on-write, since torch has no read-only tensors and makes
 writable tensors from read-only arrays. A write to such a tensor changes private pages of the process: it does not
@@ -125,13 +125,13 @@ def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
     if segment.closed:
         return False
     start = address - mapping.address
-    with mmap.mmap(segment.fileno(), segment.nbytes, access=mmap.ACCESS_READ) as stored:
+    with mmap.mmap(segment.fileno(), segment.nbytes, access=mmap.ACCESS_READ) as file_mapping:
         for at in range(start, start + size, _COMPARED):
             n = min(_COMPARED, start + size - at)
-            theirs = np.ndarray((n,), np.uint8, stored, at)
-            same = np.array_equal(theirs, mapping.bytes_at(at, n))
-            del theirs
-            if not same:
+            stored_bytes = np.ndarray((n,), np.uint8, file_mapping, at)
+            is_same = np.array_equal(stored_bytes, mapping.bytes_at(at, n))
+            del stored_bytes
+            if not is_same:
                 return False
     return True
 

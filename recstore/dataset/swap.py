@@ -89,56 +89,56 @@ class Undo:
 
     def do(self) -> int:
         todo = [(slot, new) for slot, new in self.writes if slot.get() is new]
-        plain: dict[int, Any] = {}
-        made: dict[Any, Any] = {}
-        values = [self._plain(new, plain, made) for _, new in todo]
+        plain_values: dict[int, Any] = {}
+        cache: dict[Any, Any] = {}
+        values = [self._plain_value(new, plain_values, cache) for _, new in todo]
         for (slot, _), value in zip(todo, values):
             slot.put(value)
         self.writes, self.restorers = [], {}
         return len(todo)
 
-    def _plain(self, new: Any, plain: dict[int, Any], made: dict[Any, Any]) -> Any:
-        """The plain value of a new value. `plain` caches plain values by the id of the new value; `made` caches the
-        lists and memory that they share."""
-        if id(new) not in plain:
+    def _plain_value(self, new: Any, plain_values: dict[int, Any], cache: dict[Any, Any]) -> Any:
+        """The plain value of a new value. `plain_values` has the plain values by the id of the new value; `cache` has
+        the lists and memory that they share."""
+        if id(new) not in plain_values:
             restorer = self.restorers.get(id(new))
             if restorer is not None:
-                plain[id(new)] = restorer(made)
+                plain_values[id(new)] = restorer(cache)
             elif type(new) is tuple:
-                plain[id(new)] = tuple(self._plain(item, plain, made) for item in new)
+                plain_values[id(new)] = tuple(self._plain_value(item, plain_values, cache) for item in new)
             else:
                 return new
-        return plain[id(new)]
+        return plain_values[id(new)]
 
 
-def _plain_records(kind: type, new: Any, columns: Sequence[Column], made: dict[Any, Any]) -> Any:
+def _plain_records(kind: type, new: Any, columns: Sequence[Column], cache: dict[Any, Any]) -> Any:
     """A plain list or dict of the type `kind`, from the records of a store."""
-    lists = [_records(column, made) for column in columns]
+    lists = [_records(column, cache) for column in columns]
     if len(lists) == 1:
         return lists[0]
     defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
     return defaultdict(new.factory, zip(*lists)) if kind is defaultdict else kind(zip(*lists))
 
 
-def _records(column: Column, made: dict[Any, Any]) -> list[Any]:
-    """The records of a column as a list, cached in `made`, so that a dict of a list's samples holds the same objects as
+def _records(column: Column, cache: dict[Any, Any]) -> list[Any]:
+    """The records of a column as a list, kept in `cache`, so that a dict of a list's samples holds the same objects as
     the list."""
-    if id(column) not in made:
+    if id(column) not in cache:
         if column.source is None:
-            made[id(column)] = column.view.to_list()
+            cache[id(column)] = column.view.to_list()
         else:
-            base = _records(column.source, made)
-            made[id(column)] = [base[i] for i in column.positions]  # type: ignore[union-attr]
-    return made[id(column)]  # type: ignore[no-any-return]
+            base = _records(column.source, cache)
+            cache[id(column)] = [base[i] for i in column.positions]  # type: ignore[union-attr]
+    return cache[id(column)]  # type: ignore[no-any-return]
 
 
-def _plain_array(new: Any, mapping: Any, offset: int, size: int, writeable: bool, made: dict[Any, Any]) -> Any:
+def _plain_array(new: Any, mapping: Any, offset: int, size: int, writeable: bool, cache: dict[Any, Any]) -> Any:
     """A plain array or tensor, from the private mapping, so that writes to a tensor are kept. Its cluster has the bytes
     `offset` to `offset + size`."""
     key = "memory", offset  # arrays of one cluster share memory again
-    if key not in made:
-        made[key] = mapping.bytes_at(offset, size).copy()
-    memory, start = made[key], mapping.address + offset
+    if key not in cache:
+        cache[key] = mapping.bytes_at(offset, size).copy()
+    memory, start = cache[key], mapping.address + offset
     if not object_graph.is_array(new):
         from recstore.values import tensors
 

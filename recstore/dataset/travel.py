@@ -1,8 +1,7 @@
 """Sends arrays and tensors over mapped memory to other processes as an offset in a file, which the receiver maps.
 
-A spawned worker gets the path of the file, or a descriptor if the file has no path any more. The pickle of a dataset
-that is shared by name has the path only. This applies only to memory that share_dataset has met, and only to these two
-picklers.
+A spawned worker gets the path of the file, or a descriptor if the file has no path any more, but only for memory that
+share_dataset has met. The pickle of a dataset that is shared by name has the path only. Other pickles have the bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _mapped: dict[tuple[_Identity, int, int, str], ref[FileMapping]] = {}
 _warned: set[tuple[Key | None, str]] = set()
 
 _READ, _WRITE, _COPY = "read", "write", "copy"
-_OF_MEMMAP = "filename", "offset", "mode"
+_MEMMAP_ATTRIBUTES = "filename", "offset", "mode"
 _ACCESS = {_READ: mmap.ACCESS_READ, _WRITE: mmap.ACCESS_WRITE, _COPY: mmap.ACCESS_COPY}
 
 
@@ -99,7 +98,7 @@ class Source:
         return Source, (self.path, self.identity, self.offset, self.length, self.access, self.descriptor)
 
     def mapping(self) -> FileMapping:
-        """The FileMapping in this process. Raises Error if the file was replaced or has changed."""
+        """The FileMapping in this process. Raises Error if the file is gone, was replaced or has changed."""
         key = self.identity, self.offset, self.length, self.access
         fd = self._open()
         try:
@@ -155,7 +154,7 @@ class Travel:
     def __init__(self, popen: Any = None) -> None:
         self.memory, self.popen = memory_kinds.Memory(), popen
         self._sources: dict[tuple[int, str], Source] = {}
-        self._held: list[Descriptor] = []
+        self._descriptors: list[Descriptor] = []
 
     def reduce(self, value: Any) -> _Reduction | None:
         """The `(function, arguments)` for a value in mapped memory; None for any other value. Raises Unreachable, and
@@ -167,7 +166,8 @@ class Travel:
         if object_graph.is_array(value):
             start = region.offset_of(value.__array_interface__["data"][0]) - source.offset
             writeable, memmap = bool(value.flags.writeable), sys.modules["numpy"].memmap
-            attributes = tuple(getattr(value, name, None) for name in _OF_MEMMAP) if type(value) is memmap else None
+            names = _MEMMAP_ATTRIBUTES
+            attributes = tuple(getattr(value, name, None) for name in names) if type(value) is memmap else None
             return attach_array, (source, start, value.dtype, value.shape, value.strides, writeable, attributes)
         from recstore.values import tensors
 
@@ -175,7 +175,7 @@ class Travel:
         return attach_tensor, (source, start, tensor_forms.Form.of(value))
 
     def source(self, region: Region, value: Any) -> Source:
-        """The Source of a value in a region. Raises Unreachable."""
+        """The Source of a value in a region. Raises Unreachable, and Error if the file was truncated."""
         if region.key is None:
             raise Unreachable("this system does not show which file it is; open it in the worker, in __setstate__")
         _check_form(value)
@@ -222,7 +222,7 @@ class Travel:
             if not region.is_of_file:
                 raise Nameless("it has no name; memory of multiprocessing.shared_memory.SharedMemory has one")
             raise Nameless("its file was removed or replaced; map the new file")
-        self._held.append(descriptor)  # until the child has started
+        self._descriptors.append(descriptor)  # until the child has started
         number = passed[descriptor.key] = passed.get(descriptor.key) or self.popen.duplicate_for_child(descriptor.fd)
         return _source(region, access, os.fstat(descriptor.fd), None, self.popen.DupFd(number))
 
@@ -268,7 +268,7 @@ def _check_form(value: Any) -> None:
 
 
 def is_of_torch(region: Region, value: Any) -> bool:
-    """Whether torch made this shared memory. torch also sends it."""
+    """Whether torch made this shared memory, and so sends it."""
     from recstore.values import tensors
 
     return object_graph.is_tensor(value) and not region.is_of_file and tensors.bare(value).is_shared()
@@ -277,14 +277,14 @@ def is_of_torch(region: Region, value: Any) -> bool:
 # ---- The file of a mapping ----
 
 
-def _numbers(status: os.stat_result) -> Key:
-    """The device and inode of a file, as in the maps."""
+def _file_key(status: os.stat_result) -> Key:
+    """The device and inode of a file, as in /proc/self/maps."""
     return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", status.st_ino
 
 
 def _is_mapped_from(region: Region, status: os.stat_result) -> bool:
     """Whether a region maps the file that is at its path now, with the given status."""
-    if _numbers(status) == region.key:
+    if _file_key(status) == region.key:
         return True
     # overlayfs and btrfs show other numbers in the maps than in stat, so compare with a new mapping of the file.
     try:
@@ -317,7 +317,7 @@ def _descriptor_of(region: Region, access: str) -> int | None:
             mode = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE
         except OSError:
             continue  # the descriptor of the folder, which is closed now
-        if _numbers(status) == region.key and mode in modes:
+        if _file_key(status) == region.key and mode in modes:
             return int(name)
     return None
 
@@ -332,7 +332,7 @@ def is_mapped_there(value: Any, travel: Travel) -> bool:
 
 
 class Met:
-    """The arrays and tensors in mapped memory that one call of share_dataset or audit meets. They are not replaced."""
+    """The arrays, tensors and buffers in mapped memory that a call of share_dataset or audit meets. They stay."""
 
     def __init__(self) -> None:
         self.travel = Travel()
@@ -437,8 +437,8 @@ def _reduced(value: Any, popen: Any) -> _Reduction | None:
 
 
 def _copied(tensor: Any) -> _Reduction | None:
-    """The tensor with a copy of its bytes. torch would move the tensor of this process to new memory instead, and so
-    detach it from arrays and processes that share the old memory."""
+    """The `(function, arguments)` for a copy of a tensor's bytes; None if it is not a leaf. torch would move the tensor
+    to new memory, and so detach it from arrays and processes that share the old memory."""
     from recstore.values import tensors
 
     if tensors.gradient_of(tensor) == (True, False):
@@ -476,7 +476,7 @@ def attach_array(
     memmap: tuple[Any, ...] | None,
 ) -> Any:
     """The array in another process; unpickling calls this. `memmap` has the attributes of a numpy.memmap, or is None.
-    Raises Error if the file was replaced or has changed."""
+    Raises Error like `Source.mapping`."""
     import numpy as np
 
     mapping = source.mapping()

@@ -1,5 +1,5 @@
 """HTML for notebooks: tables and bars with inline styles for light and dark themes. All text is escaped here. There are
-no scripts and style sheets, which some front ends remove."""
+no scripts or style sheets, which some front ends remove."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def details(summary: str, inner: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], sides: Iterable[str]) -> str:
-    """Rows of str, the headings first; `sides` has a "<" or ">" for each column, as :func:`recstore.text.table`."""
+    """Rows of str, the headings first; `sides` has a "<" or ">" for each column, as in :func:`recstore.text.table`."""
     return _table(rows[0], [[escape(cell) for cell in row] for row in rows[1:]], sides)
 
 
@@ -70,8 +70,8 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], sides: Iterable[s
 
 
 def bars(title: str, rows: Sequence[tuple[str, int, int, str]], whole: int, records: int | None = None) -> str:
-    """A table of bars: `rows` are `(name, bytes, the part of them in tables, note)`. Bars are relative to the longest
-    one, percentages to `whole`. With `records`, a column has the bytes per record."""
+    """A table of bars: `rows` are `(name, bytes, bytes in tables, note)`. Bars are relative to the longest one,
+    percentages to `whole`. With `records`, a column has the bytes per record."""
     longest = max((size for _, size, _, _ in rows), default=0)
     head = [title, "", "bytes", "of all", *(["a record"] if records else []), ""]
     cells = []

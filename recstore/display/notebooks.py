@@ -73,7 +73,7 @@ def container(records: Any) -> str:
     parts = [html.heading(_title(records))]
     if not getattr(records, "closed", False) and getattr(records, "detached", None) is None:
         try:
-            parts.append(_first(records))
+            parts.append(_first_records(records))
             parts.append(_sizes(records))
         except (Error, KeyError) as error:
             parts.append(html.note(f"{type(error).__name__}: {error}"))
@@ -81,14 +81,14 @@ def container(records: Any) -> str:
 
 
 def _title(records: Any) -> str:
-    """The repr of a container, or its type and length if the repr would have all records."""
+    """The repr of a container, or its type and length if the repr would show all records."""
     text = repr(records) if len(records) > ROWS or isinstance(records, native.Records) else ""
     return text[1:-1] if text.startswith("<") else f"{type(records).__name__}: {len(records):,}"
 
 
-def _first(records: Any) -> str:
+def _first_records(records: Any) -> str:
     """The table of the first records."""
-    labels, values, column = _beginning(records)
+    labels, values, column = _labels_and_values(records)
     if not values:
         return ""
     names = _names(values)
@@ -111,7 +111,7 @@ def _is_number(cell: str) -> bool:
     return cell.lstrip("-")[:1].isdigit() or cell in ("", "None", "nan")
 
 
-def _beginning(records: Any) -> tuple[list[str], list[Any], str]:
+def _labels_and_values(records: Any) -> tuple[list[str], list[Any], str]:
     """`(labels, values, name of the values)` of the first records: their positions, or the keys of entries."""
     if isinstance(records, (RecordDict, RecordItems, RecordPairs)):
         pairs = list(islice(records.items() if isinstance(records, RecordDict) else records, ROWS))

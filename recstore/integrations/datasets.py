@@ -46,8 +46,8 @@ class SharedDataset:
     is a column. Images, audio and the like are decoded on read. A format or transform of the Dataset does not apply.
     ``store`` is the :class:`recstore.RecordList` of the rows, not decoded. torch's DataLoader reads a batch at once.
 
-    Raises TypeError for another source, the exceptions of the function, EncodeError for a value that cannot be stored.
-    Reading is thread-safe if the transform is.
+    Raises TypeError for another source, the exceptions of the function, and EncodeError for a value that cannot be
+    stored. Reading is thread-safe if the transform is.
 
     >>> import datasets
     >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]})
@@ -78,20 +78,19 @@ class SharedDataset:
         if isinstance(key, str):
             return self._column(key)
         if hasattr(key, "__index__") and not getattr(key, "ndim", 0):
-            return self._rows([self._own(self.store)[operator.index(key)]])[0]
-        return self._batch(self._own(self.store[key]))
+            return self._rows([self._unchecked(self.store)[operator.index(key)]])[0]
+        return self._batch(self._unchecked(self.store[key]))
 
     def __getitems__(self, indices: Iterable[int]) -> list[_Row]:
         """The rows at `indices`, transformed as one batch."""
-        return self._rows(self._own(self.store).get_many(indices))
+        return self._rows(self._unchecked(self.store).get_many(indices))
 
     def __iter__(self) -> Iterator[_Row]:
-        for row in self._own(self.store):
+        for row in self._unchecked(self.store):
             yield self._rows([row])[0]
 
-    def _own(self, rows: Any) -> Any:
-        """The rows for reading. With a transform they are not checked for changes, because a transform may change its
-        input."""
+    def _unchecked(self, rows: Any) -> Any:
+        """The rows for reading. With a transform, which may change its input, they are not checked for changes."""
         return rows if self._transform is None else rows._unwatched()
 
     def _decoded(self, row: _Row) -> _Row:
@@ -197,13 +196,13 @@ class _Rows(Source[dict[str, Any]]):
     def _identity(self) -> str:
         if not self.is_dataset:
             return fingerprints.derive(self.source)
-        own = getattr(self.source, "_fingerprint", None)
-        if own is None:
+        fingerprint = getattr(self.source, "_fingerprint", None)
+        if fingerprint is None:
             raise TypeError(
                 f"SharedDataset(): {an(type(self.source).__name__)} has no fingerprint; give fingerprint=, a text that"
                 " identifies the data"
             )
-        return f"datasets {own}"
+        return f"datasets {fingerprint}"
 
 
 def _is_dataset(value: object) -> bool:

@@ -41,16 +41,16 @@ def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **option
         names: a name in ``DatasetCatalog``, or a list of them.
         args, options: the arguments of detectron2's function, such as `filter_empty` and `proposal_files`; and
             ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as in :func:`recstore.shared`. One process
-            of the machine then calls detectron2's function. The others attach without parsing, and get its entries of
-            ``MetadataCatalog`` for these names. Without `shared` this process makes its own store, which its workers
-            read without a copy.
+            of the machine then calls detectron2's function. The others attach without parsing, and get its
+            ``MetadataCatalog`` entries for these names. Without `shared` this process makes its own store, which its
+            workers read without a copy.
 
     Pass the result to ``build_detection_train_loader(cfg, dataset=dicts)``. detectron2 then neither copies nor
     serializes it.
 
     The default fingerprint is derived from the code of the registered functions (not of functions that they call), from
-    all arguments, and from the size and time of local files that arguments and metadata name. Raises the exceptions of
-    detectron2, EncodeError for dicts or metadata that cannot be stored. Reading is thread-safe.
+    all arguments, and from the size and time of local files that these or ``json_file`` in the metadata name. Raises
+    the exceptions of detectron2, and EncodeError for dicts or metadata that cannot be stored. Reading is thread-safe.
     """
     names = [names] if isinstance(names, str) else list(names)
     sharing_options = {name: options.pop(name) for name in parts.SHARING if name in options}

@@ -138,11 +138,11 @@ class _OverStore(_Manifest):  # type: ignore[misc]
         return type(self)(self.data[order])
 
     def split(self, num_splits: int, shuffle: bool = False, drop_last: bool = False) -> list[Any]:
-        """A list of `num_splits` manifests of equal size."""
+        """A list of `num_splits` manifests, of equal size with `drop_last`, else about equal."""
         if not isinstance(self.data, Items):
             return super().split(num_splits, shuffle=shuffle, drop_last=drop_last)  # type: ignore[no-any-return]
-        parts = split_sequence(range(len(self)), num_splits=num_splits, shuffle=shuffle, drop_last=drop_last)
-        return [type(self)(self.data[part]) for part in parts]
+        selections = split_sequence(range(len(self)), num_splits=num_splits, shuffle=shuffle, drop_last=drop_last)
+        return [type(self)(self.data[selection]) for selection in selections]
 
     def subset(self, first: int | None = None, last: int | None = None, **options: Any) -> Any:
         """The first or last items. lhotse handles all other arguments."""

@@ -32,7 +32,7 @@ else:
 
 __all__ = ["BaseDataset", "Cached", "SharedData"]
 
-# Attributes that loading neither depends on nor sets.
+# Attributes that are neither in the fingerprint nor stored for other processes as results of loading.
 _IGNORED = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
 
 
@@ -49,9 +49,9 @@ class SharedData(_Mixed):  # type: ignore[misc]
     such as `cat2label` and the entries of `metainfo`. Without `shared`, this process makes its own store, which its
     workers read without a copy. `serialize_data` has no effect.
 
-    The default fingerprint is derived from the class, its attributes before loading, except `pipeline`, and the size
-    and time of each local file that an attribute names. If loading sets attributes that cannot be stored and are not
-    needed afterwards, list them in `not_shared`.
+    The default fingerprint is derived from the class, the attributes of the object before loading, except `pipeline`,
+    `serialize_data` and `max_refetch`, and the size and time of each local file that an attribute names. If loading
+    sets attributes that cannot be stored and are not needed afterwards, list them in `not_shared`.
 
     `get_data_info`, `get_subset`, `get_subset_`, `lazy_init` and the wrappers of mmengine work as before. A subset is a
     view. Raises EncodeError for records or attributes that cannot be stored, and the exceptions of the class. Reading

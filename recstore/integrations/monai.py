@@ -29,7 +29,7 @@ __all__ = ["cached"]
 
 
 def cached(dataset: monai.data.Dataset, name: str, **options: Unpack[CacheOptions]) -> CachedDataset[Any]:
-    """A dataset over a cache of all transforms before the first random one. The others run at each access.
+    """A dataset over a cache of its samples before the first random transform. The other transforms run at each access.
 
     Args:
         dataset: a ``monai.data.Dataset``, which has a ``Compose``.

@@ -60,11 +60,11 @@ class PartsSource(reading.FileSource):
     def _read(self, builder: Any, progress: bool) -> None:
         counts = []
         with reading.FileBar(self.inputs, progress) as bar, self._named(bar) if self.inputs else nullcontext():
-            for name, records in self.parts(bar):
-                counted = _Counted(records)
+            for name, items in self.parts(bar):
+                counted = _Counted(items)
                 builder.extend(counted)
                 counts.append((name, counted.count))
-                del records, counted  # frees the list before the next one is made
+                del items, counted  # frees the list before the next one is made
         builder.extend([{_COUNTS: counts, "rest": self.rest()}])
 
 

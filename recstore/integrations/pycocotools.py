@@ -25,22 +25,23 @@ __all__ = ["COCO"]
 
 
 class COCO(_COCO):  # type: ignore[misc]
-    """The COCO class of pycocotools, with its own methods, over a store instead of lists and dicts.
+    """The COCO class of pycocotools, with its own methods, over stores instead of lists and dicts.
 
     Args:
         annotation_file: the path of a JSON file, which may be compressed, such as ``.json.gz``, or a URL of fsspec.
             None makes an empty object, as in pycocotools.
-        options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
-            and `timeout` as in :func:`recstore.shared`. One process of the machine then parses the file and makes the
-            indexes. The others attach to its stores, named "name", "name.images" and "name.rest". Without `shared` this
-            process makes its own stores, which its workers read without a copy.
+        options: the options of :class:`recstore.RecordList` except `name`, `index_by` and `group_by`; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as in :func:`recstore.shared`. One process
+            of the machine then parses the file and makes the indexes. The others attach to its stores, named "name",
+            "name.images" and "name.rest". Without `shared` this process makes its own stores, which its workers read
+            without a copy.
 
     ``dataset`` has a :class:`recstore.RecordList` for each list of the file. ``anns``, ``imgs``, ``cats``,
     ``imgToAnns`` and ``catToImgs`` are :class:`recstore.RecordDict` over the same bytes. Every read makes new objects,
     so a change to one does not show in another. `loadRes` returns a plain object of pycocotools with the results.
 
     Raises OSError for a file that cannot be read, InputError for a file that is not a COCO document or changes while it
-    is read, KeyError for an annotation without an id. Reading is thread-safe.
+    is read, and KeyError for an annotation without an id. Reading is thread-safe.
 
     >>> import json, os, tempfile
     >>> document = {"images": [{"id": 7}], "annotations": [{"id": 1, "image_id": 7, "category_id": 3, "area": 2.5}],
@@ -92,7 +93,7 @@ class COCO(_COCO):  # type: ignore[misc]
 
     def createIndex(self) -> None:
         """Makes `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` over the stores in `dataset`. If a caller put plain
-        lists there, the method of pycocotools does it."""
+        lists there, the method of pycocotools makes them."""
         lists = [self.dataset[name] for name in ("annotations", "images", "categories") if name in self.dataset]
         if not all(isinstance(value, records.RecordList) for value in lists):
             super().createIndex()
@@ -131,8 +132,8 @@ class _Document(parts.PartsSource):
         self.order: dict[str, None] = {}
         self.separate: dict[str, None] = {}
         self.values: dict[str, Any] = {}
-        with inputs.damage_of(file), file.open() as opened:
-            document = json_document.Document(opened, file.name)
+        with inputs.damage_of(file), file.open() as stream:
+            document = json_document.Document(stream, file.name)
             document.begin()
             if document.need() != ord("{"):
                 raise InputError(f"{file.name}: a COCO file must be a JSON object with images and annotations")

@@ -43,10 +43,10 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
     Args:
         root, loader, extensions, transform, target_transform, is_valid_file, allow_empty: as in torchvision.
         options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
-            and `timeout` as in :func:`recstore.shared`: one process of the machine lists the files, the others attach.
+            and `timeout` as in :func:`recstore.shared`: one process of the machine lists the files; the others attach.
             The default fingerprint is derived from the path of `root`, the times of `root` and the class folders, and
-            the other arguments. It does not cover folders below a class folder; if they change, give another
-            fingerprint.
+            the arguments and methods that select files. It does not cover folders below a class folder; if they change,
+            give another fingerprint.
 
     The files, their order, the classes and their numbers are the same as in torchvision. A subclass may override
     `find_classes` and `make_dataset`.

@@ -34,7 +34,8 @@ class SharedImages(_Mixed):  # type: ignore[misc]
     order as with ``cache="ram"`` of ultralytics alone. Each access gives a new copy, so augmentation cannot change an
     image in the cache. `images` are the options of the cache, such as ``{"limit": "200GiB"}``.
 
-    Its fingerprint is derived from the size and time of each image file, and the size of the images in training.
+    The cache's fingerprint is derived from the size and time of each image file, and the size and channels of the
+    images in training.
     """
 
     images: CacheOptions = {}

@@ -33,8 +33,8 @@ def main() -> None:
         stopped, status = _until_end(watch)
         watch.finish(status)
     if task["temporary"] and not stopped:
-        with contextlib.suppress(FileNotFoundError):  # the program was killed before it could remove the log
-            os.unlink(task["log"])
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(task["log"])  # a killed program could not remove it
 
 
 def _until_end(watch: Watch) -> tuple[bool, int | None]:

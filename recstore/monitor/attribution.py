@@ -1,8 +1,7 @@
-"""Divides the memory of a job into classes: private pages, stores by name, caches, batches in flight, files, the
-interpreter.
+"""Divides the memory of a job into classes, such as private pages, stores by name, caches and batches in flight.
 
-The total is the PSS of all processes plus the unmapped pages of their open files in shared memory. So each page counts
-once. If other jobs map a page too, it counts in full if it is in shared memory, and in part if it is in another file.
+The total is the PSS of all processes plus the unmapped pages of their open files in shared memory, so each page counts
+once. A page that other jobs map too counts in full if it is in an open file in shared memory, else in part.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ _TRIES = 10  # attempts to read the name of a store, which may still be incomple
 _PINNED, _GPU = "/dev/zero", "/dev/nvidia"
 CLASSES = ("private", "stores", "caches", "batches", "pinned", "shared memory", "files", "interpreter", "other")
 
-
-# The forms of the paths of a class in shared memory. The first one that matches counts.
-_FORMS = {"caches": _CACHE, "store": _STORE, "batches": _BATCH}
+# The patterns of paths in shared memory, by kind. The first match counts.
+_PATTERNS = {"caches": _CACHE, "store": _STORE, "batches": _BATCH}
 
 
 class Parts:
@@ -66,7 +64,7 @@ class Parts:
 
 
 class Names:
-    """The classes and names of files with stores or batches, by key (device, inode).
+    """The classes of files in shared memory and the names of stores, by key (device, inode).
 
     Args:
         proc: the Proc of the job.
@@ -84,11 +82,11 @@ class Names:
     def classify(
         self, key: Key, path: str, pid: int | None = None, number: str | None = None, pinned: bool = False
     ) -> None:
-        """Classify a file in shared memory. `pid` and `number` are a descriptor to open it and read its name. `pinned`
-        means page-locked memory of a GPU."""
+        """Classify a file in shared memory. `pid` and `number` identify an open descriptor, for reading its content and
+        name. `pinned` means page-locked memory of a GPU."""
         if key in self._kinds and (number is None or self._kinds[key] != "store" or self._names.get(key)):
             return
-        kind = next((kind for kind, form in _FORMS.items() if form.match(path)), "shared memory")
+        kind = next((kind for kind, pattern in _PATTERNS.items() if pattern.match(path)), "shared memory")
         if _NAMELESS.match(path):
             content = None if number is None else _content(f"{self._proc.root}/{pid}/fd/{number}")
             if content is None:
@@ -123,7 +121,7 @@ class Names:
 
 
 def _content(path: str) -> str | None:
-    """The kind of a store or cache, by the first bytes of the file; None for another file."""
+    """The kind of a store or cache, by the first bytes of the file; None for other and unreadable files."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have side effects
             return None
@@ -144,7 +142,7 @@ def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], in
         if reading.pss is None:
             continue
         named["private"] += reading.pss_anon
-        _share_files(named, reading.pss_file, member.parts, names)
+        _divide_files(named, reading.pss_file, member.parts, names)
         rest = reading.pss_shmem
         shared = member.parts.shared if member.parts is not None else {}
         whole = sum(shared.values())
@@ -168,7 +166,7 @@ def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], in
     return named, unmapped
 
 
-def _share_files(named: dict[str, Any], size: int, parts: Parts | None, names: Names) -> None:
+def _divide_files(named: dict[str, Any], size: int, parts: Parts | None, names: Names) -> None:
     whole = parts.of_files() if parts is not None else 0
     if parts is None or not whole:
         named["other"] += size

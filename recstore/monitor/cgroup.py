@@ -52,7 +52,7 @@ class Level:
 
     @property
     def left(self) -> int | None:
-        """The bytes that recstore may use; 5% stay free."""
+        """The bytes that recstore may use, with 5% of the limit kept free; None if unknown."""
         if self.limit is None or self.used is None:
             return None
         return max(0, self.limit - self.limit // 20 - self.used)
@@ -79,7 +79,7 @@ def mounts(read: Read, pid: int | str = "self") -> list[Mount]:
 def levels(read: Read, pid: int | str = "self", mounted: list[Mount] | None = None) -> list[Level]:
     """The Levels of the memory cgroup of a process, from its own up to the mounted top; version 2 first.
 
-    `mounted` are the Mounts of this process. Default: read them.
+    `mounted` are the Mounts of this process; None to read them.
     """
     mounted = mounts(read) if mounted is None else mounted
     return [level for version in (2, 1) for level in _hierarchy(read, pid, mounted, version)]
@@ -120,7 +120,7 @@ def _path(read: Read, pid: int | str, version: int) -> str | None:
 
 
 def refreshed(read: Read, level: Level) -> Level:
-    """The Level with current figures."""
+    """Updates the figures of a Level, and returns it."""
     folder = level.folder
     if level.version == 2:
         names: tuple[str, ...] = ("max", "current", "high", "swap.max")
@@ -132,9 +132,9 @@ def refreshed(read: Read, level: Level) -> Level:
         level.oom, level.kills = events.get("oom"), events.get("oom_kill")
     else:
         names = ("limit", "usage", "memsw.limit")
-        level.limit, level.current, both = (_number(read, f"{folder}/memory.{name}_in_bytes") for name in names)
+        level.limit, level.current, with_swap = (_number(read, f"{folder}/memory.{name}_in_bytes") for name in names)
         limit = level.limit
-        level.swap = both - limit if both is not None and limit is not None and both >= limit else None
+        level.swap = with_swap - limit if with_swap is not None and limit is not None and with_swap >= limit else None
         inactive = fields(read, f"{folder}/memory.stat").get("total_inactive_file")
         level.kills = fields(read, f"{folder}/memory.oom_control").get("oom_kill")
     level.used = level.current

@@ -26,7 +26,7 @@ _FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-_OTHERS = (signal.SIGCHLD, signal.SIGWINCH)
+_NOT_FORWARDED = (signal.SIGCHLD, signal.SIGWINCH)
 # Python ignores these signals, and a command expects their defaults.
 _DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -58,7 +58,7 @@ class Signals:
     """
 
     def __init__(self) -> None:
-        self._awaited = {*_FORWARDED, *_OTHERS}
+        self._awaited = {*_FORWARDED, *_NOT_FORWARDED}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, the kernel would discard exit statuses
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)
         self.reader, self._writer = os.pipe()

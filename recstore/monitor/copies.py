@@ -1,8 +1,8 @@
 """Finds processes with redundant copies: workers that copy their parent's pages by reading them, and ranks or workers
 that all have the same data.
 
-A forked worker initially shares all pages with its parent. So its first reading is compared with the parent's figures
-at that moment, and even a worker with only two samples can be judged.
+A forked worker initially shares all pages with its parent. Its first reading is therefore compared with the parent's
+figures at that moment, and a single reading is enough to judge it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ MB = 1_000_000
 COPIED = 32 * MB
 COPIED_SHARE = 0.1
 COPIED_OF_FILES = 0.75
-LIBRARIES = 160 * MB  # more mapped files are not libraries, but for example stores
+LIBRARIES = 160 * MB  # mapped files beyond this size are not libraries, but for example stores
 # A child with this share of its parent's private memory has inherited it.
 INHERITED = 0.9
-# The least growth next to a process that copies, and in a run near its limit.
+# The least growth of a sibling of a process that copies, and of any child in a run near its limit.
 COPIED_TOO = 24 * MB
-# Shared memory loses at least this share of the bytes that USS gains, and RSS changes by at most the rest.
+# Shared memory loses at least this share of the bytes that USS gains, page faults cover as much, and RSS changes by at
+# most the rest.
 COPIED_FROM_SHARED = 0.7
 # The RSS of other processes falls by at most this share of the copies. Otherwise pages have only changed their owner.
 COPIED_OWNER = 0.5
@@ -71,10 +72,10 @@ def _copying(run: Run, samples: Sequence[Entry], crew: list[Process], tight: boo
     first = (run.start or {}).get("pid")
     children = [process for process in crew if process.role in _CHILD_ROLES and process.pid != first]
     changes = {child: _changes(child, ends, crew) for child in children}
-    copies = {child for child in children if _copies(changes[child], COPIED_TOO if tight else _least(child, crew))}
+    copies = {child for child in children if _has_copied(changes[child], COPIED_TOO if tight else _least(child, crew))}
     forking = {child.entries[0].get("ppid") for child in copies}
     siblings = [child for child in children if child.entries[0].get("ppid") in forking]
-    copies |= {child for child in siblings if _copies(changes[child], COPIED_TOO)}
+    copies |= {child for child in siblings if _has_copied(changes[child], COPIED_TOO)}
     # When every child has copied a page, it is private to the parent too, although the parent has not read it.
     parents = {child.ppid for child in copies}
     return {
@@ -88,15 +89,15 @@ def _copy_on_read(copies: dict[Process, _Change]) -> list[_Finding]:
     if not copies:
         return []
     # Count by label: workers of different epochs have the same labels and do not live at the same time.
-    most: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for process, change in copies.items():
-        most[process.label] = max(min(change["uss"], -change["shared"]), most.get(process.label, 0))
-    total = sum(most.values())
+        sizes[process.label] = max(min(change["uss"], -change["shared"]), sizes.get(process.label, 0))
+    total = sum(sizes.values())
     evidence = {
         "bytes": total,
         "processes": [{"label": process.label, "pid": process.pid, **change} for process, change in copies.items()],
     }
-    again = f" ({len(copies)} processes had these names in turn)" if len(copies) > len(most) else ""
+    again = f" ({len(copies)} processes had these names in turn)" if len(copies) > len(sizes) else ""
     text = (
         f"{series.names(copies)}{again} copied {size_text(total)} of memory that was shared with the parent: USS grew "
         "as Shared fell, and RSS stayed flat. Reading a Python object writes its reference count, so a page of "
@@ -109,8 +110,9 @@ def _copy_on_read(copies: dict[Process, _Change]) -> list[_Finding]:
 def _changes(
     process: Process, ends: list[tuple[float, float]], crew: list[Process]
 ) -> list[tuple[_Change, dict[str, Any]]]:
-    """`(change, other causes)` since the first reading and, if its parent is known, since the start of a forked
-    process: the gains of uss, shared and rss, and the bytes that have other causes than copying.
+    """Pairs `(change, other)`: `change` has the gains of uss, shared and rss, `other` the bytes that other processes
+    freed and the bytes of page faults. One pair counts from the first reading; another from the fork, if the parent is
+    known.
 
     Omits steps in which a process ended, because the other processes take over the pages that it shared.
     """
@@ -148,7 +150,7 @@ def _least(process: Process, crew: list[Process]) -> float:
     return max(COPIED, COPIED_SHARE * (process.entries[-1].get("rss") or 0), COPIED_OF_FILES * files)
 
 
-def _copies(changes: Iterable[tuple[_Change, dict[str, Any]]], least: float) -> bool:
+def _has_copied(changes: Iterable[tuple[_Change, dict[str, Any]]], least: float) -> bool:
     for change, other in changes:
         gained, lost = change["uss"], -change["shared"]
         if (
@@ -207,7 +209,7 @@ def _freed(process: Process, begin: float, end: float) -> int:
 
 
 def _ends(samples: Sequence[Entry], crew: list[Process]) -> list[tuple[float, float]]:
-    """The ends of processes, sorted, as pairs of the last sample of a process and the next sample."""
+    """The ends of processes, sorted, as pairs of times: of the last sample of a process, and of the next sample."""
     times = [sample["t"] for sample in samples]
     lasts = {process.times[-1] for process in crew}
     return [(last, times[bisect.bisect_right(times, last)]) for last in sorted(lasts) if last < times[-1]]
@@ -236,7 +238,7 @@ def _copies_per_rank(crew: list[Process]) -> list[_Finding]:
 
 
 def _copies_per_worker(crew: list[Process], copies: Mapping[Process, object]) -> list[_Finding]:
-    """Copies in spawned workers of a rank or of the main process, which get their dataset by pickle."""
+    """Copies in the workers of each rank or of the main process. Spawned workers get their dataset by pickle."""
     findings: list[_Finding] = []
     for rank in {process.rank for process in crew}:
         workers = [each for each in crew if each.role == "worker" and each.rank == rank and each not in copies]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # A run that used this share of its limit, or of the machine's memory, was near the limit.
 NEAR = 0.9
-# If a failed process had mapped this share of its address space, the limit may be the cause.
+# If a failed process had mapped this share of the limit of its address space, the limit may be the cause.
 MAPPED = 0.5
 KILLED = ("SIGKILL", "KILL", "9")
 # Signals after a failed allocation: std::bad_alloc aborts, and unchecked pointers fault.
@@ -78,7 +78,8 @@ def oom(
     limit: dict[str, Any],
     events_now: dict[str, int] | None,
 ) -> dict[str, Any]:
-    """Evidence of the OOM killer: "certain" if a counter of the cgroup rose, "likely" after a SIGKILL near a limit."""
+    """Evidence of the OOM killer: "certain" if oom_kill of the cgroup rose during the run. "likely" if a process got
+    SIGKILL or the log has no end, and oom_kill rose later or the run was near its limit. Else "none"."""
     rise = {}
     # The kernel counts a kill after the last sample of the killed process, so also use the counters at the end.
     last = [run.end] if run.end is not None else []
@@ -93,8 +94,8 @@ def oom(
     near = ceiling is not None and used is not None and used >= NEAR * ceiling
     share = f"{percent(used, ceiling)} of {size_text(ceiling)}" if used is not None and ceiling is not None else ""
     if rise["oom_kill"]:
-        many = "a process" if rise["oom_kill"] == 1 else f"{rise['oom_kill']} processes"
-        evidence, text = "certain", f"The kernel's OOM killer ended {many}: oom_kill of its cgroup rose."
+        victims = "a process" if rise["oom_kill"] == 1 else f"{rise['oom_kill']} processes"
+        evidence, text = "certain", f"The kernel's OOM killer ended {victims}: oom_kill of its cgroup rose."
     elif later > 0 and (killed or run.end is None):
         evidence = "likely"
         text = (
@@ -132,9 +133,9 @@ def address_space(crew: Sequence[Process]) -> dict[str, Any] | None:
     closest = None
     for process in crew:
         for entry in process.entries:
-            size, most = entry.get("address_space"), entry.get("address_limit")
-            if size is not None and most and (closest is None or size * closest["limit"] > closest["mapped"] * most):
-                closest = {"label": process.label, "pid": process.pid, "mapped": size, "limit": most}
+            size, limit = entry.get("address_space"), entry.get("address_limit")
+            if size is not None and limit and (closest is None or size * closest["limit"] > closest["mapped"] * limit):
+                closest = {"label": process.label, "pid": process.pid, "mapped": size, "limit": limit}
     return closest
 
 

@@ -40,7 +40,7 @@ def checked(entry: object) -> Entry | None:
 
 
 def _is_time(value: object) -> bool:
-    # No comparison with NaN is true.
+    # NaN fails both comparisons.
     return type(value) in (int, float) and 0 <= value < _LAST_TIME  # type: ignore[operator]
 
 

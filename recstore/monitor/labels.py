@@ -59,7 +59,7 @@ def _rank(proc: Proc, member: Member) -> int | None:
         environ = {}
     for name in _RANKS:
         value = environ.get(name, b"")
-        # srun also sets it for a single task, which is not a rank.
+        # srun sets SLURM_PROCID for a single task too, which is not a rank.
         if value.isdigit() and not (name == b"SLURM_PROCID" and environ.get(b"SLURM_NTASKS") == b"1"):
             return int(value)
     return member.owner.rank if member.owner is not None else None
@@ -86,7 +86,7 @@ def _is_python(command: Sequence[bytes]) -> bool:
 
 
 def _master(member: Member) -> Member | None:
-    """The member that this worker belongs to, not the fork server in between."""
+    """The owner of a member; for the child of a fork server, the owner of the fork server."""
     owner = member.owner
     while owner is not None and owner.role == "fork server":
         owner = owner.owner

@@ -1,4 +1,4 @@
-"""A Lightning callback that watches the memory of a training."""
+"""A Lightning callback that watches the memory of a training run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["MemoryMonitorCallback"]
 
 
 class MemoryMonitorCallback(Callback):  # type: ignore[misc]
-    """Watches from the start of `fit` to its end, with a mark at each epoch.
+    """Watches from the start of `fit` to its end, with a mark at each epoch and validation.
 
     Args:
         log: the path of the log. If it contains ``{rank}``, each rank watches its own processes and writes its own

@@ -45,7 +45,7 @@ class Log:
     Args:
         path: the file, created if missing. Raises ValueError for a file with other contents than a log.
         say: called with a sentence when entries are lost, and again when writing works again.
-        fd: an open descriptor of the file for reading and appending, which the Log closes. Default: open `path`.
+        fd: an open descriptor of the file for reading and appending, which the Log closes; None to open `path`.
 
     Raises OSError if the file cannot be opened.
     """
@@ -56,9 +56,9 @@ class Log:
         self._say = say
         self._lock = threading.Lock()
         self._failing = False
-        self._fd: int | None = _opened(self.path) if fd is None else fd
+        self._fd: int | None = _open(self.path) if fd is None else fd
         try:
-            self._cut = _ends_in_a_line(self._fd, self.path)
+            self._cut = _ends_within_a_line(self._fd, self.path)
         except BaseException:
             self.close()
             raise
@@ -111,7 +111,7 @@ class Log:
         self.close()
 
 
-def _opened(path: str) -> int:
+def _open(path: str) -> int:
     """Opens the file with a descriptor above 2, even if a standard stream is closed: the watching process gets its own
     standard streams there."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -123,7 +123,7 @@ def _opened(path: str) -> int:
         os.close(fd)
 
 
-def _ends_in_a_line(fd: int, path: str) -> bool:
+def _ends_within_a_line(fd: int, path: str) -> bool:
     """Whether the file ends in the middle of a line. Raises ValueError for a file with other contents than a log."""
     size = os.fstat(fd).st_size
     if not size:

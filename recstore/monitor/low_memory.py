@@ -1,4 +1,6 @@
-"""Warns before memory runs out: at a share of the cgroup's limit or, without one, of the machine's memory."""
+"""Warns before memory runs out: at a share of the cgroup's limit (without one, of the machine's memory), or at a size
+of the job.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def threshold(text: str | float | None) -> float | None:
     """Parses a threshold such as "85%", 0.85 or "12 GB". Returns a float for a share and an int for bytes. None
     disables the warning.
 
-    Raises ValueError for any other text.
+    Raises ValueError or TypeError for anything else.
 
     >>> threshold("85%"), threshold(0.5), threshold("12 GB"), threshold(None)
     (0.85, 0.5, 12000000000, None)
@@ -57,7 +59,7 @@ class Warnings:
         self._warned = False
 
     def check(self, entry: Entry) -> Entry | None:
-        """A warning event if this sample is the first above the threshold; else None."""
+        """A warning event if this sample crosses the threshold (see _RESET); else None."""
         if self._at is None:
             return None
         use, limit, owner = self._use(entry)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryMonitor", "MemoryReport"]
 
-# The columns of the published tool (see docs/monitor.md), and the label.
+# The columns of a MemoryReport.
 COLUMNS = ("time", "PID", "rss", "pss", "uss", "shared", "shared_file", "label")
 _FIGURES = COLUMNS[2:7]
 _PATIENCE = 30.0  # seconds for the watching process to write its last sample
@@ -122,7 +122,7 @@ class MemoryMonitor:
                     "message is on standard error"
                 )
             if self._loader is not None:
-                _undisturbed(lambda: self.note(_described(self._loader)))
+                _undisturbed(lambda: self.note(_describe_loader(self._loader)))
             return self
         except BaseException:
             self._abandon(begun)
@@ -294,9 +294,9 @@ class MemoryReport:
 
 
 def _undisturbed(function: Callable[[], object]) -> None:
-    """Call a function in a thread, and wait until it has ended. A signal handler, such as for Ctrl-C, raises its
-    exception in the main thread, so it cannot break off the function, and is raised afterwards. This uses no lock,
-    because an exception just after taking it would leave it locked."""
+    """Call a function in a thread, and wait until it has ended. An exception of a signal handler, such as
+    KeyboardInterrupt, occurs in the main thread: it cannot break off the function, and this call raises it afterwards.
+    This uses no lock, because an exception just after taking it would leave it locked."""
     ticket: list[None] = [None]
     ended: list[None] = []
     failures: list[BaseException] = []
@@ -428,7 +428,7 @@ def _discard(path: str) -> None:
                 os.unlink(path)
 
 
-def _described(loader: object) -> str:
+def _describe_loader(loader: object) -> str:
     """The settings of a DataLoader that affect memory, in a sentence."""
     names = (
         "num_workers",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["html_text", "write"]
 
-# Rows of the table of processes. The page only counts the others.
+# The most rows of the tables of processes and events. The page only counts the other processes.
 MOST_ROWS = 1_000
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 
@@ -202,7 +202,9 @@ def _events(run: Run) -> str:
         rows.append(
             [clock, str(event.get("what") or ""), str(event.get("label") or ""), how, str(event.get("text") or "")]
         )
-    return f"<div class='high words'>{_table(('time', 'event', 'process', 'how', 'text'), rows)}</div>"
+    earlier = len(run.events) - len(rows)
+    more = f"<p class=note>{earlier:,} earlier events.</p>" if earlier else ""
+    return f"<div class='high words'>{_table(('time', 'event', 'process', 'how', 'text'), rows)}</div>{more}"
 
 
 def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

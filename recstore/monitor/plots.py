@@ -1,8 +1,7 @@
 """Plots of a run: memory over time for each process and the sum, and the classes of memory.
 
-A plot is a plain dict with "data" and "layout" for plotly's script, so the HTML page only needs the script. The public
-functions return plotly's Figure. Long runs are thinned: each stretch of time keeps its lowest and highest value, so
-short peaks stay visible.
+A plot is a plain dict with "data" and "layout" for plotly's script, so the HTML page only needs the script. `figure`
+and `where_figure` return plotly's Figure. Long runs are thinned, and short peaks stay visible.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ FIGURES: dict[str, str] = {
     "shared_file": "pages of mapped files and shared memory",
     "swap": "swapped out",
 }
-# Points of a plot. Browsers zoom slowly with more than some ten thousand.
+# The most points of a plot. With more, browsers zoom slowly.
 MOST_POINTS = 30_000
 MOST_POINTS_PER_LINE = 1_000
 # With more processes, the legend shows groups, such as the workers of rank 0.
@@ -176,7 +175,7 @@ def _place(key: str) -> float:
 
 
 def thinned(times: Sequence[float], values: Sequence[Any], most: int) -> tuple[list[float], list[Any]]:
-    """At most `most` and at least four of the points: both ends, and the lowest and highest value of each stretch.
+    """At most `max(4, most)` of the points: both ends, and the lowest and highest value of each stretch.
 
     >>> thinned([0, 1, 2, 3, 4, 5, 6, 7], [1, 1, 9, 1, 1, 0, 1, 1], 6)
     ([0, 1, 2, 4, 5, 7], [1, 1, 9, 1, 0, 1])
@@ -237,7 +236,7 @@ def _line(process: Process, times: Sequence[float], values: Sequence[Any], group
         trace["legendgroup"] = label
         trace["showlegend"] = in_legend
         if in_legend:
-            # The legend shows the name of a trace. So the first line of a group gets the name of the group.
+            # The legend shows the name of a trace, so the first line of a group gets the name of the group.
             trace["meta"], trace["name"] = trace["name"], html.escape(label)
     return trace
 
@@ -322,7 +321,7 @@ def _add_events(run: Run, data: list[_Dict], layout: _Dict, begin: float, second
 
 
 def _worth_a_mark(events: list[Entry]) -> list[Entry]:
-    """At most MOST_EVENTS events. Drops starts and normal ends of processes first."""
+    """At most MOST_EVENTS events, or twice as many to keep deaths. Drops starts and normal ends of processes first."""
     if len(events) <= MOST_EVENTS:
         return events
     rare = [event for event in events if _kind(event) not in ("started", "ended")]

@@ -29,7 +29,7 @@ __all__ = ["LAST", "examine", "read", "text"]
 LAST: int = 600
 # The least growth to report, in bytes.
 GREW = 16_000_000
-# In a log with more process entries, samples before the last ten minutes are thinned. This many take about 400 MB.
+# Samples before the last ten minutes are thinned in a log with more entries of processes than this, about 400 MB.
 MOST_ENTRIES = 300_000
 # The rows of the table of the last minutes, in seconds before the end.
 _BEFORE = (600, 300, 120, 60, 30, 10, 5, 0)
@@ -46,13 +46,13 @@ def read(path: Path) -> log.Run:
     with open(path, "rb") as file:
         head = file.read(len(log.FIRST))
         file.seek(0)
-        run = _Thinned.of(line for line in file if line.strip())
+        run = _ThinnedRun.of(line for line in file if line.strip())
     if not log.FIRST.startswith(head) and not (run.start or run.samples or run.events or run.end):
         raise ValueError(f"{os.fspath(path)} has no line of a log of the monitor")
     return run
 
 
-class _Thinned(log.Run):
+class _ThinnedRun(log.Run):
     """A Run that keeps all samples of its last ten minutes, and a limited number of older samples."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _Thinned(log.Run):
         old = [sample for sample in self.samples if sample["t"] < until]
         # Keep the higher of two neighbours, to preserve peaks.
         kept = [max(old[i : i + 2], key=lambda sample: series.level(sample) or 0) for i in range(1, len(old), 2)]
-        self.samples = old[:1] + kept + self.samples[len(old) :]
+        self.samples = old[:1] + kept + [sample for sample in self.samples if sample["t"] >= until]
         entries = sum(len(sample["processes"]) for sample in self.samples)
         # If the last ten minutes alone exceed the limit, wait for as many new entries before thinning again.
         self._entries = min(entries, MOST_ENTRIES // 2)

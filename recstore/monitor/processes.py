@@ -1,6 +1,6 @@
 """Reads processes from /proc, and tracks the processes of a job.
 
-`Proc` reads the files of a process. Each method raises OSError if the process has ended or belongs to another user.
+`Proc` reads the files of a process. Most methods raise OSError if the process has ended or belongs to another user.
 `Tree` tracks a job: the descendants of its root, including orphans. The path of /proc is a parameter, so that tests can
 describe other machines.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Key: TypeAlias = tuple[int, int]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_RESCAN = 30  # samples between two readings of all processes of the machine
+_RESCAN = 30  # the most samples between two readings of all processes of the machine
 
 
 class Stat:
@@ -152,7 +152,7 @@ class Proc:
         return os.path.exists(f"{self.root}/{pid}/{name}")
 
     def smaps(self, pid: int) -> bytes:
-        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. Costs several times as much as `rollup`."""
+        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. May cost several times `rollup`."""
         return self.read(f"{pid}/smaps")
 
     def descriptors(self, pid: int) -> list[Descriptor]:
@@ -176,7 +176,7 @@ class Proc:
 
 
 def is_shared_memory(path: str) -> bool:
-    """Whether a path in /proc is shared memory."""
+    """Whether a path, as shown in /proc, belongs to a file in shared memory."""
     return path.startswith(("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"))
 
 

@@ -1,10 +1,12 @@
-"""Keeps a run in little memory, as compressed lines. When there are too many samples, it drops every second one.
+"""Keeps a run in little memory, as compressed lines. When there are too many samples, it drops every second one;
+of too many events, those in the middle.
 
 `recstore monitor` makes its final table, verdicts and page from this run, with or without a log.
 """
 
 from __future__ import annotations
 
+import collections
 import zlib
 
 from recstore.monitor.log import Run, line_of
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_ENTRIES = 8000  # the most entries of processes, in all samples
 _FEWEST_SAMPLES = 100
-_MOST_EVENTS = 2000
+_MOST_EVENTS = 1000  # of the first events, and as many of the last
 
 
 class Recent:
@@ -25,9 +27,10 @@ class Recent:
         self._start: Entry | None = None
         self._end: Entry | None = None
         self._samples: list[bytes] = []
-        self._events: list[bytes] = []
+        self._first_events: list[bytes] = []
+        self._last_events: collections.deque[bytes] = collections.deque(maxlen=_MOST_EVENTS)
         self._last: Entry | None = None
-        self._step = 1  # keeps one of this many samples
+        self._step = 1  # keeps every step-th sample
         self._count = 0
 
     def write(self, entry: Entry) -> bool:
@@ -42,8 +45,8 @@ class Recent:
                 del self._samples[1::2]
                 self._step *= 2
         elif kind == "event":
-            if len(self._events) < _MOST_EVENTS:
-                self._events.append(line_of(entry))
+            first = len(self._first_events) < _MOST_EVENTS
+            (self._first_events if first else self._last_events).append(line_of(entry))
         elif kind == "start":
             self._start = entry
         else:
@@ -56,7 +59,7 @@ class Recent:
         lines = [zlib.decompress(sample) for sample in self._samples]
         if self._last is not None and (not lines or line_of(self._last) != lines[-1]):
             lines.append(line_of(self._last))
-        kept = Run.of(lines + self._events)
+        kept = Run.of([*lines, *self._first_events, *self._last_events])
         run.start, run.end = self._start, self._end
         run.samples, run.events = kept.samples, kept.events
         return run

@@ -1,9 +1,9 @@
 """Takes samples of a job's memory, as dicts for the log (docs/monitor.md).
 
 The RSS of a process is cheap, so each sample reads it for each process. For USS and PSS, the kernel walks over all
-pages of the process, which takes about 20 microseconds a megabyte. So the sampler has a budget of CPU time: it reads as
-many processes exactly as SHARE of a core allows, first the processes with the oldest reading or the largest change of
-RSS. For the others it adjusts the last exact figures by the growth of private pages, and sets `exact: false`.
+pages of the process, which takes about 20 microseconds per megabyte. So the sampler has a budget of CPU time: it reads
+as many processes exactly as SHARE of a core allows, first the processes with an old reading or a large change of RSS.
+For the others it adjusts the last exact figures by the growth of private pages, and sets `exact: false`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from recstore.monitor.processes import Member
 
 SHARE = 0.008  # the share of a core for exact readings
-_MAPS_EVERY = 8  # exact readings between two readings of the mapped files of a process, which cost as much
+_MAPS_EVERY = 8  # exact readings between two readings of the mapped files of a process, which cost as much or more
 _FILES_AGE = 5.0  # seconds between two readings of open files while their number is the same
 _DEBT = -0.05  # seconds of CPU time; with less credit, open files are not read either
 _MOVED = 4 << 20  # a change of RSS that gives a process priority
 # The first exact readings of a process are free, so that workers with a life of two seconds have figures too. So are
 # readings while memory quickly approaches the limit. A process with a large RSS has only one free reading.
 _FREE, _FREE_RSS = 3, 1 << 30
-_HURRY = 8  # take an early sample when this fraction of the remaining memory has been used since the last sample
+_HURRY = 8  # take an early sample when 1/_HURRY of the remaining memory has been used since the last sample
 
 
 class Reading:

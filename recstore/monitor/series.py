@@ -129,8 +129,8 @@ def sums(samples: Iterable[Entry], *path: str) -> tuple[list[float], list[Any]]:
 def level(sample: Entry) -> int | None:
     """The total memory of the processes of a sample in bytes; None if unknown.
 
-    This is the sum of PSS plus the pages of segments that no process maps. Without PSS, it is the memory of the cgroup
-    or else the sum of RSS, which counts shared pages several times.
+    This is the sum of PSS plus the pages of shared memory that no process maps. Without PSS, it is the memory of the
+    cgroup or else the sum of RSS, which counts shared pages several times.
     """
     total = sample.get("sum") or {}
     if total.get("pss") is not None:

@@ -90,9 +90,9 @@ def places(named: dict[str, Any], most: int = 3) -> str:
     parts = [(size, name) for name, size in named.items() if name != "stores" and size]
     stores = sorted(named.get("stores", {}).items(), key=lambda pair: -pair[1])
     if stores:
-        listed = ", ".join(f"{safe_text(name)} {size_text(size)}" for name, size in stores[:most])
+        largest = ", ".join(f"{safe_text(name)} {size_text(size)}" for name, size in stores[:most])
         more = f", {len(stores) - most} more" if len(stores) > most else ""
-        parts.append((sum(named["stores"].values()), f"stores ({listed}{more})"))
+        parts.append((sum(named["stores"].values()), f"stores ({largest}{more})"))
     parts.sort(key=lambda pair: -pair[0])
     return ", ".join(f"{name} {size_text(size)}" for size, name in parts) or "nothing is known"
 
@@ -153,7 +153,7 @@ class Panel:
         self._put(text)
 
     def _room(self, height: int) -> str:
-        """Control text that reserves at least this many rows for the table, and moves the command's output up."""
+        """Control text that reserves at least `height` rows for the table, and moves the command's output up."""
         if height <= self._height:
             return ""
         more = height - self._height

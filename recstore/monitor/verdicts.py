@@ -10,9 +10,9 @@
 | killed at the limit | the kernel's OOM killer ended a process |
 | address space | a process that had mapped most of its `ulimit -v` failed |
 | growth | the private memory of a process grew by a large amount, and no rule above explains it |
-| unclear | memory grows, or is near its limit, and no rule above explains it; or the necessary figures are missing |
+| unclear | memory grows, or is near its limit, and no rule above explains it; or figures or samples are missing |
 
-If no rule matches, a run has no verdict. The constants below are the thresholds; docs/post-mortem.md lists them.
+If no rule matches, a run has no verdict. The constants below, and in copies.py and deaths.py, are the thresholds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KINDS: tuple[str, ...] = (
 )
 
 MB = copies.MB
-# Rules about changes over time need this many samples. Fewer samples without a verdict are "unclear".
+# The fewest samples for leak, backlog, copies per rank and pinned memory. With fewer, no verdict means "unclear".
 FEWEST_SAMPLES = 5
 # leak: the least samples in each quarter of a life; the least growth of the floor from the second to the last quarter,
 # in bytes and as a share of the second. Each of the two steps has at least STEADY of the average speed, because the
@@ -89,9 +89,9 @@ class Verdict(NamedTuple):
 
 
 def judge(run: Run, crew: list[Process] | None = None) -> list[Verdict]:
-    """The Verdicts about a Run: first the ends of processes, then the growth of memory, the largest first. "unclear" is
-    always the only verdict. The list is empty if no rule matches and no process grew much. `crew` are the run's
-    Processes, if the caller has them.
+    """The Verdicts about a Run: first the ends of processes, then the growth of memory, the largest first. "unclear"
+    only occurs alone. The list is empty if no rule matches and no process grew much. `crew` are the run's Processes, if
+    the caller has them.
 
     >>> import types
     >>> run = types.SimpleNamespace(start=None, samples=[], events=[], end=None)
@@ -177,10 +177,10 @@ def _leak_advice(run: Run, leaking: Sequence[Process]) -> tuple[str, str]:
 
 
 def _without_end(times: list[float], values: list[int]) -> tuple[list[float], list[int]]:
-    """The series without its last samples, in which an ending process frees its memory."""
-    most = max(3, len(values) // 10)
+    """The series, without its last samples if an ending process frees its memory in them."""
+    most_cut = max(3, len(values) // 10)
     high = 0.9 * max(values, default=0)
-    cut = next((i for i in range(most + 1) if i < len(values) and values[len(values) - 1 - i] >= high), 0)
+    cut = next((i for i in range(most_cut + 1) if i < len(values) and values[len(values) - 1 - i] >= high), 0)
     return times[: len(times) - cut], values[: len(values) - cut]
 
 
@@ -273,13 +273,13 @@ def _pinned(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list
     _, values = series.sums(samples, "named", "pinned")
     if not values:
         return []
-    most = max(values)
+    peak = max(values)
     total = max((series.level(sample) or 0 for sample in samples), default=0)
-    if most < max(PINNED, PINNED_SHARE * total):
+    if peak < max(PINNED, PINNED_SHARE * total):
         return []
-    evidence = {"bytes": most, "sum": total}
+    evidence = {"bytes": peak, "sum": total}
     text = (
-        f"{size_text(most)} is page-locked for a GPU. PyTorch rounds each pinned batch up to a power of two and "
+        f"{size_text(peak)} is page-locked for a GPU. PyTorch rounds each pinned batch up to a power of two and "
         "keeps it until the process ends. Without pin_memory the batches are pageable. A shorter queue pins fewer "
         "batches."
     )
@@ -290,15 +290,15 @@ def _pinned(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list
 
 
 def _growth(run: Run, crew: Sequence[Process], least: int) -> list[Verdict]:
-    most: dict[str, tuple[int, int, float, Process]] = {}
+    by_label: dict[str, tuple[int, int, float, Process]] = {}
     for process in crew:
         times, values = process.series("anonymous") if process.series("anonymous")[0] else process.series("uss")
         gain = max(values) - values[0] if values else 0
-        if gain >= max(least, most[process.label][0] if process.label in most else 0):
-            most[process.label] = gain, max(values), _rise_time(times, values), process
-    if not most:
+        if gain >= max(least, by_label[process.label][0] if process.label in by_label else 0):
+            by_label[process.label] = gain, max(values), _rise_time(times, values), process
+    if not by_label:
         return []
-    largest = sorted(most.values(), key=lambda growth: -growth[0])
+    largest = sorted(by_label.values(), key=lambda growth: -growth[0])
     gain, size, seconds, process = largest[0]
     evidence = {
         "bytes": sum(gain for gain, *_ in largest),

@@ -46,7 +46,7 @@ class Watch:
         sampler: its Sampler.
         sinks: objects with `write(entry)`: a Log, a Recent, a display.
         interval: seconds between two samples.
-        warnings: a limits.Warnings, or None.
+        warnings: a low_memory.Warnings, or None.
         say: called with the text of each warning.
     """
 
@@ -89,8 +89,8 @@ class Watch:
     def sample(self) -> bool:
         """Take a sample and write it; False once no process is left."""
         entry, events = self.sampler.sample()
-        for started_or_ended in events:
-            self._tell(started_or_ended)
+        for event_entry in events:
+            self._tell(event_entry)
         self._follow()
         if entry is None:
             return bool(self.sampler.tree.members)
@@ -124,7 +124,8 @@ class Watch:
             self._forget(fd)
 
     def wait(self) -> tuple[bool, list[int]]:
-        """Wait until the next sample is due, a process ends or a descriptor of `listen` is readable.
+        """Wait until a sample or a check of a limited cgroup is due, a process ends, or a descriptor of `listen` is
+        readable.
 
         A sample is due early if memory may reach its limit before the next sample.
 

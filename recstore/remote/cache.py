@@ -6,12 +6,12 @@
     <cache>/recstore/<name>.lock           locked by the process that fetches or removes the file <name>
     <cache>/recstore/<name>.<random>.part  a file being fetched, locked by the process that writes it
     <cache>/recstore/room.lock             locked by the process that makes room
-    <cache>/recstore/sets/<id>.json        a manifest; <id> is the hash of its URL, number and store. And <id>.lock
+    <cache>/recstore/sets/<id>.json        a manifest, and <id>.lock; <id> is a hash of its URL, number and store
 
 The kernel elects the process that fetches: it gives the lock to one process of the machine, and frees the lock however
 that process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process
 that has mapped the file can still read it, and a process that finds it missing fetches it again. Killed processes leave
-unlocked locks and parts, and the next opening removes them.
+lock files and parts that nobody locks, and the next opening removes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import time
 from hashlib import blake2b
 
 from recstore._core import native
-from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
+from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError, VersionError
 from recstore.remote import cache_folder, names
 from recstore.remote.names import RECORDS
 
@@ -54,7 +54,7 @@ class Wait:
         if seconds >= self.next:
             self.next += _LOG_INTERVAL
             logging.getLogger("recstore").warning(
-                "waiting for %s, which another process of this machine %s: %.0f s so far",
+                "waiting for %s, which another process on this machine %s: %.0f s so far",
                 self.target,
                 self.activity,
                 seconds,
@@ -65,8 +65,8 @@ class Wait:
 
 def seal(name: str, descriptor: int) -> int:
     """The modification time, in nanoseconds, that marks a file whose content matches the hash in its name. A write
-    changes the time and a copy changes the inode, so such a file is hashed again before use. The time is a whole second
-    between 1980 and 2013, which every file system can store."""
+    changes the time and a copy changes the inode, so such a file is hashed again before use. The time is an even second
+    from 1980 to 2014, which every file system can store."""
     digest = blake2b(f"{name} {os.fstat(descriptor).st_ino}".encode(), digest_size=4).digest()
     return (315_532_800 + 2 * (int.from_bytes(digest, "little") >> 3)) * 10**9
 
@@ -75,7 +75,7 @@ class Cache:
     """The files of a cache. `limit` is their maximum total size in bytes; None for no limit. Holds no descriptors and
     no locks, so it works across a fork. Safe from several threads and processes.
 
-    Raises the errors of folders.create."""
+    Raises the errors of cache_folder.create."""
 
     def __init__(self, path: AnyPath, limit: int | None = None) -> None:
         self.folder, self.limit = cache_folder.create(path), limit
@@ -126,7 +126,7 @@ class Cache:
                 segment.verify(limits)
         except SegmentNotFoundError:
             return None  # evicted since
-        except CorruptError:
+        except (CorruptError, VersionError):
             if self._is_intact(name):
                 raise  # it was written this way, or its records exceed this reader's limits
             self.discard(name)
@@ -168,7 +168,7 @@ class Cache:
             return False
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
-        """The bytes of a filter or manifest; None if it is missing. Removes a file of more than `most` bytes."""
+        """The bytes of a filter or manifest; None if it is missing, or has more than `most` bytes and is removed."""
         if not self.has(name):
             return None
         try:
@@ -224,7 +224,7 @@ class Cache:
     def _make_room(self, needed: int) -> tuple[int, bool, list[tuple[str, int, int]]]:
         """Evicts the least recently used files until `needed` more bytes fit. Returns the bytes still lacking, whether
         waiting may help, and the state of the files being written."""
-        files, total, parts = self._used()
+        files, total, parts = self._scan()
         may_change = bool(parts)
         lacking = total + needed - (self.limit or 0)
         for _, size, path in files:
@@ -235,8 +235,9 @@ class Cache:
             may_change |= not removed
         return lacking, may_change, parts
 
-    def _used(self) -> tuple[list[tuple[float, int, str]], int, list[tuple[str, int, int]]]:
-        """`([(time, bytes, path), ...] by last use, total bytes, state of the files being written)`."""
+    def _scan(self) -> tuple[list[tuple[float, int, str]], int, list[tuple[str, int, int]]]:
+        """`([(time, bytes, path), ...] by last use, total bytes, state of the files being written)`. Removes the parts
+        of killed processes."""
         now, files, total, parts = time.time(), [], 0, []
         for folder in (self.folder, self.sets):
             with os.scandir(folder) as entries:
@@ -253,7 +254,7 @@ class Cache:
                     if entry.name.endswith(PART):
                         parts.append((entry.name, status.st_size, status.st_mtime_ns))
                         continue
-                    # A wrong clock wrote a time in the future. Treat it as long ago, or the file is never evicted.
+                    # A time in the future comes from a wrong clock. Treat it as long ago, or the file is never evicted.
                     used = status.st_atime if status.st_atime <= now + 60 else status.st_atime - 1e12
                     files.append((used, status.st_size, entry.path))
         return sorted(files), total, sorted(parts)

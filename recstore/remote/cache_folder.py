@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHARED = (
     "9p afs beegfs ceph cifs coda davfs fhgfs fuse glusterfs gpfs gfs2 lustre mmfs ncpfs nfs nfs4 ocfs2 orangefs "
     "panfs pvfs2 smb2 smb3 smbfs virtiofs vboxsf wekafs"
-).split()  # and all that begin with "fuse."
+).split()  # and all names that begin with "fuse."
 
 
 def create(path: AnyPath) -> str:

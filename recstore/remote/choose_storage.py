@@ -73,7 +73,7 @@ def split_number(text: str) -> tuple[str, int | None]:
 
 
 def whole_set(url: AnyPath | Storage, options: Options) -> Storage:
-    """Like storage_of, for changing a set. ValueError for a URL with a manifest number."""
+    """Like storage_of, for a set to change. Raises ValueError for an empty URL or one with a manifest number."""
     if isinstance(url, (str, bytes, os.PathLike)):
         text = os.fsdecode(url)
         if not text:
@@ -105,7 +105,7 @@ def _folder(text: str, scheme: re.Match[str] | None) -> str:
 
 
 def _checked(text: str, scheme: re.Match[str]) -> str:
-    """The URL without trailing slashes. ValueError if it may have secrets."""
+    """The URL without trailing slashes. Raises ValueError if it may have secrets or is not the URL of a set."""
     rest = text[scheme.end() :]
     host, _, path = rest.partition("/")
     account, at, _ = host.rpartition("@")

@@ -59,7 +59,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
         dry_run: remove nothing.
         options: arguments of the object store, as for :func:`recstore.open`.
 
-    Returns a :class:`recstore.remote.Collected`. Raises SegmentNotFoundError if the place has no files of a set;
+    Returns a :class:`recstore.remote.Collected`. Raises SegmentNotFoundError if the place has no objects;
     CorruptError and VersionError for an unreadable manifest, without removing anything; RemoteError. Safe to run
     beside readers, writers and other collections. Foreign objects stay.
 
@@ -83,19 +83,19 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     # written.
     numbers = sorted(manifests)
     kept = [number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until] + numbers[-1:]
-    named = _named(storage, kept)
+    named_hashes = _named_hashes(storage, kept)
     old = sorted(set(manifests) - set(kept))
     files = []
     for name, (_, modified) in objects.items():
         ours = _OURS.fullmatch(name)
-        if (ours and ours[1] not in named or name.startswith(".")) and modified <= until:
+        if (ours and ours[1] not in named_hashes or name.startswith(".")) and modified <= until:
             files.append(name)
     nbytes = sum(manifests[number][0] for number in old) + sum(objects[name][0] for name in files)
     if not dry_run:
         # A slow writer may have committed some of these files since.
         new = {manifest.number_in(name) for name, _, _ in storage.list("manifest-")} - set(manifests) - {0}
-        named = _named(storage, new)
-        files = [name for name in files if name[:40] not in named]
+        named_hashes = _named_hashes(storage, new)
+        files = [name for name in files if name[:40] not in named_hashes]
         # Manifests first, so that nobody opens a manifest whose files are being removed.
         storage.delete([manifest.name_of(number) for number in old])
         storage.delete(files)
@@ -120,10 +120,10 @@ def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
     return objects, objects.pop(marker)[1]
 
 
-def _named(storage: Storage, numbers: Iterable[int]) -> set[str]:
+def _named_hashes(storage: Storage, numbers: Iterable[int]) -> set[str]:
     """The hashes that these manifests name."""
-    named = set()
+    hashes: set[str] = set()
     for number in numbers:
         with contextlib.suppress(SegmentNotFoundError):  # another call removed it
-            named.update(manifest.load(storage, number).hashes)
-    return named
+            hashes.update(manifest.load(storage, number).hashes)
+    return hashes

@@ -32,7 +32,7 @@ def to_shards(
     collection: Any, url: AnyPath, *, append: bool = False, compute: Mapping[str, Any] | None = None, **options: Any
 ) -> int:
     """Writes a Dask bag or dataframe as a set of shards: each element of a bag is a record, and each row of a dataframe
-    a dict, as :func:`recstore.sources.table` makes it. Runs now. Returns the number of the manifest.
+    a dict, as :func:`recstore.sources.table` makes it. Computes the collection. Returns the number of the manifest.
 
     One commit publishes all partitions when they are written. So a partition that is computed again counts once, and an
     error changes nothing. ``recstore gc URL`` removes unused files.
@@ -64,8 +64,7 @@ def from_shards(
     url: AnyPath, *, bag: bool = False, columns: Columns = None, cache: Folder = None, options: Options = None
 ) -> Any:
     """A ``dask.dataframe.DataFrame`` of a set of shards with Arrow column types or, with `bag`, a ``dask.bag.Bag`` of
-    its records. Each shard file is a partition. Until the collection is computed, only the schema of the first file is
-    read.
+    its records. Each shard file is a partition. The call reads the manifest and, for a dataframe, the first shard file.
 
     Values that are not records form the column ``item``. A mapping has the columns ``key`` and ``value``, and is a bag
     of pairs.
@@ -73,13 +72,14 @@ def from_shards(
     Args:
         url: the set. ``url@12`` selects manifest 12; the default is the newest at the time of the call.
         bag: return the records as Python objects, as they were written.
-        columns: the fields to decode. Default: all.
+        columns: the fields to decode; None for all.
         cache: the cache folder of each machine, as for ``recstore.open``. Without it a task fetches a temporary copy.
             Not used for a mounted folder, whose files are mapped in place.
         options: arguments of the object store, as for ``recstore.open``.
 
-    Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field whose
-    type differs from the first shard file or has no Arrow equivalent; CorruptError and RemoteError.
+    Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field
+    that the first shard file lacks or has with another type, or that has no Arrow type; ValueError for a column that
+    its shard file lacks; CorruptError and RemoteError.
     """
     dask = _dask()
     parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)

@@ -137,7 +137,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
     @property
     def index_nbytes(self) -> int:
-        """Bytes of the key indexes of the shard files that are open."""
+        """Bytes of the key indexes of the open shard files in which a key was looked up."""
         self._require()
         return self._finder.index_nbytes()
 
@@ -150,7 +150,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
 class KeyRanges:
     """Selects the shard files that may have a key, by the bounds of their keys. One file remains if the files were
-    written in key order. Otherwise up to all files remain, and filters narrow them down. Takes at most 50 bytes a file.
+    written in key order. Otherwise up to all files remain, and filters narrow them down. Takes at most 60 bytes per file.
     Safe from several threads at once."""
 
     def __init__(self, bounds: tuple[list[Any], list[Any]] | None, n: int) -> None:

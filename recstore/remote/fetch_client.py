@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         stdout: IO[bytes]
 
 
-_DEATHS = 3  # a request fails after this many fetching processes were killed
-_ENDS = 20  # a request fails after this many fetching processes ended because they were idle
+_DEATHS = 3  # killed fetching processes after which a request fails
+_ENDS = 20  # idle fetching processes that ended, after which a request fails
 # As in building/isolated_build.py: before the path is set, the current folder could provide a module. The last argument
 # names the process in a process list.
 _BOOTSTRAP = """
@@ -70,7 +70,7 @@ class _Died(Exception):
 
 def forked_helper() -> Helper | None:
     """The Helper for network operations in the forked child of a process with network clients. None in a process that
-    may have its own clients. Safe from several threads at once."""
+    may have its own clients, and is assumed to have them from now on. Safe from several threads at once."""
     global _uses_clients
     _uses_clients = True
     return _forked_helper
@@ -126,8 +126,8 @@ class Helper:
 
     def call(self, storage: Storage, method: str, *arguments: Any) -> Any:
         """Calls a method of a storage in the fetching process. Raises the exception of the method. Raises RemoteError
-        if the process is killed, because the operation may be half done. One call at a time: nobody reads answers while
-        a large request is sent."""
+        if the process is killed, because the operation may be half done. Runs one call at a time, because no thread
+        reads answers while a large request is sent."""
         *positional, file = arguments if method == "read_into" else (*arguments, None)
         positional = [bytes(data) if isinstance(data, (memoryview, bytearray)) else data for data in positional]
         with self._calling:
@@ -230,12 +230,12 @@ class Helper:
                 continue
             if not data:
                 self._raise_died(process)
-            for replied, error, result in messages.add(data):
+            for request, error, result in messages.add(data):
                 if error == fetch_process.PIECE:
-                    if replied == number and file is not None:
+                    if request == number and file is not None:
                         append(file, result)
-                elif replied in self._replies:  # else the requesting thread was interrupted
-                    self._replies[replied] = error, result
+                elif request in self._replies:  # else the requesting thread was interrupted
+                    self._replies[request] = error, result
         return reply
 
     def _raise_died(self, process: _Process) -> NoReturn:
@@ -319,7 +319,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: Client, set_id: str) -> None:
     """Returns when the cache has all files of a set. `missing_of(names)` gets the names in the cache and returns the
-    missing files as `(name, bytes)`. One process of the machine fetches them.
+    missing files as `(name, bytes)`. One process on the machine fetches them.
 
     Raises the errors of Client.ask. If this process waited for another process with the same options, and that process
     failed, it raises the same error.
@@ -344,15 +344,15 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
 def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
     """Waits for the lock of a set. Returns whether this process holds it; False if its file was removed. Raises the
     error of the previous holder."""
-    first = None
+    first_content = None
     while lock.state == native.BUSY and lock.leads():
-        first = lock.read() if first is None else first
+        first_content = lock.read() if first_content is None else first_content
         wait.pause()
         lock.attempt()
-    if first is not None:
+    if first_content is not None:
         content = lock.read()
         # An error that was in the file from the beginning belongs to an earlier holder, which was killed.
-        if content and content != first:
+        if content and content != first_content:
             error = _error_in(content, options)
             if error is not None:
                 raise error
@@ -369,8 +369,8 @@ def _fetch_locked(missing: Sequence[tuple[str, int]], client: Client, lock: nati
 
 
 def _failure(error: Exception, options: _Options) -> bytes:
-    """The content of the lock file of a set after a failure: a random salt of 16 bytes, a hash of the options, the
-    error. The salt makes the hash of a secret differ each time."""
+    """The content of the lock file of a set after a failure: a random salt of 16 bytes, a hash of the options, and
+    the error. The salt makes the hash of a secret differ each time."""
     salt = os.urandom(16)
     return salt + _digest(options, salt) + pickle.dumps(fetch_process.portable(error))
 
@@ -381,7 +381,7 @@ def _error_in(content: bytes, options: _Options) -> Exception | None:
         return None  # the holder had other options, such as other credentials: try with our own
     try:
         error = pickle.loads(packed)
-    except Exception:  # the writer was killed in the middle
+    except Exception:  # the holder was killed while it wrote
         return None
     return error if isinstance(error, Exception) else None
 

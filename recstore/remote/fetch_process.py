@@ -1,5 +1,5 @@
-"""The fetching process: `python -m recstore.remote.fetch_process`. Only this process has network clients, and it is
-always freshly executed, so no client crosses a fork.
+"""The fetching process: `python -m recstore.remote.fetch_process`. It is always freshly executed, so its network clients
+never cross a fork.
 
 It reads requests from standard input and writes answers to standard output. Each message is a pickle after its size in
 eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,
@@ -132,8 +132,8 @@ class _Job:
 
     future: Future[None]
 
-    def __init__(self, batch: _Batch, act: Callable[..., object], *arguments: Any, hinted: bool = False) -> None:
-        self.batches, self.act, self.arguments, self.hinted = [batch], act, arguments, hinted
+    def __init__(self, batch: _Batch, act: Callable[..., object], *arguments: Any, is_hint: bool = False) -> None:
+        self.batches, self.act, self.arguments, self.is_hint = [batch], act, arguments, is_hint
         self.key = arguments[:2]
 
 
@@ -146,7 +146,7 @@ class Server:
         self._storages: dict[bytes, Storage] = {}  # unpickled Storages, with their network clients
         self._fetching: dict[Target, Fetching] = {}
         self._lock = threading.Lock()
-        self._requested, self._hinted = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)
+        self._request_pool, self._hint_pool = ThreadPoolExecutor(THREADS), ThreadPoolExecutor(THREADS - 1)
         self._objects: dict[tuple[Any, ...], _Job] = {}  # pending and running downloads, by target and name
         self.busy = 0  # pending and running jobs
 
@@ -191,22 +191,22 @@ class Server:
             sys.stderr.flush()
         os._exit(0)
 
-    def _take_object(self, batch: _Batch, arguments: tuple[Any, ...], hinted: bool) -> None:
+    def _take_object(self, batch: _Batch, arguments: tuple[Any, ...], is_hint: bool) -> None:
         job = self._objects.get(arguments[:2])
         if job is None:
-            job = _Job(batch, self._fetch, *arguments, hinted=hinted)
+            job = _Job(batch, self._fetch, *arguments, is_hint=is_hint)
             self._objects[job.key] = job
             self._put(job)
-        elif not hinted:
+        elif not is_hint:
             job.batches.append(batch)
-            if job.hinted and job.future.cancel():  # still pending: move it to the request threads
-                job.hinted = False
+            if job.is_hint and job.future.cancel():  # still pending: move it to the request threads
+                job.is_hint = False
                 self.busy -= 1
                 self._put(job)
 
     def _put(self, job: _Job) -> None:
         self.busy += 1
-        job.future = (self._hinted if job.hinted else self._requested).submit(self._work, job)
+        job.future = (self._hint_pool if job.is_hint else self._request_pool).submit(self._work, job)
 
     def _work(self, job: _Job) -> None:
         with self._lock:
@@ -235,7 +235,8 @@ class Server:
 
 
 def portable(error: BaseException) -> BaseException:
-    """The error if it can be pickled, else a RemoteError with its text."""
+    """The error, without traceback and causes, if its class is expected and it can be pickled; else a RemoteError with
+    its text. Changes the error."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     if isinstance(error, (Error, OSError, ImportError, ValueError, TypeError, MemoryError)):
         try:

@@ -100,13 +100,13 @@ class FsspecStorage(Storage):
         return True
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
-        return (listed for listed in self._listed() if listed[0].startswith(prefix) and not listed[0].startswith("."))
+        return (file for file in self._files() if file[0].startswith(prefix) and not file[0].startswith("."))
 
     def leftovers(self) -> Iterator[Listed]:
-        return (listed for listed in self._listed() if is_temporary(listed[0]))
+        return (file for file in self._files() if is_temporary(file[0]))
 
     @fork_safe
-    def _listed(self) -> Sequence[Listed]:
+    def _files(self) -> Sequence[Listed]:
         try:
             entries = self._do("list", None, lambda system, path: system.ls(path, detail=True, refresh=True))
         except SegmentNotFoundError:

@@ -12,9 +12,9 @@ The object `<hash>.keys` is the filter of a mapping's shard. All numbers are lit
     u16 x n   the fingerprints by bucket, ascending within a bucket
 
 The hash of a key is the hash in csrc/FORMAT.md, "Keys", with seed 0. A key with hash h has the bucket
-`(h >> 16) * b >> 48` and the fingerprint `h & 0xFFFF`. Buckets have 32 keys on average, so a filter takes 17 bits a
-key, with one false positive in about 2,000. A Bloom filter of 10 bits a key would have one in 100. With ``lazy=True``
-each false positive fetches a whole shard.
+`(h >> 16) * b >> 48` and the fingerprint `h & 0xFFFF`. Buckets have 32 keys on average, so a filter takes 17 bits per
+key, with one false positive in about 2,000. A Bloom filter of 10 bits per key would have one in 100. With
+``lazy=True`` each false positive fetches a whole shard.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"RECSKEY\2"
 SEED = 0
-_KEYS_A_BUCKET = 32
+_KEYS_PER_BUCKET = 32
 _BODY = len(MAGIC) + 16
 _NUMBERS = _BODY + 20
 _HEAD = _NUMBERS + 3 * 8
@@ -45,7 +45,7 @@ _PIECE = 1 << 16  # keys read at once
 _LONGEST = 64  # characters of a bound; longer keys are truncated to keep manifests small
 _LAST = "\U0010ffff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # types that never equal an object of another kind
+_PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # types whose values never equal an object of another kind
 
 
 # ---- Making ----
@@ -54,7 +54,7 @@ _PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # types that never e
 def make(segment: native.Segment) -> bytes:
     """The filter of the keys of a mapping's segment. `bound` turns it into the bytes of the object.
 
-    Raises CorruptError for an unreadable segment. Takes about 16 bytes of memory a key.
+    Raises CorruptError for an unreadable segment. Takes about 90 bytes of memory per key.
     """
     hashes, opaque, seen = array("Q"), 0, 0
     keys = iter(_keys_of(segment))
@@ -80,7 +80,7 @@ def make(segment: native.Segment) -> bytes:
 def _packed(hashes: array[int], opaque: int) -> bytes:
     """The filter of an unordered array of hashes."""
     n = len(hashes)
-    n_buckets = max(1, n // _KEYS_A_BUCKET)
+    n_buckets = max(1, n // _KEYS_PER_BUCKET)
     ordered = sorted(hashes)
     starts, bucket = array("I", [0]), 0
     for number, h in enumerate(ordered):
@@ -97,20 +97,21 @@ def _packed(hashes: array[int], opaque: int) -> bytes:
     return b"".join([numbers, starts.tobytes(), prints.tobytes()])
 
 
-def bound(made: bytes, shard: str) -> bytes:
+def bound(unbound: bytes, shard: str) -> bytes:
     """The bytes of the filter object: the result of `make`, bound to the hash of a shard (40 hex digits)."""
-    body = bytes.fromhex(shard) + made
+    body = bytes.fromhex(shard) + unbound
     return MAGIC + blake2b(body, digest_size=16).digest() + body
 
 
 def most_bytes(records: int) -> int:
-    """The maximum size of the filter of a shard with this many records."""
-    return _HEAD + 4 * (max(1, records // _KEYS_A_BUCKET) + 1) + 2 * records
+    """The maximum size in bytes of the filter of a shard of `records` records."""
+    return _HEAD + 4 * (max(1, records // _KEYS_PER_BUCKET) + 1) + 2 * records
 
 
 def bounds(segment: native.Segment) -> tuple[Key, Key]:
     """`(low, high)`: bounds of the keys of a mapping's segment, both str or both int. `(None, None)` without keys, for
-    mixed or other key types (bool and float included), for ints beyond 64 bits, and for a bound with a surrogate.
+    mixed or other key types (bool and float included), for ints beyond 64 bits, for a bound with a surrogate, and for an
+    upper bound with U+10FFFF after 64 characters.
 
     Keys longer than 64 characters are truncated: the lower bound to a smaller str, the upper bound to a greater str.
     """

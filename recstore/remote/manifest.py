@@ -1,9 +1,10 @@
 """Manifests list the shard files of a set in order.
 
 A set of shards is a folder or a URL prefix. It only has immutable objects: shard files `<hash>.recs`, named by the
-BLAKE2b-160 hash of their content, and `manifest-<n>.json`, n = 1, 2, 3, ... A conditional put of manifest n + 1 commits
-a change: one of two writers gets the number, and the other loads that manifest and applies its change to it. Readers
-keep the manifest that they opened. A manifest is JSON with a column for each property:
+BLAKE2b-160 hash of their content, the key filters `<hash>.keys` of a mapping, and `manifest-<n>.json`, n = 1, 2, 3, ...
+A conditional put of manifest n + 1 commits a change: one of two writers gets the number, and the other loads that
+manifest and applies its change to it. Readers keep the manifest that they opened. A manifest is JSON with a column for
+each property:
 
     {"recstore": "manifest", "format": 1, "number": 3, "kind": "list", "created": "2026-01-31T12:00:00Z",
      "fingerprint": "<40 hex digits>", "records": 2000, "bytes": 268435456, "attributes": {},
@@ -138,14 +139,14 @@ class Manifest:
 
 
 class _Parsing:
-    """Fills a new Manifest from untrusted bytes. Each check of a column is a few C calls, because a set may have
+    """Fills a new Manifest from untrusted bytes. Most checks of a column are a few C calls, because a set may have
     100,000 shard files."""
 
     def __init__(self, manifest: Manifest, where: str) -> None:
         self.manifest, self.where = manifest, where
 
-    def require(self, true: bool, text: str) -> None:
-        if not true:
+    def require(self, condition: bool, text: str) -> None:
+        if not condition:
             raise self.damaged(text)
 
     def damaged(self, text: str) -> CorruptError:

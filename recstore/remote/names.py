@@ -24,7 +24,7 @@ def new_hash() -> blake2b:
 
 
 def is_hash(text: str) -> bool:
-    """Whether a text is the hex digest of a shard file.
+    """Whether a text has the form of the hash of a shard file.
 
     >>> is_hash("0" * 40), is_hash("0" * 40 + ".recs")
     (True, False)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PART = 1 << 30  # a larger object is put in parts; S3 accepts 5 GB in one request
 _PIECE = 1 << 16  # small, because an incomplete piece is lost when the connection breaks
-_TRIES = 6  # requests in a row that bring no byte
+_TRIES = 6  # requests in a row without progress
 
 _storages: weakref.WeakSet[ObjectStorage] = weakref.WeakSet()
 
@@ -91,7 +91,7 @@ class ObjectStorage(Storage):
             except TimeoutError:
                 raise  # a signal handler raised it: obstore has its own errors
             except failures as error:
-                # The answer to a HEAD gives no reason.
+                # A 403 to a HEAD has no reason.
                 if again or not re.search("ExpiredToken|status code: 403", str(error)):
                     raise _explained(error, verb, where, self.options) from None
                 again = True
@@ -99,8 +99,8 @@ class ObjectStorage(Storage):
 
     @staticmethod
     def _retried(act: Callable[[], _T]) -> _T:
-        """Returns `act()`, called again after a broken connection. obstore sends a changing request only once, because
-        it may have taken effect. Our requests can be repeated."""
+        """Returns `act()`, called again after a broken connection. obstore does not repeat a request that changes the
+        store, because it may have taken effect. Ours can be repeated."""
         tries = 0
         while True:
             try:
@@ -115,7 +115,7 @@ class ObjectStorage(Storage):
 
     @fork_safe
     def read_into(self, name: str, file: File) -> int:
-        fetch, silent = _Fetch(file), 0
+        fetch, stalls = _Fetch(file), 0
         while True:
             before = fetch.done
             try:
@@ -127,10 +127,10 @@ class ObjectStorage(Storage):
                 error = failure
                 if fetch.size is None or fetch.writing:
                     raise
-            silent = silent + 1 if fetch.done == before else 0
-            if silent == _TRIES:
+            stalls = stalls + 1 if fetch.done == before else 0
+            if stalls == _TRIES:
                 raise error
-            _pause(silent)
+            _pause(stalls)
 
     @fork_safe
     def write(self, name: str, source: Source) -> None:
@@ -159,7 +159,7 @@ class ObjectStorage(Storage):
         )
 
     def _put(self, name: str, source: Source, mode: _Mode) -> bool:
-        """Writes an object. False if the name exists, or if another request for the name is in progress: S3 then
+        """Writes an object. Returns False if the name exists, or if another request for the name is in progress: S3 then
         answers 409 in either mode, and obstore reports an existing name."""
         if isinstance(source, (bytes, bytearray, memoryview)):
             return self._put_buffer(name, source, mode)
@@ -187,7 +187,7 @@ class ObjectStorage(Storage):
         # Stores treat a prefix as a folder, so list from an offset. "manifest-" sorts after the names of up to 100,000
         # shard files, so the listing skips them. Read it to the end: foreign objects may come in between, and not every
         # store lists in order.
-        def listed(obstore: Any, client: Any) -> Sequence[Listed]:
+        def scan(obstore: Any, client: Any) -> Sequence[Listed]:
             return [
                 (item["path"], item["size"], item["last_modified"].timestamp())
                 for chunk in obstore.list(client, offset=prefix or None, chunk_size=1000)
@@ -196,7 +196,7 @@ class ObjectStorage(Storage):
             ]
 
         try:
-            return self._do("list", None, listed)
+            return self._do("list", None, scan)
         except SegmentNotFoundError:
             return []
 
@@ -279,7 +279,7 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
     client: dict[str, Any] = {"timeout": "60 seconds" if purpose == "get" else "300 seconds"}
     if _is_plain(url, settings):
         client["allow_http"] = True
-    client |= {name: settings.pop(name) for name in _OF_CLIENT & settings.keys()}
+    client |= {name: settings.pop(name) for name in _CLIENT_SETTINGS & settings.keys()}
     settings["client_options"] = client | settings.get("client_options", {})
     backoff = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
     retry = {"max_retries": 8, "retry_timeout": timedelta(seconds=60), "backoff": backoff}
@@ -288,8 +288,21 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
 
 
 # obstore takes settings of the HTTP client separately from settings of the store.
-_OF_CLIENT = {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_headers", "pool_idle_timeout"}
-_OF_CLIENT |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "timeout", "user_agent"}
+_CLIENT_SETTINGS = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "default_headers",
+    "pool_idle_timeout",
+}
+_CLIENT_SETTINGS |= {
+    "pool_max_idle_per_host",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "timeout",
+    "user_agent",
+}
 
 
 # ---- Errors ----
@@ -323,8 +336,8 @@ def _explained(error: Exception, verb: str, where: str, options: Options) -> Rem
     """The RemoteError for a failure of obstore."""
     text = re.split(r"\s*\n\s*\nDebug source", str(error))[0]
     searched = f"{type(error).__name__} {text}"
-    matching = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, searched, re.IGNORECASE))
-    remedy = next(matching, "look at the reason")
+    remedies = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, searched, re.IGNORECASE))
+    remedy = next(remedies, "look at the reason")
     failure = RemoteError(f"cannot {verb} {where}: {remedy} ({without_secrets(text, options):.400})", url=where)
     vars(failure)["transient"] = remedy == _CONNECTION
     return failure

@@ -29,7 +29,7 @@ def open_set(
     limits: Limits,
     reader: Reader,
 ) -> Any:
-    """The RecordList or RecordDict that recstore.open returns for a set. `reader` is a trust.Reader."""
+    """The RecordList or RecordDict that recstore.open returns for a set."""
     url, number = split_number(os.fsdecode(path))
     storage = storage_of(url, options)
     cached = not storage.local or _ALWAYS_CACHED

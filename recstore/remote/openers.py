@@ -1,4 +1,4 @@
-"""Openers map the shard files of a set for native.Shards, in place or from the cache of this machine."""
+"""Openers map the shard files of a set for native.Shards, in place or from the cache on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_MAPPED = 2**62  # bytes
-FILTER_BYTES = 128 << 20  # filters that a process keeps in memory for a set, for about 60 million keys
+FILTER_BYTES = 128 << 20  # of the filters that a process keeps in memory for a set: about 60 million keys
 
 _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _IS_PLACE = re.compile("endpoint|region|account|host|project|profile")
@@ -34,8 +34,8 @@ _openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictiona
 
 
 def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
-    """A new Opener. Takes the manifest from the cache if it has this number and fingerprint (or prefix). Otherwise
-    loads it from the storage, where the set may have been rewritten."""
+    """A new Opener. Takes the manifest of this number from the cache if its fingerprint begins with `fingerprint`.
+    Otherwise loads it from the storage, where the set may have been rewritten."""
     if reading.cache is None:
         number = number or manifest.existing(storage)
         return Opener(reading, manifest.load(storage, number), storage)
@@ -196,7 +196,7 @@ class Opener:
         return segment
 
     def fetch_all(self) -> None:
-        """Fetches the files missing in the cache, unless the set is lazy."""
+        """Fetches the files missing from the cache, unless the set is lazy."""
 
     def close(self) -> None:
         """Ends the fetching process, if there is one. It starts again when needed."""
@@ -218,7 +218,7 @@ class Opener:
 
 
 class CachedOpener(Opener):
-    """Fetches shard files into the cache of this machine and maps them. A forked child has its own fetching process."""
+    """Fetches shard files into the cache on this machine and maps them. A forked child has its own fetching process."""
 
     def __init__(
         self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage, client: fetch_client.Client
@@ -245,13 +245,13 @@ class CachedOpener(Opener):
                 return
         self.client.ask("fetch", [(name, nbytes, *most)])
 
-    def _missing(self, there: Collection[str]) -> list[tuple[str, int]]:
-        """The `(name, bytes)` of the shard files whose names are not in `there`. `Cache.open` checks the files."""
+    def _missing(self, cached: Collection[str]) -> list[tuple[str, int]]:
+        """The `(name, bytes)` of the shard files whose names are not in `cached`. `Cache.open` checks the files."""
         files = zip(self.manifest.hashes, self.manifest.sizes)
-        return [(name, nbytes) for hash_, nbytes in files if (name := hash_ + names.RECORDS) not in there]
+        return [(name, nbytes) for hash_, nbytes in files if (name := hash_ + names.RECORDS) not in cached]
 
     def fetch_all(self) -> None:
-        there = self.cache.sweep()
+        cached = self.cache.sweep()
         if self.lazy:
             return
         if self.cache.limit is not None and self.nbytes > self.cache.limit:
@@ -260,7 +260,7 @@ class CachedOpener(Opener):
                 f"{self.storage.url} has {self.nbytes:,} bytes, more than limit={self.cache.limit:,} of the cache: "
                 "raise it, or give lazy=True to fetch and evict shard files as needed",
             )
-        if not self._missing(there):
+        if not self._missing(cached):
             return
         try:
             id_ = set_id(self.storage.url, self.manifest.number, self.reading.place)
@@ -317,9 +317,9 @@ class CachedOpener(Opener):
         self._filter_bytes += key_filter.nbytes
         if self._filter_bytes <= FILTER_BYTES:
             return
-        kept = list(self._filters.items())
-        total = sum(old.nbytes for _, old in kept)
-        for number, old in kept[:-1]:
+        filters = list(self._filters.items())
+        total = sum(old.nbytes for _, old in filters)
+        for number, old in filters[:-1]:
             if total <= FILTER_BYTES // 4 * 3:  # free a quarter, so that this loop runs rarely
                 break
             self._filters.pop(number, None)
@@ -343,7 +343,7 @@ class CachedOpener(Opener):
 
 
 class SetShards(native.MappedShards):
-    """The native.MappedShards of a set. Also ends the fetching process of a lazy set."""
+    """The native.MappedShards of a set. Closing it also ends the fetching process of a lazy set."""
 
     def close(self) -> None:
         """Closes the set and its open segments. Raises BusyError, without closing anything, while arrays over a segment

@@ -40,15 +40,15 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
     )
     try:
         # Ctrl-C would print a traceback in a starting process.
-        before_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with forks.undisturbed():
                 futures = [pool.submit(_write, writer, run, source.pairs) for run in runs]
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before_mask)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         pending = set(futures)
         while pending:
-            # In turns, because an error ends the wait while other processes still write.
+            # An error ends the wait while other processes still write.
             ended, pending = wait(pending, forks.WAKE_S, FIRST_EXCEPTION)
             for future in ended:
                 future.result()
@@ -59,7 +59,7 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
             "try again with fewer --workers"
         ) from None
     except BaseException:
-        # Cancelling a future makes the thread of a broken pool fail. Other children belong to other threads.
+        # Other threads may own other children. Cancelling a future would make the thread of a broken pool fail.
         for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
@@ -73,7 +73,7 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
 
 
 def _runs(source: Source, workers: int) -> list[Sequence[Any]]:
-    """The parts of a source in runs, one for each task; an empty list if the source cannot be divided."""
+    """The parts of a source in runs, one for each task; an empty list for one worker or an indivisible source."""
     parts = (parts_of(source) or []) if workers > 1 else []
     n = min(len(parts), workers * _TASKS)
     return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]

@@ -54,7 +54,7 @@ def read(
 
     Args:
         url: the set. ``url@12`` selects manifest 12; the default is the newest at the time of the call.
-        columns: the fields to decode. Default: all.
+        columns: the fields to decode; None for all.
         cache: the cache folder of each node, as for ``recstore.open``. Without it a task fetches a temporary copy. Not
             used for a mounted folder, whose files are mapped in place.
         options: arguments of the object store, as for ``recstore.open``.

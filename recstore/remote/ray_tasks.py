@@ -45,8 +45,8 @@ class ShardSink(ray.data.Datasink):  # type: ignore[misc]
         return "Recstore"
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> tuple[int, list[Entry]]:
-        """In a task: returns the task number and the entries of its blocks. Ray keeps the result of one attempt of a
-        task."""
+        """In a task: writes its blocks, and returns its number and their entries. Ray keeps the result of one attempt
+        of a task."""
         return ctx.task_idx, [self._writer.write(rows) for rows in runs(blocks)]
 
     def on_write_complete(self, write_result: Any) -> None:

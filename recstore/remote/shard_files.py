@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from recstore.remote.storage import Storage
 
 _MOST_AT_ONCE = 1 << 14  # records between two checks of the file size
-_STEP = 1 << 20  # bytes; see csrc/format/rs_segment.h
+_STEP = 1 << 20  # bytes; see csrc/format/rs_segment.c
 
 
 class ShardFiles:
@@ -71,13 +71,13 @@ class ShardFiles:
         """Appends the records or pairs of an iterable, or the rows of an iterable of tables."""
         records = iter(pairs_of(records) if self.mapping else items_of(records))
         first = list(islice(records, 1))
-        exported = not self.mapping and first and exports(first[0])
-        whole = chain(first, records)
+        are_tables = not self.mapping and first and exports(first[0])
+        records = chain(first, records)
         del first  # frees the first record
-        if exported:
-            ArrowRows(whole)._fill(self, False)
+        if are_tables:
+            ArrowRows(records)._fill(self, False)
         else:
-            self.extend(whole)
+            self.extend(records)
 
     def read(self, source: Source) -> dict[str, Any] | None:
         """Appends all records of a Source, which uses this object as its builder. Returns its attributes."""
@@ -106,8 +106,8 @@ class ShardFiles:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Adds to errors. A record that cannot be stored gets its number in the stream in place of its number in the
-        file. The error for a full disk gets a remedy."""
+        """Completes errors: an EncodeError has the number of the record in the stream instead of the file, and the
+        error for a full disk gets a remedy."""
         try:
             yield
         except EncodeError as error:
@@ -130,8 +130,8 @@ class ShardFiles:
 
     def look(self, file: _File) -> None:
         """Ends the file if it is full. Adapts the interval between checks to the size of the records."""
-        grown = file.look()
-        if grown > self.most_bytes >> 4:
+        growth = file.look()
+        if growth > self.most_bytes >> 4:
             self.at_once = max(1, self.at_once >> 1)
         else:
             self.at_once = min(self.at_once << 1, _MOST_AT_ONCE)
@@ -227,10 +227,10 @@ class _File:
         """Updates the size and returns the growth. The builder reserves space ahead, by at most 1 MiB or a quarter of
         the file, so only the bytes before the last step are known to be written."""
         size = os.fstat(self.descriptor).st_size
-        grown = size - self.size
-        if grown:
+        growth = size - self.size
+        if growth:
             self.written, self.size = max(self.size, size - (size >> 2) - _STEP), size
-        return grown
+        return growth
 
     def finish(self) -> None:
         """Finishes the file, and computes its entry in the manifest."""
@@ -251,22 +251,22 @@ class _File:
         """The segment of a mapping. If it repeats keys, which readers of sets do not support, the live pairs are
         written to a second segment."""
         segment: native.Segment
-        whole: native.Segment
+        second_segment: native.Segment
         segment, dead, _ = self.builder.finish()
         if not dead:
             return segment
-        again = _File(self.storage, self.options, True, self.folder)
+        second_file = _File(self.storage, self.options, True, self.folder)
         try:
-            again.builder.extend(pairs_in(segment))
-            whole, _, _ = again.builder.finish()
+            second_file.builder.extend(pairs_in(segment))
+            second_segment, _, _ = second_file.builder.finish()
         except BaseException:
-            again.abort()
+            second_file.abort()
             raise
         finally:
             segment.close()
         self.abort()
-        vars(self).update(vars(again))
-        return whole
+        vars(self).update(vars(second_file))
+        return second_segment
 
     def put(self) -> Shard:
         """Puts the key filter and then the file into the storage, under its hash. Returns its Shard."""

@@ -33,7 +33,7 @@ _TRIES = 2  # downloads of a file whose hash is wrong
 
 
 def pyarrow_for(what: str) -> Any:
-    """Imports pyarrow, or raises an ImportError that says that `what` needs it."""
+    """Returns pyarrow, or raises an ImportError that says that `what` needs it."""
     try:
         import pyarrow
     except ImportError:
@@ -47,7 +47,8 @@ def parts(
     """A Part for each shard file of a set, in order. `url` may end in ``@`` and a manifest number; the default is the
     newest manifest. `columns` are the fields to read; None for all.
 
-    Raises SegmentNotFoundError without a set; the errors of Storage and Manifest.parse.
+    Raises SegmentNotFoundError without a set; ValueError for columns of a mapping; TypeError for columns that are not
+    names; the errors of Storage and Manifest.parse.
     """
     number = None
     if isinstance(url, (str, bytes, os.PathLike)):
@@ -205,11 +206,11 @@ def first_schema(parts: Iterable[Part]) -> Any:
 
 
 def fitted(pyarrow: Any, table: Any, schema: Any, where: str, remedy: str, extra: bool) -> Any:
-    """The table cast to `schema`, with nulls in missing columns. Drops other columns if `extra`. Raises TypeError for
-    other columns without `extra`, and for values that do not fit."""
-    more = [name for name in table.column_names if name not in schema.names]
-    if more and not extra:
-        raise TypeError(f"{where} has the field {more[0]!r}, which the first shard file lacks: {remedy}")
+    """The table cast to `schema`, with nulls in missing columns. Drops other columns if `extra`, else raises TypeError for
+    them. Raises TypeError for values that do not fit."""
+    extra_names = [name for name in table.column_names if name not in schema.names]
+    if extra_names and not extra:
+        raise TypeError(f"{where} has the field {extra_names[0]!r}, which the first shard file lacks: {remedy}")
     columns = []
     for field in schema:
         if field.name not in table.column_names:

@@ -1,5 +1,5 @@
-"""The data source that Spark runs. This module imports Spark. recstore/remote/spark.py imports it on use, and so do
-Spark's Python workers."""
+"""The data source that Spark runs. This module imports Spark. It is imported by `register` of recstore/remote/spark.py
+and by Spark's Python workers."""
 
 from __future__ import annotations
 

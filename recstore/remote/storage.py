@@ -1,6 +1,6 @@
 """Storage: the interface to objects in a folder, an object store or an fsspec file system. Raises SegmentNotFoundError
-for a missing object, OutOfSpaceError for a full disk, RemoteError for any other failure. Writes are atomic, and objects
-never change.
+for a missing object, OutOfSpaceError for a full disk, RemoteError for any other failure. Writes are atomic, but see
+fsspec_store.py. Objects never change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-MOST_READ = 1 << 28  # bytes of a manifest: 1,000,000 shard files need 100 MB
+MOST_READ = 1 << 28  # the most bytes of a manifest; 1,000,000 shard files need 100 MB
 # Options that describe a place; all others may be secret.
 _PLAIN = re.compile("endpoint|region|bucket|host|url|name|project|timeout", re.IGNORECASE)
 _SECRET = re.compile(
@@ -73,13 +73,13 @@ class Storage:
     def read(self, name: str, limit: int = MOST_READ) -> bytes:
         """The bytes of a small object. SegmentNotFoundError if it is missing; CorruptError if it has more than `limit`
         bytes."""
-        file = _Limited(self.of(name), limit)
+        file = _LimitedFile(self.of(name), limit)
         self.read_into(name, file)
         return file.getvalue()
 
     def read_into(self, name: str, file: File) -> int:
         """Copies an object to an open binary file in pieces. Returns the number of bytes. After an error the file may
-        have a part. SegmentNotFoundError if the object is missing, OutOfSpaceError if the file's disk is full."""
+        contain part of the object. SegmentNotFoundError if the object is missing, OutOfSpaceError if the file's disk is full."""
         raise NotImplementedError
 
     def write(self, name: str, source: Source) -> None:
@@ -88,7 +88,8 @@ class Storage:
         raise NotImplementedError
 
     def create(self, name: str, data: Data) -> bool:
-        """Writes an object unless the name exists. Returns whether it did. Only one of several callers gets True."""
+        """Writes an object unless the name exists. Returns whether it did. Of several callers with different data, only one gets
+        True."""
         raise NotImplementedError
 
     def list(self, prefix: str = "") -> Iterable[Listed]:
@@ -109,7 +110,7 @@ class Storage:
         raise NotImplementedError
 
 
-class _Limited(io.BytesIO):
+class _LimitedFile(io.BytesIO):
     """A bounded file in memory for an untrusted object."""
 
     def __init__(self, where: str, limit: int) -> None:
@@ -141,8 +142,8 @@ def append(file: File, data: Buffer) -> None:
 
 def without_secrets(text: str, options: Options) -> str:
     """The text of a failure on one line, safe for messages, logs and the cache. Removes possibly secret values of
-    options and of the environment, and the queries of URLs, which have signatures. Of a server's error page, only the
-    code and the message remain, because S3 echoes a refused token.
+    options and of the environment, and the queries of URLs, which may have signatures. Keeps only the code and the
+    message of a server's error page, because S3 echoes a refused token.
 
     >>> without_secrets("403: <Error><Code>Bad</Code><Token>x</Token></Error>; key 1234", {"key": "1234"})
     '403: Bad'

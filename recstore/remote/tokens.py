@@ -88,8 +88,8 @@ class Private:
         self.close()
 
     def place(self) -> bytes:
-        """The field "private" of a token; b"" without options and classes, and on a system without memfd. Raises the
-        pickle error of a class that cannot be pickled."""
+        """The field "private" of a token; b"" without options and classes, and if memfd is missing or refused. Raises
+        the pickle error of options or classes that cannot be pickled."""
         if not any(self._content) or not hasattr(os, "memfd_create"):
             return b""
         try:
@@ -103,8 +103,8 @@ class Private:
 
     @staticmethod
     def at(pid: int, started: int, fd: int, mark: bytes) -> tuple[Any, Any]:
-        """`(options, classes)` of a process. Both are None if the process has ended or denies access; classes are None
-        if one cannot be imported here. Never raises."""
+        """`(options, classes)` of a process. Both are None if the memory file is gone or access is denied; classes are
+        None if one cannot be imported here. Never raises."""
         if start_time(pid) != started:
             return None, None
         try:
@@ -134,7 +134,7 @@ def _unpickled(data: bytes) -> Any:
 
 def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> bytes:
     """The token of a set opened with `reading`."""
-    place = private.place()
+    private_field = private.place()
     reader = reading.reader
     flags = (
         _CACHED * (reading.cache is not None)
@@ -143,7 +143,7 @@ def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> b
         | _VIEWS * (reader.arrays == "view")
         | _VERIFIED * (reading.verify == "full")
         | _LIMITS * (reading.limits is not None)
-        | _PRIVATE * bool(place)
+        | _PRIVATE * bool(private_field)
     )
     url = reading.url.encode("utf-8", "surrogateescape")
     out = [bytes([1, flags]), varint(number), bytes.fromhex(fingerprint)[:8], _text(url)]
@@ -152,7 +152,7 @@ def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> b
         out.append(bytes.fromhex(reading.place))
     if reading.limits is not None:
         out += map(varint, reading.limits)
-    return b"".join([*out, place])
+    return b"".join([*out, private_field])
 
 
 def unpack(token: bytes) -> tuple[Reading, int, str]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "ShardWriter"]
 
-FEWEST = 1 << 20  # bytes of a shard file; see build_options for the size of a block
-_LOOKS = 16  # a commit checks up to this many files one by one, and otherwise lists the storage
+FEWEST = 1 << 20  # the least `shard_bytes`
+_LOOKS = 16  # the most remote objects that a commit checks one by one; for more, it lists the storage
 
 
 class Entry:
@@ -209,7 +209,7 @@ class ShardWriter:
         If an error leaves it unclear whether an append happened, repeat it: files that the set already has are not
         added again, in any grouping or order of the entries. Different calls of `write` never produce the same file.
 
-        Raises SegmentNotFoundError if a shard file no longer exists; ValueError for a set of another kind;
+        Raises SegmentNotFoundError if a shard file is missing or has another size; ValueError for a set of another kind;
         ConflictError; RemoteError. A commit is atomic, also after an error.
         """
         entries = list(dict.fromkeys(self._checked(entries)))
@@ -223,12 +223,12 @@ class ShardWriter:
             if old is None or not append:
                 new = Manifest(self._kind, shards, attributes)
                 return old if old is not None and old.fingerprint == new.fingerprint else new
-            there = set(old.hashes)
-            more = [shard for shard in shards if shard.hash not in there]
-            if not more:
+            old_hashes = set(old.hashes)
+            new_shards = [shard for shard in shards if shard.hash not in old_hashes]
+            if not new_shards:
                 return old
             agreed = {key: value for key, value in old.attributes.items() if attributes.get(key) == value}
-            return Manifest(self._kind, [*old.shards(), *more], agreed if len(old) else attributes)
+            return Manifest(self._kind, [*old.shards(), *new_shards], agreed if len(old) else attributes)
 
         return manifest.commit(self.storage, change, base).number
 
@@ -281,11 +281,11 @@ class ShardWriter:
         if self._kind == "mapping":
             sizes |= {shard.hash + names.KEYS: None for shard in shards}
         if self.storage.local or len(sizes) <= _LOOKS:
-            there = {name: self.storage.size(name) for name in sizes}
+            found_sizes = {name: self.storage.size(name) for name in sizes}
         else:
-            there = {name: size for name, size, _ in self.storage.list() if name in sizes}
+            found_sizes = {name: size for name, size, _ in self.storage.list() if name in sizes}
         for name, size in sizes.items():
-            if there.get(name) is None or size not in (None, there[name]):
+            if found_sizes.get(name) is None or size not in (None, found_sizes[name]):
                 raise SegmentNotFoundError(
                     errno.ENOENT,
                     "a shard file of an entry is missing: gc removed it because no manifest named it for days, or it "

@@ -73,8 +73,8 @@ def _of_records(records: native.Records[Any], hash_of: HashOf) -> bytes:
         native.hash_selection(selection, out.update, None)
         return out.digest()
     out.update(write_plain(None if projection is None else projection.describe()))
-    whole = native.hash_selection(selection, out.update, hash_of)
-    return out.digest() if whole is None or projection is not None else hash_of(*whole)
+    whole_store = native.hash_selection(selection, out.update, hash_of)
+    return out.digest() if whole_store is None or projection is not None else hash_of(*whole_store)
 
 
 def _of_groups(projection: Any, hash_of: HashOf) -> bytes:

@@ -97,8 +97,8 @@ def collect(folder: str) -> int:
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            opened, current = os.fstat(fd), os.stat(path, follow_symlinks=False)
-            if opened.st_uid == os.geteuid() and (opened.st_dev, opened.st_ino) == (current.st_dev, current.st_ino):
+            status, current = os.fstat(fd), os.stat(path, follow_symlinks=False)
+            if status.st_uid == os.geteuid() and (status.st_dev, status.st_ino) == (current.st_dev, current.st_ino):
                 os.unlink(path)
                 removed += 1
         except OSError:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 BACKINGS = ("named", "anonymous", "directory", "file")
-_PASSED, _SCHEME = 4, 8
+_PASSED, _SHORT_NAME = 4, 8
 _READING = 16  # this flag and the next two: how the sender reads the segment; the receiver has no other rights
 
 
@@ -121,13 +121,13 @@ class Handle:
         else:
             folder, name = os.path.split(os.fsencode(location.path))
             where = varint(_index(self.folders, folder))
-            start = b"%d-%d-" % self.holder[:2]
+            prefix = b"%d-%d-" % self.holder[:2]
             if location.backing == "named":
-                flags |= _SCHEME
+                flags |= _SHORT_NAME
                 where += named_segments.packed_name(name)
-            elif name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
-                flags |= _SCHEME
-                where += bytes.fromhex(name[len(start) : -4].decode())
+            elif name.startswith(prefix) and len(name) == len(prefix) + 20 and _is_hex(name[len(prefix) : -4]):
+                flags |= _SHORT_NAME
+                where += bytes.fromhex(name[len(prefix) : -4].decode())
             else:
                 where += varint(len(name)) + name
         file = varint(_index(self.devices, location.device)) + varint(location.inode)
@@ -165,16 +165,16 @@ class Handle:
         if flags == 0:
             return reader.take(reader.size())
         backing = flags & 3
-        if flags > 127 or (flags & _SCHEME and backing == 1):
+        if flags > 127 or (flags & _SHORT_NAME and backing == 1):
             raise CorruptError(f"a recstore handle has a location with flags {flags}")
         fd = path = None
         if backing == 1:
             fd = reader.size()
         else:
             folder = _entry(self.folders, reader)
-            if flags & _SCHEME and backing == 0:
+            if flags & _SHORT_NAME and backing == 0:
                 name = named_segments.unpacked_name(reader.take(12))
-            elif flags & _SCHEME:
+            elif flags & _SHORT_NAME:
                 name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
             else:
                 name = reader.take(reader.size())
@@ -197,5 +197,5 @@ def _entry(table: list[_T], reader: Reader) -> _T:
     return table[i]
 
 
-def _hex(text: bytes) -> bool:
+def _is_hex(text: bytes) -> bool:
     return all(c in b"0123456789abcdef" for c in text)

@@ -1,16 +1,16 @@
 """Handles: pickling a store writes a handle, and unpickling it finds the segments and blobs that the handle names.
 
 A resource is a segment or a blob; a blob becomes sealed memory when it is first pickled. A handle has the identity of
-the process that holds the resources (its pid, start time, boot and PID namespace), the descriptor, device, inode and id
-of each resource, and how the view reads them. handle_bytes.py and view_bytes.py define the bytes. Attaching checks all
-of these, so a reused pid, descriptor or inode leads to a detached store and never to other data.
+the process that holds the resources (its pid, start time, boot and PID namespace), the descriptor or path, device,
+inode and id of each resource, and how the view reads them. handle_bytes.py and view_bytes.py define the bytes.
+Attaching checks the id, so a reused pid, descriptor, path or inode leads to a detached store and never to other data.
 
 Attaching looks for a resource in three places, in this order: among the mappings of this process; among the descriptors
-that multiprocessing passed to this spawned child; among the descriptors of the holder, as `/proc/<pid>/fd/<n>`. It
-opens resources that are files by path.
+that multiprocessing passed to this process; among the descriptors of the holder, as `/proc/<pid>/fd/<n>`. It opens a
+resource that is a file by its path.
 
-A handle to saved files does not name a process, so it has the same bytes in every process. Hash functions that pickle
-an object to hash it get the content hash instead of a handle.
+A handle to saved files names a process only if it needs a blob. Otherwise it has the same bytes in every process. Hash
+functions that pickle an object to hash it get the content hash instead of a handle.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from recstore.shm.handle_bytes import Handle, Holder, Location
 
 # forkserver passes at most 256 descriptors to a child, and the program passes some of its own. The child opens all
-# further resources by /proc.
+# further resources through /proc.
 MAX_PASSED_FDS = 100
-# A pickled handle has at most 300 bytes, and 32 more for each store beyond four. The bytes of a longer view go into a
-# blob. Up to 96 of the bytes come from pickle: the names of `attach` and of the class of a passed descriptor.
+# A pickled handle has at most 300 bytes, 32 more for each segment beyond four, and the paths of folders. The bytes of a
+# longer view go into a blob. Up to 96 of the 300 come from pickle: the names of `attach` and of the class of a passed
+# descriptor.
 HANDLE_BYTES = 300 - 96
 MORE_BYTES = 32
 FREE_STORES = 4
@@ -115,7 +116,7 @@ def _hashed(container: Any) -> tuple[bytes, list[int], list[tuple[str, str]]]:
 
 
 def _is_of_files(container: Any) -> bool:
-    """Whether the container reads only saved files, so that its handle does not depend on a process."""
+    """Whether the container reads only saved files. Its handle then names a process only if a blob holds the view."""
     segments = container.segments
     are_files = all(segment.backing == "file" for segment in segments)
     return bool(segments or container.sets) and not container.blobs and are_files
@@ -146,8 +147,8 @@ def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
     if inline:
         return handle.pack(view), resources
     size = len(handle.pack(view)) + 2 * len(blobs)
-    most = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
-    if container._spilled is None and size <= most:
+    limit = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
+    if container._spilled is None and size <= limit:
         view = handle.pack_view([_location(blob, popen) for blob in blobs], body)
         return handle.pack(view), [] if is_of_files else resources
     handle.holder = holder
@@ -159,11 +160,11 @@ def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
 
 
 def _crowded() -> bool:
-    """Whether pinned blobs take a quarter of this process's limit of descriptors."""
+    """Whether pinned blobs take at least a quarter of the descriptors that this process may open."""
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
-    most = getrlimit(RLIMIT_NOFILE)[0]
-    return most != RLIM_INFINITY and pins.pinned_blobs() >= most // 4
+    limit = getrlimit(RLIMIT_NOFILE)[0]
+    return limit != RLIM_INFINITY and pins.pinned_blobs() >= limit // 4
 
 
 def _reading_bits(resource: Any) -> int:
@@ -192,7 +193,8 @@ def _reader_of(bits: int, allowed: Any) -> Reader | None:
 
 
 def _publish(blob: native.Blob, segments: list[native.Segment]) -> None:
-    """Makes a blob accessible to other processes: as sealed memory, or as a file if a segment of its view is a file."""
+    """Makes a blob accessible to other processes: as sealed memory, or as a file if RECSTORE_BACKING is "dir", if a
+    segment of its view is in a directory, or if the system refuses memory."""
     if blob.published:
         return
     backing = os.environ.get("RECSTORE_BACKING", "auto")
@@ -231,8 +233,8 @@ def _spawning_popen() -> Any:
 
 
 def _pass_fd(popen: Any, resource: Any) -> int | None:
-    """Passes the descriptor of a resource to a child that is being started: its number in the child. None if the child
-    already has MAX_PASSED_FDS and must use /proc."""
+    """Passes the descriptor of a resource to a child that is being started, and returns its number in the child; None
+    if the child already has MAX_PASSED_FDS and must use /proc."""
     passed: dict[bytes, int] = popen.__dict__.setdefault("_recstore_fds", {})
     if resource.id not in passed:
         if len(passed) >= MAX_PASSED_FDS:
@@ -242,7 +244,7 @@ def _pass_fd(popen: Any, resource: Any) -> int | None:
 
 
 def _check_plain_pickle(container: Any) -> None:
-    """Warns or raises unless a transport to another process has called pickle. The pickle is then probably a
+    """Warns or raises unless a transport to another process has called pickle. Any other pickle is probably a
     checkpoint, which would contain a handle instead of the records. Does not warn for a handle to saved files, which
     lasts as long as the files."""
     global _warned
@@ -400,21 +402,21 @@ def _attach_new(location: Location, cls: type, holder: Holder, dup_fd: Any) -> A
     if start_time(pid) != started:
         raise SegmentNotFoundError(errno.ENOENT, gone)
     try:
-        opened = os.open(f"/proc/{pid}/fd/{location.fd}", _OPEN_FLAGS)
+        fd = os.open(f"/proc/{pid}/fd/{location.fd}", _OPEN_FLAGS)
     except PermissionError:
         raise SegmentNotFoundError(errno.ENOENT, f"the store is held by process {pid} of another user") from None
     except OSError:
         raise SegmentNotFoundError(
             errno.ENOENT, f"process {pid} no longer holds the store" if start_time(pid) else gone
         ) from None
-    resource = _adopt(opened, location, cls, own=True)
+    resource = _adopt(fd, location, cls, own=True)
     if resource is None:
         raise SegmentNotFoundError(errno.ENOENT, f"process {pid} no longer holds the store")
     return resource
 
 
 def _adopt(fd: int, location: Location, cls: type, own: bool) -> Any:
-    """The Segment or Blob of a descriptor. None if the descriptor is for a different file; `own` then closes it."""
+    """The Segment or Blob of a descriptor. None if it belongs to a different file; with `own` it is then closed."""
     try:
         status = os.fstat(fd)
     except (OSError, OverflowError):

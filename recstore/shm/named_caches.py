@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from recstore._types import Path
 
 _DELAY_S = 0.001
-_FINGERPRINT_MOST, _CODE_MOST = 1000, 500  # bytes, so that a label fits into the header
+_MAX_FINGERPRINT, _MAX_CODE = 1000, 500  # bytes, so that a label fits into the header
 
 
 def path_of(target: named_segments.Target) -> str:
@@ -40,11 +40,11 @@ def path_of(target: named_segments.Target) -> str:
 
 def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> CacheFile:
     """The cache of `target`: one process of this user on this machine creates the file, and the others open it. Raises
-    ValueError for a long fingerprint and for a cache with other slots, VersionError, PermissionError,
-    OutOfSpaceError."""
+    ValueError for a long fingerprint and for a cache with other slots, CorruptError for a cache with another name or
+    fingerprint, WaitTimeoutError, VersionError, PermissionError and OutOfSpaceError."""
     size = len(target.fingerprint.encode())
-    if size > _FINGERPRINT_MOST:
-        raise ValueError(f"the fingerprint of a cache has at most {_FINGERPRINT_MOST:,} bytes, not {size:,}: hash it")
+    if size > _MAX_FINGERPRINT:
+        raise ValueError(f"the fingerprint of a cache has at most {_MAX_FINGERPRINT:,} bytes, not {size:,}: hash it")
     path, begin = path_of(target), time.monotonic()
     while True:
         try:
@@ -53,7 +53,7 @@ def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> 
             label = named_segments.Label(name=target.name, fingerprint=target.fingerprint, **named_segments.maker())
             if target.keep is not None:
                 label["keep"] = str(target.keep)
-            label["code"] = code.encode("utf-8", "replace")[:_CODE_MOST].decode("utf-8", "ignore")
+            label["code"] = code.encode("utf-8", "replace")[:_MAX_CODE].decode("utf-8", "ignore")
             try:
                 _made = native.create_cache(
                     target.folder, target.temporary(), path, slots, limit, target.keep is not None, label.pack()[1]
@@ -85,7 +85,7 @@ def _remove(path: str) -> None:
 
 
 def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
-    """Checks that an open file is the cache of `target`, and reads whether it is kept."""
+    """Closes a file and raises unless it is the cache of `target` with these slots. Updates a kept file's time."""
     label = named_segments.Label.unpacked(file.label())
     try:
         if (label.name, label.fingerprint) != (target.name, target.fingerprint):

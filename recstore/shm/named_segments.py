@@ -2,9 +2,10 @@
 
 The file of a named segment in /dev/shm, or in another folder, is `recs1-<10 letters>-<8 letters>`. The first part is a
 hash of user and name, the second part a hash of the fingerprint. With a leading slash this is 26 bytes, with a suffix
-30; macOS allows 31. The suffix `.lck` marks the lock file of a build; any other suffix marks a file that does not have
-its final name yet. The label in the segment has name and fingerprint, so that a collision of hashes is detected.
-csrc/os/rs_os.h ("Named files") explains how a lease keeps a file and how a file without a lease is removed.
+of three letters 30; macOS allows 31. The suffix `.lck` marks the lock file of a build, `.cache` a cache; any other
+suffix marks a file that does not have its final name yet. The label in the segment has name and fingerprint, so that a
+collision of hashes is detected. csrc/os/rs_os.h ("Named files") explains how a lease keeps a file and how a file
+without a lease is removed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
 _BACKING = "named"  # tests set "temporary", the backing on systems that cannot make unnamed files
-# The least seconds to wait for a process that tests whether a segment is in use. A test takes microseconds.
+# The minimum wait, in seconds, for a process that tests whether a segment is in use. A test takes microseconds.
 _LEAST_WAIT = 0.5
 PATIENCE = 60.0  # seconds to wait for such a lock by default
 _SHORT = 0.01  # CPU seconds; every call searches a folder if a search takes no longer than this
@@ -68,7 +69,7 @@ def check_name(name: object) -> None:
 
 def folder(dir: Path | None = None) -> str:
     """The folder of named segments: `dir`, else RECSTORE_DIR, else /dev/shm, or a private folder if /dev/shm is
-    missing or read-only. Creates a missing folder."""
+    missing or read-only or RECSTORE_BACKING is "dir". Creates a missing folder."""
     chosen = dir or os.environ.get("RECSTORE_DIR")
     if (
         not chosen
@@ -98,7 +99,7 @@ def _letters(*parts: bytes) -> str:
 
 
 def _spell(digest: bytes) -> str:
-    """The first 50 of 64 bits, as ten letters."""
+    """The lowest 50 of 64 bits, as ten letters."""
     number = int.from_bytes(digest, "big")
     return "".join(_LETTERS[number >> shift & 31] for shift in range(0, 50, 5))
 
@@ -219,7 +220,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def seconds(keep: bool | float | str | None) -> float | str | None:
-    """The argument `keep` in seconds; None for False, FOR_EVER for True."""
+    """The argument `keep` in seconds; None for False or None, FOR_EVER for True."""
     if keep is False or keep is None:
         return None
     if keep is True:
@@ -264,8 +265,8 @@ class Target:
         return self._label
 
     def temporary(self) -> str:
-        """A file name for a temporary file beside the segment. No file has this name. Three random letters, enough for
-        macOS, would otherwise match the lock file or the file of a killed process once in 32,768 builds."""
+        """An unused file name for a temporary file beside the segment. Without the check its three random letters would
+        match the lock file, or the file of a killed process, once in 32,768 builds."""
         while True:
             name = f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
             if not name.endswith(LOCK) and not os.path.lexists(os.path.join(self.folder, name)):
@@ -275,8 +276,8 @@ class Target:
         return make(_BACKING, self.folder, self.temporary(), compression, writer, self.label())
 
     def publish(self, segment: native.Segment, replace: bool = False) -> native.Segment:
-        """Gives a segment its file name, so that other processes find it. Replaces an existing file; without `replace`,
-        raises SegmentExistsError for it."""
+        """Gives a segment its file name, so that other processes find it. With `replace`, replaces an existing file;
+        otherwise raises SegmentExistsError for it."""
         segment.publish(self.path, os.path.join(self.folder, self.temporary()) if replace else None)
         segment.name, segment.kept = self.name, self.keep is not None
         return segment
@@ -287,11 +288,11 @@ class Target:
 
 def open_leased(path: str, timeout: float | None = PATIENCE) -> tuple[native.Segment, Label]:
     """Opens a published segment with a lease: `(segment, label)`. The last process to close the segment removes its
-    file.
+    file, unless it is kept.
 
     Raises SegmentNotFoundError; PermissionError for another user's file; CorruptError for a damaged segment or a
-    missing label; VersionError; WaitTimeoutError if another process locks the file for more than `timeout` seconds,
-    for instance because it was stopped while it tested the file. A `timeout` of None waits without limit.
+    missing label; VersionError; WaitTimeoutError if another process locks the file for more than `timeout` seconds (at
+    least 0.5), for instance because it was stopped while it tested the file. A `timeout` of None waits without limit.
     """
     delay, begin = 0.0005, time.monotonic()
     while True:
@@ -344,8 +345,8 @@ def paths_of(name: str, dir: Path | None = None, accepts: Callable[[str], bool] 
 
 
 def collect_first(directory: str, name: str | None = None) -> None:
-    """`collect`, before a build, or before a call for a name. A search opens each segment. So in a folder of thousands
-    of segments a process pauses between searches, and in the meantime removes only unused files of this name."""
+    """Calls `collect` before a build or a call for a name. Because searching a folder of thousands of segments takes
+    long, a process pauses between searches and, in the meantime, removes only unused files of this name."""
     begin = time.thread_time()
     if time.monotonic() >= _due.get(directory, 0.0):
         collect(directory)
@@ -356,8 +357,8 @@ def collect_first(directory: str, name: str | None = None) -> None:
 
 
 def collect(directory: str, start: str = PREFIX) -> int:
-    """Removes this user's unused files of named segments, unless they are kept: segments, temporary files and lock
-    files whose names begin with `start`. Returns their number."""
+    """Removes this user's unused files whose names begin with `start`, and returns their number: segments and caches
+    that are not or no longer kept, temporary files and lock files."""
     removed = 0
     try:
         names = [name for name in os.listdir(directory) if name.startswith(start)]
@@ -408,8 +409,8 @@ def _removable_cache(path: str) -> os.stat_result | None:
 def expired(label: Label, used: float) -> bool:
     """Whether a segment that was last used at the time `used` may be removed.
 
-    A time in the future comes from a clock that was set back. It counts as long ago; otherwise the segment would stay
-    until the clock passes that time again."""
+    A time in the future comes from a clock that was set back. It counts as equally long ago; otherwise the segment
+    would stay until the clock passes that time again."""
     keep = label.get("keep")
     if keep is None or keep == FOR_EVER:
         return keep is None

@@ -40,7 +40,7 @@ def pin(resource: Segment | Blob) -> None:
 
 
 def sweep_pins() -> None:
-    """Drops the pins that have ended. Stops at the first pin that has not, because each pickle sweeps."""
+    """Drops pins that have ended or whose resource is closed. Stops at the first other pin: each pickle sweeps."""
     if not _pins:
         return  # before the first pin, forked children do not renew the lock, so no thread may hold it during a fork
     now = monotonic()

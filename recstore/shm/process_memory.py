@@ -217,17 +217,17 @@ class HugePages:
             self.mappings = None
 
     def within(self, begin: int, size: int) -> int | None:
-        """The bytes in huge pages of the mappings that overlap these `size` bytes; None if the system has no smaps."""
+        """The bytes in huge pages of the mappings that overlap the `size` bytes at `begin`; None without smaps."""
         from bisect import bisect_right
 
         if self.mappings is None:
             return None
-        at, total = bisect_right(self.mappings, (begin,)), 0
+        at, huge = bisect_right(self.mappings, (begin,)), 0
         at -= at > 0 and self.mappings[at - 1][1] > begin
         while at < len(self.mappings) and self.mappings[at][0] < begin + size:
-            total += self.mappings[at][2]
+            huge += self.mappings[at][2]
             at += 1
-        return total
+        return huge
 
 
 def _huge_mappings(lines: Iterable[bytes]) -> Iterator[tuple[int, int, int]]:

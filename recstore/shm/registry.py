@@ -84,8 +84,8 @@ def _watch_forks() -> None:
 
 
 def _after_fork() -> None:
-    for known in (*_attached.values(), *_named.values()):
-        resource = known()
+    for reference in (*_attached.values(), *_named.values()):
+        resource = reference()
         if resource is not None:
             resource.forget_calls()
         if isinstance(resource, native.CacheFile):
@@ -94,8 +94,8 @@ def _after_fork() -> None:
 
 def find(id_: bytes, reading: ReadingKey | None = None, cls: type[Any] = native.Segment) -> Any:
     """The open Segment or Blob with this id and a Reader with the key `reading`, or None."""
-    known = _attached.get((id_, reading))
-    resource = known and known()
+    reference = _attached.get((id_, reading))
+    resource = reference and reference()
     return resource if isinstance(resource, cls) and not resource.closed else None
 
 
@@ -106,7 +106,7 @@ def _reading_key(resource: Resource) -> ReadingKey | None:
 
 # ---- The files that this process unlinks at exit ----
 
-# {id(segment): weak reference to a named segment}; several Segments may map the same file
+# {id(resource): weak reference to a named Segment or a CacheFile}; several Segments may map the same file
 _named: dict[int, ref[Any]] = {}
 _exit_hook_pid: int | None = None
 
@@ -119,7 +119,7 @@ def announce_cache(file: native.CacheFile) -> None:
 
 
 def announce(segment: _ResourceT) -> _ResourceT:
-    """Registers a segment and returns it. If its file has a name, the file is unlinked at exit."""
+    """Registers a segment and returns it. Makes this process unlink a "directory" or "named" file at exit."""
     if segment.backing in ("directory", "named"):
         unlink_at_exit()
     if segment.backing == "named":
@@ -138,14 +138,14 @@ def unlink_at_exit() -> None:
     if util is not None:
         # A child of multiprocessing ends with os._exit, which skips atexit functions. The low priority lets a parent
         # wait for its children first, because they may still have to open a file.
-        util.Finalize(None, _close_owned, exitpriority=-10)
+        util.Finalize(None, _unlink_owned, exitpriority=-10)
         # A child of multiprocessing clears all finalizers after it has unpickled its arguments, which may contain
         # stores with files. So the child registers the finalizer again.
-        util.register_after_fork(_close_owned, _hook_again)
+        util.register_after_fork(_unlink_owned, _hook_again)
     else:
         import atexit
 
-        atexit.register(_close_owned)
+        atexit.register(_unlink_owned)
 
 
 def _hook_again(_: object) -> None:
@@ -155,10 +155,10 @@ def _hook_again(_: object) -> None:
         unlink_at_exit()
 
 
-def _close_owned() -> None:
+def _unlink_owned() -> None:
     pid = os.getpid()
-    for known in (*_attached.values(), *_named.values()):
-        segment = known()
-        if segment is not None and segment.owner_pid == pid:
-            # The segment stays mapped, because arrays over it may still be in use.
-            segment.unlink()
+    for reference in (*_attached.values(), *_named.values()):
+        resource = reference()
+        if resource is not None and resource.owner_pid == pid:
+            # The resource stays mapped, because arrays over it may still be in use.
+            resource.unlink()

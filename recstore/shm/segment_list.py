@@ -26,7 +26,7 @@ class SegmentInfo:
     """A named store or cache at one moment.
 
     Attributes:
-        name, fingerprint: None for a damaged file.
+        name, fingerprint: None for a damaged file or another version's.
         kind: "store" or "cache".
         records, nbytes: the number of records and of bytes. For a cache, the number of values, and the bytes that its
             file takes now.
@@ -113,7 +113,8 @@ def _is_listed(file: str) -> bool:
 
 
 def _describe(path: str, users: dict[tuple[int, int], set[str]] | None) -> SegmentInfo | None:
-    """The SegmentInfo of the file at a path; None for a missing file, another user's file, and other files."""
+    """The SegmentInfo of the file at a path; None for a missing file, another user's file, and a file of
+    another type or mode."""
     is_cache = named_segments.is_cache(os.path.basename(path))
     try:
         status = os.lstat(path)
@@ -167,7 +168,7 @@ def _read_cache(path: str) -> tuple[dict[str, Any], named_segments.Label]:
 
 
 def _leased(path: str) -> bool:
-    """Whether a process holds a lease on the segment at a path."""
+    """Whether a process holds a lease on the store or cache at a path."""
     from recstore._core import native
 
     try:

@@ -58,22 +58,22 @@ _SLICE, _PERMUTE, _INDEX, _REPEAT, _SAVED = 1, 2, 3, 4, 5
 
 
 def write_records(records: native.Records[Any], number: Number) -> bytes:
-    """The bytes of a list, a view, or the keys or values of a mapping. `number` is a function of a Segment or Blob."""
+    """The bytes of a list, a view, or the keys or values of a mapping. `number` returns the number of a resource."""
     projection: Any = records.projection
     if hasattr(projection, "rows") and projection.starts.part is not None:
-        described = bytes([_SAVED_GROUPS]) + varint(number(projection.starts.section_of))
-        described += varint(projection.starts.part[0]) + write_records(projection.records, number)
+        projected = bytes([_SAVED_GROUPS]) + varint(number(projection.starts.section_of))
+        projected += varint(projection.starts.part[0]) + write_records(projection.records, number)
     elif hasattr(projection, "rows"):
-        described = (
+        projected = (
             bytes([_GROUPS, projection.width])
             + varint(projection.n)
             + varint(number(projection.starts))
             + varint(number(projection.rows))
         )
-        described += write_records(projection.records, number)
+        projected += write_records(projection.records, number)
     else:
-        described = write_plain(None if projection is None else projection.describe())
-    return bytes([records._kind]) + described + write_selection(records.selection, number)
+        projected = write_plain(None if projection is None else projection.describe())
+    return bytes([records._kind]) + projected + write_selection(records.selection, number)
 
 
 def read_records(reader: Reader, resources: list[Any], make: Make, depth: int = 0) -> Any:
@@ -140,7 +140,7 @@ def read_mapping(reader: Reader, resources: list[Any], make: Make) -> tuple[Any,
 
 
 def write_selection(selection: native.Selection, number: Number) -> bytes:
-    """The bytes of a Selection. `number` is a function of a Segment or Blob."""
+    """The bytes of a Selection. `number` returns the number of a Segment or Blob."""
     stages = selection.describe()
     length, out = selection.length, [varint(len(stages))]
     for stage in stages:
@@ -268,7 +268,7 @@ def _whole(segment: native.Segment, store: int) -> native.Selection:
     return native.Selection.whole(segment, store)
 
 
-def _bounded(n: int, most: int, items: str) -> int:
-    if n > most:
-        raise CorruptError(f"a recstore handle claims to have {n} {items}, more than {most}")
+def _bounded(n: int, limit: int, items: str) -> int:
+    if n > limit:
+        raise CorruptError(f"a recstore handle claims to have {n} {items}, more than {limit}")
     return n

@@ -51,8 +51,8 @@ def arrow(
             a pyarrow type.
         missing: "none" stores None for a null, "absent" omits its key from the record.
         nanoseconds: how to store timestamps and durations in nanoseconds: "exact" as datetimes and timedeltas, with an
-            error for a value that is not a whole microsecond; "floor" rounds it down; "numpy" stores numpy.datetime64
-            and timedelta64.
+            error for a value that is not a whole microsecond; "floor" rounds such a value down; "numpy" stores
+            numpy.datetime64 and timedelta64.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
             stored.
         n_rows: the most rows to store; no later rows are read.
@@ -60,8 +60,8 @@ def arrow(
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
     the file, for a file that is truncated or not Arrow, a missing column, two columns with the same name, a value that
     cannot be cast, and a file that changes while it is read. A stream that ends between two batches does not show that
-    it is truncated. With ``workers=N`` a worker reads 16 record batches of an IPC file, or a whole stream, at a time.
-    Safe from several threads at once.
+    it is truncated. With ``workers=N`` a worker reads 16 record batches of an uncompressed local IPC file, or any other
+    file whole, at a time. Safe from several threads at once.
 
     >>> import io, pyarrow, pyarrow.feather, recstore
     >>> file = io.BytesIO()
@@ -120,7 +120,7 @@ class ArrowFileSource(table_files.TableFileSource):
 @contextmanager
 def _opened(file: Input, choice: table_files.Choice | None) -> Iterator[Any]:
     """pyarrow's RecordBatchFileReader or RecordBatchStreamReader of a file, for the columns that `choice` needs, or all
-    columns if it is None."""
+    columns if it is None or the file cannot be read from its start again."""
     with file.open() as opened, _source(file, opened) as (kind, source, start):
         with table_files.errors_of(file, "not a complete Arrow file"):
             reader = _reader(kind, source)

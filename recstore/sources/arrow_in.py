@@ -43,8 +43,8 @@ def table(
             such a value down; "numpy" stores numpy.datetime64 and timedelta64, in UTC and without the zone.
 
     Values have the types of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences, and the rules for
-    pandas and Hugging Face. The building process appends the rows, whatever its `workers`. :func:`recstore.shared`
-    needs a `fingerprint`.
+    pandas and Hugging Face. The building process itself appends the rows, whatever `workers` is.
+    :func:`recstore.shared` needs a `fingerprint`.
 
     Raises TypeError for another object. A build raises InputError for data that break the rules of the interface, two
     columns with the same name, and a name in `columns` that the table lacks; EncodeError for a value that Python's type
@@ -57,7 +57,7 @@ def table(
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg'}]
     """
     options = checked(columns, missing, nanoseconds)
-    return source_of(table, **options) or ArrowRows(_batches(table), **options)
+    return source_of(table, **options) or ArrowRows(_checked_iterable(table), **options)
 
 
 def source_of(source: Any, **how: Unpack[How]) -> TableRows | None:
@@ -82,7 +82,7 @@ def source_of(source: Any, **how: Unpack[How]) -> TableRows | None:
     return None
 
 
-def _batches(source: Any) -> Any:
+def _checked_iterable(source: Any) -> Any:
     """`source`, which must be an iterable of tables. Raises TypeError for another object."""
     if isinstance(source, (str, bytes, dict)) or not hasattr(type(source), "__iter__"):
         raise TypeError(

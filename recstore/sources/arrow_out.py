@@ -36,7 +36,7 @@ _RECORDS_A_THREAD = 1 << 17  # two batches; for fewer records a thread takes lon
 
 
 def _library(name: str) -> Any:
-    """Import a library for `to_arrow` or a similar method."""
+    """Imports a library for `to_arrow` or a similar method."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -264,7 +264,7 @@ def _frame(pandas: Any, columns: Mapping[Any, Any]) -> Any:
 
 
 def _column(view: Records[Any]) -> Any:
-    """The values of a field view, as an array or list. pandas makes the same column of it as of a list of the
+    """The values of a field view, as an array or list from which pandas makes the same column as from a list of the
     values."""
     gathered = native.read_column(view)
     if gathered is not None and gathered[0] in ("scalars", "texts"):
@@ -294,8 +294,8 @@ def to_pandas(records: Any) -> Any:
 
 
 def _frame_of_rows(pandas: Any, rows: list[Any]) -> Any:
-    """The frame that pandas makes from a list, with columns of objects if it cannot. Records of several forms become a
-    single column, because pandas would treat all of them like the first."""
+    """The frame that pandas makes from a list, or one with columns of objects if pandas raises. Records of several
+    forms become a single column, because pandas would treat all of them like the first."""
     forms = {_form(pandas, row) for row in rows}
     if len(forms) > 1:
         return _frame(pandas, {0: _series(pandas, rows)})

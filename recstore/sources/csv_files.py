@@ -54,8 +54,8 @@ def csv(
 
     Without `dtypes` the files are read twice. The first pass finds the type of each column from all its cells: bool if
     they are ``true`` or ``false``, int if they are whole numbers, float if they are numbers, else str. Numbers with a
-    leading zero or a plus sign are text. So is a column that has fractions beside a whole number that a float cannot
-    hold. Dates stay text.
+    leading zero or a plus sign are text. A column with fractions and a whole number that a float cannot hold is text
+    too. Dates stay text.
 
     Args:
         path: a path, a pattern, a URL, a binary file object, or a list of these, as for :func:`lines`. A
@@ -77,12 +77,12 @@ def csv(
         missing: "none" stores None for a missing value, "absent" omits its key from the record.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
             stored.
-        n_rows: the most rows to store; the types then come from these rows.
+        n_rows: the most rows to store. The types come from these rows alone, except with `where` or errors="skip".
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, with file and
-    line, for a wrong number of cells, a quote that never closes, text after a closing quote, bytes that are not text,
-    a missing header or column, and a file that changes while it is read. With ``workers=N`` a worker reads a large file
-    at a time. Safe from several threads at once.
+    line, for a wrong number of cells, a cell that does not fit its type, a quote that never closes, text after a
+    closing quote, bytes that are not text, a missing header or column, and a file that changes while it is read. With
+    ``workers=N`` a worker reads a large file, or several small ones, at a time. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(csv(io.BytesIO(b"path,label\\na.jpg,1\\nb.jpg,\\n"))) as x: x.to_list()
@@ -251,7 +251,7 @@ class CsvSource(table_files.TableFileSource):
             logger.warning(f"read_csv skipped {counted(n, 'row')}: {counts}{more}; the first: {bad[0][2]}")
 
     def find_types(self, progress: bool) -> None:
-        """Finds the types of the columns without a dtype, from all rows or the first n_rows."""
+        """Finds the types of the columns without a dtype, from all rows or the first `to_read`."""
         if self.known or self.rules.for_all is not None:
             return
         from recstore.sources import csv_rows, csv_types

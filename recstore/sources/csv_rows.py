@@ -39,7 +39,8 @@ class Rows:
         self.form = rules.form_of(file.name)
         self.nulls = csv_types.null_array(rules.null_values)
         self.ragged: list[int] = []  # the number of cells of each row with a wrong number of cells
-        self.skipped = self.first = 0
+        self.skipped = 0  # the number of rows skipped because of a cell
+        self.start = 0  # the number of the first row of the last batch
         self.first_skipped = ""  # the message about the first cell that caused a row to be skipped
         self.stack = ExitStack()
         with self.stack:
@@ -100,13 +101,13 @@ class Rows:
         done = 0
         while True:
             self.ragged.clear()
-            start = 0
+            end = 0
             try:
                 for batch in self.parsed():
-                    start += batch.num_rows
-                    if start > done:
-                        batch = batch.slice(max(0, batch.num_rows - (start - done)))
-                        self.first, done = done, start
+                    end += batch.num_rows
+                    if end > done:
+                        batch = batch.slice(max(0, batch.num_rows - (end - done)))
+                        self.start, done = done, end
                         bar.moved()
                         yield batch
                 return
@@ -199,7 +200,7 @@ class Rows:
 
     def wrong_cell(self, batch: pyarrow.RecordBatch, row: int, name: str, kind: pyarrow.DataType) -> str:
         """The message for a cell that is not a value of its type."""
-        line = csv_text.line_of(self.file, self.form, self.rules.header, len(self.names), self.first + row)
+        line = csv_text.line_of(self.file, self.form, self.rules.header, len(self.names), self.start + row)
         cell = batch.column(name)[row].as_py()
         try:
             text = cell.decode()

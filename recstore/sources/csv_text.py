@@ -106,7 +106,7 @@ class Form:
         return re.sub(b"[%s](.)" % re.escape(self.escape + quote).encode(), rb"\1", text, flags=re.DOTALL)
 
     def lines(self, text: io.TextIOBase) -> Iterator[str]:
-        """The lines of a text file after the first `skip_rows` lines, without a byte order mark."""
+        """Yields the lines of a text file after the first `skip_rows` lines, without a byte order mark."""
         first = text.readline()
         for _ in range(self.skip_rows):
             if not first:

@@ -106,7 +106,7 @@ def _numbers(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
 
 
 def null_array(null_values: Iterable[str]) -> pyarrow.Array:
-    """The texts that are null in columns of other types than text, quoted or not."""
+    """The texts that are null, quoted or not, in columns of types other than text."""
     return pyarrow.array([*null_values, ""], pyarrow.string())
 
 

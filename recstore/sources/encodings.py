@@ -38,8 +38,8 @@ def begun(opened: io.BufferedIOBase, encoding: str) -> tuple[io.BufferedIOBase, 
 
 def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.BufferedIOBase:
     """A file object with the text of `opened` as UTF-8. It keeps a byte order mark of UTF-8 and does not check UTF-8.
-    For bytes that are not text in another encoding, `read` raises InputError with `name` and line. `read` may return
-    more bytes than asked for."""
+    With any other encoding, `read` raises InputError with `name` and line for bytes that are not text. `read` may
+    return more bytes than asked for."""
     start = opened.read(_LONGEST)
     mark = marked(start)
     file = Begun(start, opened)
@@ -85,10 +85,10 @@ class _Utf8(io.BufferedIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         while not self.ended:
-            read = self.file.read(size)
-            self.ended = not read
+            data = self.file.read(size)
+            self.ended = not data
             try:
-                text = self.decoder.decode(read, not read)
+                text = self.decoder.decode(data, self.ended)
             except UnicodeDecodeError as error:
                 before = error.object[: error.start].decode(self.encoding, "replace").count("\n")
                 place = f"{self.name}, line {self.line_ends + before + 1:,}"

@@ -81,7 +81,7 @@ def folder(
     when a file is added, removed or renamed; with `stat` also when a file is rewritten.
 
     Raises ValueError and TypeError. A build raises OSError; FileNotFoundError for a class folder without a file;
-    InputError for a file of another class than `classes`, and if the folders change. Safe from several threads.
+    InputError for a file whose class is not in `classes`, and if the folders change. Safe from several threads.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -387,7 +387,7 @@ class FolderSource(reading.FileSource):
         top = self.checked(self.walk.list(()))
         out = [self.parted([()], True)] if top.files else []
         folders: list[tuple[str, ...]] = [(name,) for name in sorted(top.folders)]
-        # Not a part per folder, because each part carries the names of all classes.
+        # Not one part per folder, because each part carries the names of all classes.
         size = -(-len(folders) // _MOST_PARTS) or 1
         return out + [self.parted(folders[at : at + size], False) for at in range(0, len(folders), size)]
 

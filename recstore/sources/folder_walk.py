@@ -2,7 +2,7 @@
 
 The order is the same as in torchvision's ImageFolder: the top-level folders by name, each followed by all folders below
 it in the order of their paths as text, so that `a-b` comes before `a/b`. A path is greater than the paths of its
-parents. So a heap of the known folders yields them in order, without the paths of files.
+parents, so a heap of the known folders yields them in order, without the paths of files.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _AHEAD = 4  # folders listed ahead for each thread
 
 class Listing:
     """The content of one folder. `names` is its path from the root. `files` are the selected files, in order, each with
-    its os.stat_result or None. `folders` are the names of the folders in it. `errors` are the OSErrors of skipped
-    entries, or of the folder itself if `read` is false."""
+    its os.stat_result or None. `folders` are the names of the folders in it that the walk enters. `stamp` identifies
+    the folder and its time. `errors` are the OSErrors of skipped entries, or of the folder if `read` is false."""
 
     __slots__ = ("names", "files", "folders", "stamp", "errors", "read")
 
@@ -42,7 +42,7 @@ class Listing:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the folder was read and has no subfolders."""
+        """Whether the folder was read without errors and has no subfolders to enter."""
         return not self.folders and not self.errors
 
 
@@ -67,14 +67,14 @@ class Walk:
             pool.shutdown(cancel_futures=True)
 
     def _in_order(self, start: Names, submit: Callable[[Names], Callable[[], Listing]]) -> Iterator[Listing]:
-        most = max(1, self.options.threads * _AHEAD)
-        waiting = [_key(start)]  # a heap, like `listed`
-        listed: list[tuple[_Key, Callable[[], Listing]]] = []
-        while waiting or listed:
-            while waiting and (len(listed) < most or waiting[0] < listed[0][0]):
+        limit = max(1, self.options.threads * _AHEAD)
+        waiting = [_key(start)]  # a heap, like `results`
+        results: list[tuple[_Key, Callable[[], Listing]]] = []
+        while waiting or results:
+            while waiting and (len(results) < limit or waiting[0] < results[0][0]):
                 key = heapq.heappop(waiting)
-                heapq.heappush(listed, (key, submit(key[2])))
-            listing = heapq.heappop(listed)[1]()
+                heapq.heappush(results, (key, submit(key[2])))
+            listing = heapq.heappop(results)[1]()
             for name in listing.folders:
                 heapq.heappush(waiting, _key((*listing.names, name)))
             yield listing

@@ -28,7 +28,8 @@ def resolve(argument: object) -> list[Input]:
     a pattern.
 
     Raises FileNotFoundError for a path that does not exist or a pattern without a match, IsADirectoryError for a
-    folder, TypeError for another argument, ValueError for an empty list.
+    folder, TypeError for another argument, ValueError for an empty list or a text file that was read before,
+    ImportError for a URL without fsspec.
     """
     if isinstance(argument, (list, tuple)):
         if not argument:
@@ -110,8 +111,8 @@ class Input:
 
     @contextmanager
     def open(self) -> Iterator[io.BufferedIOBase]:
-        """The file, decompressed. Raises OSError; InputError for a zip archive that is damaged or has several files;
-        ImportError if a library is missing."""
+        """The file, decompressed. Raises OSError; InputError for a zip archive that is damaged or does not hold exactly
+        one file; ImportError if a library is missing."""
         with self.open_raw() as self.raw:
             with damage_of(self):
                 file = _unpacked(self.raw, self.packed, self.name)
@@ -200,11 +201,11 @@ class _Unopened(io.RawIOBase):
             return 0
         if self.file is None:
             self.file = open(self.name, "rb", buffering=0)
-        read = self.file.readinto(buffer)
-        if read == 0:
+        n = self.file.readinto(buffer)
+        if n == 0:
             self.ended = True
             self.file.close()
-        return read
+        return n
 
 
 class FullReads(io.BufferedIOBase):
@@ -296,7 +297,7 @@ def _unpacked(raw: io.BufferedIOBase, suffix: str | None, name: str) -> io.Buffe
     return module.open(raw)  # type: ignore[no-any-return]
 
 
-_ZSTD_WINDOW = 1 << 31  # the largest window, of zstd --long=31; reading a file takes only its own window
+_ZSTD_WINDOW = 1 << 31  # the largest window, of zstd --long=31; reading a file takes memory for its own window only
 
 
 def _zstd(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:

@@ -67,25 +67,18 @@ def current() -> tuple[int, int]:
     return 0, 1
 
 
-def nodes(world_size: int) -> int:
-    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun.
+def nodes(world_size: int) -> int | None:
+    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun; None without one.
 
     The number must be the same on all ranks, or they would cut an epoch differently. LOCAL_WORLD_SIZE does not
     qualify, since nodes may have different numbers of ranks."""
-    if accelerate_processes() > 1:
-        raise ValueError("accelerate deals whole batches to its ranks, so by_node cannot keep a record on one node")
-    if world_size == 1:
-        return 1
     for size, name in (("WORLD_SIZE", "GROUP_WORLD_SIZE"), ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES")):
         if os.environ.get(size) == str(world_size) and name in os.environ:
             value = os.environ[name]
             if not value.isdecimal() or int(value) < 1:
                 raise ValueError(f"the environment has no valid number of nodes: {name}={value!r}; give nodes")
             return min(int(value), world_size)
-    raise ValueError(
-        f"by_node cannot tell on how many nodes the {world_size:,} ranks run, since neither torchrun nor srun started "
-        "them: give nodes"
-    )
+    return 1 if world_size == 1 else None
 
 
 def accelerate_processes() -> int:

@@ -120,7 +120,14 @@ class ShuffleSampler(sampler_base.IndexSampler):
     def _nodes_of(self, world_size: int) -> int:
         if not self.by_node:
             return 1
+        if places.accelerate_processes() > 1:
+            raise ValueError("accelerate deals whole batches to its ranks, so by_node cannot keep a record on one node")
         nodes = self._nodes or places.nodes(world_size)
+        if nodes is None:
+            raise ValueError(
+                f"by_node cannot tell on how many nodes the {world_size:,} ranks run, since neither torchrun nor srun "
+                "started them: give nodes"
+            )
         if world_size % nodes:
             raise ValueError(f"by_node needs as many ranks on each node: {world_size:,} ranks, {nodes:,} nodes")
         return nodes

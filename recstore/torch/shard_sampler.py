@@ -102,7 +102,7 @@ class ShardSampler(sampler_base.IndexSampler):
         return self._nodes_of(self.world_size)
 
     def _nodes_of(self, world_size: int) -> int:
-        return self._nodes or min(places.nodes(world_size), _MOST_NODES)
+        return self._nodes or min(places.nodes(world_size) or 1, _MOST_NODES)
 
     # ---- Indices ----
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from prop import odd_keys
-from ref import mapping, mapping_writer
+from ref import mapping, mapping_writer, writer
 
 import recstore
 from recstore import RecordDict
@@ -233,6 +233,19 @@ def test_hostile_mappings(damage):
     with pytest.raises((recstore.errors.CorruptError, recstore.errors.VersionError)):
         with opened(mapping_writer.mapping(keys, values, **damage), verify="full") as d:
             read_all(d, keys)
+
+
+@pytest.mark.parametrize("root", [None, writer.hex_(2000)], ids=["any", "hex"])
+def test_a_wrong_slot_of_a_long_str(root):
+    """The core does not assemble long strs to compare them, so Python checks them."""
+    keys = [f"{i:02000x}" for i in range(3)]
+    forms = [mapping_writer.form(keys[i]) for i in (1, 0, 2)]
+    roots = None if root is None else (writer.any_(), root)
+    with opened(mapping_writer.mapping(keys, [1, 2, 3], roots=roots), verify="full") as d:
+        assert dict(d) == dict(zip(keys, [1, 2, 3]))
+    with pytest.raises(recstore.errors.CorruptError, match="key"):
+        wrong = mapping_writer.mapping(keys, [1, 2, 3], roots=roots, key_index=mapping_writer.key_index_of(forms))
+        opened(wrong, verify="full").close()
 
 
 def read_all(d, keys):

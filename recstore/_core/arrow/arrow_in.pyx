@@ -35,8 +35,8 @@ cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer 
 cdef class ArrowReader:
     """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. Not thread-safe.
 
-    `columns` are the names of the columns to read as bytes, or None for all; `zone_spans(name, seconds)` returns the
-    spans of a time zone around a time (csrc/arrow/rs_zones.h). Raises InputError for a broken schema, and the
+    `columns` has the names, as bytes, of the columns to read, or is None for all; `zone_spans(name, seconds)` returns
+    the spans of a time zone around a time (csrc/arrow/rs_zones.h). Raises InputError for a broken schema, and the
     exceptions of the object's method.
     """
 
@@ -93,10 +93,10 @@ cdef class ArrowReader:
     cdef int open_stream(self, capsule, source, const rs_arrow_options *options) except -1:
         cdef rs_error err
         cdef rs_status status
-        theirs = <ArrowArrayStream *>capsule_pointer(capsule, b"arrow_array_stream", source)
-        if theirs.release == NULL:
+        their_stream = <ArrowArrayStream *>capsule_pointer(capsule, b"arrow_array_stream", source)
+        if their_stream.release == NULL:
             raise errors.InputError(f"the Arrow stream of {self.kind} was read before; give a fresh one")
-        rs_arrow_stream_move(theirs, &self.stream)
+        rs_arrow_stream_move(their_stream, &self.stream)
         with nogil:
             status = rs_arrow_in_open_stream(&self.rows, &self.stream, options, &err)
         return self.check(status, &err)
@@ -138,7 +138,7 @@ cdef class ArrowReader:
         raise errors.InputError(f"the Arrow data of {self.kind}: {text}")
 
     def next(self):
-        """Goes to the next array of the stream and frees the previous array. False at the end."""
+        """Goes to the next array of the stream and frees the previous array. Returns False at the end."""
         cdef rs_error err
         cdef rs_status status
         if self.stream.release == NULL:  # the only array is bound already, or the reader is closed
@@ -153,7 +153,7 @@ cdef class ArrowReader:
 
     @property
     def left(self):
-        """The number of rows that are not appended yet."""
+        """The number of rows of the current array that are not appended yet."""
         return self.rows.n_rows - self.rows.next
 
     def append_to(self, target, uint64_t most):
@@ -186,23 +186,24 @@ cdef class ArrowReader:
     cdef int append_to_encoder(self, ListEncoder encoder, uint64_t end) except -1:
         cdef rs_error err
         cdef rs_status status
-        cdef uint64_t before, most
+        cdef uint64_t before, n_rows
         cdef rs_builder *builder
         cdef size_t limit = PARCEL_BYTES if encoder.make is None else RS_FMT_BLOCK_RAW
         while self.rows.next < end:
             before = self.rows.next
-            most = min(end - before, ARROW_ROWS)
+            n_rows = min(end - before, ARROW_ROWS)
             if encoder.builder is not None:
                 builder = &encoder.builder.builder
                 with nogil:
-                    status = rs_arrow_in_append(&self.rows, builder, most, &err)
+                    status = rs_arrow_in_append(&self.rows, builder, n_rows, &err)
             else:
                 with nogil:
-                    status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, most, limit, &err)
+                    status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, n_rows, limit, &err)
             encoder.n += self.rows.next - before
             if status == RS_E_IN_VALUE and self.failure is None:
                 raise Refused(err.message.decode("utf-8", "replace"))
-            err.record = encoder.n
+            if encoder.builder is None or err.record != RS_NOWHERE:  # a full disk is not an error of a record
+                err.record = encoder.n
             self.refuse(status, &err, None)
             if encoder.is_due():
                 encoder.sender()

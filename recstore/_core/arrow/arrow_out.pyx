@@ -1,14 +1,14 @@
 """Exports to Arrow: the records of a container as a stream of the Arrow C stream interface.
 
 The loops are C (csrc/arrow/rs_arrow_out.h) and run without the interpreter lock. This file finds the records of views,
-loads blocks, and looks fields up where C cannot. A batch enters every segment that it reads, so a `close` in another
+loads blocks, and looks up the fields that C cannot. A batch enters every segment that it reads, so a `close` in another
 thread takes effect only after the batch; the next batch then fails. Batches have their own memory.
 """
 
 cdef enum:
     # Records of a batch, which ends earlier once it holds RS_ARROW_BATCH_BYTES.
     BATCH_RECORDS = 1 << 16
-    # Bytes of dumped records in a batch: a value of one byte takes up to 16 in Arrow.
+    # Bytes of dumped records at which a batch ends: a value of one byte takes up to 16 in Arrow.
     DUMPED_BYTES = 16 << 20
     CHECK_RECORDS = 1 << 12
 
@@ -68,7 +68,7 @@ cdef class ArrowExport:
     # ---- Choosing fields ----
 
     cdef bint choose(self, Projection projection) except -1:
-        """Prepares to read through a projection. False for a projection that only Python code can read."""
+        """Prepares to read through a projection. False if only Python code can read the projection or its default."""
         cdef FieldProjection field
         cdef FieldsProjection fields
         cdef Path path = None
@@ -103,7 +103,7 @@ cdef class ArrowExport:
         return True
 
     cdef bint choose_fields(self, paths) except -1:
-        """Restricts the export to the fields at these paths, in their order. False if a key is not a str."""
+        """Restricts the export to the fields at these paths, in order. False if only Python code can read them."""
         cdef Path path
         whole = []  # the chosen fields
         on_way = {}  # their parents, which export the chosen fields only
@@ -145,10 +145,11 @@ cdef class ArrowExport:
     # ---- Types ----
 
     def infer(self, bint exact):
-        """Infers the types from the trees of the blocks or, with `exact`, from the records. The two differ if a view
-        has only some records of a block. Returns a list of the fields without a type, each as `(names, problem, seen,
-        others)`: the names of the field and of the structs around it, and the codes of csrc/arrow/rs_arrow_field.h.
-        None if only Python code can read the chosen fields."""
+        """Infers the types from the trees of the blocks. Reads all records if the trees leave a type open or, with
+        `exact`, if a view has only some records of its stores. Returns a list of the fields without a type, each as
+        `(names, problem, seen, others)`: the names of the structs around the field and its own, with None for the
+        elements of a list, and the codes of csrc/arrow/rs_arrow_field.h. None if only Python code can read the chosen
+        fields."""
         cdef rs_error err
         cdef rs_bool whole = True
         cdef rs_arrow_field *root = self.core.root
@@ -208,7 +209,7 @@ cdef class ArrowExport:
         return <uint64_t>min(BATCH_RECORDS, self.end - self.position)
 
     cdef int enter_all(self, work) except -1:
-        """Calls `work` with all segments entered."""
+        """Calls `work` with all segments entered, except shards of sets."""
         cdef Entered entered = Entered()
         try:
             entered.add_all(self.records.selection)
@@ -281,7 +282,7 @@ cdef class ArrowExport:
 
     cdef Py_ssize_t run_selection(self, Selection selection, Py_ssize_t first, Py_ssize_t n) except -1:
         """Reads n records of a selection from position `first` on, or fewer if the batch is full. Returns their number.
-        The caller has entered the segments."""
+        The caller has entered the segments, except shards of sets."""
         cdef Py_ssize_t start, step
         if selection.is_flat(&start, &step):
             return self.run(self.source(selection.segment, selection.store), NULL, start + step * first, step, n)
@@ -370,7 +371,7 @@ cdef class ArrowExport:
         return <Py_ssize_t>stop.done
 
     cdef int walk(self, ArrowSource source, uint64_t index) except -1:
-        """Reads a record if only Python code can find its field."""
+        """Reads a record whose field only Python code can find."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef rs_error err
@@ -462,7 +463,7 @@ cdef bint has_all(Selection selection) except -1:
 
 
 class ArrowValueError(ValueError):
-    """A text is not UTF-8, or no float equals an int. The handler adds the record's number."""
+    """Arrow cannot hold a text, a name or an int among floats. The handler adds the record's number."""
 
 
 cdef int raise_arrow(rs_status status, rs_error *err) except -1:
@@ -495,8 +496,8 @@ cdef int add_problems(const rs_arrow_field *field, tuple names, list problems) e
 
 
 def arrow_export(Records records not None, bint exact=False):
-    """`(export, problems)` of a container: an ArrowExport after `infer`, and the result of `infer`. With `exact`,
-    records that are None stay nulls. None if only Python code can read the records."""
+    """`(export, problems)` of a container: an ArrowExport after `infer`, and the result of `infer`. With `exact`, which
+    `infer` gets too, records that are None stay nulls. None if only Python code can read the records."""
     records._require()
     if records.selection.virtual:
         return None
@@ -509,7 +510,7 @@ def arrow_export(Records records not None, bint exact=False):
 
 def arrow_export_of(Records records not None, items, plain, bint exact=False):
     """Like arrow_export, but Python code reads the items of the container, once. `plain` is the argument of a
-    trust.Writer; with it a datetime of a named zone has the fields of UTC."""
+    trust.Writer, and gives a datetime of a named zone the fields of UTC."""
     cdef ArrowExport self = ArrowExport(records, exact)
     writer = trust.Writer(plain=plain)
     projection = records.projection

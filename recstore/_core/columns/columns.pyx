@@ -1,7 +1,7 @@
 """Column reads: one field of many records into arrays in one pass.
 
 The loop is C (csrc/columns/rs_column_read.h) and runs without the interpreter lock. This file looks up keys in trees,
-finds the field where C cannot, and owns the memory of the result. A column read enters every segment that it reads, so
+finds fields that C cannot find, and owns the memory of the result. A column read enters every segment that it reads, so
 a `close` in another thread takes effect only after the read.
 """
 
@@ -27,7 +27,7 @@ cdef class Memory:
         PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
 
 
-cdef Memory taken_over(rs_buffer *buffer):
+cdef Memory into_memory(rs_buffer *buffer):
     """Moves the bytes of a buffer into a Memory without spare capacity. Empties the buffer."""
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t *data
@@ -52,13 +52,13 @@ cdef class CompiledPaths:
     cdef rs_key_path path
     cdef rs_path_key *keys
     cdef rs_path_name *names
-    cdef list held      # the keys, in the order of path.keys: path.keys points into them
-    cdef dict by_tree   # (id of segment, store, tree) -> CompiledPath
-    cdef dict sources   # (id of segment, store) -> Source
+    cdef list key_objects  # the keys, in the order of path.keys, which points into them
+    cdef dict by_tree      # (id of segment, store, tree) -> CompiledPath
+    cdef dict sources      # (id of segment, store) -> Source
 
     def __cinit__(self, Path path):
         steps = [] if path is None else path.steps
-        self.held = []
+        self.key_objects = []
         self.by_tree = {}
         self.sources = {}
         self.names = <rs_path_name *>calloc(len(steps) + 1, sizeof(rs_path_name))
@@ -68,11 +68,11 @@ cdef class CompiledPaths:
             raise MemoryError
         for i, (key, parts) in enumerate(steps):
             self.names[i].whole = self.add(key)
-            self.names[i].parts = <uint32_t>len(self.held)
+            self.names[i].parts = <uint32_t>len(self.key_objects)
             self.names[i].n_parts = <uint32_t>len(parts or ())
             for part in parts or ():
                 self.add(part)
-        self.path.keys, self.path.n_keys = self.keys, <uint32_t>len(self.held)
+        self.path.keys, self.path.n_keys = self.keys, <uint32_t>len(self.key_objects)
         self.path.names, self.path.n_names = self.names, <uint32_t>len(steps)
 
     def __dealloc__(self):
@@ -80,8 +80,8 @@ cdef class CompiledPaths:
         free(self.names)
 
     cdef uint32_t add(self, object key) except? 0:
-        cdef rs_path_key *out = &self.keys[len(self.held)]
-        self.held.append(key)
+        cdef rs_path_key *out = &self.keys[len(self.key_objects)]
+        self.key_objects.append(key)
         if type(key) is str:
             out.units = <const uint8_t *>PyUnicode_DATA(key)
             out.n = <uint64_t>PyUnicode_GET_LENGTH(key)
@@ -89,7 +89,7 @@ cdef class CompiledPaths:
         out.is_index = PyIndex_Check(key)
         if out.is_index:
             out.index = clipped_index(key, NULL)
-        return <uint32_t>(len(self.held) - 1)
+        return <uint32_t>(len(self.key_objects) - 1)
 
     cdef Source source(self, Segment segment, int store):
         key = id(segment), store
@@ -103,14 +103,14 @@ cdef class CompiledPath:
     """A Path compiled for one tree."""
 
     cdef rs_compiled_path core
-    cdef const rs_compiled_path *alone
-    cdef uint32_t first
+    cdef const rs_compiled_path *of_field
+    cdef uint32_t order
     cdef rs_tree_paths of_tree  # this path, for a read of one field
     cdef CompiledPaths paths
 
     def __cinit__(self, CompiledPaths paths):
         self.paths = paths
-        self.alone = &self.core
+        self.of_field = &self.core
 
     def __dealloc__(self):
         rs_compiled_path_clear(&self.core)
@@ -131,12 +131,12 @@ cdef class CompiledPath:
                 if node.kind != RS_FMT_NODE_STRUCT and node.kind != RS_FMT_NODE_EXT:
                     continue
                 for k in range(self.paths.path.n_keys):
-                    key = self.paths.held[k]
+                    key = self.paths.key_objects[k]
                     to = <int32_t>find_child(program, node, key) if node.kind == RS_FMT_NODE_STRUCT \
                         else within_ext(node, key)
                     rs_compiled_path_set(&self.core, t, k, i, to)
         rs_compiled_path_prepare(&self.core)
-        rs_tree_paths_set(&self.of_tree, &self.alone, &self.first, 1)
+        rs_tree_paths_set(&self.of_tree, &self.of_field, &self.order, 1)
         return 0
 
 
@@ -253,7 +253,7 @@ cdef class ColumnReader:
         return 0
 
     cdef int walk(self, Source source, uint64_t index) except -1:
-        """Reads a record if only Python code can find its field."""
+        """Reads a record whose field only Python code can find."""
         cdef rs_cursor cursor
         cdef rs_place place
         program = begin_at(source.segment, source.store, index, &cursor, &place)
@@ -375,9 +375,9 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     has a byte for each record, 0 for None; it is None unless `nulls` is set and a record is None. Buffers that the
     shape does not need are None.
 
-    Returns None if the caller has to decode the values: they are not all numbers, all lists or tuples of numbers, or
-    all text; an int beyond 2^53 is among floats; or the projection is not a plain field. Raises KeyError for a record
-    that lacks the field, and the errors of reading a record.
+    Returns None if the caller has to decode the values: there are none; they are not all numbers, all lists or tuples
+    of numbers, or all text; an int beyond 2^53 is among floats; or the projection is not a plain field. Raises
+    IndexError for an index out of range, KeyError for a record that lacks the field, and the errors of reading.
     """
     cdef FieldProjection projection
     cdef rs_error err
@@ -407,14 +407,14 @@ def read_column(Records records not None, indices=None, bint nulls=False):
 
 cdef object column_result(ColumnReader self):
     cdef rs_column_read *read = &self.core
-    valid = taken_over(&read.valid) if read.n_null else None
+    valid = into_memory(&read.valid) if read.n_null else None
     if read.kind == RS_COLUMN_READ_TEXT:
-        return "texts", read.n, None, 0, taken_over(&read.offsets), taken_over(&read.text), valid
+        return "texts", read.n, None, 0, into_memory(&read.offsets), into_memory(&read.text), valid
     if read.kind == RS_COLUMN_SCALAR:
-        return "scalars", read.n, taken_over(&read.numbers.values), read.numbers.seen, None, None, valid
+        return "scalars", read.n, into_memory(&read.numbers.values), read.numbers.seen, None, None, valid
     if read.kind == RS_COLUMN_SEQUENCE:
-        numbers = taken_over(&read.numbers.values)
-        return "lists", read.n, numbers, read.numbers.seen, taken_over(&read.offsets), None, valid
+        numbers = into_memory(&read.numbers.values)
+        return "lists", read.n, numbers, read.numbers.seen, into_memory(&read.offsets), None, valid
     return None  # every value is None
 
 
@@ -478,7 +478,7 @@ cdef class Span:
     """The contiguous buffer of an object: n items of one size. A Span keeps the object from moving or freeing the
     bytes."""
     cdef Py_buffer view
-    cdef bint held
+    cdef bint has_view
     cdef Py_ssize_t n
 
     @staticmethod
@@ -487,14 +487,14 @@ cdef class Span:
         another size."""
         cdef Span self = Span.__new__(Span)
         PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
-        self.held = True
+        self.has_view = True
         if self.view.itemsize != item_bytes:
             raise ValueError(f"the items of the buffer must have {item_bytes} bytes, not {self.view.itemsize}")
         self.n = self.view.len // item_bytes
         return self
 
     def __dealloc__(self):
-        if self.held:
+        if self.has_view:
             PyBuffer_Release(&self.view)
 
 
@@ -535,9 +535,9 @@ def widen_texts(text, offsets, Py_ssize_t width, out):
 # ---- Field names ----
 
 def field_names(Records records not None):
-    """The keys of the records, in order of appearance in the trees of their stores. None if a record is not a dict, or
-    if the trees do not name its keys. The trees may name keys that no record of a view has. Takes time proportional to
-    the number of blocks, not of records."""
+    """The keys of the records, in order of appearance in the trees of their stores. None for groups and projections, or
+    if a tree has records that are not dicts, or does not name their keys. The trees may name keys that no record of
+    a view has. Takes time proportional to the number of blocks, not of records."""
     cdef Segment segment
     cdef rs_store *store
     cdef rs_error err

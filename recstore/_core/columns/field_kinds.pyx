@@ -26,11 +26,11 @@ cdef class FieldKinds:
         self.kinds, self.lengths, self.dtypes, self.shapes = set(), set(), set(), set()
         self.sure = True
 
-    cdef dict plain(self):
-        """The kinds as plain values, in the form that `describe_field` returns."""
+    cdef dict as_dict(self):
+        """The kinds in the form that `describe_field` returns."""
         return {
             "kinds": self.kinds,
-            "element": None if self.element is None else self.element.plain(),
+            "element": None if self.element is None else self.element.as_dict(),
             "lengths": None if self.any_length else self.lengths,
             "dtypes": self.dtypes,
             "shapes": None if self.any_shape else self.shapes,
@@ -52,7 +52,7 @@ cdef class FieldKinds:
             self.lengths.add(n)
         return 0
 
-    # ---- Values, of consts and defaults ----
+    # ---- Values of consts, table entries and defaults ----
 
     cdef int add_value(self, object value, list steps, Py_ssize_t at) except -1:
         if at < len(steps):
@@ -78,7 +78,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_array(self, str dtype, object shape) except -1:
-        """Adds arrays of this dtype and shape. `dtype` is None if it is not numeric. `shape` None is any shape."""
+        """Adds arrays of this dtype and shape. `dtype` is None if it is not numeric, `shape` is None for any shape."""
         self.kinds.add("array")
         self.dtypes.add(dtype)
         if shape is None:
@@ -119,7 +119,7 @@ cdef class FieldKinds:
         return 0
 
     cdef int add_table(self, Program program, const rs_table *table, list steps, Py_ssize_t at) except -1:
-        """Adds the entries of a table. If its tree does not give their kinds, they are read."""
+        """Adds the kinds of the entries of a table. Reads the entries if the root of its tree is an any node."""
         cdef const rs_node *root = table.tree.nodes
         cdef rs_slice entry
         cdef rs_error err
@@ -143,7 +143,7 @@ cdef class FieldKinds:
         return self.elements().add(program, node.children, [], 0)
 
     cdef int add_array_node(self, const rs_node *node, str dtype) except -1:
-        """Adds an array. `dtype` is the dtype of a tensor whose items are stored as integers, else None."""
+        """Adds an array or numpy scalar. `dtype` is that of a tensor whose items are stored as integers, else None."""
         cdef rs_array_type stored
         cdef rs_error err
         cdef uint32_t ndim = 0, d
@@ -227,17 +227,18 @@ KINDS_OF_NODES = {
 
 
 def describe_field(container, path=None):
-    """Describes a field by the trees of all blocks. `path` is a name as x.field() takes it, None the whole record.
+    """Describes a field by the trees of all blocks of the known leaves. `path` is a name as x.field() takes it; None is
+    the whole record.
 
     Returns a dict:
         kinds: a set of "bool", "int", "float", "complex", "str", "bytes", "list" (tuples too), "array" (tensors too),
             "none", "missing" and "other". A numpy scalar counts as a number.
         element: such a dict for the elements of lists, else None.
         lengths: the set of lengths of lists, None if a tree does not fix them.
-        dtypes: the set of names of dtypes of arrays, None for a dtype that is not numeric.
+        dtypes: the set of the names of the arrays' dtypes, with None for a dtype that is not numeric.
         shapes, ndims: the sets of shapes of arrays and of their numbers of dimensions, None if a tree does not fix
             them.
-        sure: False if an `any` value leaves the kind open.
+        sure: False if a tree leaves a kind open, as `any` nodes and maps do.
 
     A view may have fewer kinds than its stores. Takes time proportional to the number of blocks, not of records. Raises
     TypeError, KeyError and the errors of reading trees, as Gather does.
@@ -248,12 +249,12 @@ def describe_field(container, path=None):
     cdef rs_error err
     cdef uint64_t i
     cdef set seen
-    cdef Path whole
+    cdef Path stored
     cdef Records records = records_in(container)
-    whole, default = stored_path(records.projection, None if path is None else Path(path))
+    stored, default = stored_path(records.projection, None if path is None else Path(path))
     if default is not MISSING:
         out.add_value(default, [], 0)
-    steps = [] if whole is None else whole.steps
+    steps = [] if stored is None else stored.steps
     for segment, number in records.selection.known_leaves():
         segment.enter()
         try:
@@ -268,4 +269,4 @@ def describe_field(container, path=None):
             raise errors.of_file(e, segment.file())
         finally:
             segment.leave()
-    return out.plain()
+    return out.as_dict()

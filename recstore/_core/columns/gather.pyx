@@ -1,13 +1,13 @@
 """Gathers: some fields of the records at given positions, read into one buffer in one pass without the interpreter.
 
-The loops are C (csrc/columns/rs_gather.h). This file locates records through views, looks up keys in trees, finds a
-field where C cannot, and explains a wrong value.
+The loops are C (csrc/columns/rs_gather.h). This file locates records through views, looks up keys in trees, finds
+fields that C cannot find, and explains wrong values.
 """
 
 
 cdef enum:
-    KEPT_MOST = 32 << 20  # the most bytes that a read keeps for the next read; a training batch needs less
-    SHARDS_KEPT = 16      # the most shards with compiled paths: two windows of a ShardSampler
+    MAX_KEPT_BYTES = 32 << 20  # the most bytes that a read keeps for the next read; a training batch needs less
+    MAX_SHARDS = 16            # the most shards with compiled paths: more than two default windows of a ShardSampler
 
 
 cdef tuple dtype_names():
@@ -69,7 +69,7 @@ cdef class GatherSpec:
     - "nested", of lists of lists: values (total, *row), inner int64 offsets (m + 1), outer int64 offsets (B + 1). The
       outer offsets count inner lists, the inner ones rows of values.
     - "padded": values (B, width, *row) with `fill` after each list, int64 lengths (B). `width` is `length` or, if that
-      is 0, the length of the batch's longest list, rounded up to a multiple of `multiple`. A longer list is a
+      is 0, the length of the batch's longest list, rounded up to a multiple of `multiple`. A longer list raises
       ValueError, or is cut with `truncate`.
     - "padded_nested", of lists of lists: values (B, width, inner width, *row), int64 lengths (B), inner int64 lengths
       (B, width). `length` and `inner_length` give the two widths.
@@ -77,24 +77,24 @@ cdef class GatherSpec:
       document, int64 documents (R, length), the number of the record in the batch or -1, and int64 boundaries (k + 1),
       the offsets of the k pieces in the flattened rows and the end. A piece is a document, the part of a document in
       one row, or the padding at the end of a row. With `split` a document continues in the next row. Without it each
-      document goes into the first row with enough room; a document longer than a row is a ValueError, or is cut with
+      document goes into the first row with enough room; a document longer than a row raises ValueError, or is cut with
       `truncate`.
     - "text": uint8 UTF-8 of strs or the bytes of bytes values (total), int64 offsets (B + 1).
     - "strings": a list of str in place of a part, with `fill` for a missing str.
-    - "codes": int64 (B), the number of the value in `names`, strs and ints.
+    - "codes": int64 (B), the number of the value in `names`, which are strs and ints.
 
-    A number that `dtype` cannot hold is a ValueError: an int out of range, a float with a fraction, NaN; for bool, any
-    number but 0 and 1. Floats are rounded.
+    A number that `dtype` cannot hold raises ValueError: an int out of range, a float with a fraction, NaN; for bool,
+    any number but 0 and 1. Floats are rounded.
 
     `missing` is for a record that lacks the field or has None there. "raise": KeyError or ValueError. "fill": `fill`
-    for values and codes (None is 0, for codes -1), else an empty list or text. "mask": as "fill", with a last part,
-    bool (B), that is True where there is a value.
+    for values, strings and codes (None is 0 for values, -1 for codes), else an empty list or text. "mask": as "fill",
+    with a last part, bool (B), that is True where there is a value.
 
     Raises ValueError and TypeError for options that do not go together.
     """
 
     cdef rs_gather_spec core
-    cdef rs_names known
+    cdef rs_names names
     cdef readonly object path
     cdef readonly str form
     cdef readonly object fill
@@ -121,7 +121,7 @@ cdef class GatherSpec:
             self.set_names(names)
 
     def __dealloc__(self):
-        rs_names_clear(&self.known)
+        rs_names_clear(&self.names)
 
     cdef int set_row(self, row) except -1:
         cdef uint64_t numbers = 1
@@ -176,15 +176,15 @@ cdef class GatherSpec:
         for name in names:
             if type(name) is str:
                 text = name.encode()
-                check(rs_names_add_text(&self.known, <const uint8_t *><const char *>text, len(text), &is_new, &err),
+                check(rs_names_add_text(&self.names, <const uint8_t *><const char *>text, len(text), &is_new, &err),
                       &err)
             elif isinstance(name, int) and -2**63 <= name < 2**63:
-                check(rs_names_add_int(&self.known, name, &is_new, &err), &err)
+                check(rs_names_add_int(&self.names, name, &is_new, &err), &err)
             else:
                 raise TypeError(f"names are strs and ints of 64 bits, not {type(name).__name__} {name!r:.60}")
             if not is_new:
                 raise ValueError(f"the name {name!r:.60} is repeated")
-        self.core.names = &self.known
+        self.core.names = &self.names
         return 0
 
 
@@ -196,11 +196,11 @@ cdef class GatherTree:
     cdef rs_tree_paths core
     cdef const rs_compiled_path **of_field
     cdef uint32_t *order
-    cdef list held
+    cdef list compiled
 
     def __cinit__(self, list compiled):
         cdef uint32_t i, n = <uint32_t>len(compiled)
-        self.held = compiled
+        self.compiled = compiled
         self.of_field = <const rs_compiled_path **>calloc(n + 1, sizeof(rs_compiled_path *))
         self.order = <uint32_t *>calloc(n + 1, sizeof(uint32_t))
         if self.of_field == NULL or self.order == NULL:
@@ -241,7 +241,7 @@ cdef class GatherState:
     cdef int64_t *positions  # the checked positions of the batch
     cdef int64_t *indices    # for views: the record number in its store for each position
     cdef Py_ssize_t room
-    cdef dict strings        # (field, record of the batch) -> a str that only Python can read
+    cdef dict strings        # (field, record of the batch) -> a str that UTF-8 cannot encode
     cdef Entered entered     # the segments that the current read has entered
 
     def __cinit__(self, Gather gather):
@@ -291,7 +291,7 @@ cdef class Gather:
     cdef uint32_t n_specs
     cdef list paths                  # the Path from the stored record for each spec, or None
     cdef list compiled               # the CompiledPaths of each spec
-    cdef list held                   # owns the bytes that the specs point into
+    cdef list defaults               # the dumped defaults, which the specs point into
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
     cdef bint of_shards              # some records are of sets of shards
@@ -304,7 +304,7 @@ cdef class Gather:
         self.of_shards = bool(records.selection.sets())
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
-        self.paths, self.compiled, self.held, self.trees, self.pool = [], [], [], {}, []
+        self.paths, self.compiled, self.defaults, self.trees, self.pool = [], [], [], {}, []
         self.specs = <rs_gather_spec *>calloc(self.n_specs + 1, sizeof(rs_gather_spec))
         if self.specs == NULL:
             raise MemoryError
@@ -318,7 +318,7 @@ cdef class Gather:
                 dumped = dump(default)
                 if len(dumped) > 2 or dumped[1]:
                     raise TypeError(f"the default {default!r:.60} is not a number, list or text")
-                self.held.append(dumped[0])
+                self.defaults.append(dumped[0])
                 self.specs[i].absent = rs_slice_of(<const char *><bytes>dumped[0], len(dumped[0]))
 
     def __dealloc__(self):
@@ -354,10 +354,10 @@ cdef class Gather:
             entered.leave()
             state.strings = state.entered = None
             if self.of_shards:
-                if len(state.sources) > SHARDS_KEPT:
+                if len(state.sources) > MAX_SHARDS:
                     state.sources.clear()
                 self.records.selection.trim()
-            if rs_gather_kept_bytes(&state.core) + 2 * state.room * sizeof(int64_t) <= KEPT_MOST:
+            if rs_gather_kept_bytes(&state.core) + 2 * state.room * sizeof(int64_t) <= MAX_KEPT_BYTES:
                 self.pool.append(state)
 
     @property
@@ -385,7 +385,7 @@ cdef class Gather:
         return [self.parts_of(state, i) for i in range(self.n_specs)]
 
     cdef Span place(self, GatherState state, Span chosen, allocate):
-        """The Span over a new buffer for all parts."""
+        """Lays out all parts in a new buffer. Returns its Span."""
         cdef rs_error err
         cdef uint64_t size = 0
         self.settle(state, None, rs_gather_layout(&state.core, &size, &err), &err)
@@ -397,12 +397,12 @@ cdef class Gather:
 
     cdef int measure(self, GatherState state, Span chosen) except -1:
         cdef Selection selection = self.records.selection
-        cdef Py_ssize_t start, step, n = chosen.n, good
+        cdef Py_ssize_t start, step, n = chosen.n, n_valid
         state.reserve(n)
         with nogil:
-            good = copy_positions(<const int64_t *>chosen.view.buf, n, selection.length, state.positions)
-        if good < n:
-            raise IndexError(f"index {state.positions[good]} is out of range: {counted(selection.length, 'record')}")
+            n_valid = copy_positions(<const int64_t *>chosen.view.buf, n, selection.length, state.positions)
+        if n_valid < n:
+            raise IndexError(f"index {state.positions[n_valid]} is out of range: {counted(selection.length, 'record')}")
         if not selection.is_flat(&start, &step):
             return self.measure_scattered(state, selection, n)
         state.entered.add(selection.segment)
@@ -461,7 +461,7 @@ cdef class Gather:
         if stop.why == RS_GATHER_KIND and state.core.fields[stop.field].spec.form == RS_GATHER_STRINGS:
             if self.take_string(state):
                 return 0
-        raise self.wrong(state)
+        raise self.error_at_stop(state)
 
     cdef int fail(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
         """Raises the error of a status, with field and record named."""
@@ -510,7 +510,7 @@ cdef class Gather:
         return 0
 
     cdef bint take_string(self, GatherState state) except -1:
-        """Takes a str that UTF-8 cannot encode, such as lone surrogates. False if the value is not a str."""
+        """Takes a str that UTF-8 cannot encode because of a lone surrogate. False if the value is not a str."""
         cdef rs_error err
         value = self.value(state)
         if not isinstance(value, str):
@@ -537,9 +537,9 @@ cdef class Gather:
         path = (<GatherSpec>self.fields[stop.field]).path
         return value if path is None else path.keys_in(value)[2]
 
-    cdef object wrong(self, GatherState state):
-        """The exception for the value at which the core stopped. For a value that does not fit its form it has the
-        attribute `field`, the number of the spec."""
+    cdef object error_at_stop(self, GatherState state):
+        """The exception for the value at which the core stopped. If the value does not fit its form, the exception has
+        the attribute `field`, the number of the spec."""
         cdef rs_gather_stop *stop = &state.core.stop
         cdef GatherSpec spec = self.fields[stop.field]
         name = self.name_of(state)
@@ -549,17 +549,17 @@ cdef class Gather:
         if stop.why == RS_GATHER_NONE:
             return ValueError(f"{name} is None: {NO_VALUE}")
         if stop.why == RS_GATHER_LONG:
-            longest = f"has {stop.number} elements, more than the length of {spec.core.length}"
+            excess = f"has {stop.number} elements, more than the length of {spec.core.length}"
             if spec.core.form == RS_GATHER_PADDED_NESTED:
-                longest = f"has a list of {stop.number} elements, more than the lengths allow"
-            return ValueError(f"{name} {longest}: truncate=True cuts it")
+                excess = f"has a list of {stop.number} elements, more than the lengths allow"
+            return ValueError(f"{name} {excess}: truncate=True cuts it")
         value = self.value(state)
         if stop.why == RS_GATHER_UNNAMED:
-            error = ValueError(f"{name} is {value!r:.60}, which is not one of the {spec.known.n} names")
+            error = ValueError(f"{name} is {value!r:.60}, which is not one of the {spec.names.n} names")
         elif stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
             dtype = DTYPE_NAMES[spec.core.dtype]
-            error = ValueError(f"{name} holds {shown(number)}, which {dtype} cannot hold")
+            error = ValueError(f"{name} holds {number_text(number)}, which {dtype} cannot hold")
         elif stop.why == RS_GATHER_LENGTH:
             row = [spec.core.row[i] for i in range(spec.core.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
@@ -567,7 +567,7 @@ cdef class Gather:
                                f"{value!r:.60}")
         else:
             takes = "numbers" if spec.form == "values" and spec.core.n_row == 0 else TAKES[spec.form]
-            error = ValueError(f"{name} is {described(value)}, and the batch expects {takes}")
+            error = ValueError(f"{name} is {description_of(value)}, and the batch expects {takes}")
         error.field = stop.field
         return error
 
@@ -626,7 +626,7 @@ cdef bint is_sequence(value):
     return isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))
 
 
-cdef str shown(number):
+cdef str number_text(number):
     """A number for a message. Python refuses the repr of a very large int."""
     if type(number) is int and number.bit_length() > 1024:
         return f"an int of {number.bit_length()} bits"
@@ -634,7 +634,7 @@ cdef str shown(number):
 
 
 cdef object number_in(value, uint64_t number):
-    """Element `number` of a value, in the order of its elements."""
+    """Element `number` of a flattened value; the value itself if it is not a sequence."""
     flat = value.reshape(-1) if getattr(value, "ndim", 0) else value
     while isinstance(flat, (list, tuple)) and flat and is_sequence(flat[0]):
         flat = [item for inner in flat for item in inner]
@@ -645,7 +645,7 @@ cdef object number_in(value, uint64_t number):
 
 
 cdef object shape_in(value):
-    """The shape of nested sequences, with "several" for a level of different lengths."""
+    """The shape of nested sequences, with "several" for levels whose shapes differ."""
     if getattr(value, "ndim", None) is not None:
         return tuple(value.shape)
     if not is_sequence(value):
@@ -654,7 +654,7 @@ cdef object shape_in(value):
     return (len(value), *(inner.pop() if len(inner) == 1 else ("several",) if inner else ()))
 
 
-cdef object described(value):
+cdef object description_of(value):
     """A value in words, with its type and the beginning of its repr."""
     if value is None or isinstance(value, (str, bytes)):
         return f"{value!r:.60}"
@@ -663,7 +663,7 @@ cdef object described(value):
     if is_sequence(value):
         odd = odd_in(value)
         if odd is not MISSING:
-            return f"{an(type(value).__name__)} that holds {described(odd)}"
+            return f"{an(type(value).__name__)} that holds {description_of(odd)}"
     return f"the {type(value).__name__} {value!r:.60}"
 
 
@@ -700,8 +700,8 @@ cdef object stored_path(Projection projection, Path path):
     """`(Path, default)`: the path from the stored record to a field of the projected record, and the value for records
     without the field, or MISSING."""
     cdef FieldProjection field
-    cdef FieldsProjection some
-    cdef Path known
+    cdef FieldsProjection fields
+    cdef Path chosen
     prefix, base = rooted(projection)
     if base is None:
         return (prefix if path is None else path if prefix is None else prefix + path), MISSING
@@ -709,11 +709,11 @@ cdef object stored_path(Projection projection, Path path):
         field = <FieldProjection>base
         return field.path, field.default if field.has_default else MISSING
     if type(base) is FieldsProjection and path is not None and (<FieldsProjection>base).base is None:
-        some = <FieldsProjection>base
-        for known in some.paths:
-            if path.names[:len(known.names)] == known.names or str(path).startswith(f"{known}."):
-                return (path if some.path is None else some.path + path), MISSING
+        fields = <FieldsProjection>base
+        for chosen in fields.paths:
+            if path.names[:len(chosen.names)] == chosen.names or str(path).startswith(f"{chosen}."):
+                return (path if fields.path is None else fields.path + path), MISSING
         raise KeyError(f"the records have no field {str(path)!r}: their view is of "
-                       f"{', '.join([repr(str(known)) for known in some.paths])}")
+                       f"{', '.join([repr(str(chosen)) for chosen in fields.paths])}")
     raise TypeError("a batch cannot be read through this view, which makes new records: name the fields of the view "
                     "that it is made from")

@@ -2,12 +2,12 @@
 walks to all n children take quadratic time."""
 
 cdef enum:
-    FEW = 64  # children: up to this number, walks are faster than making a table
+    FEW = 64  # children; for as many or fewer, walks are faster than a table
 
 
 cdef struct Spot:
-    # The place of a child. `body` and `at`, the position of the cursor, are offsets from the first byte of its parent;
-    # `body` is -1 for a child without a body.
+    # The place of a child. `body` and `at`, the position of the cursor, are offsets from the cursor in the opened
+    # parent; `body` is -1 for a child without a body.
     const rs_node *node
     uint64_t bits
     int64_t body
@@ -74,15 +74,16 @@ cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
     cdef list keep = []
     if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT and place.node.n_children <= FEW:
         return None
-    opened = open_place(program, &cursor, &place, &described, keep)
+    kind = open_place(program, &cursor, &place, &described, keep)
     try:
-        if opened == STRUCT and place.body == NULL:
+        if kind == STRUCT and place.body == NULL:
             return children_of_struct(cursor, place.node)
-        if opened == DICT:
+        if kind == DICT:
             return children_of_dict(program, cursor)
-        if opened == MAP:
+        if kind == MAP:
             return children_of_map(program, cursor, place.node)
-    except (errors.UntrustedError, TypeError):  # a key that must not be made or has no hash: only a walk can pass it
+    except (errors.UntrustedError, TypeError, ValueError, OverflowError):
+        # A walk can pass a key that must not be made or has no hash.
         return None
     return None
 

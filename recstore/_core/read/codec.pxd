@@ -61,8 +61,8 @@ cdef class Entries:
     cdef list tables
     cdef dict shapes
     cdef PyObject **keys  # see decode_state
-    cdef Py_ssize_t size
-    cdef Py_ssize_t most  # the most bytes of decoded entries
+    cdef Py_ssize_t size  # bytes of the decoded entries and of their tables' arrays of pointers
+    cdef Py_ssize_t max_size
     cdef PyObject **any_keys(self) except NULL
     cdef object shape(self, tuple keys)
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1
@@ -75,7 +75,7 @@ cdef class Program:
     cdef list keep
     cdef dict makers
     cdef Entries entries  # shared by all Programs of the store
-    cdef PyObject **keys  # the keys of `entries`; NULL for a tree without `any` nodes
+    cdef PyObject **keys  # the keys of `entries`; NULL for a tree without `any` nodes, and if FREE_THREADED
     # Caches of paths.pyx by the address of a node of this tree or of its tables' trees: for a struct {key: number of
     # child}, for an ext node its fields.
     cdef dict lookups

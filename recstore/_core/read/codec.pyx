@@ -141,13 +141,13 @@ cdef public PyObject *codec_maker(decode_state *c, uint8_t code, const uint8_t *
 
 
 cdef bint is_nan(object value) except -1:
-    """Whether a value is a NaN of any type. Records never share NaNs: dicts and `in` compare identity first, so one NaN
-    object in two records would count as equal."""
+    """Whether a value is a float, complex or Decimal NaN. Records never share NaNs: dicts and `in` compare identity
+    first, so one NaN object in two records would count as equal."""
     if type(value) is float or type(value) is complex:
         return value != value
     # The module may lack the class while another thread imports it. Then no value is of the class.
     decimal = getattr(sys.modules.get("decimal"), "Decimal", None)
-    # is_nan() and not !=, which raises for a signaling NaN.
+    # Not !=, which raises for a signaling NaN.
     return decimal is not None and type(value) is decimal and value.is_nan()
 
 
@@ -196,7 +196,7 @@ cdef class Entries:
     def __cinit__(self):
         self.tables = []
         self.shapes = {}
-        self.most = KEPT_BYTES
+        self.max_size = KEPT_BYTES
 
     def __dealloc__(self):
         cdef int i
@@ -226,11 +226,11 @@ cdef class Entries:
     cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1:
         cdef KeptTable kept
         cdef Py_ssize_t size = 0, table_size = table.block.n_records * sizeof(PyObject *)
-        if self.size + 64 > self.most:
+        if self.size + 64 > self.max_size:
             return 0
         size = sys.getsizeof(<object>value)
         if table.slot == NULL:
-            if self.size + table_size + size > self.most:
+            if self.size + table_size + size > self.max_size:
                 return 0
             kept = KeptTable.of(table.block.n_records)
             if table.slot == NULL:  # the allocation may have run the garbage collector, whose finalizers may read
@@ -238,7 +238,7 @@ cdef class Entries:
                 self.size += table_size
                 table.slot = <void *>kept.values
         cdef PyObject **values = <PyObject **>table.slot
-        if self.size + size <= self.most and values[local] == NULL:
+        if self.size + size <= self.max_size and values[local] == NULL:
             self.size += size
             Py_XINCREF(value)
             values[local] = value

@@ -1,7 +1,7 @@
 """Feeds the content of stores and selections to a hash; recstore/shm/content_hash.py defines the hash.
 
 The bytes of a store do not depend on its position in the segment, so the values of a mapping have the same hash as a
-list of these values. Segment id, time, label and key indexes are not hashed.
+list of the same values. Segment id, time, label and key indexes are not hashed.
 """
 
 
@@ -35,7 +35,7 @@ cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t num
 
 
 def hash_store(Segment segment, int number, update):
-    """Feeds `update` all bytes of a store that determine its records. Takes time proportional to the store. Raises
+    """Feeds `update` all bytes of a store that determine its records. Takes time proportional to its size. Raises
     CorruptError for a malformed block."""
     cdef rs_section *section
     cdef rs_table *table

@@ -11,11 +11,11 @@ cdef class Record:
     cdef rs_record where
     cdef uint64_t index
     cdef int store
-    cdef dict held             # the fields, for a Record without a store
+    cdef dict fields           # the fields, for a Record without a store; else None
     cdef object children       # Children of the mapping, from the second read on; None before, and for few fields
     cdef uint8_t reads         # the number of reads so far, up to 2
     cdef object name
-    cdef object origin         # with `held`: (code, EXTRA) of the ext value, to store the value unchanged; or None
+    cdef object origin         # with `fields`: (code, EXTRA) of the ext value, to store the value unchanged; or None
     cdef inline int enter(self) except -1
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1
     cdef bint go(self, rs_cursor *cursor, rs_place *place, object key) except -1

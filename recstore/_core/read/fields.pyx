@@ -66,7 +66,7 @@ cdef inline int find_record(Segment segment, int store, uint64_t index, rs_recor
 
 cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *cursor, rs_place *place) except -1:
     cdef rs_error err
-    cursor[0] = rs_store_cursor(&segment.store, where)
+    cursor[0] = rs_store_cursor(store_of(segment, store), where)
     return check(rs_path_begin(cursor, where.tree.nodes, place, &err), &err)
 
 
@@ -80,9 +80,9 @@ cdef class Record:
     """A read-only mapping that decodes a field when the field is read; ``x.lazy()`` returns Records.
 
     ``r["bbox"]`` decodes that field and skips the others. Each read returns a fresh value that belongs to the caller;
-    nested values are plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It
-    keeps its store alive, and after ``close()`` reading it raises ClosedError. Pickling or deep-copying a Record gives
-    a Record that holds the decoded fields.
+    nested values are plain. ``dict(r)`` is the plain record. Records are equal if their class names and fields are; a
+    plain Record also equals a dict of its fields. A Record keeps its store alive, and after ``close()`` reading it
+    raises ClosedError. Pickling or deep-copying a Record gives a Record that holds the decoded fields.
 
     A value also comes as a Record if the reader may not make its class. Then ``class_name`` is the name of the class;
     for a plain record it is None. ``Record(class_name, fields)`` makes a Record directly, which is hashable if its
@@ -104,7 +104,7 @@ cdef class Record:
 
     def __init__(self, class_name, fields, *, _origin=None):
         self.name = class_name
-        self.held = dict(fields)
+        self.fields = dict(fields)
         self.origin = _origin
 
     @staticmethod
@@ -116,8 +116,8 @@ cdef class Record:
 
     cdef inline int enter(self) except -1:
         if self.segment is None:
-            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record is not initialized: a class that inherits from "
-                                              "Record must call super().__init__ first")
+            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record is not initialized: make it with "
+                                              "Record(class_name, fields)")
         return self.segment.enter()
 
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
@@ -144,8 +144,8 @@ cdef class Record:
     cdef object read(self, object key, object default):
         cdef rs_cursor cursor
         cdef rs_place place
-        if self.held is not None:
-            return self.held.get(key, default)
+        if self.fields is not None:
+            return self.fields.get(key, default)
         # Decoding arrays and comparing keys run Python code, which may switch threads or close the store.
         self.enter()
         try:
@@ -184,22 +184,22 @@ cdef class Record:
         cdef rs_error err
         cdef uint64_t n, _
         cdef list keep = []
-        if self.held is not None:
-            return tuple(self.held)
+        if self.fields is not None:
+            return tuple(self.fields)
         self.enter()
         try:
             self.begin(&cursor, &place)
-            opened = open_place(self.program, &cursor, &place, &described, keep)
-            if opened == STRUCT:
+            kind = open_place(self.program, &cursor, &place, &described, keep)
+            if kind == STRUCT:
                 return present_keys(&cursor, &place)
-            if opened == NAMED:
+            if kind == NAMED:
                 return (<tuple>described)[1]
-            if opened == MAP:
+            if kind == MAP:
                 found = map_keys(self.program, &cursor, &place)
                 if len(set(found)) != len(found):
                     raise errors.CorruptError("a dict with a repeated key")
                 return tuple(found)
-            if opened != DICT:
+            if kind != DICT:
                 raise errors.CorruptError("the record has changed under its reader")
             check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
             keys = {}
@@ -218,8 +218,8 @@ cdef class Record:
 
     cdef dict plain(self):
         """The fields as a new dict."""
-        if self.held is not None:
-            return dict(self.held)
+        if self.fields is not None:
+            return dict(self.fields)
         value = self.whole()
         return dict(value) if isinstance(value, dict) else {name: self[name] for name in self.names()}
 
@@ -240,13 +240,13 @@ cdef class Record:
         return iter(self.names())
 
     def __len__(self):
-        return len(self.held) if self.held is not None else len(self.names())
+        return len(self.fields) if self.fields is not None else len(self.names())
 
     def __contains__(self, key):
         cdef rs_cursor cursor
         cdef rs_place place
-        if self.held is not None:
-            return key in self.held
+        if self.fields is not None:
+            return key in self.fields
         self.enter()
         try:
             self.begin(&cursor, &place)
@@ -288,14 +288,14 @@ cdef class Record:
     @property
     def class_name(self):
         """``module.qualname`` of the class of the stored value; None for a plain record."""
-        if self.held is not None:
+        if self.fields is not None:
             return self.name
         described = self.describe_class()
         return None if described is None else described[0]
 
     @property
     def _origin(self):
-        if self.held is not None:
+        if self.fields is not None:
             return self.origin
         described = self.describe_class()
         return None if described is None else described[3]
@@ -307,14 +307,14 @@ cdef class Record:
     def _stored(self):
         """The value to store for this Record: the decoded record, the plain dict, or, if its class could not be made,
         the Record itself."""
-        return self.whole() if self.held is None else self if self.name is not None else self.held
+        return self.whole() if self.fields is None else self if self.name is not None else self.fields
 
     def __eq__(self, other):
         if type(other) is Record:
             return self.class_name == other.class_name and self.plain() == (<Record>other).plain()
         if isinstance(other, AbstractMapping):
             return self.class_name is None and self.plain() == dict(other)
-        if self.held is None and self.class_name is not None:
+        if self.fields is None and self.class_name is not None:
             return self.whole() == other
         return NotImplemented
 
@@ -322,8 +322,8 @@ cdef class Record:
         return hash((self.class_name, frozenset(self.plain().items())))
 
     def __repr__(self):
-        if self.held is not None:
-            return f"Record({'' if self.name is None else f'{self.name}: '}{self.held!r})"
+        if self.fields is not None:
+            return f"Record({'' if self.name is None else f'{self.name}: '}{self.fields!r})"
         if self.segment is None or self.segment.closed:
             return "<Record: closed>"
         names, name = self.names(), self.class_name
@@ -332,13 +332,13 @@ cdef class Record:
         return f"<Record{'' if name is None else ' of ' + name}: {shown}>"
 
     def __copy__(self):
-        return self if self.held is None else Record(self.name, self.held, _origin=self.origin)
+        return self if self.fields is None else Record(self.name, self.fields, _origin=self.origin)
 
     def __deepcopy__(self, memo):
-        if self.held is None:
+        if self.fields is None:
             return Record(self.class_name, self.plain(), _origin=self._origin)
         from copy import deepcopy
-        return Record(self.name, deepcopy(self.held, memo), _origin=self.origin)
+        return Record(self.name, deepcopy(self.fields, memo), _origin=self.origin)
 
     def __reduce__(self):
         return record_of, (self.class_name, self.plain(), self._origin)
@@ -398,8 +398,8 @@ cdef object record_or_value(Record out):
     cdef PyObject *described = NULL
     cdef list keep = []
     out.begin(&cursor, &place)
-    opened = open_place(out.program, &cursor, &place, &described, keep)
-    if opened == STRUCT or opened == DICT or opened == MAP or opened == NAMED:
+    kind = open_place(out.program, &cursor, &place, &described, keep)
+    if kind == STRUCT or kind == DICT or kind == MAP or kind == NAMED:
         return out
     out.begin(&cursor, &place)
     return out.program.decode_place(&cursor, place.node, place.body, place.bits, out.segment.owner())

@@ -1,7 +1,7 @@
 """Finds the records with the same key, by the rules of a dict, for index_by, group_by and saved indexes.
 
-It uses at most 48 bytes per record, and holds the key objects of two records at a time; opaque keys are kept as in
-KeyHashes.
+Without opaque keys and unequal keys of the same hash, it uses at most 48 bytes per record and holds the key objects of
+two records at a time.
 """
 
 

@@ -6,7 +6,7 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 cdef class KeyIndex:
     cdef rs_keys keys
-    cdef const uint8_t *at   # the bytes that `keys` reads; `blob` may move
+    cdef const uint8_t *at   # the bytes that `keys` reads; `blob` may move them
     cdef readonly Segment segment
     cdef readonly SavedIndex saved
     cdef readonly Blob blob
@@ -22,7 +22,7 @@ cdef class KeyIndex:
 cdef class KeyHashes:
     cdef rs_buffer hashes
     cdef object opaque_flags    # a bytearray: 1 for each opaque key, up to the last of them
-    cdef readonly dict opaque   # opaque key -> the numbers of its records
+    cdef readonly dict opaque   # opaque key, or in a copy its old number -> the numbers of its records
     cdef readonly object seed
     cdef readonly uint64_t n
     cdef int mark_opaque(self, uint64_t number) except -1
@@ -40,10 +40,10 @@ cdef class Mapping:
     cdef readonly object detached
     cdef dict opaque
     cdef bint native
-    cdef tuple held          # the segments of keys and values
+    cdef tuple all_segments  # of keys and values
     cdef Records proof       # the keys of the records by row, for an untrusted saved index; else None
     cdef object proved       # a bytearray with a bit for each checked entry, or None
-    cdef public object _spilled  # the Blob with the bytes of a view too long for its handle
+    cdef public object _spilled  # the Blob with the bytes of a view too long for its handle; or None
     cdef int require(self) except -1
     cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1
     cdef Py_ssize_t entry_ahead(self, key, bint hashed, uint64_t h) except -2

@@ -14,12 +14,12 @@ cdef extern from "math.h" nogil:
     double floor(double)
 
 
-# For values/key_forms.py and info.py.
+# For values/key_forms.py, and info.py and node_sizes.py of containers/.
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
 _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
 _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
-# No float equals a larger int. An equal Decimal has the same number of digits, so the form of a larger int is a hash
-# (key_forms.py).
+# No float equals a larger int. An equal Decimal may have too many digits to compute, so the form of a larger int is a
+# hash (key_forms.py).
 WIDE = 1 << 1024
 
 
@@ -30,7 +30,7 @@ cdef inline bint is_wide(object key) except -1:
 
 
 cdef enum:
-    AHEAD = 32  # get_many prefetches the memory of this many keys together
+    AHEAD = 32  # keys whose memory get_many prefetches together
 
 
 # ---- Key forms ----
@@ -140,7 +140,8 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 
 cdef bint is_plain_key(object key, int depth):
-    """Whether a key is a str, int, float or bytes, or a tuple of these, so that hashing it runs no Python code."""
+    """Whether a key is a str, int, float or bytes, or nested tuples of these, so that hashing it runs no code of the
+    program."""
     cdef PyTypeObject *t = Py_TYPE(key)
     if t == &PyUnicode_Type or t == &PyLong_Type or t == &PyBytes_Type or t == &PyFloat_Type:
         return True
@@ -158,8 +159,8 @@ cdef class KeyIndex:
     """A key index: the KEY_INDEX section of a mapping's segment, a part of a saved index, or a Blob over the keys of
     other records.
 
-    Attributes: ``segment`` (the segment of the section, else None), ``saved`` (the SavedIndex, else None), ``blob``
-    (else None), ``nbytes``.
+    Attributes: ``segment`` (of a section or saved index, else None), ``saved`` (the SavedIndex, else None), ``blob``
+    (else None), ``nbytes``, ``entries`` (their number), ``factory``.
     """
 
     @staticmethod
@@ -270,7 +271,7 @@ cdef class KeyHashes:
         self.n += len(hashes) // 8
 
     def first_opaque(self, key, uint64_t number):
-        """The first record with the opaque key that was added as `number`; None for a key with a form."""
+        """The first record with `key`, which was added last, as `number`; None for a key with a form."""
         if len(self.opaque_flags) <= number:
             return None
         return self.opaque[key][0]
@@ -349,10 +350,10 @@ cdef class KeyHashes:
             same = {}
             in_order = list(candidates.items())
             in_order.sort()  # by record number; keys are not compared, because the numbers differ
-            for record, kept in in_order:
+            for record, added_key in in_order:
                 key = read(record)
                 # Reading makes a new NaN object, so the object that was added decides.
-                same.setdefault(kept if flags[record] and key != kept else key, []).append(record)
+                same.setdefault(added_key if flags[record] and key != added_key else key, []).append(record)
                 out.pop(record, None)
         for records in same.values():
             if len(records) > 1:
@@ -434,8 +435,8 @@ def verify_keys(Segment segment):
         for i in range(key_index.keys.n_entries):
             PyErr_CheckSignals()
             key = key_of_entry(segment, reader, i)
-            if type(key) in (str, bytes):
-                continue  # rs_verify_segment has checked these
+            if type(key) is bytes or (type(key) is str and len(key) <= RS_SCALAR_TEXT // 4):
+                continue  # rs_verify_segment has checked these, and longer strs that are not assembled
             try:
                 indexed = key_hash(key, key_index.keys.seed, True, &h)
                 other = i if indexed else opaque_keys.setdefault(key, i)
@@ -492,7 +493,7 @@ cdef class Mapping:
     """Base of RecordDict: the keys, the values and the key index, with the compiled lookups."""
 
     def __cinit__(self, *args, **kwargs):
-        self.held = ()
+        self.all_segments = ()
 
     def _set(self, Records keys not None, Records values not None, KeyIndex key_index, factory=None, detached=None):
         """Makes this the mapping of keys[e] to values[e] for each entry e of `key_index`."""
@@ -509,16 +510,16 @@ cdef class Mapping:
         if key_index is not None and key_index.saved is not None and detached is None:
             self.proof = key_index.saved.proof()
         records = getattr(values.projection, "records", values)  # the values of group_by are views of these
-        self.held = tuple({id(s): s for s in (*keys.segments, *records.segments)}.values())
+        self.all_segments = tuple({id(s): s for s in (*keys.segments, *records.segments)}.values())
         return self
 
     cdef int require(self) except -1:
-        """Raises SegmentNotFoundError if the mapping is detached, ClosedError if it is closed."""
+        """Raises SegmentNotFoundError if the mapping is detached or was never built, ClosedError if it is closed."""
         cdef Segment segment
         if self.detached is not None or self.key_index is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or NEVER_BUILT)
         self.key_index.require()
-        for segment in self.held:
+        for segment in self.all_segments:
             segment.require_open()
         return 0
 
@@ -689,7 +690,7 @@ cdef class Mapping:
     cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1:
         """Hashes up to AHEAD keys, and prefetches the memory that their lookups will read. Each step runs for all keys
         before the next step, so that the waits for memory overlap. Sets bit i of *hashed if key i is hashed. Does not
-        hash a key if that could run Python code."""
+        hash a key if that could run code of the program."""
         cdef uint64_t entries[AHEAD]
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values
@@ -735,25 +736,25 @@ cdef class Mapping:
         return entry
 
     def _many(self, keys, default, bint has_default):
-        """The values of `keys` in one call; `default` for missing keys where `has_default`, else KeyError."""
+        """The values of `keys` in one call. A missing key gives `default` if `has_default`, else KeyError."""
         cdef uint64_t hashes[AHEAD]
         cdef uint64_t hashed = 0
         cdef Py_ssize_t entry, i = 0, k = 0
-        cdef list some = []
-        cdef list listed = keys if type(keys) is list else None
+        cdef list chunk = []
+        cdef list key_list = keys if type(keys) is list else None
         self.require()
-        if listed is None and hasattr(keys, "__len__"):
+        if key_list is None and hasattr(keys, "__len__"):
             # numpy ints and text equal Python ints and strs, which are faster to look up.
             plain = hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U")
-            listed = keys = keys.tolist() if plain and keys.ndim == 1 else list(keys)
+            key_list = keys = keys.tolist() if plain and keys.ndim == 1 else list(keys)
         out = []
         for key in keys:
             # The list may change while a key is compared, so each key is checked again.
-            if k == len(some):
+            if k == len(chunk):
                 PyErr_CheckSignals()
-                some, k = [key] if listed is None else listed[i:i + AHEAD], 0
-                self.fetch_ahead(some, hashes, &hashed)
-            hit = k < len(some) and some[k] is key
+                chunk, k = [key] if key_list is None else key_list[i:i + AHEAD], 0
+                self.fetch_ahead(chunk, hashes, &hashed)
+            hit = k < len(chunk) and chunk[k] is key
             entry = self.entry_ahead(key, hit and hashed >> k & 1, hashes[k] if hit else 0)
             k += 1
             i += 1

@@ -25,7 +25,7 @@ def node_sizes(Segment segment, int number=0):
                     status = rs_node_sizes_add_block(store, &store.blocks[i], sizes, &err)
                 check(status, &err)
                 PyErr_CheckSignals()
-            blocks[tree] = listed_sizes(sizes, &store.trees[<uint32_t>tree])
+            blocks[tree] = list_sizes(sizes, &store.trees[<uint32_t>tree])
             free(sizes)
             sizes = NULL
         for i in range(store.n_tables):
@@ -36,7 +36,7 @@ def node_sizes(Segment segment, int number=0):
             with nogil:
                 status = rs_node_sizes_add_table(store, &store.tables[i], sizes, &err)
             check(status, &err)
-            tables.append(listed_sizes(sizes, store.tables[i].tree))
+            tables.append(list_sizes(sizes, store.tables[i].tree))
             free(sizes)
             sizes = NULL
     except errors.Error as e:
@@ -54,6 +54,6 @@ cdef rs_node_size *new_sizes(const rs_tree *tree) except NULL:
     return sizes
 
 
-cdef list listed_sizes(const rs_node_size *sizes, const rs_tree *tree):
+cdef list list_sizes(const rs_node_size *sizes, const rs_tree *tree):
     cdef uint32_t k
     return [(sizes[k].values, sizes[k].bits) for k in range(tree.n_nodes)]

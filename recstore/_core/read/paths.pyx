@@ -1,7 +1,8 @@
 """Paths into a record, and the walk down a compiled tree to the value of a path (csrc/read/rs_path.h).
 
-The walk skips other values by their width or length. It finds a key of a struct by identity, because these keys are
-interned, and a key of an `any` dict by comparing bytes. Programs cache lookups; the interpreter lock guards the caches.
+The walk skips other values by their width or length. In a small struct it first looks for the key by identity, because
+str keys are interned; it compares a str with the keys of an `any` dict as bytes. Programs cache lookups; the
+interpreter lock guards the caches.
 """
 
 
@@ -21,7 +22,7 @@ cdef enum:
     SCANNED = 16  # keys of a struct; with more keys, searching a dict is faster
 
 
-# For values in a handle, which are trusted as its sender is. They hold no pickles.
+# For values in a handle, which are as trusted as its sender. They hold no pickles.
 HANDLE_READER = trust.Reader()
 HANDLE_READER.allow_pickle = False
 FOREIGN_READER = trust.Reader(trusted=False)  # for values with a Record of a class that must not be imported
@@ -285,26 +286,26 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
     cdef PyObject *described = NULL
     cdef rs_error err
     cdef Py_ssize_t i
-    cdef int opened
+    cdef int kind
     cdef list keep = None
     if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT:
-        opened = STRUCT
+        kind = STRUCT
     else:
         keep = []
-        opened = open_place(program, cursor, place, &described, keep)
-    if opened == STRUCT:
+        kind = open_place(program, cursor, place, &described, keep)
+    if kind == STRUCT:
         i = find_child(program, place.node, key)
         if i < 0:
             return False
         check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
         return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
-    if opened == DICT:
+    if kind == DICT:
         return find_in_dict(program, cursor, place, key)
-    if opened == MAP:
+    if kind == MAP:
         return find_in_map(program, cursor, place, key)
-    if opened == SEQUENCE:
+    if kind == SEQUENCE:
         return find_element(cursor, place, key)
-    return find_named(cursor, place, <tuple>described, key) if opened == NAMED else False
+    return find_named(cursor, place, <tuple>described, key) if kind == NAMED else False
 
 
 # ---- Paths ----
@@ -345,7 +346,7 @@ cdef class Path:
 
     @staticmethod
     def of_names(tuple names):
-        """The Path with these `names`. Raises CorruptError for other tuples."""
+        """The Path with these `names`. Raises CorruptError for a malformed name."""
         for name in names:
             if not (type(name) is str and "." in name or type(name) is tuple and len(name) == 1):
                 raise errors.CorruptError("not the names of a path")

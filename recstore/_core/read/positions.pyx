@@ -2,13 +2,13 @@
 
 Indices are the argument of `container[...]`, `get_many`, `select` and `to_numpy`: arrays, tensors, ranges, lists,
 masks. The numbers are copied first and checked in the copy, because another thread may write to the caller's array.
-Arrays are read through the buffer protocol: neither numpy nor torch is imported.
+Arrays are read through the buffer protocol; numpy is imported only for objects without it, torch never.
 """
 
 
 cdef extern from *:
     """
-    /* Python ints are scattered in memory, so later ones are prefetched: the type at byte 8, the value at byte 28. */
+    /* Python ints are scattered in memory, so later ones are prefetched: byte 8 has the type, byte 28 the digits. */
     #define RS_ITEMS_AHEAD 16
 
     /* Copies the leading ints of the items to `out`, and returns their number. Stops at any other object, and at an int
@@ -41,7 +41,7 @@ cdef extern from *:
 
 
 cdef enum:
-    UNLOCKED_FROM = 1 << 14  # numbers; from here on other threads may run
+    UNLOCKED_FROM = 1 << 14  # numbers; a pass over as many or more lets other threads run
 
 
 cdef class Positions:
@@ -106,7 +106,7 @@ def positions(indices, Py_ssize_t length, *, str name=None, str method=None, bin
         name: the class of the container, for indices in brackets. Tuples, sets and other iterables are then refused.
         method: the method that takes the indices, which may be any iterable.
         masks: False reads the bools of a list as 0 and 1, and refuses arrays of bools.
-        drop: an index that is out of range becomes -1.
+        drop: True turns an index that is out of range into -1.
 
     Raises IndexError for an index that is out of range and for a mask of another length, TypeError for indices of
     another type, and the errors of `__index__` of the items.

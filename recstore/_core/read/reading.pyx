@@ -54,7 +54,7 @@ cdef class StoreReader:
         return value_of(record_at(self.store, &record, NULL))
 
     cdef object get_entry(self, const rs_table *table, uint32_t number):
-        """Decodes entry `number` of a table. It must be in range, and the table's tree must have its Program."""
+        """Decodes entry `number` of a table. `number` must be in range, and the table's tree must have its Program."""
         cdef rs_record record
         cdef rs_error err
         check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)

@@ -26,8 +26,8 @@ cdef struct Stage:
     Py_ssize_t start         # slice: start + step * position; index: the first entry's number
     Py_ssize_t step
     unsigned width           # index: bytes of an entry, 4 or 8
-    void *blob               # index: borrowed from Selection.held
-    rs_permutation *permutation  # permute: borrowed from Selection.held
+    void *blob               # index: borrowed from Selection.owners
+    rs_permutation *permutation  # permute: borrowed from Selection.owners
 
 
 cdef struct Leaf:
@@ -42,7 +42,7 @@ cdef class Selection:
     cdef int n_stages
     cdef int nested          # the depth of joined selections within joined selections
     cdef readonly Py_ssize_t weight  # the number of selections in the tree, without whole stores that are parts
-    cdef list held           # for each stage its Blob, its _Permutation or None; keeps them alive
+    cdef list owners         # for each stage its Blob, its _Permutation or None; keeps them alive
     cdef readonly Segment segment
     cdef readonly int store
     cdef readonly bint virtual   # has no store: its positions are numbers of groups, which a Projection reads
@@ -67,4 +67,4 @@ cdef class Selection:
     cdef Selection derived(self)
     cdef Selection collapsed(self)
     cpdef Py_ssize_t weight_as_part(self)
-    cdef int push(self, Stage *stage, object held) except -1
+    cdef int push(self, Stage *stage, object owner) except -1

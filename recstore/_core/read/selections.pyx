@@ -4,8 +4,8 @@ A Selection maps positions 0 <= p < length to records. Its base is a store of a 
 of Selections. Before the base come stages; each maps a position to a position of the next stage: a slice, a keyed
 permutation, an index array or a repetition.
 
-Reading a view of views of views must stay fast. So adjacent slices merge, and an index array has positions of the base.
-Where there would be too many stages, parts or levels of nesting, one index array replaces some of them.
+Reading a view of views of views must stay fast, so adjacent slices merge, and an index array has positions of the base.
+If there would be too many stages, parts or levels of nesting, one index array replaces some of them.
 """
 
 # For handles of views: no view has more stages, or more levels of joined views.
@@ -86,7 +86,7 @@ cdef list lightened(list parts, weight, total):
 
 
 cdef tuple united_leaves(tuple first, tuple second):
-    """Two results of leaves() as one, each leaf once. `second` is short in a long row of `+`."""
+    """Two results of leaves() as one, each leaf once. `second` is short in a long chain of `+`."""
     cdef tuple leaf, known
     cdef list added = []
     for leaf in second:
@@ -104,8 +104,8 @@ cdef tuple united(tuple first, tuple second):
 
 @cython.final
 cdef class Selection:
-    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the
-    methods.
+    """An immutable mapping of positions to records; see the top of this file. Made by the static methods, and by
+    the methods of other Selections.
 
     Attributes: ``length``; ``segment`` and ``store``, if the base is a store; ``shards``, if it is a set of shards;
     ``parts``, if it is a sequence of Selections.
@@ -113,7 +113,7 @@ cdef class Selection:
 
     def __cinit__(self):
         self.weight = 1
-        self.held = []
+        self.owners = []
 
     def __dealloc__(self):
         PyMem_Free(self.ends)
@@ -215,7 +215,7 @@ cdef class Selection:
             out.sets_ = self.sets_
         for i in range(self.n_stages):
             out.stages[i] = self.stages[i]
-        out.held = self.held[:]
+        out.owners = self.owners[:]
         out.segment = self.segment
         out.store = self.store
         out.virtual = self.virtual
@@ -229,19 +229,19 @@ cdef class Selection:
                 out.ends[i] = self.ends[i]
         return out
 
-    cdef int push(self, Stage *stage, object held) except -1:
+    cdef int push(self, Stage *stage, object owner) except -1:
         """Adds a stage before all others. There must be fewer than MAX_STAGES."""
         cdef int i
         for i in range(self.n_stages, 0, -1):
             self.stages[i] = self.stages[i - 1]
         self.stages[0] = stage[0]
-        self.held.insert(0, held)
+        self.owners.insert(0, owner)
         self.n_stages += 1
         return 0
 
     def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
         """The `length` records at positions start, start + step, ..., all in range. Takes constant time, or time
-        proportional to the parts of a joined selection."""
+        proportional to the parts of a joined selection, and with MAX_STAGES stages that of `collapsed`."""
         cdef Stage stage
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
@@ -296,8 +296,8 @@ cdef class Selection:
         return Selection.joined(slices)
 
     def permuted(self, seed):
-        """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Takes constant
-        time."""
+        """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Takes the time
+        of `sliced`."""
         cdef Stage stage
         if self.length <= 1:
             return self
@@ -313,7 +313,7 @@ cdef class Selection:
         return out
 
     def repeated(self, Py_ssize_t times):
-        """The same records, repeated `times` times. Takes constant time."""
+        """The same records, repeated `times` times. Takes the time of `sliced`."""
         cdef Stage stage
         if times <= 0 or self.length == 0:
             return self.sliced(0, 1, 0)
@@ -333,8 +333,8 @@ cdef class Selection:
         return out
 
     def indexed(self, Blob blob, Py_ssize_t first, unsigned width, Py_ssize_t length):
-        """The records at the positions in entries first to first + length - 1 of an index array. Takes constant time:
-        an entry that is out of range raises CorruptError when it is read."""
+        """The records at the positions in entries first to first + length - 1 of an index array. Takes the time of
+        `sliced`: an entry that is out of range raises CorruptError when it is read."""
         cdef Stage stage
         if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
             size = blob.size
@@ -362,20 +362,20 @@ cdef class Selection:
         cdef unsigned width = self.entry_width()
         cdef bytes out = new_entries(n, width)
         cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
-        cdef int64_t some[PASS]
+        cdef int64_t chunk[PASS]
         cdef Py_ssize_t i, count
         for i in range(0, n, PASS):
             count = min(PASS, n - i)
             PyErr_CheckSignals()
             if positions != NULL:
-                memcpy(some, positions + i, count * sizeof(int64_t))
+                memcpy(chunk, positions + i, count * sizeof(int64_t))
             else:
-                rs_positions_steps(some, count, i, 1)
-            self.pass_through(first, some, count)
+                rs_positions_steps(chunk, count, i, 1)
+            self.pass_through(first, chunk, count)
             if width == 4:
-                rs_positions_narrow(some, count, to + i * 4)
+                rs_positions_narrow(chunk, count, to + i * 4)
             else:
-                memcpy(to + i * 8, some, count * 8)
+                memcpy(to + i * 8, chunk, count * 8)
         return out
 
     cdef unsigned entry_width(self):
@@ -392,7 +392,7 @@ cdef class Selection:
             return self
         cdef Selection out = self.derived()
         out.n_stages = 0
-        out.held = []
+        out.owners = []
         out.length = self.base_length()
         return out
 
@@ -519,7 +519,7 @@ cdef class Selection:
         stage.width = self.entry_width()
         stage.blob = <void *>blob
         out.stages[first] = stage
-        out.held[first:] = [blob]
+        out.owners[first:] = [blob]
         out.n_stages = first + 1
         return out
 
@@ -602,7 +602,7 @@ cdef class Selection:
 
     def blobs(self):
         """The index arrays, each once, without sections of segments."""
-        seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
+        seen = {id(owner): owner for owner in self.owners if isinstance(owner, Blob) and owner.section_of is None}
         for part in self.parts or ():
             seen.update((id(blob), blob) for blob in part.blobs())
         return list(seen.values())
@@ -618,9 +618,9 @@ cdef class Selection:
             if stage.kind == STAGE_SLICE:
                 out.append(("slice", stage.n, stage.start, stage.step))
             elif stage.kind == STAGE_PERMUTE:
-                out.append(("permute", stage.n, (<_Permutation>self.held[i]).seed))
+                out.append(("permute", stage.n, (<_Permutation>self.owners[i]).seed))
             elif stage.kind == STAGE_INDEX:
-                out.append(("index", stage.n, self.held[i], stage.start, stage.step, stage.width))
+                out.append(("index", stage.n, self.owners[i], stage.start, stage.step, stage.width))
             else:
                 out.append(("repeat", stage.n))
         return out

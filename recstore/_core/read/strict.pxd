@@ -2,7 +2,7 @@
 
 
 cdef class LiveSample:
-    cdef dict held         # number of a record of the sample -> list of weak references and of values
+    cdef dict records      # number of a record of the sample -> list of weak references and of values
     cdef uint64_t n_records
     cdef uint64_t one_of   # one record in `one_of` is in the sample
     cdef size_t held_bytes

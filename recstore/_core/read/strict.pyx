@@ -3,17 +3,16 @@ are alive as objects. recstore.values.strict_containers makes the containers tha
 """
 
 cdef enum:
-    SAMPLE = 2048           # records of a sample, about
+    SAMPLE = 2048           # approximate number of records in a sample
     LARGE_RECORDS = 100_000
     LARGE_BYTES = 64 << 20
-    MOST_PARTS = 32         # the most parts of one record
-    MOST_HELD = 16 << 20    # the most bytes of text in a sample
+    MAX_PARTS = 32          # of one record
+    MAX_HELD = 16 << 20     # approximate maximum of bytes of text and tuples in a sample
 
 # Whether this process has, or had, a store that is read strictly.
 cdef bint any_strict = False
 # The types of recstore.values.strict_containers, once it is loaded: {id of the type: builtin type that its values are
-# stored as}.
-# By id, because they equal the builtin types.
+# stored as}. By id, because they equal the builtin types.
 strict_types = {}
 cdef bint any_strict_types = False
 
@@ -26,7 +25,7 @@ def add_strict_type(kind, builtin):
 
 
 cdef bint strict_is_on() except -1:
-    """Whether RECSTORE_STRICT is 1. ValueError for a value other than 0 and 1."""
+    """Whether RECSTORE_STRICT is 1. Raises ValueError for a value other than 0 and 1."""
     global any_strict
     value = os.environ.get("RECSTORE_STRICT", "0")
     if value not in ("0", "1"):
@@ -37,7 +36,7 @@ cdef bint strict_is_on() except -1:
 
 
 cdef class LiveSample:
-    """A sample of the records of one store, to estimate how many are alive. `held` has the parts of one record in
+    """A sample of the records of one store, to estimate how many are alive. `records` has the parts of one record in
     `one_of`. A record is alive while one of its parts is.
 
     A part is a weak reference if its type supports them. The sample holds text and tuples themselves; their reference
@@ -51,7 +50,7 @@ cdef class LiveSample:
         if n_records < 2 or n_records < LARGE_RECORDS and size_bytes < LARGE_BYTES:
             return None
         cdef LiveSample self = LiveSample.__new__(LiveSample)
-        self.held = {}
+        self.records = {}
         self.n_records = n_records
         self.one_of = max(1, n_records // SAMPLE)
         return self
@@ -64,21 +63,21 @@ cdef class LiveSample:
             # of it.
             if self.warned or ((index + 1) * <uint64_t>0x9E3779B97F4A7C15 >> 32) % self.one_of != 0:
                 return False
-            if index not in self.held or not is_alive(self.held[index]):
+            if index not in self.records or not is_alive(self.records[index]):
                 self.drop(index)
-                self.held[index] = self.parts(value)
-            if <uint64_t>len(self.held) * self.one_of * 2 <= self.n_records:
+                self.records[index] = self.parts(value)
+            if <uint64_t>len(self.records) * self.one_of * 2 <= self.n_records:
                 return False
             self.warned = <uint64_t>self.drop_dead() * self.one_of * 2 > self.n_records
             if self.warned:
-                self.held.clear()
+                self.records.clear()
             return self.warned
 
     cdef list parts(self, object value):
         cdef list out = []
         if isinstance(value, (dict, list, tuple)):
             for part in value.values() if isinstance(value, dict) else value:
-                if len(out) == MOST_PARTS:
+                if len(out) == MAX_PARTS:
                     break
                 self.hold(part, 2, out)
         if type(value) is not tuple or not out:
@@ -86,13 +85,13 @@ cdef class LiveSample:
         return out
 
     cdef bint hold(self, object value, Py_ssize_t references, list out) except -1:
-        """Appends a value or a weak reference to it, unless it is a number or shared. A value that no other record
-        shares has at most `references` references."""
+        """Appends a value or a weak reference to it, unless it is a number or shared, or the sample cannot hold it. A
+        value that no other record shares has at most `references` references."""
         cdef PyTypeObject *t = Py_TYPE(value)
         if value is None or t == &PyLong_Type or t == &PyFloat_Type or type(value) is bool:
             return False
         if t == &PyUnicode_Type or t == &PyBytes_Type or t == &PyTuple_Type:
-            if Py_REFCNT(<PyObject *>value) > references or self.held_bytes > MOST_HELD:
+            if Py_REFCNT(<PyObject *>value) > references or self.held_bytes > MAX_HELD:
                 return False
             self.held_bytes += 64 + len(value)
             out.append(value)
@@ -105,7 +104,7 @@ cdef class LiveSample:
 
     cdef bint drop(self, index) except -1:
         """Removes a record, if it is there."""
-        cdef list parts = self.held.pop(index, None)
+        cdef list parts = self.records.pop(index, None)
         if parts is not None:
             self.held_bytes -= sum([64 + len(part) for part in parts if type(part) is not ref])
         return False
@@ -113,10 +112,10 @@ cdef class LiveSample:
     cdef Py_ssize_t drop_dead(self) except -1:
         """Removes the records that are not alive. Returns the number of the others."""
         cdef list parts
-        for index, parts in list(self.held.items()):
+        for index, parts in list(self.records.items()):
             if not is_alive(parts):
                 self.drop(index)
-        return len(self.held)
+        return len(self.records)
 
 
 cdef bint is_alive(list parts) except -1:

@@ -118,7 +118,7 @@ cdef class Records:
 
     @property
     def segments(self):
-        """The segments of the records, each once; none if detached."""
+        """The segments of the records, each once, without the shards of sets; none if detached."""
         if self.detached is not None or self.selection is None:
             return []
         out = {id(segment): segment for segment, _ in self.selection.leaves()}
@@ -139,7 +139,7 @@ cdef class Records:
 
     @property
     def blobs(self):
-        """The index arrays of the selection and of groups, each once."""
+        """The index arrays of the selection and of groups that are outside segments, each once."""
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.projection, GroupProjection):
             projection = <GroupProjection>self.projection
@@ -150,7 +150,7 @@ cdef class Records:
 
     @property
     def segment(self):
-        """The segment of all records; None if detached or if there are several."""
+        """The segment of all records; None if detached, for several segments and for sets of shards."""
         segments = self.segments
         return segments[0] if len(segments) == 1 and not self.sets else None
 
@@ -214,7 +214,7 @@ cdef class Records:
         self._require_open()
 
     def _require_open(self):
-        """Raises ClosedError if a store was closed. Unlike `_require`, it accepts a detached view."""
+        """Like `_require`, but accepts a detached view."""
         if self.selection is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, NEVER_BUILT)
         if self.detached is not None:
@@ -256,19 +256,19 @@ cdef class Records:
         cdef Positions chosen = positions_of(indices, self.length, None, "get_many", False, has_default)
         cdef Py_ssize_t i, begin, n
         cdef list out = []
-        cdef list kept = []  # keeps the shards of a chunk mapped
+        cdef list segments = []  # keeps the shards of a chunk mapped
         for begin in range(0, chosen.n, CHUNK):
             n = min(CHUNK, chosen.n - begin)
             for i in range(n):
                 if chosen.at[begin + i] >= 0:
                     self.find(chosen.at[begin + i], &leaves[i])
                     if self.of_shards and leaves[i].segment != NULL:
-                        kept.append(<Segment>leaves[i].segment)
+                        segments.append(<Segment>leaves[i].segment)
                 else:
                     leaves[i].segment = NULL
                     leaves[i].index = -1
             self.read_located(leaves, n, default, out)
-            kept.clear()
+            segments.clear()
         if self.of_shards:
             self.selection.trim()
         return out
@@ -336,22 +336,22 @@ cdef class RecordIterator:
     """Iterates over a container, forwards or backwards, and keeps the container alive until the iteration ends.
 
     It prefetches records that are not stored next to each other. `leaves` is a ring of the locations of the next FAR
-    records; `located` is the position after the last of them.
+    records; `ring_end` is the position after the last of them.
     """
 
     cdef Records records
     cdef Py_ssize_t next
     cdef Py_ssize_t step
-    cdef Py_ssize_t located
-    cdef bint ahead
+    cdef Py_ssize_t ring_end
+    cdef bint prefetches
     cdef Leaf leaves[FAR]
 
     cdef void begin(self, Records records, Py_ssize_t first, Py_ssize_t step):
         self.records = records
-        self.next = self.located = first
+        self.next = self.ring_end = first
         self.step = step
         # The processor itself prefetches records that are read in order.
-        self.ahead = records.projection is None and records.detached is None and not records.of_shards and (
+        self.prefetches = records.projection is None and records.detached is None and not records.of_shards and (
             records.direct is None or not -FAR < records.step < FAR
         )
 
@@ -376,7 +376,7 @@ cdef class RecordIterator:
         self.next = i + self.step
         if not i & 255:
             PyErr_CheckSignals()  # list() and dict() do not check them
-        if not self.ahead:
+        if not self.prefetches:
             return records.at(i)
         self.look_ahead(i)
         cdef Leaf leaf = self.leaves[i & (FAR - 1)]
@@ -388,14 +388,14 @@ cdef class RecordIterator:
         """Locates and prefetches the records from position i, which is read next, to FAR - 1 steps later."""
         cdef Py_ssize_t last = i + self.step * (FAR - 1)
         cdef Leaf *leaf
-        while (self.located - last) * self.step <= 0 and 0 <= self.located < self.records.length:
-            leaf = &self.leaves[self.located & (FAR - 1)]
+        while (self.ring_end - last) * self.step <= 0 and 0 <= self.ring_end < self.records.length:
+            leaf = &self.leaves[self.ring_end & (FAR - 1)]
             try:
-                self.records.find(self.located, leaf)
+                self.records.find(self.ring_end, leaf)
             except errors.Error:
                 leaf.segment = NULL  # reading this record later raises the error again
             fetch_offsets(leaf)
-            self.located += self.step
+            self.ring_end += self.step
         i += self.step * NEAR
         if 0 <= i < self.records.length:
             fetch_record(&self.leaves[i & (FAR - 1)])

@@ -79,9 +79,9 @@ cdef enum:
 cdef class Blob:
     """Bytes outside the segments, in private memory until `publish` moves them into shared memory.
 
-    Made by new_blob, adopt_blob or open_blob. ``size`` is in bytes; ``id`` is None until `publish`. The system frees
-    the shared memory when the last process that maps it ends, even by SIGKILL. In a free-threaded interpreter `data`
-    stays valid until the last reference to the Blob is gone.
+    Made by new_blob, adopt_blob or open_blob; Segment.section_blob makes one over a section. ``size`` is in bytes;
+    ``id`` is None until `publish`. The system frees the shared memory when the last process that maps it ends, even by
+    SIGKILL. In a free-threaded interpreter `data` stays valid until the last reference to the Blob is gone.
     """
 
     def __cinit__(self):
@@ -115,7 +115,7 @@ cdef class Blob:
         return self.seg.fd
 
     def forget_calls(self):
-        """Does nothing. The registry calls it for Segments and Blobs."""
+        """Does nothing. The registry calls it for every resource."""
 
     def content(self):
         """A copy of the bytes. Raises CorruptError if the checksum of a published blob is wrong."""
@@ -198,8 +198,8 @@ cdef class Blob:
 
 
 cdef int drop_blob_file(rs_segment *segment, path) except -1:
-    """Unmaps a blob, and removes the file at `path` unless that is None. If that fails, the next collect() tries
-    again."""
+    """Unmaps a blob, and removes the file at `path` unless it is None. If the removal fails, the next collect()
+    tries again."""
     cdef rs_status _ignored
     if path is not None:
         encoded = PyUnicode_EncodeFSDefault(path)
@@ -234,19 +234,19 @@ cdef Blob map_blob(rs_segment *segment, str backing, path):
     the content."""
     cdef Blob blob
     cdef const uint8_t *head = segment.data
-    cdef uint64_t left = segment.size_bytes
+    cdef uint64_t size = segment.size_bytes
     try:
         blob = Blob.__new__(Blob)
-        if (left < BLOB_HEADER or PyBytes_FromStringAndSize(<const char *>head, 8) != BLOB_MAGIC
-                or rs_load_u32(head + 8) != BLOB_VERSION or rs_load_u64(head + 16) != left - BLOB_HEADER
+        if (size < BLOB_HEADER or PyBytes_FromStringAndSize(<const char *>head, 8) != BLOB_MAGIC
+                or rs_load_u32(head + 8) != BLOB_VERSION or rs_load_u64(head + 16) != size - BLOB_HEADER
                 or rs_crc32c(0, head, BLOB_HEADER - 4) != rs_load_u32(head + BLOB_HEADER - 4)):
             raise errors.CorruptError("not an index array of recstore, or one of another version", filename=path)
-        number = PyBytes_FromStringAndSize(<const char *>head + 24, 16)
+        id_ = PyBytes_FromStringAndSize(<const char *>head + 24, 16)
     except BaseException:
         rs_segment_close(segment)
         raise
     blob.backing, blob.path = backing, path
-    blob.take_over(segment, number)
+    blob.take_over(segment, id_)
     return blob
 
 

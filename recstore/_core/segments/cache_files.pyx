@@ -75,7 +75,7 @@ cdef class CacheArena:
 
 
 cdef class CacheBatch:
-    """The values of some keys, for a `with` statement. The cache cannot be closed before its end."""
+    """The values of some keys, for a `with` statement. While it runs, closing the cache raises BusyError."""
 
     cdef CacheFile file
     cdef rs_cache_value *values  # the values of `hits`, in order
@@ -142,7 +142,7 @@ cdef class CacheFile(Owner):
         return 0
 
     def set_options(self, reader, start_time):
-        """Sets how values are read, before the first one. `start_time` is a function of a process id."""
+        """Sets how values are read. Called before the first read. `start_time` is a function of a process id."""
         self.program, self.start_time = plain_program(reader), start_time
         self.views = reader.arrays == "view"
 
@@ -162,7 +162,7 @@ cdef class CacheFile(Owner):
         return 0
 
     cdef void leave(self):
-        # `forget_calls` sets it to 0 in a child that is forked during the call.
+        # `forget_calls` sets `busy` to 0 in a child that is forked during the call.
         if count_of(&self.busy) > 0 and count_up(&self.busy, -1) == 0 and self.closing:
             self.leases_ended()
 
@@ -263,7 +263,7 @@ cdef class CacheFile(Owner):
             self.leave()
 
     def rows(self):
-        """`(pid, start time, counters)` of each process that has used the cache."""
+        """`(pid, start time, counters)` of up to RS_CACHE_PROCESSES processes that have used the cache."""
         cdef rs_cache_process *rows
         cdef int i, k
         self.enter()
@@ -301,12 +301,12 @@ cdef class CacheFile(Owner):
     # ---- Keys ----
 
     cdef object slot_of(self, object key):
-        if type(key) is float and key.is_integer():
+        if hasattr(type(key), "is_integer") and key.is_integer():  # floats, also of numpy
             key = int(key)
         return operator.index(key)
 
     cdef uint64_t slot(self, object key) except? 0xFFFFFFFFFFFFFFFF:
-        """The slot of an int key. Raises IndexError, and TypeError for other keys."""
+        """The slot of an int key. Raises IndexError if it is out of range, and TypeError for other keys."""
         try:
             number = self.slot_of(key)
         except TypeError:
@@ -316,7 +316,7 @@ cdef class CacheFile(Owner):
         return number
 
     cdef object form(self, object key, uint64_t *hash_out):
-        """The form of a hashed key, and its hash."""
+        """Returns the form of a hashed key, and sets *hash_out to its hash. Raises TypeError for other keys."""
         form = key_form(key)
         if form is None:
             why = "the equality of this value is unknown" if isinstance(key, Hashable) else "it is not hashable"
@@ -334,8 +334,8 @@ cdef class CacheFile(Owner):
         if self.core.layout.slots != 0:
             hash_ = self.slot(key)
         else:
-            encoded = self.form(key, &hash_)
-            form = rs_slice_of(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
+            form_bytes = self.form(key, &hash_)
+            form = rs_slice_of(PyBytes_AS_STRING(form_bytes), PyBytes_GET_SIZE(form_bytes))
         check_path(rs_cache_find(&self.core, hash_, form, &found, out, &err), &err, self.path)
         if not found:
             return False
@@ -448,10 +448,10 @@ cdef class CacheFile(Owner):
 
     def copy_rows(self, CacheBatch batch, out, Py_ssize_t row_bytes):
         """Copies the arrays of the hits into the rows of a writable buffer, without the interpreter lock. Returns the
-        index of the first hit that is not an array of `row_bytes` bytes of the same type, shape and order as the first
-        one, or -1."""
+        number of the first hit that has no row, or is not an array of `row_bytes` bytes in C order with the type and
+        shape of the first hit; -1 if there is none."""
         cdef Py_buffer view
-        cdef Py_ssize_t i, n = batch.n, bad = -1
+        cdef Py_ssize_t i, n = batch.n, misfit = -1
         cdef uint8_t *to
         cdef const uint8_t **sources
         cdef Py_ssize_t *rows
@@ -468,21 +468,21 @@ cdef class CacheFile(Owner):
             for i in range(n):
                 rows[i] = batch.hits[i]
                 if not array_of(&batch.values[i], &head, &data, row_bytes) or (rows[i] + 1) * row_bytes > view.len:
-                    bad = i
+                    misfit = i
                     break
                 if i == 0:
                     first = head
                 elif (rs_slice_left(&head) != rs_slice_left(&first)
                         or memcmp(head.ptr, first.ptr, rs_slice_left(&head)) != 0):
-                    bad = i
+                    misfit = i
                     break
                 sources[i] = data
-            if bad < 0:
+            if misfit < 0:
                 to = <uint8_t *>view.buf
                 with nogil:
                     for i in range(n):
                         memcpy(to + rows[i] * row_bytes, sources[i], row_bytes)
-            return bad
+            return misfit
         finally:
             PyBuffer_Release(&view)
             free(sources)
@@ -516,8 +516,9 @@ cdef class CacheFile(Owner):
             return arena
 
     def put(self, key, value):
-        """Stores a value and returns CACHE_STORED, CACHE_LOST or CACHE_FULL. Raises EncodeError."""
-        cdef rs_buffer raw, arrays, name
+        """Stores a value and returns CACHE_STORED, CACHE_LOST or CACHE_FULL. Raises EncodeError, and IndexError or
+        TypeError for a wrong key."""
+        cdef rs_buffer raw, arrays, key_bytes
         cdef rs_cache_value parts
         cdef rs_cache_outcome outcome
         cdef rs_error err
@@ -525,7 +526,7 @@ cdef class CacheFile(Owner):
         cdef CacheArena arena
         memset(&raw, 0, sizeof(rs_buffer))
         memset(&arrays, 0, sizeof(rs_buffer))
-        memset(&name, 0, sizeof(rs_buffer))
+        memset(&key_bytes, 0, sizeof(rs_buffer))
         memset(&parts, 0, sizeof(rs_cache_value))
         self.enter()
         try:
@@ -535,7 +536,7 @@ cdef class CacheFile(Owner):
                 form = self.form(key, &parts.hash)
                 parts.form = rs_slice_of(PyBytes_AS_STRING(form), PyBytes_GET_SIZE(form))
                 writer = trust.Writer(offers_pickle=False)
-                encode_value(&name, NULL, key, writer, True)
+                encode_value(&key_bytes, NULL, key, writer, True)
                 if writer.seen is not None:
                     # Other processes could not compare this key, but could compare an equal plain key: for a
                     # namedtuple, the tuple.
@@ -544,12 +545,12 @@ cdef class CacheFile(Owner):
                             refuse_unregistered(writer)
                     except errors.UntrustedError:
                         refuse_unregistered(writer)
-                elif name.size_bytes != <size_t>len(form) or memcmp(name.data, PyBytes_AS_STRING(form), len(form)) != 0:
-                    parts.key = rs_slice_of(name.data, name.size_bytes)
+                elif (key_bytes.size_bytes != <size_t>len(form)
+                        or memcmp(key_bytes.data, PyBytes_AS_STRING(form), len(form)) != 0):
+                    parts.key = rs_slice_of(key_bytes.data, key_bytes.size_bytes)
             # Arrays keep their layout in memory, so that readers can gather and view them.
-            writer = trust.Writer(arrays="view", offers_pickle=False)
+            writer = trust.Writer(arrays="view", offers_pickle=False, registered_only=True)
             encode_value(&raw, &arrays, value, writer)
-            refuse_unregistered(writer)
             parts.body = rs_slice_of(raw.data, raw.size_bytes)
             parts.arrays = rs_slice_of(arrays.data, arrays.size_bytes)
             arena = self.arena()
@@ -565,23 +566,21 @@ cdef class CacheFile(Owner):
         finally:
             rs_buffer_clear(&raw)
             rs_buffer_clear(&arrays)
-            rs_buffer_clear(&name)
+            rs_buffer_clear(&key_bytes)
             self.leave()
 
 
 cdef int refuse_unregistered(object writer) except -1:
-    """Raises EncodeError for a class that other processes would not find, because they import nothing that a cache
-    names."""
-    names = [".".join(name) for name in writer.seen or () if name not in trust.registered]
+    """Raises EncodeError if the writer has stored objects of unregistered classes."""
+    names = [name for name in writer.seen or () if name not in trust.registered]
     if names:
-        raise errors.EncodeError(f"a cache holds objects of registered classes only: call recstore.register() for "
-                                 f"{' and '.join(names)} in a module that every process imports")
+        raise errors.EncodeError(trust.unregistered(names))
     return 0
 
 
 cdef bint array_of(const rs_cache_value *value, rs_slice *head, const uint8_t **data, uint64_t size) noexcept:
-    """Whether a value is an array or tensor of `size` bytes, stored in C order: sets *head to its type and shape and
-    *data to its bytes. The value may change while it is read."""
+    """Whether a value is an array or tensor of `size` bytes, stored in C order; if so, sets *head to its type and
+    shape and *data to its bytes. The value may change while it is read."""
     cdef rs_slice in_ = value.body, extra
     cdef rs_array_type t
     cdef rs_error err
@@ -667,7 +666,7 @@ cdef dict inspect_descriptor(int fd, path):
 
 def inspect_cache(path, bint count=False):
     """The facts in the header of a cache: slots, limit, created_ns, label; with `count`, the number of values too, as
-    `filled`. Takes no lease. Raises the errors of open_cache."""
+    `filled`. Takes no lease. Raises the errors of open_cache except BusyError."""
     cdef rs_error err
     cdef int fd = -1
     cdef uint64_t filled

@@ -1,5 +1,5 @@
-"""Lock files of builders. A lock file exists while a process builds a named store and holds the lock. Its content
-informs waiting processes about the build.
+"""Lock files. A lock file exists while a process holds its lock, for instance to build a named store or to fetch files
+into a cache. Its content informs waiting processes.
 
 Opening and locking are one C call, and deallocation releases a Lock, so a KeyboardInterrupt never leaves a lock behind.
 A forked child closes all Locks at once (rs_os_open_lock). Otherwise it would share them with its parent, and other
@@ -9,7 +9,7 @@ processes would wait for a child that outlives its killed parent.
 
 HELD, BUSY, GONE = "held", "busy", "gone"
 cdef enum:
-    MOST = 1 << 16  # bytes of content
+    MOST_CONTENT = 1 << 16  # bytes
 
 
 @cython.final
@@ -53,22 +53,21 @@ cdef class Lock:
 
     def read(self):
         """The content of the file, which the process that holds the lock may be writing."""
-        return os.pread(self.core.fd, MOST, 0)
+        return os.pread(self.core.fd, MOST_CONTENT, 0)
 
     def write(self, bytes content):
-        """Sets the content. Returns False if the file system refuses; the content only informs, so the build goes
-        on."""
+        """Sets the content. Returns False if that fails. The caller goes on, because the content only informs."""
         try:
             if os.fstat(self.core.fd).st_nlink > 1:
                 return False  # since the lock was opened, another user of the folder has linked a file of ours here
             os.ftruncate(self.core.fd, 0)
-            os.pwrite(self.core.fd, content[:MOST], 0)
+            os.pwrite(self.core.fd, content[:MOST_CONTENT], 0)
         except OSError:
             return False
         return True
 
     def close(self):
-        """Releases the lock; removes the file if the lock was held."""
+        """Releases the lock, and removes the file if this process held the lock."""
         self.drop()
 
     def forget(self):
@@ -90,14 +89,14 @@ def unlink_unused(path, judged=None):
     of os.lstat, keeps a file that was replaced or modified since."""
     cdef rs_error err
     cdef rs_bool removed
-    cdef rs_os_judged was
+    cdef rs_os_judged expected
     encoded = encode_path(path)
     if judged is None:
         check_path(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err, path)
     else:
-        was.device, was.inode = judged.st_dev, judged.st_ino
-        was.modified_ns = <uint64_t><int64_t>judged.st_mtime_ns
-        check_path(rs_os_unlink_judged(encoded, &was, &removed, &err), &err, path)
+        expected.device, expected.inode = judged.st_dev, judged.st_ino
+        expected.modified_ns = <uint64_t><int64_t>judged.st_mtime_ns
+        check_path(rs_os_unlink_judged(encoded, &expected, &removed, &err), &err, path)
     return bool(removed)
 
 

@@ -75,8 +75,8 @@ cdef class SavedIndex:
         return whole if rows is None else whole.indexed(rows, 0, self.core.width, <Py_ssize_t>self.core.n_records)
 
     cdef Records proof(self):
-        """The keys of the records by the rows of `rows_of`, for a lookup that has to compare them. None for trusted
-        bytes, after a deep check, and if each entry has one record."""
+        """The keys at the rows of `rows_of`, which a lookup must compare. None for trusted bytes, after a deep check,
+        and for INDEX_RECORDS if each entry has one record."""
         reader = self.segment.reader_
         if reader is None or reader.trusted or self.segment.verified:
             return None
@@ -98,7 +98,7 @@ cdef class SavedIndex:
 
 
 def saved_indexes(Segment segment):
-    """The SavedIndexes of a segment, without kinds of later versions. Takes constant time."""
+    """The SavedIndexes of a segment, except kinds of later versions. Takes constant time."""
     cdef SavedIndex index
     cdef rs_error err
     cdef rs_status status
@@ -184,14 +184,14 @@ cdef int add_index(rs_extension *extension, Segment source, unsigned kind, Path 
     cdef rs_saved_index_parts parts
     cdef rs_error err
     cdef rs_status status
-    cdef bytes name = path_bytes(path), keys, numbers
+    cdef bytes encoded_path = path_bytes(path), keys, numbers
     groups = KeyGroups(Records()._set(Selection.whole(source), FieldProjection(path)))
     keys = groups.key_index()
     numbers, in_order = record_numbers(groups, kind)
     parts.kind = kind
     parts.in_order = in_order
     parts.n_records = source.store.header.n_records
-    parts.path = rs_slice_of(<const char *>name, len(name))
+    parts.path = rs_slice_of(<const char *>encoded_path, len(encoded_path))
     parts.keys = rs_slice_of(<const char *>keys, len(keys))
     parts.numbers = rs_slice_of(<const char *>numbers, len(numbers))
     with nogil:
@@ -263,7 +263,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
     cdef KeyIndex index = KeyIndex.of_saved(self)
     cdef uint64_t steps = rs_keys_steps(&index.keys)
     opaque = set(index.opaque())
-    alike, hashes = {}, {}
+    entry_of_key, hashes = {}, {}
     for entry in range(self.core.index.n_entries):
         if self.core.kind == RS_FMT_SAVED_RECORDS:
             check(rs_saved_index_records(&self.core, entry, &first, &last, &err), &err)
@@ -285,7 +285,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
                 indexed = key_hash(key, index.keys.seed, True, &h)
             elif indexed and not (key == first_key and hash(key) == hash(first_key)):
                 raise errors.CorruptError(f"saved index: record {record} does not have the key of entry {entry}")
-        other = entry if indexed else alike.setdefault(first_key, entry)
+        other = entry if indexed else entry_of_key.setdefault(first_key, entry)
         if other != entry:
             raise errors.CorruptError(f"saved index: entry {entry} has the key of entry {other}")
         if indexed and entry not in opaque:

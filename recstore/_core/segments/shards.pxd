@@ -17,11 +17,11 @@ cdef class MappedShards:
     cdef readonly object opener
     cdef readonly Py_ssize_t n_mapped
     cdef readonly dict beside        # number of a shard -> objects of the caller that refer to its Segment
-    cdef void **at                   # the Segment of each shard that is mapped, else NULL; `held` keeps them alive
-    cdef dict held                   # number of a shard -> its Segment
+    cdef void **at                   # the Segment of each shard that is mapped, else NULL; kept alive by the next field
+    cdef dict segments_by_shard      # number of a shard -> its Segment
     cdef uint32_t *stamps            # for each shard the value of `n_loads` at its last read
     cdef uint32_t n_loads
-    cdef Py_ssize_t most             # the most shards to keep mapped
+    cdef Py_ssize_t most_shards      # the most shards to keep mapped
     cdef int64_t most_bytes          # the most bytes to keep mapped; 0 for no limit
     cdef int64_t mapped_bytes
     cdef tuple stores                # the numbers of the stores that are read in each shard

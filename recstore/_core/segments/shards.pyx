@@ -29,7 +29,8 @@ cdef class MappedShards:
     Attributes:
         opener: a callable that returns the Segment of shard i. It may take long. It may raise any exception; the next
             read then calls it again. It has the attributes ``token`` (bytes by which another process opens the same
-            set), ``nbytes``, ``attributes`` and ``lazy``, and perhaps ``most_mapped``, the most bytes to keep mapped.
+            set), ``nbytes``, ``attributes`` and ``lazy``, and perhaps ``most_mapped``, the most bytes to keep mapped,
+            and ``fetch_ahead``.
         stores: the numbers of the stores that Shards read in each shard.
         beside: `{number of a shard: objects}`, which are dropped before the shard is unmapped.
 
@@ -38,8 +39,8 @@ cdef class MappedShards:
 
     def __cinit__(self, Py_ssize_t n, opener, tuple stores=(0,)):
         self.n, self.opener, self.stores = n, opener, stores
-        self.held, self.beside, self.shapes, self.closed_ = {}, {}, {}, 0
-        self.most, self.most_bytes = SET_MAPPED, getattr(opener, "most_mapped", None) or 0
+        self.segments_by_shard, self.beside, self.shapes, self.closed_ = {}, {}, {}, 0
+        self.most_shards, self.most_bytes = SET_MAPPED, getattr(opener, "most_mapped", None) or 0
         self.at = <void **>PyMem_Calloc(n + 1, sizeof(void *))
         self.stamps = <uint32_t *>PyMem_Calloc(n + 1, sizeof(uint32_t))
         if self.at == NULL or self.stamps == NULL:
@@ -52,58 +53,58 @@ cdef class MappedShards:
     cdef Segment load(self, Py_ssize_t i, Py_ssize_t expected):
         """Opens shard i, which must have `expected` records in each store."""
         self.require_open()
-        cdef Segment made = self.opener(i)
-        if made.is_mapping != (1 in self.stores):
-            kinds = ("a mapping", "a list") if made.is_mapping else ("a list", "a mapping")
-            raise errors.CorruptError(f"a shard file of {kinds[0]} in a set of {kinds[1]}", filename=made.file())
+        cdef Segment segment = self.opener(i)
+        if segment.is_mapping != (1 in self.stores):
+            kinds = ("a mapping", "a list") if segment.is_mapping else ("a list", "a mapping")
+            raise errors.CorruptError(f"a shard file of {kinds[0]} in a set of {kinds[1]}", filename=segment.file())
         for store in self.stores:
-            n = made.store_records(store)
+            n = segment.store_records(store)
             if n != expected:
                 raise errors.CorruptError(
-                    f"a shard of {counted(n, 'record')}, where its set names {expected}", filename=made.file()
+                    f"a shard of {counted(n, 'record')}, where its set names {expected}", filename=segment.file()
                 )
-        with cython.critical_section(self, made):
+        with cython.critical_section(self, segment):
             # Another thread may have opened the shard or closed the set.
             if pointer_at(&self.at[i]) != NULL:
                 return <Segment>self.at[i]
             self.require_open()
-            if made.owner_pid is None:
-                rs_os_close(&made.seg.fd)
-            if made.entries is None:
-                made.entries = self.entries()
+            if segment.owner_pid is None:
+                rs_os_close(&segment.seg.fd)
+            if segment.entries is None:
+                segment.entries = self.entries()
             self.n_loads += 1
             self.stamps[i] = self.n_loads
-            self.held[i] = made
-            self.n_mapped = len(self.held)
-            self.mapped_bytes += made.seg.size_bytes
-            put_pointer(&self.at[i], <void *>made)
+            self.segments_by_shard[i] = segment
+            self.n_mapped = len(self.segments_by_shard)
+            self.mapped_bytes += segment.seg.size_bytes
+            put_pointer(&self.at[i], <void *>segment)
         self.trim()
-        return made
+        return segment
 
     cdef inline int trim(self) except -1:
         """Unmaps shards if too many are mapped. Called after opening a shard, and after a read that held some."""
-        if not FREE_THREADED and (self.n_mapped > self.most or 0 < self.most_bytes < self.mapped_bytes):
+        if not FREE_THREADED and (self.n_mapped > self.most_shards or 0 < self.most_bytes < self.mapped_bytes):
             self.make_room()
         return 0
 
     cdef int make_room(self) except -1:
         """Unmaps the least recently read shards that nothing else refers to, down to 7/8 of the bounds."""
-        cdef Py_ssize_t i, most = self.most - self.most // 8
+        cdef Py_ssize_t i, most_shards = self.most_shards - self.most_shards // 8
         cdef int64_t most_bytes = self.most_bytes - self.most_bytes // 8
         cdef void *segment
-        oldest = [(self.n_loads - self.stamps[i], -i) for i in self.held]
+        oldest = [(self.n_loads - self.stamps[i], -i) for i in self.segments_by_shard]
         oldest.sort(reverse=True)
         for _, i in oldest:
-            if self.n_mapped <= most and (self.most_bytes == 0 or self.mapped_bytes <= most_bytes):
+            if self.n_mapped <= most_shards and (self.most_bytes == 0 or self.mapped_bytes <= most_bytes):
                 break
             self.beside.pop(-i, None)  # may run code that opens and unmaps shards
             segment = self.at[-i]
-            if segment == NULL or Py_REFCNT(<PyObject *>segment) > 1:  # `held` has one reference
+            if segment == NULL or Py_REFCNT(<PyObject *>segment) > 1:  # `segments_by_shard` has one reference
                 continue
             self.mapped_bytes -= (<Segment>segment).seg.size_bytes
             self.at[-i] = NULL
-            del self.held[-i]
-            self.n_mapped = len(self.held)
+            del self.segments_by_shard[-i]
+            self.n_mapped = len(self.segments_by_shard)
         return 0
 
     cdef Entries entries(self):
@@ -126,27 +127,27 @@ cdef class MappedShards:
 
     def has(self, i):
         """Whether shard i is mapped."""
-        return i in self.held
+        return i in self.segments_by_shard
 
     def segments(self):
         """The Segments that are open."""
-        return list(self.held.values())
+        return list(self.segments_by_shard.values())
 
     def close(self):
         """Closes the set and its open segments. Raises BusyError, and closes nothing, while arrays over a segment are
         alive."""
-        close_all(list(self.held.values()))
+        close_all(list(self.segments_by_shard.values()))
         with cython.critical_section(self):
             set_flag(&self.closed_)
-        for segment in list(self.held.values()):
+        for segment in list(self.segments_by_shard.values()):
             segment.close()  # opened while the others were closed
 
 
 cdef class Shards:
     """The records of a set's files, one file after another.
 
-    Attributes: ``n`` files of ``length`` records; ``mapped``, the MappedShards, which the keys and the values of a
-    mapping share; ``store``, the number of the store to read in each file (1 for the keys of mappings).
+    Attributes: ``n`` files with ``length`` records in all; ``mapped``, the MappedShards, which the keys and the values
+    of a mapping share; ``store``, the number of the store to read in each file (1 for the keys of mappings).
 
     Safe from several threads.
     """
@@ -257,10 +258,10 @@ cdef class Shards:
 
     def known_leaves(self):
         """The leaves that show the fields of the records. These are the leaves of all shards, or of 4,096 shards at
-        equal distances. A lazy set has the leaves of its open shards, or of its first shard."""
-        cdef Py_ssize_t i, some = min(self.n, KNOWN_LEAVES)
+        equal distances. A lazy set has the leaves of its open shards; if none is open, it opens the first shard."""
+        cdef Py_ssize_t i, n_leaves = min(self.n, KNOWN_LEAVES)
         if not getattr(self.opener, "lazy", False):
-            return [(self.segment(i * self.n // some), self.store) for i in range(some)]
+            return [(self.segment(i * self.n // n_leaves), self.store) for i in range(n_leaves)]
         if self.mapped.n_mapped == 0 and self.length:
             self.segment(self.shard_of(0))
         return self.leaves()

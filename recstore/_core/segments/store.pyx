@@ -1,4 +1,4 @@
-"""Segments. This file, blobs.pyx and write/builder.pyx alone own memory mappings.
+"""Segments. Only Segments, Blobs, CacheFiles and the builders own memory mappings.
 
 A Segment owns one descriptor and one mapping; containers and iterators hold the Segment. Decoded values never point
 into the mapping, except arrays read with arrays="view": each holds a buffer lease, which blocks closing the Segment.
@@ -21,7 +21,7 @@ cdef class Segment(Owner):
     directly. Safe to read from several threads.
 
     Attributes:
-        backing: "anonymous", "directory", "file", "named", or "shm", a file in /dev/shm without a name yet.
+        backing: "anonymous", "directory", "file", "named", or "shm", a file without a name or with a temporary one.
         path: None for a segment without a file name.
         owner_pid: the process that unlinks the file, else None. The last user of a named segment unlinks its file.
         kept, name: see store.pxd.
@@ -287,8 +287,8 @@ cdef class Segment(Owner):
         return blob
 
     def order(self):
-        """`(blob, bytes of a number)` of the section ORDER, which has the records of each entry's key and value. None
-        if entry e is record e of both stores."""
+        """`(blob, bytes of a number)` of the section ORDER, which has the record numbers of each entry's key and
+        value. None for a list, and if entry e is record e of both stores."""
         self.require_open()
         if not self.is_mapping or self.mapping.order == NULL:
             return None
@@ -359,8 +359,8 @@ cdef class Segment(Owner):
 
     cdef Program program(self, const rs_tree *tree):
         """The Program of a tree of this segment."""
-        cdef void *made = pointer_at(&tree.program)
-        return <Program>made if made != NULL else program_of(tree, self.reader_, self.programs, self.entries)
+        cdef void *program = pointer_at(&tree.program)
+        return <Program>program if program != NULL else program_of(tree, self.reader_, self.programs, self.entries)
 
     cdef Owner owner(self):
         """The owner of the leases of decoded arrays; None if arrays are copied."""
@@ -465,8 +465,8 @@ cdef class Segment(Owner):
             temporary = encode_path(self.path)
             c_temporary = temporary
         if between is not None:
-            beside = encode_path(between)
-            c_between = beside
+            encoded_between = encode_path(between)
+            c_between = encoded_between
         check_path(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err, path)
         self.backing, self.path, self.encoded, self.owned_by = "named", path, encoded, getpid()
 

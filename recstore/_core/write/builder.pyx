@@ -2,10 +2,11 @@
 
 
 cdef class SegmentBuilder:
-    """The new segment of a builder. Unless `finish` returns, no file or memory stays behind. Not thread-safe.
+    """Base of the builders of segments. Unless `finish` returns, no file or memory stays behind. Not thread-safe.
 
     `writer`, a trust.Writer, has the options for unsupported values and for reading the segment in this process. Up to
-    `threads` C threads compress in the background; with 0 the calling thread compresses. The bytes are the same.
+    `threads` C threads compress in the background; with 0 the calling thread compresses. The bytes do not depend on
+    `threads`.
     """
 
     cdef rs_segment_writer writer
@@ -55,7 +56,7 @@ cdef class SegmentBuilder:
             rs_pipeline_close(self.pipeline)
         return 0
 
-    cdef Segment sealed(self):
+    cdef Segment seal(self):
         """Seals the file after its header is written, frees the builder and returns the Segment. If this raises, the
         caller must abort."""
         cdef Segment segment = Segment.__new__(Segment)
@@ -114,7 +115,7 @@ cdef class Builder(SegmentBuilder):
 
     @property
     def written(self):
-        """The bytes of the blocks written so far."""
+        """The bytes of the header and of the blocks written so far."""
         return self.writer.position
 
     cpdef append(self, record):
@@ -192,7 +193,7 @@ cdef class Builder(SegmentBuilder):
             check_path(status, &err, self.saved)
             if indexes:
                 index_written(&self.writer, self.settings.reader(), indexes)
-            return self.sealed()
+            return self.seal()
         except BaseException:
             self.abort()
             raise

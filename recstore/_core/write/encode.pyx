@@ -40,7 +40,7 @@ cdef bint put_array(encode_state *out, object value) except -1:
     if described is None:
         return False
     if out.within_key and value.dtype.names is not None and not isinstance(value, _arrays.np.ndarray):
-        # A read-only structured value can be hashed, but the decoded value is writable and cannot.
+        # A read-only structured value can be hashed, but the decoded value is writable and cannot be.
         raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert "
                                  "it with .item() first")
     head, data = described
@@ -98,7 +98,7 @@ cdef int put_extended(encode_state *out, object value, int depth) except -1:
 
 
 cdef int put_described(encode_state *out, tuple described, int depth) except -1:
-    """Stores the ext value `(code, EXTRA, payload)`, or the payload itself where the code is None."""
+    """Stores the ext value `(code, EXTRA, payload)`, or the payload itself if the code is None."""
     cdef uint8_t head[2]
     code, extra, payload = described
     if code is None:
@@ -107,10 +107,10 @@ cdef int put_described(encode_state *out, tuple described, int depth) except -1:
     head[1] = code
     put_bytes(out.raw, head, 2)
     encode_put(out, extra, RS_FMT_DEPTH)  # EXTRA does not count for the depth
-    hashed = code == RS_FMT_EXT_SET or code == RS_FMT_EXT_FROZENSET
-    out.within_key += hashed
+    is_set = code == RS_FMT_EXT_SET or code == RS_FMT_EXT_FROZENSET
+    out.within_key += is_set
     encode_put(out, payload, depth)
-    out.within_key -= hashed
+    out.within_key -= is_set
     return 0
 
 
@@ -124,7 +124,6 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
         reason = (<object>out.writer).refuses(value)
         if reason is not None:
             raise errors.EncodeError(reason)
-    # If numpy is not loaded, no value can be an array, so it is not imported here.
     out.python += 1
     if any_strict_types and id(type(value)) in strict_types:
         return encode_put(out, strict_types[id(type(value))](value), depth)
@@ -132,6 +131,7 @@ cdef public int encode_other(encode_state *out, object value, int depth) except 
         described = (<object>out.writer).plain(value)
         if described is not None:
             return put_described(out, described, depth)
+    # If numpy is not loaded, no value can be an array, so it is not imported here.
     numpy = sys.modules.get("numpy")  # lacks ndarray while another thread imports it
     # Not isinstance, which also reads the `__class__` of a foreign value.
     if hasattr(numpy, "ndarray") and (type(value) is numpy.ndarray or issubclass(type(value), numpy.generic)):

@@ -65,7 +65,7 @@ cdef class JsonBounds:
         cdef Py_buffer view
         if first > start:
             raise ValueError("the first element begins after the range to scan")
-        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)  # until the texts are made: the buffer keeps its size
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)  # the buffer keeps its size until the texts are made
         try:
             self.run(buffer, start, end, &self.ends)
             return self.texts(<const char *>view.buf, first, start)

@@ -147,7 +147,7 @@ cdef class MappingBuilder(SegmentBuilder):
             check_path(status, &err, self.saved)
             dead_keys, dead_values, firsts, lasts = self.find_order()
             self.write_table(factory, dead_keys, firsts, lasts)
-            return self.sealed(), dead_keys, dead_values
+            return self.seal(), dead_keys, dead_values
         except BaseException:
             self.abort()
             raise

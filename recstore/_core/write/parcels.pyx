@@ -17,7 +17,8 @@ class Refused(errors.EncodeError):
     """A worker cannot store a record. Only the building process knows the number of the record."""
 
 
-cdef bytes packed(rs_parcel *parcel):
+cdef bytes pack_parcel(rs_parcel *parcel):
+    """Returns the records of a parcel as bytes, and empties the parcel."""
     out = PyBytes_FromStringAndSize(NULL, rs_parcel_packed_size(parcel))
     rs_parcel_pack(parcel, <uint8_t *>PyBytes_AS_STRING(out))
     return out
@@ -109,7 +110,7 @@ cdef class ListEncoder:
         if not fills_block(&self.parcel):
             return False
         self.builder = self.make(Builder)
-        self.builder.append_parcel(packed(&self.parcel))
+        self.builder.append_parcel(pack_parcel(&self.parcel))
         rs_parcel_clear(&self.parcel)
         return self.builder.builder.n_closed != self.n_closed_sent
 
@@ -126,7 +127,7 @@ cdef class ListEncoder:
         """The arguments of Builder.append_parcel for the records since the last call; None if there are none."""
         if rs_parcel_size(&self.parcel) == 0:
             return None
-        return (packed(&self.parcel),)
+        return (pack_parcel(&self.parcel),)
 
     def take_blocks(self):
         """The arguments of Placing.place for the blocks since the last call; None if there are none."""
@@ -230,7 +231,7 @@ cdef class PairEncoder:
         if not fills_block(&self.keys) and not fills_block(&self.values):
             return False
         self.builder = self.make(MappingBuilder)
-        self.builder.adopt(packed(&self.keys), packed(&self.values), self.hashes)
+        self.builder.adopt(pack_parcel(&self.keys), pack_parcel(&self.values), self.hashes)
         rs_parcel_clear(&self.keys)
         rs_parcel_clear(&self.values)
         return self.is_due()
@@ -258,7 +259,7 @@ cdef class PairEncoder:
         new_hashes; None without pairs."""
         if self.builder is not None or self.hashes.n == self.n_sent:
             return None
-        return packed(&self.keys), packed(&self.values), *self.new_hashes()
+        return pack_parcel(&self.keys), pack_parcel(&self.values), *self.new_hashes()
 
     def take_blocks(self):
         """The arguments of Placing.place for the blocks and hashes since the last call, the last argument as in

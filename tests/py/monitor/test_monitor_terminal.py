@@ -108,3 +108,11 @@ def test_a_long_run_is_thinned():
     assert 900 <= len(run.samples) <= 2002 and run.bad_lines == 0 and run.start == START
     assert (run.samples[0]["t"], run.samples[-1]["t"]) == (0.0, 4999.0)
     assert [one["t"] for one in run.samples] == sorted({one["t"] for one in run.samples})
+
+
+def test_a_long_run_keeps_its_first_and_last_events():
+    kept = recent.Recent()
+    for t in range(5000):
+        kept.write(event("note", "", t=float(t)))
+    times = [one["t"] for one in kept.run().events]
+    assert times == sorted(times) and len(times) == 2000 and (times[0], times[-1]) == (0.0, 4999.0)

@@ -99,10 +99,17 @@ def test_the_fetching_process_of_a_forked_process_is_killed(server, bucket):
     bucket.write("big", BIG)
 
     def work():
-        first = fetch_client.forked_helper()
+        helper = fetch_client.forked_helper()
         bucket.size("big")
-        pid = first._process.pid
-        first._process.kill()
+        pid, send = helper._process.pid, helper._send
+
+        def send_to_killed(process, message):
+            helper._send = send
+            process.kill()
+            process.wait()
+            send(process, message)
+
+        helper._send = send_to_killed
         try:
             bucket.size("big")
         except recstore.errors.RemoteError as error:

@@ -90,7 +90,7 @@ def test_a_damaged_copy_of_a_manifest_is_fetched_again(made, tmp_path):
     assert recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)[3] == ALL[3]
 
 
-@pytest.mark.parametrize("damage", ["cut", "link", "second name", "header", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "link", "second name", "header", "version", "empty"])
 def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
@@ -102,6 +102,8 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
         path.write_bytes(b"")
     elif damage == "header":
         path.write_bytes(bytes(100) + content[100:])
+    elif damage == "version":
+        path.write_bytes(content[:10] + b"\xff" + content[11:])
     elif damage == "link":
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
