@@ -54,7 +54,7 @@ def work() -> pathlib.Path:
 
 
 def tracked(*patterns: str) -> list[str]:
-    """The existing tracked and new files of the checkout."""
+    """The tracked and new files of the checkout that still exist."""
     out = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns],
         cwd=ROOT,
@@ -147,7 +147,7 @@ def clone() -> pathlib.Path:
     return folder
 
 
-def installed(session: nox.Session) -> str:
+def clone_programs(session: nox.Session) -> str:
     """The folder of programs of an environment in the clone, with recstore and the packages of its tests."""
     programs = clone() / ".venv/bin"
     if not programs.exists():
@@ -157,7 +157,7 @@ def installed(session: nox.Session) -> str:
 
 
 def in_clone(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:
-    programs = installed(session)
+    programs = clone_programs(session)
     with session.chdir(clone()):
         session.run(f"{programs}/{command[0]}", *command[1:], external=True, env=env)
 
@@ -185,15 +185,15 @@ def files(session: nox.Session) -> None:
     env = {"RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(stores)}
     chosen = ("-k", "not test_repr", "tests/mp", "tests/py/containers/test_records.py")
     in_clone(session, "pytest", *PYTEST, *chosen, env=env)
-    left = os.listdir(stores)
-    if left:
-        session.error(f"the tests left files behind: {left}")
+    leftovers = os.listdir(stores)
+    if leftovers:
+        session.error(f"the tests left files behind: {leftovers}")
 
 
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
     """Build the site of docs/ in build/site, with warnings as errors."""
-    programs = installed(session)
+    programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), external=True)
     site, trees = BUILD / "site", work() / "doctrees"
     shutil.rmtree(site, ignore_errors=True)
@@ -206,13 +206,13 @@ def real(session: nox.Session) -> None:
     """Run the tests and the code of the pages that need large packages."""
     for program, package in (("chromium", "chromium"), ("java", "default-jre-headless")):
         system_package(session, program, package)
-    programs = installed(session)
+    programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
     in_clone(session, "pytest", "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
 
 
 def system_package(session: nox.Session, program: str, package: str) -> None:
-    """Install a program if root can; tests that need it are skipped without it."""
+    """Install a missing program with apt-get, if root runs this; otherwise the tests that need it are skipped."""
     if shutil.which(program) is None and shutil.which("apt-get") and os.geteuid() == 0:
         env = {"DEBIAN_FRONTEND": "noninteractive"}
         session.run("apt-get", "-qq", "update", external=True, success_codes=range(256))
@@ -449,7 +449,7 @@ def sanitize_python(session: nox.Session, arguments: list[str]) -> None:
     session.run("python", "-P", "-m", "pytest", "-p", "no:cacheprovider", "--capture=sys", *chosen, env=env)
 
 
-# Debian's sources; snapshot.debian.org has replaced versions, with the same checksum.
+# Debian's sources. snapshot.debian.org keeps replaced versions, with the same checksums.
 SOURCES = {
     "3.13": ("3.13.5", "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640"),
     "3.14": ("3.14.7", "3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81"),

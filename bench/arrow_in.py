@@ -16,7 +16,7 @@ import measures
 BATCH_ROWS = 65_536
 
 
-def made(n):
+def made_table(n):
     """A table of `n` rows of numbers and short text."""
     import pyarrow
 
@@ -66,8 +66,8 @@ def values_in(table):
 
 
 def measure(name, quick, log):
-    """Rows of one table; both ways alternate. None for a data set that Arrow cannot hold."""
-    table = made(20_000 if quick else 1_000_000) if name == "made" else table_of(data.load(name, quick))
+    """Rows of one table; both ways alternate. None if Arrow has no type for the records."""
+    table = made_table(20_000 if quick else 1_000_000) if name == "made" else table_of(data.load(name, quick))
     if table is None:
         return None
     log(f"arrow_in: {name}, {len(table):,} rows")
@@ -89,7 +89,7 @@ def _row(name, table, compression, quick):
         size = x.nbytes
     rounds = [(_clock(from_rows), _clock(from_table)) for _ in range(3 if quick else 7)]
     n, append = values_in(table), min(thread for _, (_, _, thread) in rounds)
-    wall, cpu = (min(table[i] for _, table in rounds) for i in (0, 1))
+    wall, cpu = (min(table_times[i] for _, table_times in rounds) for i in (0, 1))
     return {
         "data": name,
         "compression": compression,
@@ -99,8 +99,8 @@ def _row(name, table, compression, quick):
         "cpu_mvalues_s": n / cpu / 1e6,
         "wall_s": wall,
         "cpu_s": cpu,
-        "wall_gain": statistics.median(rows[0] / table[0] for rows, table in rounds),
-        "cpu_gain": statistics.median(rows[1] / table[1] for rows, table in rounds),
+        "wall_gain": statistics.median(row_times[0] / table_times[0] for row_times, table_times in rounds),
+        "cpu_gain": statistics.median(row_times[1] / table_times[1] for row_times, table_times in rounds),
     }
 
 
@@ -114,15 +114,15 @@ def _clock(build):
     return seconds
 
 
-# ---- Memory, in a process of its own ----
+# ---- Memory, in a separate process ----
 
 
 def ready(quick):
-    """Write a file of record batches: `(path, bytes of a batch)`."""
+    """Writes a file of record batches. Returns `(path, bytes of a batch)`."""
     import pyarrow
 
     path = os.path.join(data.pools(), "batches.arrow")
-    batches = made(BATCH_ROWS).combine_chunks().to_batches()
+    batches = made_table(BATCH_ROWS).combine_chunks().to_batches()
     with pyarrow.OSFile(path, "wb") as file, pyarrow.ipc.new_stream(file, batches[0].schema) as writer:
         for _ in range(4 if quick else 100):
             writer.write_batch(batches[0])
@@ -130,7 +130,7 @@ def ready(quick):
 
 
 def job(path, batch_bytes):
-    """Peak memory above the start of a build from a stream of batches."""
+    """One row: the peak memory of a build from a stream of batches, above the memory before it."""
     import pyarrow
 
     import recstore
@@ -144,8 +144,8 @@ def job(path, batch_bytes):
         store = recstore.RecordList(reader)
     peak = process_memory.peak_rss()
     made_here = {key: size for key, size in process_memory.segments().items() if key not in known}
-    hidden = process_memory.unmapped(made_here, [os.getpid()]) if made_here else store.nbytes
-    beyond = peak - before.rss + hidden - store.nbytes if exact and before else None
+    unmapped = process_memory.unmapped(made_here, [os.getpid()]) if made_here else store.nbytes
+    beyond = peak - before.rss + unmapped - store.nbytes if exact and before else None
     return {
         "data": f"{len(store):,} rows in batches of {BATCH_ROWS:,}",
         "store": store.nbytes,

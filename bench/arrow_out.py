@@ -55,7 +55,7 @@ def ways(store, path):
 
 
 def check(calls, store):
-    """Raise WrongAnswer unless the tables are equal."""
+    """Raises WrongAnswer unless the tables are equal."""
     expected = calls["polars of parquet"]()
     if not calls["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
         raise measures.WrongAnswer("x.to_polars() and its Parquet file differ")
@@ -65,7 +65,7 @@ def check(calls, store):
 
 def measure(quick, log):
     """Rows with the milliseconds for a table, in wall and processor time, and the ratio to polars with Parquet. The
-    ways alternate. ImportError without polars or pyarrow."""
+    ways alternate. Raises ImportError without polars or pyarrow."""
     import recstore
 
     n = 20_000 if quick else 1_000_000
@@ -79,7 +79,7 @@ def measure(quick, log):
         for turn in range(3 if quick else 7):
             for name, make in calls.items():
                 if name == "polars.DataFrame(x)" and turn > 0:
-                    continue  # takes seconds, because it makes a Python object of each value
+                    continue  # takes seconds, because it makes a Python object for each value
                 timings[name].append(_clock(make))
         base = [wall for wall, _ in timings["polars of parquet"]]
         return [

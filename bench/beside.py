@@ -33,9 +33,9 @@ WAYS = {}
 
 
 def way(name, files=False):
-    """Register a library. The decorated function returns `make(records, folder)`, which returns a state, and
-    `opened(folder, state)`, which returns a function from index to record. With `files`, the workers start before the
-    library is imported, because some libraries do not survive a fork, and receive the state."""
+    """Registers a library. The decorated function returns `make(records, folder)`, which returns a state, and
+    `reader(folder, state)`, which returns a function from index to record. With `files`, the workers start before the
+    library is imported, because some libraries do not survive a fork, and receive the state later."""
 
     def register(functions):
         WAYS[name] = (*functions(), files)
@@ -104,13 +104,13 @@ def hf_datasets():
         datasets.Dataset(split.table).save_to_disk(folder)
         return Rows(split)
 
-    def opened(folder, rows):
+    def reader(folder, rows):
         import datasets
 
         store = datasets.load_from_disk(folder)
         return lambda index: rows(store[index])
 
-    return make, opened
+    return make, reader
 
 
 @way("LMDB", files=True)
@@ -124,15 +124,15 @@ def lmdb_msgpack():
             for number, record in enumerate(records):
                 write.put(number.to_bytes(8, "big"), encode(record), append=True)
 
-    def opened(folder, state):
+    def reader(folder, state):
         import lmdb
         import msgspec
 
         decode = msgspec.msgpack.Decoder().decode
-        read = lmdb.open(folder, readonly=True, lock=False, readahead=False).begin(buffers=True)
-        return lambda index: decode(read.get(index.to_bytes(8, "big")))
+        transaction = lmdb.open(folder, readonly=True, lock=False, readahead=False).begin(buffers=True)
+        return lambda index: decode(transaction.get(index.to_bytes(8, "big")))
 
-    return make, opened
+    return make, reader
 
 
 @way("Arrow file", files=True)
@@ -145,13 +145,13 @@ def arrow():
         feather.write_feather(split.table, f"{folder}/a.arrow", compression="uncompressed")
         return Rows(split)
 
-    def opened(folder, rows):
+    def reader(folder, rows):
         from pyarrow import feather
 
         table = feather.read_table(f"{folder}/a.arrow", memory_map=True)
         return lambda index: rows(table.slice(index, 1).to_pylist()[0])
 
-    return make, opened
+    return make, reader
 
 
 @way("Lance", files=True)
@@ -164,13 +164,13 @@ def lance():
         lance.write_dataset(split.table, f"{folder}/a.lance")
         return Rows(split)
 
-    def opened(folder, rows):
+    def reader(folder, rows):
         import lance
 
         dataset = lance.dataset(f"{folder}/a.lance")
         return lambda index: rows(dataset.take([index]).to_pylist()[0])
 
-    return make, opened
+    return make, reader
 
 
 @way("litData", files=True)
@@ -184,13 +184,13 @@ def litdata():
         writer.done()
         writer.merge()
 
-    def opened(folder, state):
+    def reader(folder, state):
         import litdata
 
         dataset = litdata.StreamingDataset(folder)
         return lambda index: pickle.loads(dataset[index])
 
-    return make, opened
+    return make, reader
 
 
 @way("mosaicml streaming", files=True)
@@ -202,13 +202,13 @@ def streaming():
             for record in records:
                 writer.write({"record": record})
 
-    def opened(folder, state):
+    def reader(folder, state):
         import streaming
 
         dataset = streaming.LocalDataset(folder)
         return lambda index: dataset[index]["record"]
 
-    return make, opened
+    return make, reader
 
 
 @way("WebDataset", files=True)
@@ -220,7 +220,7 @@ def webdataset():
             for number, record in enumerate(records):
                 writer.write({"__key__": f"{number:08}", "pickle": record})
 
-    def opened(folder, state):
+    def reader(folder, state):
         import webdataset
 
         shards = sorted(f"{folder}/{name}" for name in os.listdir(folder))
@@ -228,7 +228,7 @@ def webdataset():
         samples = iter(stream)
         return lambda index: next(samples)["pickle"]
 
-    return make, opened
+    return make, reader
 
 
 @way("Grain (ArrayRecord)", files=True)
@@ -241,20 +241,20 @@ def grain():
             writer.write(pickle.dumps(record))
         writer.close()
 
-    def opened(folder, state):
+    def reader(folder, state):
         from grain.sources import ArrayRecordDataSource
 
         source = ArrayRecordDataSource(f"{folder}/a.array_record")
         return lambda index: pickle.loads(source[index])
 
-    return make, opened
+    return make, reader
 
 
 # ---- Measuring ----
 
 
 def work(way, count, folder, seed, pipe, state):
-    """A worker: reads records in random order for at most SECONDS; sends the time to the first, then their number."""
+    """A worker: reads records in random order for at most SECONDS. Sends the time to the first, then their number."""
     if state is None:
         state = pipe.recv()
     began = time.monotonic()
@@ -318,11 +318,11 @@ def measure(name, count):
             for _, pipe in started:
                 pipe.send(state)
         first = max(pipe.recv() for _, pipe in started)
-        opened = memory(way[2])
+        memory_opened = memory(way[2])
         for _, pipe in started:
             pipe.send(None)
         done = min(pipe.recv() for _, pipe in started)
-        read = memory(way[2])
+        memory_read = memory(way[2])
         for process, pipe in started:
             pipe.send(None)
             process.join()
@@ -333,8 +333,8 @@ def measure(name, count):
             "first_s": round(first, 3),
             "read_us": round(1e6 * random_read(way[1](folder, state), count), 2),
             "read_by_worker": done,
-            "memory_opened": opened,
-            "memory": read,
+            "memory_opened": memory_opened,
+            "memory": memory_read,
             "files": sum(os.path.getsize(f"{at}/{file}") for at, _, names in os.walk(folder) for file in names),
         }
     finally:

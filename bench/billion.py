@@ -23,8 +23,8 @@ _STEPS = bytes(1 + byte % 20 for byte in range(256))
 
 
 def paths(count):
-    """An iterator of paths like `scale.paths` that runs in C, because a generator in Python takes twice as long as the
-    build."""
+    """An iterator over paths like those of `scale.paths`, in C, because a generator in Python takes twice as long as
+    the build."""
     synsets = sorted(random.Random(data.SEED).sample(range(1_440_764, 15_075_141), _FOLDERS))
     return itertools.chain.from_iterable(
         _folder(synset, count * (place + 1) // _FOLDERS - count * place // _FOLDERS)
@@ -40,7 +40,7 @@ def _folder(synset, count):
 
 
 def job(count):
-    """One row: seconds to make the paths and to build, bytes, private memory, ns a read, cold and later."""
+    """One row: seconds to make the paths and to build, bytes, private memory, ns per read, cold and later."""
     first = min(count, 1_000_000)
     begin = time.perf_counter()
     expected = list(itertools.islice(paths(count), first))
@@ -70,7 +70,7 @@ def job(count):
 
 
 def _reads(records, count):
-    """ns a read: at random in the first round, at random in later rounds (median), and in batches."""
+    """ns per read: at random in the first round, at random in later rounds (median), and in batches."""
     draw = random.Random(data.SEED)
     single_ns, batch_ns = [], []
     for _ in range(_ROUNDS):

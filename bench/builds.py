@@ -56,7 +56,7 @@ def takes_threads():
 
 
 def ways(cores):
-    """{name: build}. With one core, only recstore and the way it is compared with."""
+    """{name: build}. With one core, only recstore and the fastest pickling."""
     calls = {LEANEST: pickles_joined, "msgspec joined": msgspec_joined, USUAL: rivals.NumpyPickle.build}
     levels = ("none", "fast", "auto", "small")
     if cores == 1:
@@ -94,7 +94,7 @@ def measure(dataset, quick, most, log):
 
 def measure_workers(dataset, quick, most, log):
     """Rows of `workers=0`, 1 and 2 over eight shards. The process that compresses a shard also makes its records. Only
-    wall time is measured, because this process's processor time does not include its workers."""
+    wall time is measured, because the processor time of this process does not include its workers."""
     shards, count = dataset.shards(8, most), min(most, len(dataset))
     if shards is None or count < (1_000 if quick else 50_000):  # a smaller build is shorter than the start of a process
         return []

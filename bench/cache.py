@@ -1,7 +1,7 @@
 """The suite `cache`: images in a cache that workers fill, against arrays that were loaded before.
 
-Each ratio is of one run: hits and batches against the same copies in numpy, epochs against an array of all images,
-memory against the bytes of the images.
+Each ratio is of one run: hits and batches against the same copies in numpy, an epoch of hits against an array of all
+images, the first epoch against no cache, memory against the bytes of the images.
 """
 
 import multiprocessing

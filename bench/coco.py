@@ -1,6 +1,6 @@
 """COCO annotations at the scale of train2017, derived from real ones so that no values repeat.
 
-Each one is a random real annotation, shrunk in x and y by different factors and moved within the image. Moving alone
+Each is a random real annotation, shrunk in x and y by different factors and moved within the image. Moving alone
 would keep the differences within a polygon, and a coder of differences could share them between the copies. Box and
 area are computed from the polygon as COCO does it (extremes; shoelace formula). The number of points, the two decimals
 and the types of values stay.
@@ -71,7 +71,7 @@ def _shoelace(xs, ys):
 
 
 def _crowd(record, draw):
-    """A run-length mask with every second border moved a little. The sum of the runs stays."""
+    """Moves every second border of a run-length mask a little. The sum of the runs stays."""
     counts = list(record["segmentation"]["counts"])
     for at in range(1, len(counts) - 1, 2):
         by = int(draw() * min(7, counts[at], counts[at + 1]))

@@ -43,10 +43,10 @@ class Columns:
     @property
     def note(self):
         """A description of the fields that are not one plain column."""
-        texts = [name for name, parts in self.split.items() if len(parts) == 1]
-        apart = [name for name, parts in self.split.items() if len(parts) > 1]
-        notes = [f"{', '.join(texts)}: JSON text"] if texts else []
-        return "; ".join(notes + ([f"{', '.join(apart)}: a column for each type"] if apart else []))
+        as_json = [name for name, parts in self.split.items() if len(parts) == 1]
+        by_type = [name for name, parts in self.split.items() if len(parts) > 1]
+        notes = [f"{', '.join(as_json)}: JSON text"] if as_json else []
+        return "; ".join(notes + ([f"{', '.join(by_type)}: a column for each type"] if by_type else []))
 
     def restore(self, row):
         """The record of a row."""
@@ -101,7 +101,7 @@ def _ways(name, values, with_json):
     whole = _array(values)
     if whole is not None and not pyarrow.types.is_nested(whole.type):
         return [({name: whole}, None)]
-    ways = [_apart(name, values) if whole is None else ({name: whole}, None)]
+    ways = [_column_per_type(name, values) if whole is None else ({name: whole}, None)]
     if with_json:
         column = f"{name} (json)"
         try:
@@ -111,7 +111,7 @@ def _ways(name, values, with_json):
     return ways
 
 
-def _apart(name, values):
+def _column_per_type(name, values):
     """A column for each type, as JSON text if Arrow has no type for it."""
     arrays, parts = {}, []
     for kind in ("list", "dict", "text", "other"):
@@ -153,7 +153,7 @@ def alike(expected, actual):
 class _Rows(Rival):
     @staticmethod
     def same(expected, actual):
-        """Compare as in Arrow's rows."""
+        """Compares as in Arrow's rows."""
         return alike(expected, actual)
 
     def __init__(self, columns):

@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 class Dataset:
-    """Records by name, marshalled."""
+    """A data set, whose records are kept marshalled."""
 
     def __init__(self, name, note, blobs):
         self.name = name
@@ -41,7 +41,7 @@ class Dataset:
         return len(self._blobs)
 
     def fresh(self):
-        """Generate every record as new objects."""
+        """Generates every record as new objects."""
         return map(marshal.loads, self._blobs)
 
     def shards(self, count, most):
@@ -78,7 +78,7 @@ class Made(Dataset):
         return self._count
 
     def ready(self):
-        """Write the file of the records unless it exists. Call this outside the process that measures."""
+        """Writes the file of the records unless it exists. Call this outside the process that measures."""
         from recstore.cli import records
 
         if not os.path.exists(self.path):
@@ -107,7 +107,7 @@ def pools():
 
 
 def folder():
-    """The data folder. Missing if it does not exist."""
+    """The data folder. Raises Missing if it does not exist."""
     bench = os.path.dirname(os.path.abspath(__file__))
     path = os.environ.get("RECSTORE_DATA") or os.path.join(os.path.dirname(os.path.dirname(bench)), "shared", "data")
     if not os.path.isdir(path):
@@ -290,5 +290,5 @@ MAIN = ("coco", "imagenet", "coco-names", "commonvoice", "tang", "tate")
 
 
 def load(name, quick=False):
-    """A data set by name. Missing if its files do not exist."""
+    """A data set by name. Raises Missing if its files do not exist."""
     return SETS[name](quick)

@@ -59,7 +59,7 @@ def _spin_many_dict(source, make, keys):
 
 
 def check_answers(store, source, absent, checks=2000):
-    """Raise WrongAnswer unless a sample of values, the order and missing keys agree with the dict."""
+    """Raises WrongAnswer unless a sample of values, the order and missing keys agree with the dict."""
     keys = list(source)
     for key in [keys[0], keys[-1], *random.Random(SEED + 1).sample(keys, min(checks, len(keys)))]:
         if (
@@ -77,7 +77,7 @@ def check_answers(store, source, absent, checks=2000):
 
 
 def lookups(quick, log):
-    """Rows of ns a lookup for each kind of data and lookup: of the dict, of the store, and the ratio in this run."""
+    """Rows of ns per lookup for each kind of data and lookup: of the dict, of the store, and the ratio in this run."""
     import recstore
 
     make, rows = native.rebuild, []

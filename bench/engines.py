@@ -1,5 +1,5 @@
-"""The suite `engines`: recstore through Ray. Shards are written against Ray's Parquet writer, and read against
-`iter_rows` and `iter_torch_batches` of the Parquet files, in the same run.
+"""The suite `engines`: recstore through Ray. Writing is compared with Ray's Parquet writer, reading with `iter_rows`
+and `iter_torch_batches` of the Parquet files, in the same run.
 
 A record has two ids, a number and a path. Both writers get the same blocks, which Ray holds in memory beforehand.
 recstore's readers run in one process, Ray's in all of its processes. `python bench/engines.py N` writes N records once
@@ -41,19 +41,19 @@ def table(n, first):
 
 
 def measure(quick, log):
-    """Rows of records a second and the ratio to Ray; the ways alternate. ImportError without Ray or PyTorch."""
+    """Rows of records a second and the ratio to Ray; the ways alternate. Raises ImportError without Ray or PyTorch."""
     import ray
     import torch  # noqa: F401 - for iter_torch_batches
 
     n = 40_000 if quick else 2_000_000
     log(f"engines: {n:,} records through Ray")
-    with running() as folder:
+    with ray_session() as folder:
         rounds = 1 if quick else 3
-        return written(ray, dataset_of(ray, n), n, folder, rounds) + read(ray, n, folder, rounds)
+        return time_writers(ray, dataset_of(ray, n), n, folder, rounds) + time_readers(ray, n, folder, rounds)
 
 
 @contextlib.contextmanager
-def running(**settings):
+def ray_session(**settings):
     """Ray on this machine, and a folder for files."""
     import ray
 
@@ -73,10 +73,10 @@ def dataset_of(ray, n, blocks=BLOCKS):
 
 
 def write_once(n):
-    """Print the time to write `n` records with Ray's Parquet writer and as shards."""
+    """Prints the time to write `n` records with Ray's Parquet writer and as shards."""
     import ray
 
-    with running(object_store_memory=max(n * 80, 1 << 28)) as folder:
+    with ray_session(object_store_memory=max(n * 80, 1 << 28)) as folder:
         small, large = dataset_of(ray, 10_000), dataset_of(ray, n, max(BLOCKS, n // 1_000_000))
         ways = {
             "write_parquet": lambda dataset, path: dataset.write_parquet(path),
@@ -92,7 +92,7 @@ def write_once(n):
             shutil.rmtree(path)
 
 
-def timed(ways, n, rounds, what):
+def time_ways(ways, n, rounds, what):
     """Rows of ways that alternate, Ray's first. All ways must return the same number."""
     timings = {name: [] for name in ways}
     answers = {}
@@ -115,7 +115,7 @@ def timed(ways, n, rounds, what):
     ]
 
 
-def written(ray, dataset, n, folder, rounds):
+def time_writers(ray, dataset, n, folder, rounds):
     parquet, shards = (os.path.join(folder, name) for name in ("parquet", "shards"))
 
     def with_parquet():
@@ -139,7 +139,7 @@ def written(ray, dataset, n, folder, rounds):
     }
     for way in ways.values():
         way()  # starts the workers and imports their modules
-    rows = timed(ways, n, rounds, "write")
+    rows = time_ways(ways, n, rounds, "write")
     sizes = [
         sum(entry.stat().st_size for entry in os.scandir(path))
         for path in (parquet, *(f"{shards}-{name}" for name in ("auto", "fast", "none")))
@@ -153,8 +153,8 @@ def recstore_ray():
     return recstore.remote.ray
 
 
-def read(ray, n, folder, rounds):
-    """Read the shards of `written` with the default compression, and the Parquet files."""
+def time_readers(ray, n, folder, rounds):
+    """Reads the shards of `time_writers` with the default compression, and the Parquet files."""
     import recstore
     from recstore.torch import Fields, Loader
 
@@ -191,7 +191,7 @@ def read(ray, n, folder, rounds):
         "Loader of Fields": batches,
         "iter_torch_batches of shards": ray_batches(lambda: recstore_ray().read(shards, columns=numbers)),
     }
-    return timed(as_records, n, rounds, "read records") + timed(as_tensors, n, rounds, "read tensors")
+    return time_ways(as_records, n, rounds, "read records") + time_ways(as_tensors, n, rounds, "read tensors")
 
 
 if __name__ == "__main__":

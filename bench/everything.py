@@ -14,7 +14,7 @@ _READS = 20_000
 
 
 def measure(dataset, quick, most, log):
-    """(rows, {rival: reason for its absence}): bytes a record, the minimum of up to three builds from a list, and the
+    """(rows, {rival: reason for its absence}): bytes per record, the minimum of up to three builds from a list, and the
     median of rounds of random reads."""
     records = list(itertools.islice(dataset.fresh(), most))
     rows, absent, built = {}, {}, {}

@@ -1,6 +1,5 @@
-"""The suite `fields`: reading one field lazily, against rivals that decode the whole record.
-
-Views are made once, outside the loop.
+"""The suite `fields`: one field read lazily, against rivals that decode the whole record, and a field of all records to
+numpy. Views are made once, outside the loop.
 """
 
 import gc
@@ -42,7 +41,7 @@ def ways(resident):
 
 
 def check(containers, resident):
-    """Raise WrongAnswer unless all containers return the same field."""
+    """Raises WrongAnswer unless all containers return the same field of a sample of records."""
     for index in range(0, len(resident), max(1, len(resident) // 2000)):
         for name, (spin, container) in containers.items():
             value = container[index][FIELD] if spin is _spin_item else container[index]
@@ -51,7 +50,7 @@ def check(containers, resident):
 
 
 def measure(dataset, quick, log):
-    """Rows of ns a field, and the ratio to msgspec's time for the whole record in the same run."""
+    """Rows of ns per field, and the ratio to msgspec's time for the whole record in the same run."""
     resident = list(dataset.fresh())
     log(f"{dataset.name}: building for fields")
     containers = ways(resident)
@@ -89,7 +88,7 @@ COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("common
 
 
 def arrays(dataset, names, quick, log):
-    """Rows of `to_numpy` of a field, against comprehensions over the store and the list, and memcpy of the heap."""
+    """Rows of a field's `to_numpy`, comprehensions over the store and the list, and a memcpy as long as the heap."""
     import numpy
 
     import recstore
@@ -114,17 +113,17 @@ def arrays(dataset, names, quick, log):
             ),
             "memcpy of the heap": lambda: numpy.copyto(target, source),
         }
-        timings = {how: [] for how in calls}
+        timings = {way: [] for way in calls}
         gc.collect()
         for _ in range(3 if quick else 7):
-            for how, call in calls.items():
-                timings[how].append(measures.clock(call) / len(resident))
-        for how, times in timings.items():
+            for way, call in calls.items():
+                timings[way].append(measures.clock(call) / len(resident))
+        for way, times in timings.items():
             rows.append(
                 {
                     "data": dataset.name,
                     "field": name,
-                    "rival": how,
+                    "rival": way,
                     "median_ns": statistics.median(times),
                     "of_memcpy": measures.ratio(times, timings["memcpy of the heap"]),
                     "times_comprehension": measures.ratio(timings["comprehension"], times),

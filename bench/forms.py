@@ -8,12 +8,12 @@ from recstore.building import build_options, streaming
 
 
 def measure(dataset, most, log):
-    """A row for each kind of node in the store's trees: bytes a record with all kinds, and without this one."""
+    """A row for each kind of node in the store's trees: bytes per record with all kinds, and without this one."""
     records = list(itertools.islice(dataset.fresh(), most))
-    whole, used = _built(records, ())
-    log(f"{dataset.name}: leaving out {len(used)} kinds of nodes")
+    full_size, kinds = _built(records, ())
+    log(f"{dataset.name}: leaving out {len(kinds)} kinds of nodes")
     rows = []
-    for name in used:
+    for name in kinds:
         size, node_names = _built(records, (name,))
         if name in node_names:
             raise RuntimeError(f"the store of {dataset.name} has {name} nodes, although they were left out")
@@ -22,9 +22,9 @@ def measure(dataset, most, log):
                 "data": dataset.name,
                 "records": len(records),
                 "node": name,
-                "bytes_per_record": whole / len(records),
+                "bytes_per_record": full_size / len(records),
                 "without": size / len(records),
-                "growth": size / whole - 1,
+                "growth": size / full_size - 1,
             }
         )
     return rows

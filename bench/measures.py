@@ -21,7 +21,7 @@ from recstore.cli.bench_timing import (  # noqa: F401
 
 
 def decode(dataset, with_sizes, quick, log):
-    """Read times and sizes of every rival: (rows of ns a record, rows of bytes, {rival: reason for its absence})."""
+    """Read times and sizes of every rival: (rows of ns per record, rows of bytes, {rival: reason for its absence})."""
     chosen = [rival for rival in rivals.every() if rival.reads or with_sizes]
     records = list(dataset.fresh())
     reads, repeats = (5_000, 3) if quick else (50_000, 9)

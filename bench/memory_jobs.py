@@ -1,6 +1,6 @@
 """The measurements that need a fresh process.
 
-run.py starts `python memory_jobs.py JOB JSON`, which prints one JSON object.
+`start` runs `python memory_jobs.py JOB JSON`, which prints its result in the last line, as JSON.
 """
 
 import gc
@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def start(job, **arguments):
-    """Run a job in a fresh interpreter and return its result. RuntimeError if it fails."""
+    """Runs a job in a fresh interpreter and returns its result. Raises RuntimeError if it fails."""
     command = [sys.executable, os.path.join(HERE, "memory_jobs.py"), job, json.dumps(arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RECSTORE_PICKLE": "allow"})
     if done.returncode:
@@ -196,7 +196,7 @@ CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "nump
 
 
 def compare_workers(rows):
-    """Add the USS above the stub and the ratio of the total to stub plus store to the rows of each start method."""
+    """Adds the largest USS above the stub's to each row, and its total relative to the stub's total plus the store."""
     for row in rows:
         stub = next(other for other in rows if other["container"] == "stub" and other["method"] == row["method"])
         if None in row["uss"] or row["total"] is None:
@@ -260,9 +260,9 @@ def _anonymous():
 
 
 def job_first_batch(**arguments):
+    # A spawned worker imports the collate function from torch_first_batch.
     import torch_first_batch
 
-    # A spawned worker imports the collate function from this module.
     return torch_first_batch.job(**arguments)
 
 

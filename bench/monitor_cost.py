@@ -57,13 +57,13 @@ def cpu(pid):
 
 
 def peak(pid):
-    """The peak RSS of a process in kB."""
+    """The peak RSS of a process in KiB."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
 
 
 def measure(processes, seconds):
-    """Print the costs."""
+    """Watches the program for `seconds`, and prints the costs."""
     program = [sys.executable, os.path.abspath(__file__), "--job", "--processes", str(processes)]
     watched = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     watched.stdout.readline()

@@ -41,7 +41,7 @@ def by_handle(store, starts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
         handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
-    near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # all share one segment, so they are not closed
+    here_us = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # all share one segment, so they are not closed
     code = (
         "import sys, time, pickle, recstore\n"
         "handle = sys.stdin.buffer.read()\n"
@@ -50,13 +50,14 @@ def by_handle(store, starts):
         "print(spent)\n"
     )
     # `-c` imports from the working folder first, where the sources of a checkout would hide the built package.
-    quiet = {"cwd": os.path.dirname(os.path.abspath(__file__)), "stdout": subprocess.PIPE, "check": True}
-    far = [int(subprocess.run([sys.executable, "-c", code], input=handle, **quiet).stdout) / 1e3 for _ in range(starts)]
+    options = {"cwd": os.path.dirname(os.path.abspath(__file__)), "stdout": subprocess.PIPE, "check": True}
+    runs = (subprocess.run([sys.executable, "-c", code], input=handle, **options) for _ in range(starts))
+    fresh_us = [int(run.stdout) / 1e3 for run in runs]
     return {
         "handle_bytes": len(handle),
-        "here_us": near,
-        "fresh_process_us": statistics.median(far),
-        "fresh_process_max_us": max(far),
+        "here_us": here_us,
+        "fresh_process_us": statistics.median(fresh_us),
+        "fresh_process_max_us": max(fresh_us),
     }
 
 

@@ -5,7 +5,7 @@ own cache folder, and its ranks are fresh interpreters. Each rank opens the set 
 of an epoch in the order of a ShardSampler; then all ranks start again with a full cache. The server counts requests and
 bytes, and the rows show them beside the prediction of `model`. `manifests` opens manifests of up to 10^5 shards.
 
-`model` also covers runs that do not fit this machine: `python bench/nodes.py` prints 10^11 records on 1,000 nodes.
+`model` also covers larger runs: `python bench/nodes.py` prints it for 10^11 records on 1 to 1,000 nodes.
 """
 
 import array
@@ -34,7 +34,7 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
 
     Every rank lists the manifests when it opens the set without a version. One process of each node fetches the
     manifest and each shard that the node reads: its part of the epoch, and at most one more shard that it shares with
-    another node. A shard is one request. `gbit` is the network bandwidth of a node in gigabits a second."""
+    another node. A shard is one request. `gbit` is the network bandwidth of a node in gigabits per second."""
     nbytes = records * record_bytes
     shard_bytes, manifest_bytes = nbytes / shards, 76 * shards
     shards_a_node = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
@@ -64,16 +64,16 @@ def program(settings):
 
     begin_open = time.perf_counter()
     x = recstore.open(settings["url"], cache=settings["cache"], options=settings["options"], lazy=True)
-    opened = time.perf_counter()
+    begin_read = time.perf_counter()
     sampler = ShardSampler(x, window=4, rank=settings["rank"], world_size=settings["ranks"], nodes=settings["nodes"])
     n = sum(len(x.get_many(batch)) for batch in BatchSampler(sampler, 1024))
     end = time.perf_counter()
-    print(json.dumps({"import": begin_open - begin, "open": opened - begin_open, "read": end - opened, "n": n}))
+    print(json.dumps({"import": begin_open - begin, "open": begin_read - begin_open, "read": end - begin_read, "n": n}))
     x.close()
 
 
 def start(server, url, folder, nodes):
-    """Start all ranks of all nodes at once; returns their results."""
+    """Starts all ranks of all nodes at once, waits for them, and returns their results."""
     options = {name: value for name, value in server.options.items() if name != "retry_config"}
     processes = []
     for rank in range(nodes * RANKS):
@@ -93,13 +93,13 @@ def start(server, url, folder, nodes):
     for process in processes:
         output, _ = process.communicate()
         if process.returncode:
-            raise RuntimeError(f"a rank ended with {process.returncode}")
+            raise RuntimeError(f"a rank ended with exit code {process.returncode}")
         results.append(json.loads(output))
     return results
 
 
 def measure(quick, log):
-    """Rows of 1, 2 and 4 nodes with a cold and a warm cache. ImportError without obstore, moto or PyTorch."""
+    """Rows of 1, 2 and 4 nodes with a cold and a warm cache. Raises ImportError without obstore, moto or PyTorch."""
     import obstore  # noqa: F401
     import torch  # noqa: F401
 
@@ -169,12 +169,12 @@ def run(options, results):
     from ledger import keep, log
 
     rows = measure(options.quick, log)
-    keep(results, "nodes", rows, "nodes: 1, 2 and 4 of four ranks over one set in an object store")
+    keep(results, "nodes", rows, "nodes: 1, 2 and 4 nodes of four ranks over one set in an object store")
     keep(results, "manifests", manifests(options.quick, log), "nodes: opening a manifest")
 
 
 def open_manifest(folder, shards):
-    """Write a manifest, open it and read a record; for a fresh process."""
+    """Writes a manifest, opens it and reads a record. Runs in a fresh process."""
     import recstore
     import recstore.remote
     from recstore.remote import manifest
@@ -188,16 +188,16 @@ def open_manifest(folder, shards):
     before = process_memory.usage().uss
     begin = time.perf_counter()
     x = recstore.open(folder)
-    opened = time.perf_counter()
+    begin_read = time.perf_counter()
     x[len(x) // 2]
-    first = time.perf_counter()
+    end = time.perf_counter()
     used = process_memory.usage().uss - before
     order = array.array("q", (i * 7919 % len(x) for i in range(1000)))
     assert all(x[i]["id"] == i % 1000 for i in order[:3])
     return {
         "shards": shards,
-        "open_ms": (opened - begin) * 1e3,
-        "first_record_us": (first - opened) * 1e6,
+        "open_ms": (begin_read - begin) * 1e3,
+        "first_record_us": (end - begin_read) * 1e6,
         "mb": used / 1e6,
     }
 

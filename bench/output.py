@@ -24,7 +24,7 @@ VERSIONS = (
 
 
 def machine():
-    """Processor, memory, system, versions, load."""
+    """Processor, memory, system, versions, load, date."""
     versions = {}
     for name in VERSIONS:
         try:
@@ -63,7 +63,7 @@ def _memory_gb():
 
 
 def cell(key, value):
-    """A value as text, in the unit of its key."""
+    """A value as text. A size in bytes, recognized by its key, has a unit."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -82,7 +82,7 @@ def cell(key, value):
 
 
 def show(rows, title):
-    """Print a table, with rich if it is installed, else with tabs. Time series are left out: only plots show them."""
+    """Prints a table, with rich if it is installed, else with tabs. Time series are left out: only plots show them."""
     columns = list(dict.fromkeys(key for row in rows for key, value in row.items() if not isinstance(value, dict)))
     cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
     try:

@@ -1,6 +1,6 @@
 """Plots the results of run.py: `python bench/plots.py RESULT.json [RESULT.json ...] [--out DIR]`.
 
-It draws a PNG for each suite in the results that has a plot. If several results have a suite, the last one counts. A
+It draws the PNGs of each suite in the results that has plots. If several results have a suite, the last one counts. A
 rival has the same colour in all plots.
 """
 
@@ -89,13 +89,14 @@ def colour(name):
 
 
 def panels(rows, value, title, unit, line=None):
-    """Horizontal bars, the best on top. The rival `line` is a vertical line through all of them."""
+    """Horizontal bars, the best on top, for the main data sets or else the first six. The rival `line` is a vertical
+    line."""
     sets = [name for name in data.MAIN if any(row["data"] == name for row in rows)]
     sets = sets or list(dict.fromkeys(row["data"] for row in rows))[:6]
     across = min(3, len(sets))
     down = -(-len(sets) // across)
-    most = max(sum(row["data"] == name for row in rows) for name in sets)
-    figure, axes = pyplot.subplots(down, across, figsize=(4.7 * across, down * (0.9 + 0.24 * most)), squeeze=False)
+    most_bars = max(sum(row["data"] == name for row in rows) for name in sets)
+    figure, axes = pyplot.subplots(down, across, figsize=(4.7 * across, down * (0.9 + 0.24 * most_bars)), squeeze=False)
     for axis in axes.flat[len(sets) :]:
         axis.set_visible(False)
     for axis, name in zip(axes.flat, sets):
@@ -121,8 +122,8 @@ def _bars(axis, name, values, line):
         value = values[rival]
         text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
         weight = "bold" if rival.startswith(OURS) else "normal"
-        behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axis.text(value * 1.12, place, text, va="center", fontsize=8, fontweight=weight, bbox=behind, zorder=4)
+        background = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axis.text(value * 1.12, place, text, va="center", fontsize=8, fontweight=weight, bbox=background, zorder=4)
     if level is not None:
         axis.axvline(level, color=colour(line), linewidth=1, linestyle="--")
         axis.text(level, len(order) - 0.4, f" {line} {level:,.0f}", fontsize=8, va="bottom")
@@ -137,7 +138,7 @@ def _bars(axis, name, values, line):
 
 
 def _label_decades(axis):
-    """Label only powers of ten. If few of them are visible, matplotlib's labels of the ticks between them overlap."""
+    """Labels only powers of ten. If few of them are visible, matplotlib's labels of the ticks between them overlap."""
     axis.xaxis.set_major_locator(ticker.LogLocator(numticks=12))
     axis.xaxis.set_major_formatter(
         ticker.FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
@@ -197,13 +198,13 @@ def draw_build(rows):
         ("stream", "Building from a stream, making the records included"),
     ):
         matching = [{**row, "rival": row["way"]} for row in rows if row.get("from") == source]
-        most = max((row["cores"] for row in matching), default=0)
-        matching = [row for row in matching if row["cores"] == most]
+        most_cores = max((row["cores"] for row in matching), default=0)
+        matching = [row for row in matching if row["cores"] == most_cores]
         if matching:
             line = "the stream itself" if source == "stream" else None
             yield (
                 f"build-{source}",
-                panels(matching, "wall_median_ns", title, "wall ns a record, median; log scale", line),
+                panels(matching, "wall_median_ns", title, "wall ns per record, median; log scale", line),
             )
 
 
@@ -220,11 +221,11 @@ def draw_workers(rows):
         for at, method in enumerate(methods):
             if totals.get(method) is None:
                 continue
-            where = at + (place - (len(containers) - 1) / 2) * width
+            x = at + (place - (len(containers) - 1) / 2) * width
             axis.bar(
-                where, totals[method] / 1e9, width * 0.92, color=colour(container), label=container if at == 0 else None
+                x, totals[method] / 1e9, width * 0.92, color=colour(container), label=container if at == 0 else None
             )
-            axis.text(where, totals[method] / 1e9, f"{totals[method] / 1e9:.2g}", ha="center", va="bottom", fontsize=8)
+            axis.text(x, totals[method] / 1e9, f"{totals[method] / 1e9:.2g}", ha="center", va="bottom", fontsize=8)
     axis.set_xticks(range(len(methods)), methods)
     axis.set_ylabel("GB of PSS, all processes")
     axis.spines[["top", "right"]].set_visible(False)
@@ -243,17 +244,17 @@ def draw_workers(rows):
 
 def draw_scale(rows):
     kinds = list(dict.fromkeys(row["data"] for row in rows))
-    shown = {
+    titles = {
         "random_ns": "random read, ns",
-        "bytes_per_record": "bytes a record",
-        "build_ns": "build, ns a record",
+        "bytes_per_record": "bytes per record",
+        "build_ns": "build, ns per record",
         "attach_fresh_process_us": "attach in a fresh process, µs",
     }
     figure, axes = pyplot.subplots(
-        len(kinds), len(shown), figsize=(3.6 * len(shown), 2.6 * len(kinds) + 0.8), squeeze=False
+        len(kinds), len(titles), figsize=(3.6 * len(titles), 2.6 * len(kinds) + 0.8), squeeze=False
     )
     for line, kind in zip(axes, kinds):
-        for axis, (key, label) in zip(line, shown.items()):
+        for axis, (key, label) in zip(line, titles.items()):
             _curves(axis, [row for row in rows if row["data"] == kind], key)
             axis.set_title(f"{kind}: {label}", fontsize=9, loc="left")
     handles, labels = axes[0][0].get_legend_handles_labels()

@@ -13,7 +13,7 @@ from measures import WrongAnswer, ratio
 
 
 def records(n):
-    """Records of ints, floats, text, and a list of four floats."""
+    """Records of ints, floats, bools, text, and lists of four numbers."""
     for i in range(n):
         box = [i / 7, i / 3, i % 640, i / 11]
         yield {"id": i * 7, "score": i / 3, "label": i % 80, "flag": i % 3 == 0, "name": "n" * (i % 23), "box": box}
@@ -55,11 +55,11 @@ def measure(quick, log):
 
 
 def indices(x, order, repeats):
-    """ns an index of ``x[indices]``, of a large and a small batch and of a shuffled view."""
+    """ns per index of ``x[indices]``, with a large and a small batch and on a shuffled view."""
     shuffled = x.shuffled(3)
     rows = []
     for name, form in kinds(order).items():
-        first = form[:256] if name != "mask" else None
+        batch = form[:256] if name != "mask" else None
         expected = order if name not in ("mask", "range", "list, in order") else None
         if expected is not None and x[form].field("id").to_numpy().tolist() != (expected * 7).tolist():
             raise WrongAnswer(f"x[{name}] has different records")
@@ -68,16 +68,16 @@ def indices(x, order, repeats):
                 "indices": name,
                 "ns_an_index": least(lambda form=form: x[form], repeats) / len(order),
                 "of_shuffled": least(lambda form=form: shuffled[form], repeats) / len(order),
-                "ns_of_256": None if first is None else least(lambda first=first: x[first], repeats * 50) / 256,
+                "ns_of_256": None if batch is None else least(lambda batch=batch: x[batch], repeats * 50) / 256,
             }
         )
     return rows
 
 
 def gather(x, order, repeats):
-    """ns a value of each field in random order, and the ratio to numpy's gather of 8-byte numbers."""
-    ready = x.field("score").to_numpy()
-    ways = {"numpy": lambda: ready[order]}
+    """ns per value of each field in random order, and the ratio to numpy's gather of 8-byte numbers."""
+    scores = x.field("score").to_numpy()
+    ways = {"numpy": lambda: scores[order]}
     for name in ("id", "score", "label", "flag", "box"):
         field = x.field(name)
         if not (field.to_numpy(order) == field.to_numpy()[order]).all():

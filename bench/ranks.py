@@ -1,8 +1,8 @@
 """The suite `ranks`: the ranks of a training job and their workers, over one list of paths with a shared name.
 
-The list is a text file of 7.65 million paths in nested folders (`recstore.read_lines`), or a real folder of files
+The list is from a text file of 7.65 million paths in nested folders (`recstore.sources.lines`), or from a real folder
 (`recstore.sources.folder`). Each rank is a fresh interpreter, as under torchrun. It opens or builds the list by its
-shared name and forks its workers. The workers of all ranks divide the records of an epoch and read them in random
+shared name and starts its workers. The workers of all ranks divide the records of an epoch and read them in random
 order, as with a DistributedSampler, so each one touches every page of the store. Memory is measured while all processes
 are alive: the PSS of all ranks and workers, and unmapped pages of the segment. The stub is the same job over a
 container that holds nothing (rivals.Stub).
@@ -39,7 +39,7 @@ class Paths:
         return self.count
 
     def folders(self):
-        """Yield each folder with its files."""
+        """Yields each folder with its files."""
         names = data._lines("imagenet/simclr_10percent.txt.xz")
         synsets = sorted({name.partition("_")[0] for name in names})
         chooser, left = random.Random(data.SEED), self.count
@@ -51,14 +51,14 @@ class Paths:
             yield f"archive/{part:02}/{synset}", sorted(f"{synset}_{number}.JPEG" for number in numbers)
 
     def write(self, path):
-        """Write the text file."""
+        """Writes the text file."""
         with open(path + ".part", "w") as file:
             for folder, files in self.folders():
                 file.writelines(f"/{folder}/{name}\n" for name in files)
         os.rename(path + ".part", path)
 
     def plant(self, root):
-        """Create empty files."""
+        """Creates empty files."""
         for folder, files in self.folders():
             os.makedirs(os.path.join(root, folder))
             for name in files:
@@ -88,10 +88,10 @@ def loaded(source, container, path, count):
     if container == "list":
         with open(path) as file:
             return [line.rstrip("\n") for line in file]
-    return rivals.Stub(_Like(source, path, count))
+    return rivals.Stub(_StubDataset(source, path, count))
 
 
-class _Like:
+class _StubDataset:
     """A data set for the stub: its length, and a few records."""
 
     def __init__(self, source, path, count):
@@ -107,7 +107,7 @@ class _Like:
 
 
 def rank(source, container, path, count, workers, number, ranks, method="fork"):
-    """The program of a rank. It reports after loading and after reading, and waits for a line of the launcher."""
+    """The program of a rank. It reports after loading and after reading, and each time waits for a line of input."""
     begin = time.monotonic()
     records = loaded(source, container, path, count)
     loaded_message = {
@@ -117,28 +117,28 @@ def rank(source, container, path, count, workers, number, ranks, method="fork"):
     }
     context = multiprocessing.get_context(method)
     _report(loaded_message)
-    started = []
+    children = []
     for worker in range(workers):
         pipe, worker_pipe = context.Pipe()
         arguments = records, number * workers + worker, ranks * workers, worker_pipe
         process = context.Process(target=_read, args=arguments, daemon=True)
         process.start()
         worker_pipe.close()
-        started.append((process, pipe))
+        children.append((process, pipe))
     launcher, read = os.getppid(), 0
-    for _, pipe in started:
+    for _, pipe in children:
         while not pipe.poll(1):
             if os.getppid() != launcher:
                 os._exit(1)
         read += pipe.recv()
     _report({"read": read})
-    for process, pipe in started:
+    for process, pipe in children:
         pipe.send("end")
         process.join()
 
 
-def _report(answer):
-    print(json.dumps(answer), flush=True)
+def _report(report):
+    print(json.dumps(report), flush=True)
     if not sys.stdin.readline():
         os._exit(1)  # the launcher has exited
 
@@ -175,23 +175,23 @@ def job(source, container, path, count, ranks, workers, method="fork"):
             settings = json.dumps({**arguments, "number": number, "ranks": ranks})
             command = [sys.executable, os.path.join(folder, "memory_jobs.py"), "rank", settings]
             processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        first = [_receive(process, True) for process in processes]
+        reports = [_receive(process, True) for process in processes]
         read = [_receive(process, False)["read"] for process in processes]
-        if {answer["records"] for answer in first} != {count} or sum(read) != count:
+        if {report["records"] for report in reports} != {count} or sum(read) != count:
             raise AssertionError("the ranks read the wrong number of records")
         pids = [pid for pid in process_memory.family(os.getpid()) if pid != os.getpid()]
         keys = process_memory.segments(processes[0].pid) if container == "recstore" else {}
-        row = {"total": process_memory.total(pids, keys), "processes": len(pids), "store": first[0]["store"]}
+        row = {"total": process_memory.total(pids, keys), "processes": len(pids), "store": reports[0]["store"]}
         uss = {
             pid: usage.uss
             for pid, usage in zip(pids, map(process_memory.usage, pids), strict=True)
             if usage is not None
         }
-        of_ranks = [uss.pop(process.pid) for process in processes if process.pid in uss]
-        row |= {"rank_uss_max": max(of_ranks, default=None), "worker_uss_max": max(uss.values(), default=None)}
+        rank_uss = [uss.pop(process.pid) for process in processes if process.pid in uss]
+        row |= {"rank_uss_max": max(rank_uss, default=None), "worker_uss_max": max(uss.values(), default=None)}
         row |= {
-            "uss_max": max([*of_ranks, *uss.values()], default=None),
-            "load_s": max(answer["load_s"] for answer in first),
+            "uss_max": max([*rank_uss, *uss.values()], default=None),
+            "load_s": max(report["load_s"] for report in reports),
         }
         for process in processes:
             process.stdin.write("end\n")
@@ -206,7 +206,7 @@ def job(source, container, path, count, ranks, workers, method="fork"):
 
 
 def _receive(process, answer):
-    """Receive the report of a rank. With `answer` the rank continues."""
+    """Receives the report of a rank. With `answer` the rank continues."""
     line = process.stdout.readline()
     if not line:
         raise RuntimeError(f"a rank ended with exit code {process.wait()}")
@@ -217,7 +217,7 @@ def _receive(process, answer):
 
 
 def compare(rows):
-    """Add `over_stub`, the bytes above the same job over the stub."""
+    """Adds `over_stub`, the bytes above the same job over the stub."""
     for row in rows:
         stub = next(other for other in rows if other["source"] == row["source"] and other["container"] == "stub")
         if row["total"] is not None:

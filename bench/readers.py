@@ -17,19 +17,19 @@ import coco
 import data
 
 JSON_BYTES, JSONL_BYTES = 450_000_000, 135_000_000
-KEYS = "annotations"
-RUNWAYS, TIMES = "tabular/ourairports_runways.csv.xz", 20
+RECORDS_KEY = "annotations"
+RUNWAYS, COPIES = "tabular/ourairports_runways.csv.xz", 20
 
 
 # ---- The files ----
 
 
 def files(quick):
-    """Write both files unless they exist: `(path of the JSON document, path of the JSON lines)`."""
-    share = 20 if quick else 1
+    """Writes both files unless they exist: `(path of the JSON document, path of the JSON lines)`."""
+    divisor = 20 if quick else 1
     document = os.path.join(data.pools(), "coco.json")
     lines = os.path.join(data.pools(), "dialogues.jsonl")
-    for path, make, size in ((document, _document, JSON_BYTES // share), (lines, _dialogues, JSONL_BYTES // share)):
+    for path, make, size in ((document, _document, JSON_BYTES // divisor), (lines, _dialogues, JSONL_BYTES // divisor)):
         if not os.path.exists(path):
             with open(path + ".part", "w", encoding="utf-8") as file:
                 make(file, size)
@@ -38,7 +38,7 @@ def files(quick):
 
 
 def _document(file, size):
-    """Write a document like instances_train2017.json of about `size` bytes, with annotations derived from real ones."""
+    """Writes a document like instances_train2017.json of about `size` bytes, with annotations made from real ones."""
     real = data.coco_real(False).pool(10**6)
     images = [
         {
@@ -54,7 +54,7 @@ def _document(file, size):
     ]
     file.write('{"info": {"year": 2017}, "images": ')
     json.dump(images, file)
-    file.write(f', "{KEYS}": [')
+    file.write(f', "{RECORDS_KEY}": [')
     for number, record in enumerate(coco.annotations(real, size // 400)):
         file.write((", " if number else "") + json.dumps(record))
         if number % 1000 == 0 and file.tell() >= size:
@@ -63,7 +63,7 @@ def _document(file, size):
 
 
 def _dialogues(file, size):
-    """Write about `size` bytes of real dialogues, repeated with new ids."""
+    """Writes about `size` bytes of real dialogues, repeated with new ids."""
     real = list(data.load("sgd").fresh())
     number = 0
     while file.tell() < size:
@@ -73,7 +73,7 @@ def _dialogues(file, size):
 
 
 def tables(quick):
-    """Write the runways of OurAirports, repeated, as CSV, Parquet and Feather: {name of the reader: path}."""
+    """Writes the runways of OurAirports, repeated, as CSV, Parquet and Feather, unless they exist: {reader: path}."""
     from pyarrow import csv, feather, parquet
 
     folder = data.pools()
@@ -85,7 +85,7 @@ def tables(quick):
         with lzma.open(source) as file:
             names, _, rows = file.read().partition(b"\n")
         with open(paths["read_csv"], "wb") as file:
-            file.writelines([names, b"\n", *[rows] * (2 if quick else TIMES)])
+            file.writelines([names, b"\n", *[rows] * (2 if quick else COPIES)])
         table = csv.read_csv(paths["read_csv"], convert_options=_pyarrow_options())
         parquet.write_table(table, paths["read_parquet"], row_group_size=200_000)
         feather.write_feather(table, paths["read_arrow"])
@@ -93,7 +93,7 @@ def tables(quick):
 
 
 def _pyarrow_options():
-    """Options that give the values of read_csv: an empty cell is None, and a quoted one text."""
+    """Options that give the values of read_csv: an empty cell is None, and a quoted empty cell is text."""
     from pyarrow import csv
 
     return csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
@@ -103,7 +103,7 @@ def _pyarrow_options():
 
 
 def job(way, path):
-    """Read a file in one of the ways: seconds, CPU seconds of all threads, and memory above that before."""
+    """Reads a file in one of the ways: seconds, CPU seconds of all threads, peak memory above the memory before."""
     import recstore
     from recstore.shm import process_memory
 
@@ -135,7 +135,7 @@ def _check(records):
 def _json_load(path, _):
     def read():
         with open(path, "rb") as file:
-            return json.load(file)[KEYS]
+            return json.load(file)[RECORDS_KEY]
 
     return read
 
@@ -177,7 +177,7 @@ _WAYS = {
     "read_parquet": lambda path, recstore: lambda: recstore.read_parquet(path),
     "read_arrow": lambda path, recstore: lambda: recstore.read_arrow(path),
     "json.load": _json_load,
-    "read_json": lambda path, recstore: lambda: recstore.read_json(path, records=KEYS),
+    "read_json": lambda path, recstore: lambda: recstore.read_json(path, records=RECORDS_KEY),
     "orjson.loads of each line": _orjson_lines,
     "read_jsonl": lambda path, recstore: lambda: recstore.read_jsonl(path),
     "read_jsonl, compression none": lambda path, recstore: lambda: recstore.read_jsonl(path, compression="none"),
@@ -197,7 +197,7 @@ def _types(path):
 
 
 def measure(quick, log):
-    """A row for each way: medians of several turns, and ratios to the plain way in the same turn."""
+    """A row for each way: medians of the turns, and ratios to the plain way in the same turn. Also the scan alone."""
     document, lines = files(quick)
     paths = tables(quick)
     rows = []
@@ -227,7 +227,7 @@ def turns(path, plain, ways, n, log):
 
 
 def _row(path, way, results, plain):
-    def middle(key):
+    def median(key):
         values = [result[key] for result in results if result[key] is not None]
         return statistics.median(values) if values else None
 
@@ -240,18 +240,18 @@ def _row(path, way, results, plain):
     return {
         "way": way,
         "file_mb": round(os.path.getsize(path) / 1e6),
-        "seconds": middle("seconds"),
-        "cpu_s": middle("cpu_s"),
+        "seconds": median("seconds"),
+        "cpu_s": median("cpu_s"),
         "of_plain": ratios["seconds"],
         "cpu_of_plain": ratios["cpu_s"],
-        "store": middle("store"),
-        "peak": middle("peak"),
-        "peak_beyond_store": middle("peak_beyond_store"),
+        "store": median("store"),
+        "peak": median("peak"),
+        "peak_beyond_store": median("peak_beyond_store"),
     }
 
 
 def _scan(path):
-    """A row of the scan for the bounds of elements alone, over the first 64 MB of the document in memory."""
+    """A row of only the scan that finds the bounds of elements, over the first 64 MB of the document in memory."""
     from recstore._core import native
 
     with open(path, "rb") as file:

@@ -101,7 +101,7 @@ class ManagerList(Rival):
 
 
 class RecstoreNone(Recstore):
-    """recstore without compression. Its subclasses are the other levels."""
+    """recstore without compression. Its subclasses have other levels."""
 
     name = "recstore none"
     level = "none"

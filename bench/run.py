@@ -42,21 +42,22 @@ ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
 
 
 def main():
-    usual = [suite for suite in RUNS if suite not in ON_REQUEST]
+    default_suites = [suite for suite in RUNS if suite not in ON_REQUEST]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", nargs="*", help=f"of {', '.join(usual)}; all by default; or {', '.join(ON_REQUEST)}")
+    suites = f"{', '.join(default_suites)} (default: all of these), {', '.join(ON_REQUEST)}"
+    parser.add_argument("suite", nargs="*", help=suites)
     parser.add_argument("--quick", action="store_true", help="small data and few repeats, to check that the suites run")
     parser.add_argument("--json", metavar="OUT", help="output file (default: bench/results/<date>.json)")
     parser.add_argument("--data", action="append", choices=list(data.SETS), help="only these data sets")
     parser.add_argument(
-        "--most", type=int, metavar="N", help="records in build, everything and forms; paths in billion"
+        "--most", type=int, metavar="N", help="records in build, everything, forms and threads; paths in billion"
     )
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="only these experiments, as `fork` or `fork: recstore`"
     )
     options = parser.parse_args()
-    options.suite = [ALIASES.get(suite, suite) for suite in options.suite] or usual
+    options.suite = [ALIASES.get(suite, suite) for suite in options.suite] or default_suites
     for suite in options.suite:
         if suite not in RUNS:
             parser.error(f"unknown suite {suite}; the suites are {', '.join(RUNS)}")
@@ -76,7 +77,7 @@ def main():
 
 
 def run_decode(options, results):
-    """Also the sizes of the containers, if the suite `size` is chosen."""
+    """Also measures the sizes of the containers if the suite `size` is chosen."""
     for dataset in loaded("decode", options.data or data.MAIN, options, results):
         reads, sizes, absent = measures.decode(dataset, "size" in options.suite, options.quick, log)
         keep_absent(results, dataset, absent)
@@ -99,7 +100,7 @@ def run_size(options, results):
 
 
 def loaded(suite, names, options, results):
-    """Generate the available data sets; missing ones are skipped with the reason."""
+    """Yields the available data sets, and skips missing ones with the reason."""
     for name in names:
         try:
             dataset = data.load(name, options.quick)
@@ -118,7 +119,7 @@ def keep_absent(results, dataset, absent):
 def run_fields(options, results):
     for dataset in loaded("fields", ["coco"], options, results):
         rows = fields.measure(dataset, options.quick, log)
-        keep(results, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
+        keep(results, "fields", rows, f"fields: one field of {len(dataset):,} COCO-like annotations ({dataset.note})")
     for dataset in loaded("arrays", dict.fromkeys(name for name, _ in fields.COLUMNS), options, results):
         columns = [column for name, column in fields.COLUMNS if name == dataset.name]
         rows = fields.arrays(dataset, columns, options.quick, log)
@@ -137,14 +138,14 @@ def run_views(options, results):
 
 def run_positions(options, results):
     indices, gather = positions.measure(options.quick, log)
-    keep(results, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
-    keep(results, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
+    keep(results, "indices of every kind", indices, "positions: ns per index to make the view, without reading records")
+    keep(results, "gather", gather, "positions: ns per value of a field in random order, and numpy's own gather")
 
 
 def run_threads(options, results):
     for dataset in loaded("threads", options.data or threads.DATA, options, results):
         rows = threads.measure(dataset, options.quick, options.most or threads.MOST, log)
-        keep(results, "threads", rows, f"threads: {dataset.name}, one store read by one and by two ({dataset.note})")
+        keep(results, "threads", rows, f"threads: {dataset.name}, read by one thread and by two ({dataset.note})")
 
 
 def run_attach(options, results):
@@ -162,7 +163,7 @@ def run_build(options, results):
     most = options.most or builds.MOST
     for dataset in loaded("build", names, options, results):
         rows = builds.measure(dataset, options.quick, most, log)
-        keep(results, "build", rows, f"build: {dataset.name}, ns a record, nothing subtracted")
+        keep(results, "build", rows, f"build: {dataset.name}, ns per record, nothing subtracted")
         by_workers = builds.measure_workers(dataset, options.quick, most, log)
         if by_workers:
             keep(results, "build workers", by_workers, f"build by workers: {dataset.name}")
@@ -185,7 +186,7 @@ def run_everything(options, results):
 def run_forms(options, results):
     for dataset in loaded("forms", options.data or list(data.SETS), options, results):
         rows = forms.measure(dataset, options.most or builds.MOST, log)
-        keep(results, "forms", rows, f"forms: {dataset.name}, bytes a record without a kind of node")
+        keep(results, "forms", rows, f"forms: {dataset.name}, bytes per record without a kind of node")
 
 
 def run_scale(options, results):
@@ -249,7 +250,7 @@ def run_ranks(options, results):
             log(f"ranks: {source}, {container}")
             arguments = {"source": source, "container": container, "path": path, "count": records}
             rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
-    title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
+    title = f"ranks: {count} ranks with {options.workers} workers each, an epoch divided among all workers"
     keep(results, "ranks", ranks.compare(rows), title)
 
 
@@ -300,7 +301,7 @@ def job_rows(results, suite, jobs):
 
 
 def make_ready(arguments):
-    """Make the records of a job here, outside the process that measures."""
+    """Makes the records of a job outside the process that measures. Raises data.Missing without their source."""
     if arguments.get("kind") == "coco":
         data.coco(False, arguments["count"]).ready()
     elif arguments.get("name") == "coco":
@@ -336,7 +337,7 @@ RUNS = {
     "torch_batches": one_table(
         "torch_batches",
         torch_batches.measure,
-        f"batches through a DataLoader with {torch_batches.WORKERS} workers, a sample",
+        f"batches through a DataLoader with {torch_batches.WORKERS} workers, ns per sample",
     ),
     "samplers": one_table("samplers", samplers.measure, "the order of an epoch, computed as it goes"),
     "scale": run_scale,

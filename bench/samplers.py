@@ -1,7 +1,7 @@
 """The suite `samplers`: the order of an epoch of 10^9 indices, beside torch's permutation.
 
-Times are CPU times, since other work on the machine hardly changes them. torch's permutation has fewer indices; it
-takes 8 bytes an index as a tensor, and more as the list that samplers hold.
+Times, except to resume, are CPU times, since other work on the machine hardly changes them. torch's permutation has
+fewer indices; it takes 8 bytes per index as a tensor, and more as the list that samplers hold.
 """
 
 import statistics
@@ -11,12 +11,12 @@ import tracemalloc
 BATCHES = (64, 256, 4096)
 
 
-class Wrong(Exception):
+class OrdersDiffer(Exception):
     """Batches and single indices differ."""
 
 
 def measure(quick, log):
-    """Rows of CPU ns an index, millions of indices a CPU second, bytes held, and microseconds to resume."""
+    """Rows of CPU ns per index, millions of indices per CPU second, peak bytes, and microseconds to resume."""
     import torch
 
     from recstore.torch import ShuffleSampler
@@ -39,27 +39,27 @@ def measure(quick, log):
         end = time.process_time()
         timings["torch.randperm"].append((middle - start) / count)
         timings["torch.randperm().tolist()"].append((end - start) / count)
-    held, resume = memory(n), resumed(n, rounds * 20)
+    peak_bytes, resume = memory(n), resumed(n, rounds * 20)
     for name, times in timings.items():
-        ours = name in ways
+        is_recstore = name in ways
         rows.append(
             {
                 "way": name,
-                "indices": n if ours else count,
+                "indices": n if is_recstore else count,
                 "ns": statistics.median(times) * 1e9,
                 "million_a_second": 1e-6 / statistics.median(times),
                 "of_randperm_list": statistics.median(
                     a / b for a, b in zip(times, timings["torch.randperm().tolist()"], strict=True)
                 ),
-                "bytes_held": held if ours else 8 * count if name == "torch.randperm" else 40 * count,
-                "resume_us": resume if ours else None,
+                "bytes_held": peak_bytes if is_recstore else 8 * count if name == "torch.randperm" else 40 * count,
+                "resume_us": resume if is_recstore else None,
             }
         )
     return rows
 
 
 def check(n):
-    """Raise Wrong unless batches and single indices agree."""
+    """Raises OrdersDiffer unless the first 1,000 indices are distinct, and the same in batches."""
     from itertools import islice
 
     from recstore.torch import BatchSampler, ShuffleSampler
@@ -68,11 +68,11 @@ def check(n):
     singly = list(islice(sampler, 1000))
     batched = [index for batch in islice(BatchSampler(sampler, 100), 10) for index in batch.tolist()]
     if singly != batched or len(set(singly)) != 1000:
-        raise Wrong("batches and single indices differ")
+        raise OrdersDiffer("batches and single indices differ")
 
 
 def batches(sampler, size, count):
-    """CPU seconds an index, in batches."""
+    """CPU seconds per index, in batches."""
     from recstore.torch import BatchSampler
 
     iterator = iter(BatchSampler(sampler, size))
@@ -103,8 +103,8 @@ def memory(n):
     next(iter(BatchSampler(ShuffleSampler(n), 256)))  # imports modules
     tracemalloc.start()
     try:
-        batches = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
-        for _ in islice(batches, 1000):
+        iterator = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
+        for _ in islice(iterator, 1000):
             pass
         return tracemalloc.get_traced_memory()[1]
     finally:

@@ -53,15 +53,15 @@ def measures(quick, log):
         with recstore.RecordList(annotations(count)) as x:
             x.save(bare)
             seconds, _ = _best(lambda: x.save(path, index_by=["key", "id"], group_by=["image", "any_image"]), 1)
-        opened = {
+        open_seconds = {
             name: _best(lambda file=file: recstore.open(file).close(), 50)[0]
             for name, file in (("bare", bare), ("indexed", path))
         }
         rows = [
             {
                 "index": "opening the file",
-                "open_us": 1e6 * opened["indexed"],
-                "open_without_us": 1e6 * opened["bare"],
+                "open_us": 1e6 * open_seconds["indexed"],
+                "open_without_us": 1e6 * open_seconds["bare"],
                 "save_s": seconds,
             }
         ]

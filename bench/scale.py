@@ -1,4 +1,4 @@
-"""The suite `scale`: ns and bytes a record, and attaching, for 10^4 to 10^7 records, each in a separate process."""
+"""The suite `scale`: ns and bytes per record, and attaching, for 10^4 to 10^7 records, each in a separate process."""
 
 import gc
 import random
@@ -56,14 +56,14 @@ def job(kind, count, container, starts):
     rival.build(list(sample_records.values())[:2])  # imports modules
     # Small builds are too short for one measurement.
     rounds = 5 if count <= 100_000 else 1
-    generating = min(measures.clock(_drain, fresh()) for _ in range(rounds))
-    spent = float("inf")
+    generate_ns = min(measures.clock(_drain, fresh()) for _ in range(rounds))
+    total_ns = float("inf")
     for _ in range(rounds):
         records = None
         gc.collect()
         begin = time.perf_counter_ns()
         records = rival.build(fresh())
-        spent = min(spent, time.perf_counter_ns() - begin)
+        total_ns = min(total_ns, time.perf_counter_ns() - begin)
     for number, record in sample_records.items():
         if repr(records[number]) != repr(record):
             raise measures.WrongAnswer(f"{container} returns a different record at {number}")
@@ -72,7 +72,7 @@ def job(kind, count, container, starts):
         "rival": container,
         "records": count,
         "bytes_per_record": records.nbytes / count,
-        "build_ns": (spent - generating) / count,
+        "build_ns": (total_ns - generate_ns) / count,
         **_read_ns(records, count),
     }
     if container == "recstore":
@@ -90,6 +90,6 @@ def _drain(records):
 def _read_ns(records, count):
     row = {}
     for kind, order in measures.orders(count, _READS).items():
-        reading = min(measures.clock(measures.spin, records, order) for _ in range(5))
-        row[f"{kind}_ns"] = (reading - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
+        read_ns = min(measures.clock(measures.spin, records, order) for _ in range(5))
+        row[f"{kind}_ns"] = (read_ns - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
     return row

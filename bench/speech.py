@@ -13,12 +13,12 @@ COUNT = 1_000_000
 
 
 def pairs(quick):
-    """`(utterance, path)` for COUNT utterances: LibriMix's sources, repeated with numbers."""
+    """Yields `(utterance, path)` for LibriMix's sources, repeated with numbers."""
     names = _names()
     for number in range(_count(quick)):
-        again, which = divmod(number, len(names))
-        folder, stem = names[which]
-        yield f"{stem}-{again:03d}", f"/data/LibriSpeech/{folder}/{stem}-{again:03d}.flac"
+        copy, position = divmod(number, len(names))
+        folder, stem = names[position]
+        yield f"{stem}-{copy:03d}", f"/data/LibriSpeech/{folder}/{stem}-{copy:03d}.flac"
 
 
 def note(quick):

@@ -97,14 +97,14 @@ def everything(rows):
 
 
 def sizes(rows):
-    """Bytes a record beside the columnar rivals, and the ratios to them."""
+    """Bytes per record beside those of Vortex, Parquet and msgspec, and the ratios to the first two."""
     lines = []
     for name in ordered(rows):
         by_rival = {row["rival"]: row.get("bytes") for row in rows if row["data"] == name}
         count = next(row["records"] for row in rows if row["data"] == name)
-        beside = [by_rival.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
+        figures = [by_rival.get(rival) for rival in (OURS, "Vortex", "Parquet zstd-9", "msgspec")]
         lines.append(
-            [name, f"{count:,}", *map(number, beside), share(beside[0], beside[1]), share(beside[0], beside[2])]
+            [name, f"{count:,}", *map(number, figures), share(figures[0], figures[1]), share(figures[0], figures[2])]
         )
     head = ["data", "records", "**recstore**", "Vortex", "Parquet zstd-9", "msgspec", "of Vortex", "of Parquet"]
     return markdown(head, lines)
@@ -125,25 +125,25 @@ def levels(rows):
 
 
 def build(rows):
-    """Build times relative to the fastest pickling: from a list, from a stream, on one core."""
+    """Build times relative to pickles joined and to numpy + pickle: from a list, from a stream, on one core."""
     lines = []
     for name in ordered(rows):
         by_way = {(row["from"], row["cores"] == 1, row["way"]): row for row in rows if row["data"] == name}
         one_core = by_way.get(("list", True, OURS)) or (by_way.get(("list", False, OURS)) if _one_core(rows) else None)
-        first = by_way.get(("list", False, OURS)) or by_way["list", True, OURS]
-        cores = first["cores"] == 1
-        leanest = by_way["list", cores, builds.LEANEST]
-        stream = by_way.get(("stream", cores, OURS), {})
+        list_row = by_way.get(("list", False, OURS)) or by_way["list", True, OURS]
+        one_core_only = list_row["cores"] == 1
+        leanest = by_way["list", one_core_only, builds.LEANEST]
+        stream = by_way.get(("stream", one_core_only, OURS), {})
         lines.append(
             [
                 name,
                 number(leanest["wall_median_ns"]),
-                number(first["wall_median_ns"]),
-                f"{first['wall_of_leanest']:.2f}",
-                f"{first['cpu_of_leanest']:.2f}",
+                number(list_row["wall_median_ns"]),
+                f"{list_row['wall_of_leanest']:.2f}",
+                f"{list_row['cpu_of_leanest']:.2f}",
                 "-" if one_core is None else f"{one_core['wall_of_leanest']:.2f}",
                 number(stream.get("wall_of_leanest"), 2),
-                number(first.get("wall_of_numpy_pickle"), 2),
+                number(list_row.get("wall_of_numpy_pickle"), 2),
                 number(stream.get("wall_of_numpy_pickle"), 2),
             ]
         )

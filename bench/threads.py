@@ -20,7 +20,7 @@ import time
 from measures import WrongAnswer
 
 DATA = ("coco-real", "imagenet", "tate")
-MOST = 50_000  # records of a set
+MOST = 50_000  # records of a data set; --most changes it
 THREADS = (1, 2)
 BATCH = 256
 
@@ -54,19 +54,19 @@ WAYS = {"spin": spin, "x[i]": by_index, "get_many": by_many}
 def elapsed(way, x, orders):
     """`(wall, processor)` in seconds: from the start of all threads to the end of the last one, and the mean processor
     time of a thread."""
-    starts, processor, failed = [], [], []
+    starts, processor, errors = [], [], []
     # The barrier takes the start time, because the main thread may resume late.
-    begin = threading.Barrier(len(orders), lambda: starts.append(time.perf_counter()))
+    barrier = threading.Barrier(len(orders), lambda: starts.append(time.perf_counter()))
 
     def run(order):
         order = array.array("q", order)  # a copy that only this thread references
-        begin.wait()
+        barrier.wait()
         start = time.thread_time()
         try:
             way(x, order)
             processor.append(time.thread_time() - start)
         except BaseException as error:
-            failed.append(error)
+            errors.append(error)
 
     threads = [threading.Thread(target=run, args=(order,)) for order in orders]
     for thread in threads:
@@ -74,13 +74,13 @@ def elapsed(way, x, orders):
     for thread in threads:
         thread.join()
     seconds = time.perf_counter() - starts[0]
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
     return seconds, statistics.mean(processor)
 
 
 def measure(dataset, quick, most, log):
-    """Rows of ns a record, all threads together, and of the throughput relative to one thread."""
+    """Rows of ns per record, all threads together, and of the throughput relative to one thread."""
     import recstore
 
     reads, rounds = (1_000, 3) if quick else (20_000, 15)

@@ -2,8 +2,8 @@
 function.
 
 The tasks are four fields of COCO-like annotations, their polygons as jagged tensors, padded rows of tokens, and whole
-records as dicts. Times are of all processes, for each sample. The loaders alternate; ratios are medians of the rounds.
-Workers persist and the first epoch is not timed, so their start and first reads do not count.
+records as dicts. Times are per sample; processor time is of all processes. The loaders alternate; ratios are medians of
+the rounds. Workers persist and the first epoch is not timed, so their start and first reads do not count.
 """
 
 import random
@@ -105,13 +105,13 @@ def loaders(records, forms, names, collate, size):
     n, fields = len(records), dict.fromkeys((*names, *forms), 1)
     worker_options = {"num_workers": WORKERS, "persistent_workers": True}
     batched = {**worker_options, "batch_size": size}
-    only = [{name: record[name] for name in fields} for record in records]
+    field_records = [{name: record[name] for name in fields} for record in records]
     loaders_by_name = {
         "torch+pickle": DataLoader(
             Items(rivals.TorchPickle.build(records)), sampler=order(n), collate_fn=collate, **batched
         ),
         "torch+pickle of these fields": DataLoader(
-            Items(rivals.TorchPickle.build(only)), sampler=order(n), collate_fn=collate, **batched
+            Items(rivals.TorchPickle.build(field_records)), sampler=order(n), collate_fn=collate, **batched
         ),
         "Fields, batches of indices": DataLoader(
             f, sampler=BatchSampler(order(n), size, False), batch_size=None, **worker_options
@@ -128,7 +128,7 @@ def loaders(records, forms, names, collate, size):
 
 
 def dicts_loaders(records, size):
-    """The same for records as dicts."""
+    """As `loaders`, for records as dicts."""
     import torch
     from torch.utils.data import DataLoader, RandomSampler
 
@@ -141,8 +141,8 @@ def dicts_loaders(records, size):
         return RandomSampler(range(len(records)), generator=torch.Generator().manual_seed(measures.SEED))
 
     def loader(dataset, workers):
-        several = {"num_workers": workers, "persistent_workers": workers > 0}
-        return DataLoader(dataset, size, sampler=order(), collate_fn=_same, **several)
+        worker_options = {"num_workers": workers, "persistent_workers": workers > 0}
+        return DataLoader(dataset, size, sampler=order(), collate_fn=_same, **worker_options)
 
     pickled = Items(rivals.TorchPickle.build(records))
     return {
@@ -162,7 +162,7 @@ def _same(records):
 
 
 def check(loaders, n):
-    """Raise WrongAnswer unless the loaders return the same batches."""
+    """Raises WrongAnswer unless the first three batches of the loaders are the same."""
     # The samplers of recstore draw a different order, so only their number of samples is compared.
     iterators = [(name, iter(loader)) for name, loader in loaders.items() if "of recstore" not in name]
     for number in range(3):
@@ -214,7 +214,7 @@ def epoch(loader):
 
 
 def measure(quick, log):
-    """Rows of processor and wall ns a sample. ImportError without torch, data.Missing without the annotations."""
+    """Rows of processor and wall ns per sample. ImportError without torch, data.Missing without annotations."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """The suite `first_batch`: the time until a DataLoader with spawned workers returns its first batch.
 
 Each container runs in a fresh process (memory_jobs.py starts it). The job makes the container, then measures the time
-from `iter` to the first batch. `start` is a container that holds nothing, so it shows the time to start the workers and
+from `iter` to the first batch. `start` is a container of one record, so it shows the time to start the workers and
 import torch in them. recstore.torch.Loader does not start a process.
 """
 
@@ -60,7 +60,7 @@ def loader(container, built, workers):
 
 
 def job(container, workers, quick):
-    """Seconds to the first batch, and the processor time of all processes until then."""
+    """Seconds to the first batch, and processor time: of this process until then, of the workers until they end."""
     dataset = data.coco(quick)
     built = build(container, dataset)
     gc.collect()
@@ -88,7 +88,7 @@ def _processor_seconds(whose):
 
 
 def compare(rows):
-    """Add the speed-up over the list and the time above `start` to each row."""
+    """Adds the speed-up over the list and the time above `start` to each row."""
     by_name = {row["container"]: row["first_batch_s"] for row in rows}
     for row in rows:
         row["times_sooner_than_list"] = by_name["list"] / row["first_batch_s"]

@@ -186,7 +186,7 @@ DATASET = {"detection": Detection, "text": Text}
 
 
 def pictures(samples):
-    """The collate function of detection, where samples have different numbers of boxes."""
+    """The collate function of detection. torchvision's model takes the boxes of each image separately."""
     import torch
 
     images, boxes, labels = zip(*samples, strict=True)
@@ -270,7 +270,7 @@ def memory():
 
 
 def steps(batches, step, size, seconds):
-    """Train until the epoch or the time ends: (samples, seconds waiting for data, seconds in all)."""
+    """Trains until the epoch or the time ends: (samples, seconds waiting for data, seconds in all)."""
     waited, samples, begin = 0.0, 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
         before = time.perf_counter()
@@ -284,7 +284,7 @@ def steps(batches, step, size, seconds):
 
 
 def run(job, form, workers, start, seconds, count):
-    """Train for an epoch, at most `seconds`; returns a row of the table."""
+    """Trains for an epoch, at most `seconds`, and returns a row of the table."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -295,7 +295,7 @@ def run(job, form, workers, start, seconds, count):
 
         recstore.share_dataset(dataset)
     prepared = time.perf_counter() - began
-    how = {"num_workers": workers, "multiprocessing_context": start}
+    worker_options = {"num_workers": workers, "multiprocessing_context": start}
     loader = DataLoader(
         dataset,
         BATCH[job],
@@ -303,25 +303,25 @@ def run(job, form, workers, start, seconds, count):
         collate_fn=pictures if job == "detection" else None,
         pin_memory=torch.cuda.is_available(),
         drop_last=True,
-        **how,
+        **worker_options,
     )
     cpu = _cpu()
     began = time.perf_counter()
     batches = iter(loader)
     batch = next(batches)
-    first = time.perf_counter() - began
+    first_batch_s = time.perf_counter() - began
     # After the workers have started, since CUDA does not survive a fork.
     step = {"detection": detection_step, "text": text_step}[job]() if torch.cuda.is_available() else timed_step(job)
     for _ in range(3):
         step(batch)
     samples, waited, took = steps(batches, step, BATCH[job], seconds)
-    in_steps = memory()
+    memory_in_steps = memory()
     del batches
     cpu = _cpu() - cpu
-    batches = iter(DataLoader(AllRead(dataset, workers), prefetch_factor=1, **how))
+    batches = iter(DataLoader(AllRead(dataset, workers), prefetch_factor=1, **worker_options))
     for _ in range(workers):
         next(batches)
-    in_all = memory()
+    memory_all_read = memory()
     del batches
     return {
         "job": job,
@@ -330,13 +330,13 @@ def run(job, form, workers, start, seconds, count):
         "start": start,
         "records": count,
         "prepare_s": prepared,
-        "first_batch_s": first,
+        "first_batch_s": first_batch_s,
         "samples": samples,
         "samples_a_second": samples / took,
         "waiting_share": waited / took,
         "cpu_s_a_1000_samples": 1000 * cpu / samples,
-        "memory_in_steps": in_steps,
-        "memory_all_read": in_all,
+        "memory_in_steps": memory_in_steps,
+        "memory_all_read": memory_all_read,
     }
 
 
@@ -365,7 +365,7 @@ def main():
     rows = []
     for job in options.jobs or RECORDS:
         for form in FORMS:
-            how = {
+            settings = {
                 "job": job,
                 "form": form,
                 "workers": options.workers,
@@ -373,7 +373,7 @@ def main():
                 "seconds": options.seconds,
                 "count": int(RECORDS[job] * options.share),
             }
-            command = [sys.executable, os.path.abspath(__file__), "--run", json.dumps(how)]
+            command = [sys.executable, os.path.abspath(__file__), "--run", json.dumps(settings)]
             process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             rows.append(json.loads(process.stdout.splitlines()[-1]))
             print(_line(rows[-1]), flush=True)

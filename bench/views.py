@@ -17,8 +17,8 @@ _LOOPS = 500
 def operations(x):
     """{name: function} of operations on a list of any length."""
     n = len(x)
-    part, shuffled, several = x[1 : n - 1], x.shuffled(7), x[: n // 2] + x[n // 3 :]
-    sent = pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL)
+    part, shuffled, joined = x[1 : n - 1], x.shuffled(7), x[: n // 2] + x[n // 3 :]
+    pickled = pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL)
     return {
         "x[a:b]": lambda: x[1 : n - 1],
         "x[a:b:-3]": lambda: x[n - 2 : 1 : -3],
@@ -29,13 +29,13 @@ def operations(x):
         "x.shuffled(seed)[a:b]": lambda: shuffled[: n // 2],
         "pickle x[a:b]": lambda: pickle.dumps(part, pickle.HIGHEST_PROTOCOL),
         "pickle x.shuffled(seed)": lambda: pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL),
-        "pickle x[a:b] + x[c:]": lambda: pickle.dumps(several, pickle.HIGHEST_PROTOCOL),
-        "unpickle x.shuffled(seed)": lambda: pickle.loads(sent),
+        "pickle x[a:b] + x[c:]": lambda: pickle.dumps(joined, pickle.HIGHEST_PROTOCOL),
+        "unpickle x.shuffled(seed)": lambda: pickle.loads(pickled),
     }
 
 
 def check(x, source):
-    """Raise WrongAnswer unless views agree with slices of the list."""
+    """Raises WrongAnswer unless views agree with slices of the list."""
     n = len(source)
     for view, expected in (
         (x[1 : n - 1], source[1 : n - 1]),
@@ -43,8 +43,8 @@ def check(x, source):
         (x + x, source + source),
         (x * 3, source * 3),
     ):
-        ends = slice(0, None, max(1, len(expected) // 500))
-        if len(view) != len(expected) or view[ends].to_list() != expected[ends]:
+        sample = slice(0, None, max(1, len(expected) // 500))
+        if len(view) != len(expected) or view[sample].to_list() != expected[sample]:
             raise WrongAnswer("a view and the list differ")
     if sorted(x.shuffled(7)) != sorted(source) or pickle.loads(pickle.dumps(x.shuffled(7)))[5] != x.shuffled(7)[5]:
         raise WrongAnswer("shuffled is not a permutation, or pickling changes it")

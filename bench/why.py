@@ -88,7 +88,7 @@ class Why:
 
 
 def why(records, field, compression="auto"):
-    """Plan `records` again and return the Why of a field. KeyError if no record has the field."""
+    """Plans `records` again and returns the Why of a field. Raises KeyError if no record has the field."""
     keys = _keys(field)
     log = native.PlanLog(keys)
     seen = _Seen(keys)
@@ -115,8 +115,8 @@ def _joined(entries):
     """The Weighed of log entries, summed over the blocks."""
     groups = {}
     for run, _, depth, _, kind, form, chosen, values, fits, bits in entries:
-        places = groups.setdefault((min(depth, 1), kind), {})
-        sums = places.setdefault((form, fits < values), [0, 0, 0, set(), set()])
+        sums_by_form = groups.setdefault((min(depth, 1), kind), {})
+        sums = sums_by_form.setdefault((form, fits < values), [0, 0, 0, set(), set()])
         for position, amount in enumerate((bits, values, fits)):
             sums[position] += amount
         sums[3].add(run)

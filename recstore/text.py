@@ -84,7 +84,7 @@ def table_line(row: Sequence[str], sides: str, widths: Iterable[int]) -> str:
 
 
 def safe_text(text: str) -> str:
-    """The text with a ? for each control character, for text that other programs wrote.
+    """The text with a ? for each unprintable character except newlines, for text that other programs wrote.
 
     >>> safe_text("two\\nlines \\x1b[31m")
     'two\\nlines ?[31m'

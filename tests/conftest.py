@@ -16,8 +16,8 @@ sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).r
 
 
 def pytest_configure():
-    """A shell starts a command behind `&` with SIGINT ignored, and its children inherit this. A test that interrupts a
-    child would wait forever."""
+    """Sets the hypothesis profile. Restores SIGINT: a shell ignores it for a command with `&`, whose children inherit
+    this, so a test that interrupts a child would wait forever."""
     # The time of an example depends on the load of the machine.
     too_slow = hypothesis.HealthCheck.too_slow
     hypothesis.settings.register_profile("recstore", deadline=None, suppress_health_check=[too_slow])
@@ -70,6 +70,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_S))
-    found = [item.nodeid for item in items if " at 0x" in item.nodeid]
-    if found:
-        raise pytest.UsageError(f"ids of tests hold addresses; give ids=: {found[:5]}")
+    bad_ids = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if bad_ids:
+        raise pytest.UsageError(f"ids of tests hold addresses; give ids=: {bad_ids[:5]}")

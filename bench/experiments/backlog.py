@@ -9,8 +9,8 @@ import pickle
 import sys
 import time
 
-# (loader, prefetch_factor or size of the queue, seconds of the consumer for a batch)
-SLOW = 0.15
+SLOW = 0.15  # seconds per batch
+# (loader, prefetch_factor or size of the queue, seconds of the consumer per batch)
 CASES = (
     *(("DataLoader", depth, SLOW) for depth in (1, 2, 4, 8)),
     ("DataLoader", 2, 0.0),
@@ -20,7 +20,7 @@ CASES = (
 
 
 def pictures(arguments):
-    """A Dataset of images of one colour."""
+    """A Dataset of images of one color each."""
     import torch
 
     class Pictures(torch.utils.data.Dataset):
@@ -79,7 +79,7 @@ def by_queue(arguments):
 
 
 def main():
-    """Consume all batches, report their number, and wait for the order to end."""
+    """Consumes all batches, reports their number, and waits for the order to end."""
     arguments = pickle.load(sys.stdin.buffer)
     batches = by_data_loader(arguments) if arguments["loader"] == "DataLoader" else by_queue(arguments)
     count = size = 0

@@ -18,7 +18,7 @@ def make(arguments, number, beside):
 
 
 def record_list(arguments):
-    """All records in a list. The published programs use json.load; here it is a file of marshalled records."""
+    """All records in a list. The published programs use json.load; here a file has marshalled records."""
     from recstore.cli import records
 
     return list(records.read_pool(arguments["pool"]))
@@ -60,7 +60,7 @@ def torch_alone(arguments, number, beside):
 
 
 def recstore_from_list(arguments, number, beside):
-    """A RecordList built from the list. The list is dropped, but memory that the interpreter keeps counts."""
+    """A RecordList built from the list. The list is dropped, but the memory that the interpreter keeps of it counts."""
     import recstore
 
     return recstore.RecordList(record_list(arguments))
@@ -96,7 +96,7 @@ WAYS = {
 
 
 def save(pool, path):
-    """Build a store of the records in a pool file and save it."""
+    """Builds a store of the records in a pool file and saves it."""
     import recstore
     from recstore.cli import records
 

@@ -27,7 +27,7 @@ FIGURES = {"uss": "USS: private pages", "shared": "shared with others", "pss": "
 
 
 def draw(rows):
-    """A plot of the sums of all experiments, and one of all processes for each experiment."""
+    """Yields a plot of the total memory of all experiments, and for each experiment a plot of its processes."""
     experiments = [name for name in TITLES if any(row["experiment"] == name for row in rows)]
     yield "experiments", sums(rows, experiments)
     for name in experiments:
@@ -45,7 +45,7 @@ def sums(rows, experiments):
         experiment_rows = [row for row in rows if row["experiment"] == name]
         for row in experiment_rows:
             series = sampling.read_series(row["series"])
-            # The last point is the total of the row, which includes unmapped pages.
+            # The last point is the total of the row, which is measured at the end.
             times = [*series["t"], series["t"][-1] + 1]
             sizes = [*(size / 1e3 for size in series["sum: pss"]), (row["total"] or 0) / 1e9]
             axis.plot(times, sizes, color=COLOURS.get(row["container"], "#999999"), linewidth=2)
@@ -60,7 +60,7 @@ def sums(rows, experiments):
     first = rows[0]
     headline(
         figure,
-        f"PSS of all processes, {first['records']:,} annotations, {first['workers']} workers a rank",
+        f"PSS of all processes, {first['records']:,} annotations, {first['workers']} workers per rank",
         below=0.02,
         above=0.99,
     )
@@ -68,7 +68,7 @@ def sums(rows, experiments):
 
 
 def _name_ends(axis, rows):
-    """Label each line at its right end with its last value; the labels must not overlap."""
+    """Labels each line at its right end with its last value. The labels do not overlap."""
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * 1.6)
     figure_height = axis.get_window_extent().height
@@ -98,7 +98,7 @@ def processes(rows, experiment):
     for line, row in zip(axes, rows):
         series = sampling.read_series(row["series"])
         labels = list(dict.fromkeys(key.rpartition(":")[0] for key in series if key.startswith(("rank", "helper"))))
-        sizes = (size for label in labels for figure in FIGURES for size in series[f"{label}: {figure}"] if size)
+        sizes = (size for label in labels for key in FIGURES for size in series[f"{label}: {key}"] if size)
         highest = max(sizes, default=1)
         for axis, (key, title) in zip(line, FIGURES.items()):
             for label in labels:
@@ -110,7 +110,7 @@ def processes(rows, experiment):
     for axis in axes[-1]:
         axis.set_xlabel("seconds since the program began", fontsize=8)
     _legend(figure, axes, rows[0]["ranks"])
-    count = f"{rows[0]['records']:,} annotations, {rows[0]['workers']} workers a rank"
+    count = f"{rows[0]['records']:,} annotations, {rows[0]['workers']} workers per rank"
     headline(
         figure,
         f"Memory of each process, {TITLES[experiment]}: {count}",
@@ -147,7 +147,7 @@ def _style(label):
 
 
 def headline(figure, text, *, below, above):
-    """Put a title over the panels of a figure. `below` and `above` bound the panels, as shares of its height."""
+    """Puts a title over the panels of a figure. `below` and `above` bound the panels, as shares of its height."""
     figure.suptitle(text, fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, below, 1, above))
 
@@ -162,11 +162,11 @@ def _tidy(axis):
 def draw_backlog(rows):
     """The bytes of batches in flight over time, a line for each loader."""
     figure, axis = pyplot.subplots(figsize=(9.5, 4.6))
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         series = sampling.read_series(row["series"])
         style = "--" if row["loader"].startswith("Queue") else "-"
         axis.plot(
-            series["t"], series["batches"], color=WORKERS[place % len(WORKERS)], linestyle=style, label=loader_text(row)
+            series["t"], series["batches"], color=WORKERS[index % len(WORKERS)], linestyle=style, label=loader_text(row)
         )
     axis.set_ylabel("MB of batches in flight", fontsize=9)
     axis.set_xlabel("seconds since the program began", fontsize=9)

@@ -10,8 +10,8 @@ NAMES = {
     "ranks": "two ranks, forkserver with preload",
 }
 # The containers of recstore beside a published one: without and with torch imported.
-BESIDE = {"ranks": ("recstore by name", "recstore by name with torch")}
-ALONE = ("recstore", "recstore with torch")
+OURS = ("recstore", "recstore with torch")
+OURS_BY_EXPERIMENT = {"ranks": ("recstore by name", "recstore by name with torch")}
 
 
 def published(rows):
@@ -21,7 +21,7 @@ def published(rows):
     for (experiment, container), row in by_case.items():
         if row["published_gib"] is None:
             continue
-        totals = [by_case.get((experiment, name), {}).get("total") for name in BESIDE.get(experiment, ALONE)]
+        totals = [by_case.get((experiment, name), {}).get("total") for name in OURS_BY_EXPERIMENT.get(experiment, OURS)]
         lines.append(
             [
                 f"{container}, {NAMES[experiment]}",
@@ -52,7 +52,7 @@ def memory(rows):
 
 
 def backlog(rows):
-    """The loaders: maximum of batches in flight, and the bound."""
+    """Each loader: the bound and the maximum of its batches in flight."""
     lines = []
     for row in rows:
         loader = (
@@ -65,7 +65,7 @@ def backlog(rows):
 
 
 def paths(rows):
-    """The job of the report."""
+    """The job of the report, with each container."""
     lines = []
     for row in rows:
         bold = row["container"] == "recstore"

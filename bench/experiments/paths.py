@@ -1,4 +1,4 @@
-"""A job as large as one in a public report: 7.65 million paths, 12 ranks with 16 workers each by spawn.
+"""A job as large as one in a public report: 7.65 million paths, 12 ranks with 16 workers each.
 
 The report is https://github.com/mlcommons/storage/issues/449: in a storage benchmark, each rank lists the files and
 sends the list to its workers. The job is the same as in the suite `ranks` (../ranks.py). A list of this size does not
@@ -13,7 +13,7 @@ METHODS = ("spawn", "fork")
 
 
 def measure(method, quick):
-    """The rows of a start method: the stub and recstore in full, the list extrapolated."""
+    """The rows of a start method: the stub and recstore in full, with spawn also the list, extrapolated."""
     rank_count, worker_count = (2, 2) if quick else (RANKS, WORKERS)
     path, count = ranks.ready("listing", quick)
     arguments = {"source": "listing", "path": path, "count": count, "method": method}

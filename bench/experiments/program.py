@@ -1,11 +1,11 @@
 """The program of an experiment. sampling.py starts it. It reads its arguments from standard input, writes messages to
-standard output, and ends after an answer; all of them are pickles.
+standard output, and waits for a message before it ends; all of them are pickles.
 
 A rank makes its records, then starts workers. As in the published programs, each worker reads every record in order and
 pickles it, which touches all of its values. All processes stay alive until the last measurement of memory. With one
 rank the program itself is the rank. With more it spawns them, as detectron2's launcher does.
 
-Spawned workers import this file, so its top imports only the modules that they use.
+Spawned workers import this file, so its top imports only modules that they load anyway.
 """
 
 import multiprocessing
@@ -21,14 +21,14 @@ def work(records, imports, pipe, parent):
         records: any sequence.
         imports: names of modules that the top of a user's program imports.
         pipe: receives the number of records; a message from it ends the worker.
-        parent: the worker ends if its parent has another pid; None under forkserver.
+        parent: the pid of the rank; the worker ends if its parent has another pid. None under forkserver.
     """
     for module in imports:
         __import__(module)
     for index in range(len(records)):
         pickle.dumps(records[index])
     pipe.send(len(records))
-    # Forked workers keep each other's pipes open, so the end of the parent need not close this pipe.
+    # Forked workers keep each other's pipes open, so this pipe may stay open after the parent has ended.
     while not pipe.poll(0.5):
         if parent is not None and os.getppid() != parent:
             os._exit(1)
@@ -40,8 +40,8 @@ def be_rank(arguments, number, pipe, beside):
     Args:
         arguments: the arguments of the experiment; see `measure` in suite.py.
         number: the number of the rank.
-        pipe: a connection to the launcher, with `send` and `recv`.
-        beside: a pipe from rank 0 to rank 1; None with one rank.
+        pipe: a connection to the launcher or, with one rank, to sampling.py.
+        beside: this rank's end of a pipe from rank 0 to rank 1; None with one rank.
     """
     import containers
 
@@ -51,7 +51,7 @@ def be_rank(arguments, number, pipe, beside):
     if arguments["method"] == "forkserver":
         context.set_forkserver_preload(arguments["preload"])
     parent = None if arguments["method"] == "forkserver" else os.getpid()
-    started = []
+    children = []
     try:
         for worker in range(arguments["workers"]):
             worker_pipe, child_pipe = context.Pipe()
@@ -60,16 +60,16 @@ def be_rank(arguments, number, pipe, beside):
             )
             process.start()
             child_pipe.close()
-            started.append((process, worker_pipe))
+            children.append((process, worker_pipe))
             pipe.send({"worker": worker, "rank": number, "pid": process.pid})
-        pipe.send({"read": sum(worker_pipe.recv() for _, worker_pipe in started), "rank": number})
+        pipe.send({"read": sum(worker_pipe.recv() for _, worker_pipe in children), "rank": number})
         pipe.recv()
-        for _, worker_pipe in started:
+        for _, worker_pipe in children:
             worker_pipe.send("end")
-        for process, _ in started:
+        for process, _ in children:
             process.join()
     finally:
-        for process, _ in started:
+        for process, _ in children:
             if process.is_alive():
                 process.terminate()
 
@@ -86,17 +86,17 @@ class Terminal:
 
 
 def be_launcher(arguments, runner):
-    """Start the ranks and forward their messages."""
+    """Starts the ranks and forwards their messages."""
     from multiprocessing.connection import wait
 
     context = multiprocessing.get_context("spawn")
     first, second = context.Pipe()
-    beside = [first, second] + [None] * arguments["ranks"]
+    ends = [first, second] + [None] * arguments["ranks"]
     ranks = {}
     try:
         for number in range(arguments["ranks"]):
             rank_pipe, child_pipe = context.Pipe()
-            process = context.Process(target=be_rank, args=(arguments, number, child_pipe, beside[number]))
+            process = context.Process(target=be_rank, args=(arguments, number, child_pipe, ends[number]))
             process.start()
             child_pipe.close()
             ranks[rank_pipe] = process

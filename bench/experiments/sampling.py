@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FIGURES = ("uss", "shared", "pss")
 
 
-class Watched:
+class WatchedProgram:
     """The messages of a program and the memory of its processes.
 
     Attributes:
@@ -39,10 +39,10 @@ class Watched:
 
 
 def watch(script, arguments, done, interval=1.0):
-    """Run a script of this folder, sample it, and end it.
+    """Runs a script of this folder, samples its processes, ends it, and returns a WatchedProgram.
 
     Args:
-        script: its file name.
+        script: the name of its file.
         arguments: a dict for the script.
         done: called with all messages so far; returns True when the work is done and the script waits.
         interval: seconds between samples.
@@ -52,7 +52,7 @@ def watch(script, arguments, done, interval=1.0):
     command = [sys.executable, os.path.join(HERE, script)]
     env = {**os.environ, "RECSTORE_PICKLE": "allow"}
     path = os.path.join(data.pools(), f"experiments-{os.getpid()}-{next(_numbers)}.log")
-    watched, begin, born = Watched(), time.monotonic(), time.time()
+    watched, begin, begin_timestamp = WatchedProgram(), time.monotonic(), time.time()
     # The script starts in a new session, because the monitor recognizes orphans of the job by their process group. It
     # starts in another folder, because a fork server imports from the working folder first, and a checkout has the
     # source of recstore.
@@ -73,7 +73,7 @@ def watch(script, arguments, done, interval=1.0):
         time.sleep(min(2.0, 2 * interval))
         stop.set()
         sampler.join()
-        _last(child.pid, watched)
+        _measure_last(child.pid, watched)
         _tell(child, "end")
         child.wait()
     finally:
@@ -83,7 +83,7 @@ def watch(script, arguments, done, interval=1.0):
             child.wait()
         child.stdin.close()
         child.stdout.close()
-    watched.samples = [{**sample, "since": sample["t"] - born} for sample in log.read(path).samples]
+    watched.samples = [{**sample, "since": sample["t"] - begin_timestamp} for sample in log.read(path).samples]
     os.unlink(path)
     return watched
 
@@ -94,7 +94,7 @@ def _tell(child, message):
 
 
 def _sample_until(stop, root, path, interval):
-    # share=1.0: unlike a normal monitor, measure every process at every sample.
+    # share=1.0: unlike a normal monitor, spend up to a core on exact figures of all processes.
     sampler = Sampler(root, share=1.0)
     with log.Log(path) as file:
         file.write(sampler.start(None, interval))
@@ -106,7 +106,7 @@ def _sample_until(stop, root, path, interval):
             stop.wait(interval)
 
 
-def _last(root, watched):
+def _measure_last(root, watched):
     watched.pids = process_memory.family(root)
     watched.last = figures(watched.pids)
     keys = {}
@@ -126,11 +126,11 @@ def figures(pids):
 
 
 def series(samples, labels):
-    """The samples in the form of the results: times, and sizes in MB for each label and figure, as text.
+    """The samples as texts for the results: times, and in MB the figures of each label, their sum, and the batches.
 
     Args:
-        samples: see Watched.
-        labels: {pid: label}; processes without a label are left out.
+        samples: see WatchedProgram.
+        labels: {pid: label}; only the sum includes processes without a label.
     """
     texts = {"t": " ".join(f"{sample['since']:.1f}" for sample in samples)}
     by_pid = [{process["pid"]: process for process in sample["processes"]} for sample in samples]

@@ -20,12 +20,12 @@ PUBLISHED = {
 }
 METHODS = ("fork", "spawn", "forkserver")
 CONTAINERS = ("recstore", "recstore with torch", "recstore from a list", "torch", "numpy", "list")
-OF_RANKS = ("recstore by name", "recstore by name with torch", "torch", "torch, one per rank", "numpy", "list")
-# Modules that the program imports, and preloads in the fork server.
+RANKS_CONTAINERS = ("recstore by name", "recstore by name with torch", "torch", "torch, one per rank", "numpy", "list")
+# Modules that the program imports, and preloads in the fork server; recstore for other containers.
 IMPORTS = {"numpy": ["numpy"], "torch": ["torch"], "torch, one per rank": ["torch"], "list": []}
 WITH_TORCH = " with torch"
-# Estimated bytes a record: in the parent, in a forked worker, in another worker.
-HELD = {
+# Estimated bytes per record: in the rank, in a forked worker, in another worker.
+RECORD_BYTES = {
     "list": (3300, 3300, 3400),
     "numpy": (1400, 0, 640),
     "torch": (1400, 0, 0),
@@ -36,16 +36,16 @@ SPARE = 2 << 30  # bytes of memory that must stay free
 
 def cases():
     """All (experiment, container), the largest last."""
-    every = [(method, container) for method in METHODS for container in CONTAINERS]
-    every += [("ranks", container) for container in OF_RANKS]
-    return sorted(every, key=lambda case: case[1] == "list")
+    pairs = [(method, container) for method in METHODS for container in CONTAINERS]
+    pairs += [("ranks", container) for container in RANKS_CONTAINERS]
+    return sorted(pairs, key=lambda case: case[1] == "list")
 
 
 def jobs(quick, workers):
-    """All parts of the suite: `(experiment, container, function that returns the rows)`."""
-    few = min(workers, 2) if quick else workers
+    """All parts of the suite: `(experiment, its container, loader or method, function that returns the rows)`."""
+    worker_count = min(workers, 2) if quick else workers
     for experiment, container in cases():
-        yield experiment, container, functools.partial(_memory, experiment, container, quick, few)
+        yield experiment, container, functools.partial(_memory, experiment, container, quick, worker_count)
     for loader, depth, consumer_s in backlog.CASES:
         yield "backlog", loader, functools.partial(_backlog, loader, depth, consumer_s, quick, workers)
     for method in paths.METHODS:
@@ -53,7 +53,7 @@ def jobs(quick, workers):
 
 
 def run(options, log, skip):
-    """Yield `(suite, rows, title)` of each part; `suite` is the key in the results.
+    """Yields `(suite, rows, title)` of each part; `suite` is the key in the results.
 
     Args:
         options: the options of run.py; uses `quick`, `workers` and `only`.
@@ -84,11 +84,11 @@ def prepared(quick):
     records.ready()
     store = os.path.join(data.pools(), f"experiments-{len(records)}.recs")
     if not os.path.exists(store):
-        _in_a_child(records.path, store)
+        _build_in_a_child(records.path, store)
     return len(records), records.path, store
 
 
-def _in_a_child(pool, store):
+def _build_in_a_child(pool, store):
     import multiprocessing
 
     from . import containers
@@ -147,7 +147,7 @@ def _backlog(loader, depth, consumer_s, quick, workers):
         "backlog.py", arguments, lambda messages: any("read" in message for message in messages), 0.1
     )
     batch = watched.messages[-1]["batch"]
-    most = max((sample["named"]["batches"] or 0 for sample in watched.samples), default=None)
+    most_bytes = max((sample["named"]["batches"] or 0 for sample in watched.samples), default=None)
     # The loop holds one batch while it gets the next.
     bound = {"Queue()": None, "Queue(8)": depth + 2}.get(loader, depth * workers + 2)
     series = sampling.series(watched.samples, {})
@@ -156,8 +156,8 @@ def _backlog(loader, depth, consumer_s, quick, workers):
             "experiment": "backlog",
             **arguments,
             "batch": batch,
-            "in_flight_most": most,
-            "in_flight_batches": None if most is None else round(most / batch, 1),
+            "in_flight_most": most_bytes,
+            "in_flight_batches": None if most_bytes is None else round(most_bytes / batch, 1),
             "bound_batches": bound,
             "series": series,
         }
@@ -174,8 +174,8 @@ def _check(modules):
 
 
 def _check_memory(container, method, count, workers, ranks):
-    in_parent, in_forked, in_spawned = HELD.get(container, (0, 0, 0))
-    needed = count * ranks * (in_parent + workers * (in_forked if method == "fork" else in_spawned)) + SPARE
+    in_rank, in_forked, in_other = RECORD_BYTES.get(container, (0, 0, 0))
+    needed = count * ranks * (in_rank + workers * (in_forked if method == "fork" else in_other)) + SPARE
     available = process_memory.available()
     if available is not None and available < needed:
         raise Skipped(f"needs about {needed / 1e9:.0f} GB of memory, {available / 1e9:.0f} GB are available")
@@ -183,22 +183,22 @@ def _check_memory(container, method, count, workers, ranks):
 
 def labels(watched):
     """{pid: label} of a program's ranks, workers and helpers."""
-    named = {}
+    label_of = {}
     for message in watched.messages:
         if "worker" in message:
-            named[message["pid"]] = f"rank {message['rank']} worker {message['worker']}"
+            label_of[message["pid"]] = f"rank {message['rank']} worker {message['worker']}"
         elif "made" in message:
-            named[message["pid"]] = f"rank {message['rank']}"
-    for number, pid in enumerate(pid for pid in watched.pids if pid not in named):
-        named[pid] = f"helper {number}"
-    return named
+            label_of[message["pid"]] = f"rank {message['rank']}"
+    for number, pid in enumerate(pid for pid in watched.pids if pid not in label_of):
+        label_of[pid] = f"helper {number}"
+    return label_of
 
 
 def row(experiment, container, watched, count, workers, ranks):
     """A row of the results."""
-    named = labels(watched)
-    usages = {label: watched.last.get(pid) for pid, label in named.items()}
-    of_workers = [usage for label, usage in usages.items() if "worker" in label and usage]
+    label_of = labels(watched)
+    usages = {label: watched.last.get(pid) for pid, label in label_of.items()}
+    worker_usages = [usage for label, usage in usages.items() if "worker" in label and usage]
     read = max(message["t"] for message in watched.messages if "read" in message)
     return {
         "experiment": experiment,
@@ -208,9 +208,9 @@ def row(experiment, container, watched, count, workers, ranks):
         "workers": workers,
         "total": watched.total,
         "published_gib": PUBLISHED.get((experiment, container)),
-        "worker_uss_max": max((usage["uss"] for usage in of_workers), default=None),
-        "worker_pss_max": max((usage["pss"] for usage in of_workers), default=None),
-        "worker_shared_max": max((usage["shared"] for usage in of_workers), default=None),
+        "worker_uss_max": max((usage["uss"] for usage in worker_usages), default=None),
+        "worker_pss_max": max((usage["pss"] for usage in worker_usages), default=None),
+        "worker_shared_max": max((usage["shared"] for usage in worker_usages), default=None),
         "ranks_uss": [
             usage["uss"] for label, usage in usages.items() if label.startswith("rank") and "worker" not in label
         ],
@@ -219,5 +219,5 @@ def row(experiment, container, watched, count, workers, ranks):
         "store": max(message["store"] for message in watched.messages if "store" in message),
         "made_s": round(max(message["t"] for message in watched.messages if "made" in message), 1),
         "read_s": round(read, 1),
-        "series": sampling.series(watched.samples, named),
+        "series": sampling.series(watched.samples, label_of),
     }

@@ -86,7 +86,7 @@ def kind_of_mount(info: bytes, mounts: bytes) -> str:
     >>> kind_of_mount(b"pos: 0\\nmnt_id: 27\\n", b"27 1 8:1 / /data rw shared:1 - nfs4 host:/x rw\\n")
     'nfs4'
     """
-    number = next(line.split()[1] for line in info.splitlines() if line.startswith(b"mnt_id:"))
+    number = next((line.split()[1] for line in info.splitlines() if line.startswith(b"mnt_id:")), None)
     for line in mounts.splitlines():
         before, _, after = line.partition(b" - ")
         if before.split(b" ", 1)[0] == number:

@@ -77,9 +77,9 @@ def from_shards(
             Not used for a mounted folder, whose files are mapped in place.
         options: arguments of the object store, as for ``recstore.open``.
 
-    Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field
-    that the first shard file lacks or has with another type, or that has no Arrow type; ValueError for a column that
-    its shard file lacks; CorruptError and RemoteError.
+    Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field that
+    the first shard file lacks or has with another type, or that has no Arrow type; ValueError for a column that its
+    shard file lacks; CorruptError and RemoteError.
     """
     dask = _dask()
     parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)

@@ -150,7 +150,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
 class KeyRanges:
     """Selects the shard files that may have a key, by the bounds of their keys. One file remains if the files were
-    written in key order. Otherwise up to all files remain, and filters narrow them down. Takes at most 60 bytes per file.
+    written in key order. Otherwise up to all files remain, and filters narrow them down. Takes up to 60 bytes per file.
     Safe from several threads at once."""
 
     def __init__(self, bounds: tuple[list[Any], list[Any]] | None, n: int) -> None:

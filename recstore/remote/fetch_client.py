@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _DEATHS = 3  # killed fetching processes after which a request fails
-_ENDS = 20  # idle fetching processes that ended, after which a request fails
+_ENDS = 20  # idle exits of fetching processes after which a request fails
 # As in building/isolated_build.py: before the path is set, the current folder could provide a module. The last argument
 # names the process in a process list.
 _BOOTSTRAP = """

@@ -1,5 +1,5 @@
-"""The fetching process: `python -m recstore.remote.fetch_process`. It is always freshly executed, so its network clients
-never cross a fork.
+"""The fetching process: `python -m recstore.remote.fetch_process`. It is always freshly executed, so its network
+clients never cross a fork.
 
 It reads requests from standard input and writes answers to standard output. Each message is a pickle after its size in
 eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,

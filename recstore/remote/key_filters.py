@@ -110,8 +110,8 @@ def most_bytes(records: int) -> int:
 
 def bounds(segment: native.Segment) -> tuple[Key, Key]:
     """`(low, high)`: bounds of the keys of a mapping's segment, both str or both int. `(None, None)` without keys, for
-    mixed or other key types (bool and float included), for ints beyond 64 bits, for a bound with a surrogate, and for an
-    upper bound with U+10FFFF after 64 characters.
+    mixed or other key types (bool and float included), for ints beyond 64 bits, for a bound with a surrogate, and for
+    an upper bound with U+10FFFF after 64 characters.
 
     Keys longer than 64 characters are truncated: the lower bound to a smaller str, the upper bound to a greater str.
     """

@@ -159,8 +159,8 @@ class ObjectStorage(Storage):
         )
 
     def _put(self, name: str, source: Source, mode: _Mode) -> bool:
-        """Writes an object. Returns False if the name exists, or if another request for the name is in progress: S3 then
-        answers 409 in either mode, and obstore reports an existing name."""
+        """Writes an object. Returns False if the name exists, or if another request for the name is in progress: S3
+        then answers 409 in either mode, and obstore reports an existing name."""
         if isinstance(source, (bytes, bytearray, memoryview)):
             return self._put_buffer(name, source, mode)
         import mmap
@@ -279,7 +279,7 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
     client: dict[str, Any] = {"timeout": "60 seconds" if purpose == "get" else "300 seconds"}
     if _is_plain(url, settings):
         client["allow_http"] = True
-    client |= {name: settings.pop(name) for name in _CLIENT_SETTINGS & settings.keys()}
+    client |= {name: settings.pop(name) for name in _HTTP_KEYS & settings.keys()}
     settings["client_options"] = client | settings.get("client_options", {})
     backoff = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
     retry = {"max_retries": 8, "retry_timeout": timedelta(seconds=60), "backoff": backoff}
@@ -288,21 +288,8 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
 
 
 # obstore takes settings of the HTTP client separately from settings of the store.
-_CLIENT_SETTINGS = {
-    "allow_http",
-    "allow_invalid_certificates",
-    "connect_timeout",
-    "default_headers",
-    "pool_idle_timeout",
-}
-_CLIENT_SETTINGS |= {
-    "pool_max_idle_per_host",
-    "proxy_ca_certificate",
-    "proxy_excludes",
-    "proxy_url",
-    "timeout",
-    "user_agent",
-}
+_HTTP_KEYS = {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_headers", "pool_idle_timeout"}
+_HTTP_KEYS |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "timeout", "user_agent"}
 
 
 # ---- Errors ----

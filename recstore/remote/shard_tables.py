@@ -206,8 +206,8 @@ def first_schema(parts: Iterable[Part]) -> Any:
 
 
 def fitted(pyarrow: Any, table: Any, schema: Any, where: str, remedy: str, extra: bool) -> Any:
-    """The table cast to `schema`, with nulls in missing columns. Drops other columns if `extra`, else raises TypeError for
-    them. Raises TypeError for values that do not fit."""
+    """The table cast to `schema`, with nulls in missing columns. Drops other columns if `extra`, else raises TypeError
+    for them. Raises TypeError for values that do not fit."""
     extra_names = [name for name in table.column_names if name not in schema.names]
     if extra_names and not extra:
         raise TypeError(f"{where} has the field {extra_names[0]!r}, which the first shard file lacks: {remedy}")

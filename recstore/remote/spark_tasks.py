@@ -1,5 +1,5 @@
-"""The data source that Spark runs. This module imports Spark. It is imported by `register` of recstore/remote/spark.py
-and by Spark's Python workers."""
+"""The data source that Spark runs. This module imports Spark. `register` in recstore/remote/spark.py and Spark's Python
+workers import this module."""
 
 from __future__ import annotations
 

@@ -79,7 +79,8 @@ class Storage:
 
     def read_into(self, name: str, file: File) -> int:
         """Copies an object to an open binary file in pieces. Returns the number of bytes. After an error the file may
-        contain part of the object. SegmentNotFoundError if the object is missing, OutOfSpaceError if the file's disk is full."""
+        contain part of the object. SegmentNotFoundError if the object is missing, OutOfSpaceError if the file's disk is
+        full."""
         raise NotImplementedError
 
     def write(self, name: str, source: Source) -> None:
@@ -88,8 +89,8 @@ class Storage:
         raise NotImplementedError
 
     def create(self, name: str, data: Data) -> bool:
-        """Writes an object unless the name exists. Returns whether it did. Of several callers with different data, only one gets
-        True."""
+        """Writes an object unless the name exists. Returns whether it did. Of several callers with different data, only
+        one gets True."""
         raise NotImplementedError
 
     def list(self, prefix: str = "") -> Iterable[Listed]:

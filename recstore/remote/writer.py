@@ -209,8 +209,8 @@ class ShardWriter:
         If an error leaves it unclear whether an append happened, repeat it: files that the set already has are not
         added again, in any grouping or order of the entries. Different calls of `write` never produce the same file.
 
-        Raises SegmentNotFoundError if a shard file is missing or has another size; ValueError for a set of another kind;
-        ConflictError; RemoteError. A commit is atomic, also after an error.
+        Raises SegmentNotFoundError if a shard file is missing or has another size; ValueError for a set of another
+        kind; ConflictError; RemoteError. A commit is atomic, also after an error.
         """
         entries = list(dict.fromkeys(self._checked(entries)))
         shards = list({shard.hash: shard for entry in entries for shard in entry.shards}.values())

@@ -148,7 +148,9 @@ def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
         return handle.pack(view), resources
     size = len(handle.pack(view)) + 2 * len(blobs)
     limit = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
-    if container._spilled is None and size <= limit:
+    fits = container._spilled is None and size <= limit
+    # A plain pickle of saved files may outlive this process, so it contains the view.
+    if fits or (is_of_files and not _is_called_by(_TRANSPORTS, sys._getframe(1))):
         view = handle.pack_view([_location(blob, popen) for blob in blobs], body)
         return handle.pack(view), [] if is_of_files else resources
     handle.holder = holder

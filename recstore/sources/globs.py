@@ -23,8 +23,8 @@ class Patterns:
 
     def __init__(self, patterns: str | Iterable[str]) -> None:
         is_list = hasattr(type(patterns), "__iter__") and not isinstance(patterns, str)
-        listed: Any = patterns if is_list else [patterns]
-        self.patterns: tuple[str, ...] = tuple(listed)
+        items: Any = patterns if is_list else [patterns]
+        self.patterns: tuple[str, ...] = tuple(items)
         if not self.patterns:
             raise ValueError("pattern is an empty list; omit it for all files")
         self.extensions: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Patterns:
     def within(self, folders: Sequence[str]) -> Callable[[str], object] | None:
         """A function of a file name that says whether the file is selected, for the folder with the path `folders`.
         None if no file in the folder is selected."""
-        tests = [glob.name for glob in self.globs if glob.ends in glob.reached(folders)]
+        tests = [glob.name for glob in self.globs if glob.n_steps in glob.reached(folders)]
         extensions = self.extensions
         if not tests:
             return (lambda name: name.lower().endswith(extensions)) if extensions else None
@@ -57,7 +57,7 @@ class Patterns:
 
 
 class _Glob:
-    """One glob pattern. `name` tests the name of a file. `steps` has a test for each folder; `ends` is their number."""
+    """One glob pattern. `name` tests the name of a file. `steps` has a test for each folder; `n_steps` counts them."""
 
     def __init__(self, pattern: str) -> None:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -69,15 +69,15 @@ class _Glob:
         self.name = tests.pop()
         # None matches any number of folders.
         self.steps = [None if part == _ANY_FOLDERS else test for part, test in zip(parts, tests)]
-        self.ends = len(self.steps)
+        self.n_steps = len(self.steps)
 
     def reached(self, folders: Iterable[str]) -> set[int]:
         """The steps that may come next after these folders. It follows all matches at once, so that many `**` take no
         longer than few."""
         at = self.with_skipped([0])
         for name in folders:
-            left = ((i, self.steps[i]) for i in at if i < self.ends)
-            at = self.with_skipped(i + (step is not None) for i, step in left if step is None or step(name))
+            steps = ((i, self.steps[i]) for i in at if i < self.n_steps)
+            at = self.with_skipped(i + (step is not None) for i, step in steps if step is None or step(name))
         return at
 
     def with_skipped(self, at: Iterable[int]) -> set[int]:
@@ -85,7 +85,7 @@ class _Glob:
         out = set()
         for i in at:
             out.add(i)
-            while i < self.ends and self.steps[i] is None:
+            while i < self.n_steps and self.steps[i] is None:
                 i += 1
                 out.add(i)
         return out

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Keys = tuple[str, ...]
 
 BLOCK = 1 << 18  # bytes per read; two blocks fit in the L2 cache of most processors
-_MOST_SKIPPED = 100  # the most containers that an error lists
+_MOST_SKIPPED = 100  # the most containers in Document.skipped
 _BLANKS = re.compile(rb"[ \t\n\r]*")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _WORD = re.compile(rb"[^ \t\n\r,:\[\]{}\"]*")
@@ -32,7 +32,7 @@ class Document:
     """A JSON document in a binary file object. The next value begins at `self.at` in `self.text`, which
     begins at `self.base` in the file. Not thread-safe.
 
-    `skipped` lists the skipped containers: `(keys, whether it is an object, number of elements)`.
+    `skipped` lists the first skipped containers: `(keys, whether it is an object, number of elements)`.
     """
 
     def __init__(self, file: io.BufferedIOBase | Part, name: str, start: int = 0) -> None:
@@ -52,7 +52,7 @@ class Document:
             raise InputError(f"{self.name}: the file is empty; a JSON document has an array or an object")
 
     def more(self) -> bool:
-        """Drops the bytes before self.at and reads more. False at the end of the file."""
+        """Drops the bytes before self.at and reads more. Returns False at the end of the file."""
         read = self.file.read(max(BLOCK, len(self.text) - self.at))
         if not read:
             return False
@@ -158,7 +158,7 @@ class Document:
     # ---- The search ----
 
     def find(self, keys: Keys, again: Callable[[Keys], None]) -> Iterator[None]:
-        """Yields once it is at the beginning of the value under these keys. The caller must consume the value. Calls
+        """Yields at the beginning of each value under these keys; the caller must consume the value. Calls
         `again(keys)` if an object repeats a key of the path, because then the earlier value does not count. Checks the
         end of the document."""
         yield from self._search((), keys, again)
@@ -212,9 +212,9 @@ class Document:
         scanned = 0
         while True:
             texts = self.scan(self.bounds.split, self.at, self.at + scanned)
-            first, end = self.at, self.bounds.at if self.bounds.closed else self.bounds.first
+            start, end = self.at, self.bounds.at if self.bounds.closed else self.bounds.first
             self.at, scanned = end, self.bounds.at - end
-            yield texts, self.base + first, first, end
+            yield texts, self.base + start, start, end
             if self.bounds.closed:
                 return
             if not self.more():

@@ -148,12 +148,12 @@ class JsonSource(json_values.ValueSource):
         self.content |= {"records": keys, "entries": self.pairs}
 
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
-        with inputs.damage_of(file), file.open() as opened:
+        with inputs.damage_of(file), file.open() as stream:
             if reading.divisible(file):
-                for part in self.ranges(file, opened, None):
-                    yield from self.pieces_of_range(file, opened, bar, *part)
+                for part in self.ranges(file, stream, None):
+                    yield from self.pieces_of_range(file, stream, bar, *part)
                 return
-            document = Document(encodings.utf8(opened, file.name), file.name)
+            document = Document(encodings.utf8(stream, file.name), file.name)
             document.begin()
             kind = None
             for _ in document.find(self.keys, self.repeated(file)):
@@ -164,9 +164,9 @@ class JsonSource(json_values.ValueSource):
             if kind is not self:
                 raise self.missing(file, document, kind)
 
-    def ranges(self, file: Input, opened: BufferedIOBase, size: int | None) -> list[tuple[int, int, int]]:
+    def ranges(self, file: Input, stream: BufferedIOBase, size: int | None) -> list[tuple[int, int, int]]:
         """The ranges of the array in a file, as from Document.ranges; a single range if `size` is None."""
-        document = Document(opened, file.name)
+        document = Document(stream, file.name)
         document.begin()
         ranges, kind = [], None
 
@@ -183,10 +183,10 @@ class JsonSource(json_values.ValueSource):
         return ranges
 
     def pieces_of_range(
-        self, file: Input, opened: BufferedIOBase, bar: reading.FileBar, start: int, end: int, first: int
+        self, file: Input, stream: BufferedIOBase, bar: reading.FileBar, start: int, end: int, first: int
     ) -> Iterator[json_values.Piece]:
-        opened.seek(start)
-        document = Document(Part(opened, end - start), file.name, start)
+        stream.seek(start)
+        document = Document(Part(stream, end - start), file.name, start)
         document.bounds.begin(self.pairs)
         return self.pieces_in(file, document, bar, first, True)
 
@@ -258,8 +258,8 @@ class JsonSource(json_values.ValueSource):
     def parts_of(self, files: list[Input]) -> list[JsonSource]:
         rest = self.keys, self.pairs, self.names, self.where
         if len(files) == 1 and reading.divisible(files[0]):
-            with files[0].open() as opened:
-                return [RangeSource(part, files, *rest) for part in self.ranges(files[0], opened, _RANGE)]
+            with files[0].open() as stream:
+                return [RangeSource(part, files, *rest) for part in self.ranges(files[0], stream, _RANGE)]
         return [JsonSource(files, *rest)]
 
 
@@ -271,15 +271,15 @@ class RangeSource(JsonSource):
         self.range = range
 
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
-        with inputs.damage_of(file), file.open() as opened:
-            yield from self.pieces_of_range(file, opened, bar, *self.range)
+        with inputs.damage_of(file), file.open() as stream:
+            yield from self.pieces_of_range(file, stream, bar, *self.range)
 
 
 def survey(file: Input) -> tuple[int, list[tuple[tuple[str, ...], bool, int]]]:
     """`(first byte, containers)` of a document: the first byte shows whether it is an array, an object or another
     value; the containers are Document.skipped."""
-    with inputs.damage_of(file), file.open() as opened:
-        document = Document(encodings.utf8(opened, file.name), file.name)
+    with inputs.damage_of(file), file.open() as stream:
+        document = Document(encodings.utf8(stream, file.name), file.name)
         document.begin()
         first = document.need()
         document.survey(())

@@ -77,7 +77,8 @@ class Piece:
             yield value
 
     def append(self, builder: Any, pairs: bool) -> None:
-        """Appends the values to a builder; with `pairs`, the members of the objects. Runs no Python code per value."""
+        """Appends the values to a builder; with `pairs`, the members of the objects. With orjson or msgspec it
+        runs no Python code per value."""
         left = iter(self.texts)
         while True:
             rows = map(self.decode, left)
@@ -148,7 +149,7 @@ def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> 
 
 
 def reason(text: bytes, error: Exception) -> str:
-    """The reason why a text is not JSON, and its beginning, for a message."""
+    """The reason why a text is not JSON, and the beginning of the text, for a message."""
     if isinstance(error, RecursionError):
         fault = "it is nested too deeply"
     elif isinstance(error, json.JSONDecodeError):

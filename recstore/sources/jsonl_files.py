@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["jsonl", "read_jsonl"]
 
 _MOST_NAMED = 10
-_OPENED = (b"[", b"{", b"[{")  # the first line of an indented document
+_DOCUMENT_STARTS = (b"[", b"{", b"[{")  # the first line of an indented document
 
 
 @named_arguments
@@ -104,8 +104,8 @@ class JsonlSource(json_values.ValueSource):
     def pieces(self, file: Input, bar: reading.FileBar) -> Iterator[json_values.Piece]:
         start, end = self.range or (0, None)
         before = 0
-        with inputs.damage_of(file), file.open() as opened:
-            text = opened if self.range else encodings.utf8(opened, file.name)
+        with inputs.damage_of(file), file.open() as stream:
+            text = stream if self.range else encodings.utf8(stream, file.name)
             for block in line_blocks.blocks(text, start, end):
                 if before == 0 and start == 0:
                     block = block.removeprefix(BOM_UTF8)
@@ -129,7 +129,7 @@ class JsonlSource(json_values.ValueSource):
                 is_last = line == before + self.lines_before(file) + block.count(b"\n") + 1
                 end = "; the file ends here and may be truncated" if is_last else ""
                 hint = 'errors="skip" skips bad lines'
-                if line == 1 and text.strip() in _OPENED:
+                if line == 1 and text.strip() in _DOCUMENT_STARTS:
                     hint = "read_json reads a document of several lines"
                 raise InputError(f"{file.name}, line {line:,}: {json_values.reason(text, error)}{end}; {hint}")
             if file.name not in self.bad:
@@ -143,8 +143,8 @@ class JsonlSource(json_values.ValueSource):
         if self.range is None or self.range[0] == 0:
             return 0
         left, lines = self.range[0] - 1, 1  # the range begins after the next line end
-        with file.open() as opened:
-            while left > 0 and (block := opened.read(min(left, line_blocks.BLOCK))):
+        with file.open() as stream:
+            while left > 0 and (block := stream.read(min(left, line_blocks.BLOCK))):
                 lines += block.count(b"\n")
                 left -= len(block)
         return lines

@@ -25,7 +25,7 @@ def blocks(file: io.BufferedIOBase, start: int = 0, end: int | None = None) -> I
         start = file.tell()
     if end is not None and start >= end:
         return
-    parts: list[bytes] = []  # the beginning of a line whose end was not read yet
+    parts: list[bytes] = []  # the beginning of a line whose end has not been read yet
     while block := file.read(BLOCK):
         # The last line contains the byte before `end`.
         cut = block.find(b"\n", max(0, end - 1 - start)) + 1 if end is not None and start + len(block) >= end else 0
@@ -43,7 +43,7 @@ def blocks(file: io.BufferedIOBase, start: int = 0, end: int | None = None) -> I
 
 
 def _skip_line(file: io.BufferedIOBase) -> bool:
-    """Moves to after the next line end. False if the file has no more line ends."""
+    """Moves past the next line end. Returns False if the file has no more line ends."""
     while block := file.read(BLOCK):
         at = block.find(b"\n")
         if at >= 0:

@@ -51,7 +51,8 @@ def lines(
         n_rows: the most lines to store.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be decompressed or
-    changes while it is read. With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+    changes while it is read, and for bytes that cannot become surrogates, such as half a character of UTF-16. With
+    ``workers=N`` it reads large files in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(lines(io.BytesIO(b"a.jpg\\nb.jpg\\n"))) as x: x.to_list()
@@ -109,19 +110,19 @@ class LineSource(reading.FileSource):
     def runs(self, bar: reading.FileBar) -> Iterator[Iterable[str]]:
         """Yields iterators over consecutive lines."""
         for file in bar.files():
-            with inputs.damage_of(file), file.open() as opened:
+            with inputs.damage_of(file), file.open() as stream:
                 if self.range is None:
-                    text, codec = encodings.begun(opened, self.codec)
+                    text, codec = encodings.begun(stream, self.codec)
                 else:
-                    text, codec = opened, encodings.of_path(file.path or "") or self.codec
+                    text, codec = stream, encodings.of_path(file.path or "") or self.codec
                 yield from (self.blocks if codec in _BYTEWISE else self.stream)(text, codec, file, bar)
 
-    def blocks(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+    def blocks(self, stream: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
         """The runs of a file in one of the _BYTEWISE encodings."""
         start, end = self.range or (0, None)
         codec = codec.removesuffix("-sig")
         mark = codec == "utf-8" and start == 0
-        for block in line_blocks.blocks(opened, start, end):
+        for block in line_blocks.blocks(stream, start, end):
             text = block.decode("utf-8-sig" if mark else codec, "surrogateescape")
             mark = False
             if "\r" in text:
@@ -132,9 +133,9 @@ class LineSource(reading.FileSource):
             yield self.chosen_lines(lines)
             bar.moved()
 
-    def stream(self, opened: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
+    def stream(self, stream: BufferedIOBase, codec: str, file: Input, bar: reading.FileBar) -> Iterator[Iterable[str]]:
         before = 0
-        file_object: Any = opened  # typeshed requires a `name` attribute
+        file_object: Any = stream  # typeshed requires a `name` attribute
         with io.TextIOWrapper(file_object, codec, "surrogateescape") as text:
             while lines := self.more(text, codec, file, before):
                 yield self.chosen_lines([line.removesuffix("\n") for line in lines])
@@ -144,7 +145,7 @@ class LineSource(reading.FileSource):
     def more(self, text: io.TextIOWrapper, codec: str, file: Input, before: int) -> list[str]:
         try:
             return text.readlines(line_blocks.BLOCK)
-        except UnicodeDecodeError:  # half a character, which surrogates cannot represent
+        except UnicodeDecodeError:  # bytes that surrogates cannot represent, such as half a character
             place = f"{file.name}, after line {before:,}"
             raise InputError(encodings.no_text(place, codec, codec != self.codec)) from None
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from recstore.sources.table_rows import How
 
 _ROWS = 1 << 16  # rows converted at once
-# Arrow types that may also hold converted values of other types.
-_LOSING = re.compile("(^|[:<] ?)(binary|date|time|duration|list|month|struct)")
+# Arrow types into which Arrow may convert values of other types.
+_LOSSY = re.compile("(^|[:<] ?)(binary|date|time|duration|list|month|struct)")
 
 
 def _pyarrow() -> Any:
@@ -89,12 +89,12 @@ class PandasRows(TableRows):
         arrays = [
             None if kind is None else _array(pyarrow, column, kind) for column, kind in zip(columns, kinds, strict=True)
         ]
-        typed = [number for number, array in enumerate(arrays) if array is not None]
-        table = pyarrow.Table.from_arrays([arrays[n] for n in typed], [names[n] for n in typed])
+        typed = [i for i, array in enumerate(arrays) if array is not None]
+        table = pyarrow.Table.from_arrays([arrays[i] for i in typed], [names[i] for i in typed])
         if typed and len(typed) == len(names):
             return table
         rows = plain_rows(table, self.missing, self.nanoseconds) if typed else [{}] * n
-        objects = {names[n]: _objects(column) for n, column in enumerate(columns) if arrays[n] is None}
+        objects = {names[i]: _objects(column) for i, column in enumerate(columns) if arrays[i] is None}
         drop = self.missing == "absent"
         out = []
         for number, row in enumerate(rows):
@@ -123,7 +123,7 @@ def _errors(pyarrow: ModuleType) -> tuple[type[Exception], ...]:
 
 
 def _type_of(pyarrow: ModuleType, column: Any) -> Any:
-    """The Arrow type of a column, or None. Converts only columns of objects to find it."""
+    """The Arrow type of a column, or None. To find it, a column of objects is converted."""
     try:
         if column.dtype != object:
             kind = pyarrow.Array.from_pandas(column.iloc[:0]).type
@@ -132,14 +132,14 @@ def _type_of(pyarrow: ModuleType, column: Any) -> Any:
         kind = pyarrow.Array.from_pandas(column).type
     except _errors(pyarrow):
         return None
-    loses = _LOSING.search(str(kind)) and any(_is_changed(pyarrow.types, kind, value) for value in column)
+    loses = _LOSSY.search(str(kind)) and any(_is_changed(pyarrow.types, kind, value) for value in column)
     return None if loses else kind
 
 
 def _is_changed(types: ModuleType, kind: Any, value: Any) -> bool:
     """Whether Arrow would change a value of a mixed column: a str into bytes, a datetime into a date, a number into a
-    date, time or duration, a local time into an instant, or a tuple or set into a list; or would add to a dict the keys
-    of other dicts."""
+    date, time or duration, a local time into an instant or the reverse, or a tuple or set into a list; or would add to
+    a dict the keys of other dicts."""
     if types.is_binary(kind):
         return isinstance(value, str)
     if types.is_temporal(kind):

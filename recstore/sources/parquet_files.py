@@ -27,7 +27,7 @@ __all__ = ["parquet", "read_parquet"]
 _BATCH_BYTES = 4 << 20  # decoded bytes of a batch, without dictionaries
 _LEAST_BATCH = 1 << 19  # the least decoded bytes of a batch, if columns are read in several parts
 _FIRST_ROWS = 64  # rows of the first batch, which shows how many bytes a row takes
-_GROWTH = 4  # a batch has at most this many times the rows of the previous batch
+_GROWTH = 4  # the most rows of a batch, per row of the previous batch
 _MOST_ROWS = 1 << 13  # rows of a batch
 _MOST_VARYING = 1 << 9  # rows of a batch, if the bytes of a row may vary
 _MOST_OF_LARGE = 1 << 8  # rows of a batch, if the bytes of a row may vary and pages are large
@@ -74,7 +74,7 @@ def parquet(
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
     the file, for a file that is truncated or not Parquet, a missing column, two columns with the same name, a value
     that cannot be cast, and a file that changes while it is read. With ``workers=N`` a worker reads a row group at a
-    time. Safe from several threads at once.
+    time, or whole files if there are more than 64. Safe from several threads at once.
 
     >>> import io, pyarrow, pyarrow.parquet, recstore
     >>> file = io.BytesIO()
@@ -140,12 +140,12 @@ class ParquetSource(table_files.TableFileSource):
             groups = range(meta.num_row_groups) if self.part is None else self.part
             rows = 0
             with (
-                parquet_pages.opened(file, source) as pages,
+                parquet_pages.opened(file, source) as headers,
                 closing(_Reader(source, meta, _buffering(file, meta))) as reader,
             ):
                 for group in self.selected(file, groups):
-                    coded = _coded(parquet, group, self.choice, needed, pages)
-                    for batch in _row_group(reader.opened(coded), group, needed, pages, n_rows):
+                    coded = _coded(parquet, group, self.choice, needed, headers)
+                    for batch in _row_group(reader.opened(coded), group, needed, headers, n_rows):
                         rows += batch.num_rows
                         bar.moved(rows / max(1, meta.num_rows))
                         yield batch
@@ -164,11 +164,11 @@ class ParquetSource(table_files.TableFileSource):
 
 
 def _row_group(
-    parquet: Any, group: int, needed: Iterable[str], pages: Any, n_rows: int | None
+    parquet: Any, group: int, needed: Iterable[str], headers: Any, n_rows: int | None
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yields the batches of a row group with the columns `needed`. If reading all of them at once would take too much
     memory, it reads the columns in parts, one after another, and keeps all parts but the last in temporary files."""
-    parts = _parts(parquet, group, needed, pages) if parquet.metadata.row_group(group).num_rows else []
+    parts = _parts(parquet, group, needed, headers) if parquet.metadata.row_group(group).num_rows else []
     budget = max(_BATCH_BYTES // max(1, len(parts)), _LEAST_BATCH)
     if len(parts) <= 1:
         for part in parts:
@@ -184,13 +184,13 @@ def _row_group(
 
 class _Part:
     """Columns of a row group that are read together: their `names`, the numbers of their leaf columns (`leaves`), the
-    rows of the first batch (`first`) and the most rows of a batch (`most`)."""
+    rows of the first batch (`first_rows`) and the most rows of a batch (`most_rows`)."""
 
     def __init__(self, names: list[str], leaves: list[int], chunks: list[Any], pages: list[Any], rows: int) -> None:
         self.names, self.leaves = names, leaves
-        least = sum(max(_VALUE * c.num_values, c.total_uncompressed_size) for c in chunks) // max(1, rows)
-        self.most = max(1, _most_rows(chunks, pages, rows))
-        self.first = max(1, min(_FIRST_ROWS, self.most, _BATCH_BYTES // max(1, least)))
+        row_bytes = sum(max(_VALUE * c.num_values, c.total_uncompressed_size) for c in chunks) // max(1, rows)
+        self.most_rows = max(1, _most_rows(chunks, pages, rows))
+        self.first_rows = max(1, min(_FIRST_ROWS, self.most_rows, _BATCH_BYTES // max(1, row_bytes)))
 
 
 def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
@@ -210,7 +210,7 @@ def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
 
 
 def _parts(parquet: Any, group: int, needed: Iterable[str], headers: Any) -> list[_Part]:
-    """The columns `needed` of a row group as Parts. `headers` is the file object of parquet_pages.opened."""
+    """The columns `needed` of a row group as _Parts. `headers` is the file object of parquet_pages.opened."""
     meta, parts, total = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
     names: list[str] = []
@@ -247,7 +247,7 @@ def _fields(parquet: Any) -> list[tuple[list[str], range]]:
     return fields if at == n else [(parquet.schema_arrow.names, range(n))]
 
 
-def _coded(parquet: Any, group: int, choice: table_files.Choice, needed: Iterable[str], pages: Any) -> list[int]:
+def _coded(parquet: Any, group: int, choice: table_files.Choice, needed: Iterable[str], headers: Any) -> list[int]:
     """The numbers of the leaf columns of a row group to read in their dictionary encoding, so that a long text in many
     rows takes its bytes only once. Casts and expressions need the values themselves."""
     if choice.is_expression:
@@ -255,11 +255,11 @@ def _coded(parquet: Any, group: int, choice: table_files.Choice, needed: Iterabl
     meta, coded = parquet.metadata.row_group(group), []
     for names, leaves in _fields(parquet):
         if any(name in needed and name not in choice.dtypes for name in names):
-            coded += [i for i in leaves if _may_be_coded(meta.column(i), pages)]
+            coded += [i for i in leaves if _may_be_coded(meta.column(i), headers)]
     return coded
 
 
-def _may_be_coded(chunk: Any, pages: Any) -> bool:
+def _may_be_coded(chunk: Any, headers: Any) -> bool:
     """Whether all values of a chunk are texts or bytes in a small dictionary. A reader keeps its entries, and also the
     values of pages that do not use it, and copies them for each batch."""
     if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
@@ -267,7 +267,7 @@ def _may_be_coded(chunk: Any, pages: Any) -> bool:
     size: int = chunk.total_uncompressed_size
     if size > _MOST_CODED:
         return False
-    dictionary = parquet_pages.of_chunk(pages, chunk).dictionary
+    dictionary = parquet_pages.of_chunk(headers, chunk).dictionary
     return bool(size <= dictionary + _INDEX * chunk.num_values)
 
 
@@ -287,15 +287,15 @@ def _leaves(array: Any) -> list[Any]:
 
 
 def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pyarrow.RecordBatch]:
-    """Yields the batches of the columns of a Part. The bytes of a batch determine the number of rows of the next batch,
-    because the metadata only have the bytes of encoded values, and a few encoded bytes may decode to gigabytes."""
+    """Yields the batches of the columns of a _Part. The bytes of a batch determine the number of rows of the next one,
+    because the metadata only has the bytes of encoded values, and a few encoded bytes may decode to gigabytes."""
     import pyarrow
 
-    rows, most, done = part.first, part.most, 0
+    rows, most_rows, done = part.first_rows, part.most_rows, 0
     while True:
         left = done  # rows to skip, because an earlier attempt has yielded them
         try:
-            for batch in parquet.iter_batches(min(rows, most), [group], part.names, use_threads=False):
+            for batch in parquet.iter_batches(min(rows, most_rows), [group], part.names, use_threads=False):
                 if left >= batch.num_rows:
                     left -= batch.num_rows
                     continue
@@ -305,15 +305,15 @@ def _batches(parquet: Any, group: int, part: _Part, budget: int) -> Iterator[pya
                 left, rows = 0, batch.num_rows
                 size = sum(map(_bytes_of, batch.columns))
                 rows = max(1, min(_GROWTH * rows, budget * rows // max(1, size)))
-                parquet.reader.set_batch_size(min(rows, most))
-            if done != (there := parquet.metadata.row_group(group).num_rows):
-                raise pyarrow.ArrowInvalid(f"a row group has {done} rows of {there}")
+                parquet.reader.set_batch_size(min(rows, most_rows))
+            if done != (expected := parquet.metadata.row_group(group).num_rows):
+                raise pyarrow.ArrowInvalid(f"a row group has {done} rows of {expected}")
             return
         except pyarrow.ArrowNotImplementedError:
             # The strings of a nested column exceed the 2 GiB of an array.
-            if most == 1:
+            if most_rows == 1:
                 raise
-            rows = most = 1
+            rows = most_rows = 1
 
 
 def _bytes_of(array: Any) -> int:
@@ -343,7 +343,7 @@ def _side_by_side(parts: list[Iterator[pyarrow.RecordBatch]]) -> Iterator[pyarro
 def _spooled(
     batches: Iterable[pyarrow.RecordBatch], budget: int, n_rows: int | None
 ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
-    """Writes the batches to a temporary file in slices of about `budget` bytes. Returns an iterator that reads them.
+    """Writes the batches to a temporary file in slices of about `budget` bytes. Yields an iterator that reads them.
     With `n_rows` it may end after that many rows."""
     import tempfile
 
@@ -386,13 +386,13 @@ def _opened(file: Input) -> Iterator[tuple[Any, Any]]:
 
     with table_files.random_access(file) as source:
         with table_files.errors_of(file, "not a complete Parquet file"):
-            opened = parquet.ParquetFile(source)
-        with opened:
-            yield source, opened
+            parquet_file = parquet.ParquetFile(source)
+        with parquet_file:
+            yield source, parquet_file
 
 
 class _Reader:
-    """Opens a file to read row groups, anew if other columns are to be read in their dictionary encoding."""
+    """Opens a file to read row groups. Opens it again to read other columns in their dictionary encoding."""
 
     def __init__(self, source: Any, meta: Any, options: Mapping[str, Any]) -> None:
         self.source, self.options = source, {"metadata": meta, **options}

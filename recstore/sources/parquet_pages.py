@@ -1,5 +1,5 @@
-"""Reads the page headers of a Parquet file, for facts that its metadata lack: how many bytes a reader of a column holds
-at once, and how many bytes a value takes at most. pyarrow decompresses whole pages."""
+"""Reads the page headers of a Parquet file, for facts that its metadata lacks: how many bytes a reader of a column
+holds at once, and how many bytes a value takes at most. pyarrow decompresses whole pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     _File = io.RawIOBase | io.BufferedIOBase
     _Fields = dict[int, Any]  # {number: value} of a struct
 
-_SMALL = 1 << 18  # bytes; a smaller column chunk counts as one page
+_SMALL_CHUNK = 1 << 18  # bytes; a smaller column chunk counts as one page
 _USUAL_PAGE = 1 << 20  # assumed bytes of a page if the headers are not read
 _HEADER = 256
 _LONGEST_HEADER = 1 << 20
@@ -26,20 +26,21 @@ _MOST_HEADERS = 1 << 12  # headers read per chunk; later pages are assumed to be
 _DICTIONARY = 2  # the type of a dictionary page
 # Encodings whose decoded values take no more bytes than the page or the dictionary.
 _AS_STORED = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
-_SHORT = 1 << 12  # the most bytes of a dictionary for `per_value`, because one entry may take nearly all of them
-_COUNTED = {0: 5, 2: 7, 3: 8}  # {type of page: the header's field that has the number of values}
+_SHORT_DICTIONARY = 1 << 12  # the most bytes of a dictionary for `per_value`, because one entry may take nearly all
+_COUNT_FIELDS = {0: 5, 2: 7, 3: 8}  # {type of page: the header's field that has the number of values}
 
 
 class Pages:
-    """The pages of a column chunk, in bytes: `largest` of the largest page, `dictionary` of the dictionary, and
-    `per_value` of the average value in the page with the largest values; None if the headers do not show it."""
+    """The sizes of the pages of a column chunk, in bytes: `largest` is the largest data page, `dictionary` the
+    dictionary, and `per_value` the average value of the data page with the largest values, or the dictionary if that is
+    larger; None if the headers do not show it."""
 
     def __init__(self, largest: int, dictionary: int, per_value: float | None) -> None:
         self.largest, self.dictionary, self.per_value = largest, dictionary, per_value
 
     @property
     def held(self) -> int:
-        """The bytes that a reader of the chunk holds: a page, the dictionary page, and the reader's copy of it."""
+        """The bytes that a reader of the chunk holds: its largest page, and a copy of the dictionary."""
         return max(self.largest, self.dictionary) + self.dictionary
 
 
@@ -56,17 +57,19 @@ def opened(file: inputs.Input, source: Any) -> Iterator[_File | None]:
 
 def of_chunk(file: _File | None, chunk: Any) -> Pages:
     """The Pages of a column chunk, from its metadata and the file object of `opened`."""
-    size, coded = chunk.total_uncompressed_size, chunk.has_dictionary_page
-    if file is not None and size > _SMALL:
+    size, has_dictionary = chunk.total_uncompressed_size, chunk.has_dictionary_page
+    if file is not None and size > _SMALL_CHUNK:
         pages = [*_headers(file, chunk)]
     else:
-        pages = [(_DICTIONARY, 0, min(size, _USUAL_PAGE))] if coded else []
+        pages = [(_DICTIONARY, 0, min(size, _USUAL_PAGE))] if has_dictionary else []
         pages.append((0, chunk.num_values if file is not None else 0, min(size, _USUAL_PAGE)))
     dictionary = max((page for kind, _, page in pages if kind == _DICTIONARY), default=0)
     data = [(values, page) for kind, values, page in pages if kind != _DICTIONARY]
     if not data:
-        data, dictionary = [(0, size)], size if coded else 0
-    known = all(values for values, _ in data) and dictionary <= _SHORT and _AS_STORED.issuperset(chunk.encodings)
+        data, dictionary = [(0, size)], size if has_dictionary else 0
+    known = (
+        all(values for values, _ in data) and dictionary <= _SHORT_DICTIONARY and _AS_STORED.issuperset(chunk.encodings)
+    )
     per_value = max(dictionary, *(page / values for values, page in data)) if known else None
     return Pages(max(page for _, page in data), dictionary, per_value)
 
@@ -85,8 +88,8 @@ def _headers(file: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
         kind, size, packed = (_number(header, field) for field in (1, 2, 3))
         if size < 0 or packed < 0:
             return
-        if kind in _COUNTED:
-            inner = header.get(_COUNTED[kind])
+        if kind in _COUNT_FIELDS:
+            inner = header.get(_COUNT_FIELDS[kind])
             yield kind, max(0, _number(inner, 1)) if isinstance(inner, dict) else 0, size
         at += length + packed
 
@@ -117,7 +120,7 @@ def _header(file: _File, at: int) -> tuple[_Fields, int]:
 
 
 def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Fields, int]:
-    """The fields of a struct by number, and the position after it. Raises IndexError if the data end too early, and
+    """The fields of a struct by number, and the position after it. Raises IndexError if the data ends too early, and
     ValueError for a type of field that page headers do not have."""
     fields: _Fields = {}
     number = 0

@@ -30,11 +30,11 @@ _MOST_KEYS = 10_000  # the most keys that are kept for an error
 
 
 def built(
-    reader: Callable[..., _T], make: Callable[..., Source], /, options: Mapping[str, Any], **arguments_of: Any
+    reader: Callable[..., _T], make: Callable[..., Source], /, options: Mapping[str, Any], **source_arguments: Any
 ) -> _T:
     """Implements a function `read_*`. `reader` is the function itself, `make` makes its source, and the keyword
     arguments are the local variables of `reader`. Returns a RecordList, or a RecordDict if the source has pairs."""
-    source = make(**arguments_of)
+    source = make(**source_arguments)
     checked = build_options.of(reader.__name__, options, arguments(reader))
     build = streaming.build_mapping if source.pairs else streaming.build_records
     return registry.container_of(build(source, checked))  # type: ignore[no-any-return]
@@ -104,7 +104,7 @@ class FileSource(Source):
         raise NotImplementedError
 
     def _rewind(self) -> None:
-        """Moves file objects back to their first position. Raises InputError for a file object that cannot seek."""
+        """Moves file objects back to their first position. Raises InputError for one that was read and cannot seek."""
         objects = [file.file for file in self.inputs if isinstance(file, inputs.FileObject)]
         if not self.positions:
             self.positions += [file.tell() if file.seekable() else None for file in objects]
@@ -120,9 +120,9 @@ class FileSource(Source):
             return None
         begun = self._begun()
         parts = begun._parts() if begun.n_rows is None else [begun]
-        known = dict(zip(map(id, begun.inputs), begun.stamps))
+        stamps = dict(zip(map(id, begun.inputs), begun.stamps))
         for part in parts:
-            part.begun, part.stamps = True, [known.get(id(file)) for file in part.inputs]
+            part.begun, part.stamps = True, [stamps.get(id(file)) for file in part.inputs]
         return parts
 
     def _parts(self) -> Sequence[FileSource]:
@@ -137,7 +137,7 @@ class FileSource(Source):
     @contextmanager
     def _named(self, bar: FileBar) -> Iterator[None]:
         """Names the current file of a FileBar in errors of records that cannot be stored. If a file has changed since
-        the build began, an error of its content becomes an error about the change."""
+        the build began, an error in its content becomes an error about the change."""
         try:
             yield
         except EncodeError as error:
@@ -184,7 +184,8 @@ class FileBar(progress.Bar):
 
 
 def grouped(files: Iterable[Input], size: int) -> list[list[Input]]:
-    """The files in groups, in order: a file of at least `size` bytes alone, smaller files together."""
+    """The files in groups, in order: a file of at least `size` bytes or of unknown size alone, smaller files in groups
+    below `size` bytes."""
     groups: list[list[Input]] = []
     left = 0
     for file in files:
@@ -252,7 +253,7 @@ class Columns:
         return {key: record[key] for key in self.names if key in record}
 
     def report(self) -> tuple[int, set[Any], list[Any]] | None:
-        """The tracked keys, for `require`."""
+        """The tracked keys, for `require`; None without records."""
         return (self.count, self.unseen, [*self.keys] if self.unseen else []) if self.count else None
 
     def require(self, reports: list[Any], files: Sequence[Input], n_rows: int | None) -> None:

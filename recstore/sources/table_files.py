@@ -140,10 +140,10 @@ class Choice:
 
         if _is_expression(self.where):
             try:
-                kept = pyarrow.Table.from_batches([batch]).filter(self.where).combine_chunks().to_batches()
+                batches = pyarrow.Table.from_batches([batch]).filter(self.where).combine_chunks().to_batches()
             except pyarrow.ArrowException as error:
                 raise InputError(f"where: {first_line(error)}") from None
-            return kept[0] if kept else batch.slice(0, 0)
+            return batches[0] if batches else batch.slice(0, 0)
         where: Any = self.where
         mask: list[bool] = []
         for start in range(0, batch.num_rows, _SLICE):
@@ -269,7 +269,7 @@ def errors_of(file: Input, fault: str = "damaged") -> Iterator[None]:
 
 
 def path_of(file: Input) -> str | None:
-    """The path of an Input if pyarrow can open it, else None: the file is not compressed, and the path is UTF-8."""
+    """The path of an Input that pyarrow can open: it is not compressed and its path is UTF-8. None for other Inputs."""
     if file.path is None or file.packed is not None:
         return None
     try:
@@ -285,31 +285,31 @@ def random_access(file: Input) -> Iterator[Any]:
     if path_of(file):
         yield file.path
         return
-    with file.open() as opened:
-        source = seekable(file, opened)
+    with file.open() as stream:
+        source = seekable(file, stream)
         try:
             yield source
         finally:
-            if source is not opened:
+            if source is not stream:
                 source.close()
 
 
-def seekable(file: Input, opened: Any) -> Any:
-    """A seekable file object with the bytes of `opened`, the open file of an Input. Copies a compressed file or a pipe
+def seekable(file: Input, stream: Any) -> Any:
+    """A seekable file object with the bytes of `stream`, the open file of an Input. Copies a compressed file or a pipe
     to an unnamed temporary file."""
-    if file.packed is None and opened.seekable():
-        return opened
+    if file.packed is None and stream.seekable():
+        return stream
     with inputs.damage_of(file):
-        return copied(opened)
+        return copied(stream)
 
 
-def copied(opened: Any) -> IO[bytes]:
+def copied(stream: Any) -> IO[bytes]:
     """A temporary file with the rest of a file object."""
     import tempfile
 
     copy = tempfile.TemporaryFile()
     try:
-        shutil.copyfileobj(opened, copy, 1 << 20)
+        shutil.copyfileobj(stream, copy, 1 << 20)
         copy.seek(0, os.SEEK_SET)
     except BaseException:
         copy.close()

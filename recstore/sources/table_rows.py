@@ -79,7 +79,7 @@ class TableRows(Source):
         self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
 
     def parts(self) -> Iterator[Any]:
-        """Yields the rows in order, in tables that export Arrow and in lists of records."""
+        """Yields the rows in order, in tables that export Arrow or in lists of records."""
         raise NotImplementedError
 
     def _identity(self) -> str:
@@ -115,7 +115,7 @@ class TableRows(Source):
 
     def check_names(self, table: Any) -> None:
         """Raises InputError for a column or field with a NUL in its name, which Arrow's C interface cannot hold:
-        pyarrow would truncate the name, and polars would end the process."""
+        pyarrow would truncate the name, and polars would abort the process."""
         library, schema = type(table).__module__.partition(".")[0], getattr(table, "schema", None)
         if library == "pyarrow":
             if schema is not None and schema == self.schema:
@@ -204,7 +204,7 @@ def plain_rows(table: Any, missing: Missing, nanoseconds: Nanoseconds) -> list[A
 
 
 class _Run(Source):
-    """The next rows of an ArrowReader, up to `most`. Reading sets `count`, their number."""
+    """The next rows of an ArrowReader, up to `most`. `append_to` sets `count`, their number."""
 
     def __init__(self, reader: native.ArrowReader, most: int) -> None:
         self.reader, self.most = reader, most

@@ -3,6 +3,7 @@
 from recstore.torch.batches import Batch
 from recstore.torch.bottleneck import Headroom, headroom
 from recstore.torch.buckets import GroupSampler, LengthBatchSampler
+from recstore.torch.cached import CachedDataset
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
@@ -14,6 +15,7 @@ from recstore.torch.weighted import WeightedSampler
 __all__ = [
     "Batch",
     "BatchSampler",
+    "CachedDataset",
     "Field",
     "Fields",
     "GroupSampler",

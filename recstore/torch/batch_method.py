@@ -1,6 +1,6 @@
 """`__getitems__` of a dataset, hidden from wrappers that forward every name, and the check of its argument.
 
-DataLoader, Subset and StackDataset read a batch by one call of `__getitems__` if the dataset has it. A wrapper whose
+DataLoader, Subset and StackDataset read a batch with one call of `__getitems__` if the dataset has it. A wrapper whose
 `__getattr__` forwards every name would forward this one too. The wrapper's own `__getitem__` would then never run, and
 training would skip its transform. So the rule is:
 
@@ -71,10 +71,10 @@ def _reads_another(dataset: object, frame: types.FrameType) -> bool:
         return False
     attributes = getattr(frame.f_locals.get("self"), "__dict__", {})
     datasets = attributes.get("datasets", ())
-    held = list(datasets.values() if isinstance(datasets, dict) else datasets)
+    read_datasets = list(datasets.values() if isinstance(datasets, dict) else datasets)
     if "dataset" in attributes:
-        held.append(attributes["dataset"])
-    return bool(held) and not any(item is dataset for item in held)
+        read_datasets.append(attributes["dataset"])
+    return bool(read_datasets) and not any(item is dataset for item in read_datasets)
 
 
 def refuse_batches(indices: Any) -> None:

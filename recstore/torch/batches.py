@@ -121,7 +121,7 @@ def _make_pytree(jax: Any) -> None:
 
 
 def each(value: Any, move: Move) -> Any:
-    """A value with its tensors moved. Lists, tuples and dicts that hold tensors become new ones."""
+    """A value with its tensors moved. Lists, tuples and dicts that may hold tensors become new ones."""
     if isinstance(value, Tensor):
         return move(value)
     if type(value) is list and any(map(_may_hold, value)):
@@ -144,12 +144,12 @@ def _may_hold(value: Any) -> bool:
 class TensorBuffer:
     """The buffer of one batch, and tensors over it."""
 
-    __slots__ = ("base", "by_name")
+    __slots__ = ("base", "by_dtype")
 
     base: Tensor
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Tensor] = {}
+        self.by_dtype: dict[str, Tensor] = {}
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
         """Allocates `nbytes` and returns them as an array. A large buffer in a worker of a DataLoader is shared memory,
@@ -164,12 +164,12 @@ class TensorBuffer:
             self.base = torch.from_numpy(array)
         return array[:nbytes]
 
-    def tensor(self, offset: int, name: str, shape: tuple[int, ...]) -> Tensor:
-        """A contiguous tensor of the dtype `name` that begins `offset` bytes into the buffer."""
-        typed = self.by_name.get(name)
-        if typed is None:
-            typed = self.by_name[name] = self.base.view(TORCH_DTYPES[name])
-        return typed.as_strided(shape, _strides(shape), offset // typed.element_size())
+    def tensor(self, offset: int, dtype: str, shape: tuple[int, ...]) -> Tensor:
+        """A contiguous tensor that begins `offset` bytes into the buffer."""
+        view = self.by_dtype.get(dtype)
+        if view is None:
+            view = self.by_dtype[dtype] = self.base.view(TORCH_DTYPES[dtype])
+        return view.as_strided(shape, _strides(shape), offset // view.element_size())
 
     def bools(self, values: list[bool]) -> Tensor:
         """A tensor of the list `values`."""
@@ -186,9 +186,9 @@ class ArrayBuffer:
         self.base = numpy.empty(nbytes, numpy.uint8)
         return self.base
 
-    def tensor(self, offset: int, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """A contiguous array of the dtype `name` that begins `offset` bytes into the buffer."""
-        return numpy.ndarray(shape, name, self.base, offset)
+    def tensor(self, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """A contiguous array that begins `offset` bytes into the buffer."""
+        return numpy.ndarray(shape, dtype, self.base, offset)
 
     def bools(self, values: list[bool]) -> NDArray[np.bool_]:
         """An array of the list `values`."""
@@ -214,15 +214,15 @@ def jagged(values: Any, offsets: Any) -> Tensor:
 # ---- Disassembly ----
 
 # A disassembled batch is a list of buffers, which are tensors of bytes, and a name and a code for each entry:
-#     (buffer, dtype, offset, shape, strides)     a tensor in a buffer; offset and strides in elements
+#     (buffer, dtype, offset, shape, strides)     a tensor: the numbers of its buffer and dtype; the rest in elements
 #     ("jagged" | "ragged", values, offsets)      the codes of the two parts
 #     ("as it is", value)                         any other value
 
 
 def disassemble(batch: Batch, keep_shared: bool = False) -> tuple[list[Tensor], Codes]:
-    """The buffers of a batch and the codes of its entries. A tensor that is a small part of a buffer, such as a row of
-    a large table that a transform added, is copied to a buffer of its own. `keep_shared` keeps such a buffer if it is
-    shared memory."""
+    """The buffers of a batch and the codes of its entries. If the batch uses only a small part of a buffer, such as
+    a row of a large table that a transform added, each tensor in it is copied to its own buffer. `keep_shared` keeps
+    such a buffer if it is shared memory."""
     buffers = _Buffers()
     codes = buffers.codes(batch)
     if buffers.exclude_large(keep_shared):
@@ -315,13 +315,13 @@ def _value(code: tuple[Any, ...], buffers: list[Tensor], views: dict[tuple[int, 
     if kind == "jagged":
         return jagged(_value(code[1], buffers, views), _value(code[2], buffers, views))
     number, dtype, offset, shape, strides = code
-    typed = views.get((number, dtype))
-    if typed is None:
-        typed = views[number, dtype] = _typed(buffers[number], dtype)
-    return typed.as_strided(shape, strides, typed.storage_offset() + offset)
+    view = views.get((number, dtype))
+    if view is None:
+        view = views[number, dtype] = _view_as(buffers[number], dtype)
+    return view.as_strided(shape, strides, view.storage_offset() + offset)
 
 
-def _typed(buffer: Tensor, dtype: int) -> Tensor:
+def _view_as(buffer: Tensor, dtype: int) -> Tensor:
     """The whole elements of a buffer as a tensor of `_DTYPES[dtype]`."""
     size = buffer.numel() // _SIZES[dtype] * _SIZES[dtype]
     return (buffer if size == buffer.numel() else buffer[:size]).view(_DTYPES[dtype])
@@ -362,8 +362,8 @@ def _after_make(method: str) -> Callable[..., Any]:
     return wrapper
 
 
-# All methods that show the values of a dict to a caller. `dict(batch)` and `{**batch}` call the `__iter__` of
-# a subclass.
+# All methods that show the values of a dict to a caller. Because of `__iter__`, `dict(batch)` and `{**batch}` call
+# `keys` too.
 for _method in ("__eq__", "__getitem__", "__ior__", "__iter__", "__ne__", "__or__", "__repr__", "__reversed__",
                 "__ror__", "get", "items", "keys", "pop", "popitem", "setdefault", "values"):  # fmt: skip
     setattr(LazyBatch, _method, _after_make(_method))
@@ -375,8 +375,8 @@ for _method in ("__eq__", "__getitem__", "__ior__", "__iter__", "__ne__", "__or_
 def packed(batch: Batch) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
     """A batch as the function that makes it and its arguments, for pickle.
 
-    Shared buffers travel as tensors. Private buffers travel as bytes in the pickle if they are small together, else as
-    one tensor: by value in a plain pickle, in shared memory between torch processes.
+    Shared buffers and buffers on a device travel as tensors. Private buffers travel as bytes in the pickle if they are
+    small together, else as one tensor: by value in a plain pickle, in shared memory between torch processes.
     """
     buffers, codes = disassemble(batch, keep_shared=True)
     sent: list[Any] = list(buffers)
@@ -438,7 +438,7 @@ def arrived(sent: list[Any], joined: Any, codes: Codes) -> Batch:
     buffers = []
     for item in sent:
         if type(item) is bytes:
-            item = torch.frombuffer(bytearray(item or 1), dtype=torch.uint8)  # a copy: tensors are writable
+            item = torch.frombuffer(bytearray(item or 1), dtype=torch.uint8)  # a copy, because tensors are writable
         elif type(item) is tuple:
             item = joined[slice(*item)]
         buffers.append(item)

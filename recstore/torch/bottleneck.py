@@ -21,7 +21,7 @@ PARTS = ("read", "transform", "collate", "pin", "transfer")
 # Attributes that hold the functions a dataset applies to a sample. A wrapped dataset is in the attribute "dataset".
 _TRANSFORMS = ("transform", "transforms", "target_transform")
 _WRAPPED = ("dataset", "datasets")
-# The batches that are made one part at a time, and the batches in memory for each measurement of the step.
+# The number of batches that are made one part at a time, and the most in memory for each measurement of the step.
 _DISSECTED = 12
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ def headroom(loader: Iterable[Any], step: Callable[[Any], object], steps: int = 
     if steps < 1:
         raise ValueError(f"steps is the number of steps to measure, at least 1, not {steps}")
     waiting, computing = _loop(loader, step, _read_ahead(loader), steps)
-    batches = _some(loader, 2 * min(steps, _DISSECTED))
+    batches = _first_batches(loader, 2 * min(steps, _DISSECTED))
     half = len(batches) // 2
     if len(waiting) == 0 or half == 0:
         raise ValueError("headroom needs a loader of two batches or more that can be iterated twice")
@@ -131,7 +131,7 @@ def headroom(loader: Iterable[Any], step: Callable[[Any], object], steps: int = 
                 step(batch)
         parts["transfer"] = transfers.seconds / len(batches[half:])
     n = len(waiting)
-    return Headroom(n, sum(waiting) / n, sum(computing) / n, alone / half, _makers(loader), parts)
+    return Headroom(n, sum(waiting) / n, sum(computing) / n, alone / half, _worker_count(loader), parts)
 
 
 def _now() -> float:
@@ -141,7 +141,7 @@ def _now() -> float:
     return time.perf_counter()
 
 
-def _makers(loader: Any) -> int:
+def _worker_count(loader: Any) -> int:
     if isinstance(loader, Loader):
         return loader.threads if loader.prefetch else 0
     return int(getattr(loader, "num_workers", 0))
@@ -151,13 +151,14 @@ def _read_ahead(loader: Any) -> int:
     """The number of batches that may be ready before the loop asks for them."""
     if isinstance(loader, Loader):
         return loader.prefetch * loader.threads
-    return _makers(loader) * int(getattr(loader, "prefetch_factor", None) or 0)
+    return _worker_count(loader) * int(getattr(loader, "prefetch_factor", None) or 0)
 
 
 def _loop(
     loader: Iterable[Any], step: Callable[[Any], object], ahead: int, steps: int
 ) -> tuple[list[float], list[float]]:
-    """The loop as in training. The first steps, with batches that were read ahead, are left out if enough follow."""
+    """Runs the loop as in training. Returns the seconds of waiting and of computing in each step, but leaves out the
+    steps on batches that were read ahead: at least one step, and at most half of several."""
     waiting: list[float] = []
     computing: list[float] = []
     batches = iter(loader)
@@ -175,7 +176,7 @@ def _loop(
     return waiting[skip:], computing[skip:]
 
 
-def _some(loader: Iterable[Any], n: int) -> list[Any]:
+def _first_batches(loader: Iterable[Any], n: int) -> list[Any]:
     """The first n batches. The workers of the loader end with the iterator."""
     batches = iter(loader)
     return list(itertools.islice(batches, n))
@@ -210,7 +211,7 @@ class _Timer:
 
 
 class _Transfers(TorchFunctionMode, _Timer):
-    """The time in moving tensors to another device, and in the ``to`` of a batch that is an object."""
+    """The time in moving tensors to another device, and in the ``to`` of a batch that is not a tensor."""
 
     def __init__(self) -> None:
         TorchFunctionMode.__init__(self)
@@ -265,8 +266,8 @@ def _dissected(loader: Any) -> dict[str, float]:
     join: Any = loader.collate if isinstance(loader, Loader) else loader.collate_fn
     pins = loader._pins() if isinstance(loader, Loader) else loader.pin_memory and _accelerated()
     n = 0
-    orders = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-    for indices in itertools.islice(orders, _DISSECTED):
+    index_batches = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    for indices in itertools.islice(index_batches, _DISSECTED):
         with read.running():
             batch = fetch(indices)
         if not whole:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupSampler", "LengthBatchSampler"]
 
 _LEAST_BATCHES = 2  # the least batches of a bucket, so that its records mix; a small dataset gets fewer buckets
-_STEPS = 16  # the shortest record of a bucket has at least 15/16 of the longest length
+_STEPS = 16  # a bucket has lengths down to 15/16 of its longest, or shorter for `multiple_of` or _LEAST_BATCHES
 
 
 class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
@@ -61,9 +61,9 @@ class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
         """The sampler itself: loaders look for ``set_epoch`` here."""
         return self
 
-    def __iter__(self) -> Iterator[Any]:  # arrays, where DataLoader's type asks for lists
-        """The batches of this rank as int64 arrays. The epoch is fixed when the first batch is drawn. One thread at
-        a time may use the iterator."""
+    def __iter__(self) -> Iterator[Any]:  # arrays, although DataLoader's type asks for lists
+        """The batches of this rank as int64 arrays, for accelerate as lists. The epoch is fixed when the first batch
+        is drawn. One thread at a time may use the iterator."""
         live = self._begin()
         for taken in range(live.count):
             batch = self._batch(live.epoch, live.position(taken) % live.length)
@@ -112,19 +112,19 @@ class LengthBatchSampler(_BucketSampler):
         max_tokens: the largest padded batch: its number of records times its longest length.
         max_batch: the most records of a batch; None: no limit.
         multiple_of: the longest length is rounded up to a multiple of this, as padding does.
-        buckets: the number of length ranges. None: enough to keep the lengths of a bucket within a sixteenth of each
+        buckets: the most length ranges. None: enough to keep the lengths of a bucket within a sixteenth of each
             other, if the dataset is large enough. Fewer buckets mix more records, more buckets pad less.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields the longest first.
-        drop_last: drop the batch that is not full, at most one an epoch, made of the shortest records. Also drop the
+        drop_last: drop the batch that is not full, at most one per epoch, made of the shortest records. Also drop the
             last batches if their number is not a multiple of world_size. False: repeat the first batches, so that all
             ranks have the same number of batches.
 
     Each epoch shuffles the records of a bucket and the order of the batches again. The number of batches is the same in
     each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
-    Memory: 4 bytes a record; 20 while the constructor runs. Raises ValueError for records longer than `max_tokens` and
-    for negative lengths; the message names the first such record. Raises TypeError for lengths that are not integers.
-    One thread at a time may iterate.
+    Memory: 4 bytes per record, 20 while the constructor runs. Raises ValueError for records whose padded length
+    exceeds `max_tokens`, and for negative lengths; the message names the worst record. Raises TypeError for lengths
+    that are not integers. One thread at a time may iterate.
 
     >>> from recstore.torch import LengthBatchSampler
     >>> sampler = LengthBatchSampler([3, 9, 4, 8, 3, 1], max_tokens=18, rank=0, world_size=1, buckets=3)
@@ -204,8 +204,8 @@ class GroupSampler(_BucketSampler):
 
     Args:
         groups: the group of each record: a field (``x.field("aspect")``), a sequence or an array.
-        batch_size: the records of a batch.
-        drop_last: drop the batches that are not full, at most one a group. Also drop the last batches if their number
+        batch_size: the number of records in a batch.
+        drop_last: drop the batches that are not full, at most one per group. Also drop the last batches if their number
             is not a multiple of world_size. False: repeat the first batches, so that all ranks have the same number of
             batches.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields group after group.
@@ -213,8 +213,8 @@ class GroupSampler(_BucketSampler):
     Each epoch shuffles the records of a group and the order of the batches again. The number of batches is the same in
     each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
-    Memory: 20 bytes a group and 4 bytes a record. If the index of the field was saved with the store, the 4 bytes
-    a record are in the store. Raises KeyError for a record that lacks the field, TypeError for unhashable values. One
+    Memory: 20 bytes per group and 4 bytes per record. If the index of the field was saved with the store, the 4 bytes
+    per record are in the store. Raises KeyError for a record that lacks the field, TypeError for unhashable values. One
     thread at a time may iterate.
 
     >>> from recstore.torch import GroupSampler
@@ -256,7 +256,7 @@ class GroupSampler(_BucketSampler):
 
 
 def _padded(length: int, multiple_of: int) -> int:
-    """The length that a row is padded to. A record of length 0 counts as length 1, so that a batch has an end."""
+    """The length that a row is padded to. A record of length 0 counts as length 1, to keep batches finite."""
     return -(-max(length, 1) // multiple_of) * multiple_of
 
 
@@ -281,9 +281,9 @@ def _longest_first(column: NDArray[Any]) -> rows.Rows:
 
     if len(column) == 0:
         return numpy.empty(0, numpy.uint32)
-    most = int(column.max())
-    dtype = numpy.uint16 if most < 1 << 16 else numpy.uint64  # numpy radix-sorts uint16
-    return rows.small(numpy.argsort(most - column.astype(dtype), kind="stable"))
+    longest = int(column.max())
+    dtype = numpy.uint16 if longest < 1 << 16 else numpy.uint64  # numpy radix-sorts uint16
+    return rows.small(numpy.argsort(longest - column.astype(dtype), kind="stable"))
 
 
 def _first_below(column: NDArray[Any], order: rows.Rows, first: int, least: int) -> int:

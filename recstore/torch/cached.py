@@ -1,4 +1,4 @@
-"""CachedDataset: a PyTorch Dataset. All processes of a machine share its samples and make each sample once."""
+"""CachedDataset: a PyTorch Dataset. All processes on a machine share its samples and make each sample once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CachedDataset(Dataset[T]):
-    """A Dataset whose samples are made once for all ranks, workers and jobs of a machine, and kept in a
+    """A Dataset whose samples are made once for all ranks, workers and jobs on a machine, and kept in a
     :func:`recstore.cache`.
 
     Args:
@@ -37,14 +37,14 @@ class CachedDataset(Dataset[T]):
             ``dataset.__getitem__`` and the values that it reads (docs/fingerprints.md).
 
     Each access gives a new sample with writable arrays, so `then` may change the sample in place. With
-    ``arrays="view"`` its arrays are read-only: `then` must copy, and default_collate makes torch warn of them. The
+    ``arrays="view"`` its arrays are read-only: `then` must copy, and default_collate makes torch warn about them. The
     random number generators of Python, numpy and torch have the same state afterwards whether the sample was in the
     cache or not.
 
-    A DataLoader reads a batch by one call. Attributes of the dataset that are not callable, such as ``classes``, can be
-    read from this object; the dataset itself is ``dataset``, and the cache is ``cache``. A change of the dataset does
-    not change samples that are in the cache. A CachedDataset pickles if `dataset` and `then` do. Several threads may
-    read it at once if `dataset` and `then` allow it.
+    A DataLoader reads a batch with one call. Public attributes of the dataset that are not callable, such as
+    ``classes``, can be read from this object; the dataset itself is ``dataset``, and the cache is ``cache``. A change
+    of the dataset does not change samples that are in the cache. A CachedDataset pickles if `dataset` and `then` do.
+    Several threads may read it at once if `dataset` and `then` allow it.
 
     Raises TypeError for a dataset without a length, and if the fingerprint cannot be derived; and the exceptions of
     :func:`recstore.cache`. Classes in samples must be registered, see :func:`recstore.register`.
@@ -121,7 +121,7 @@ class CachedDataset(Dataset[T]):
         return samples if self.then is None else [self.then(sample) for sample in samples]
 
     def __getattr__(self, name: str) -> Any:
-        # A method of the dataset could change it, and with it samples that are in the cache already.
+        # A method could change the dataset, but not the samples that are already in the cache.
         if name.startswith("_") or "dataset" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         value = getattr(self.dataset, name)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class RecordDataset(Dataset[T]):
-    """A Dataset of PyTorch over a RecordList or a view of one. A batch is read by one native call.
+    """A Dataset of PyTorch over a RecordList or a view of one. One native call reads a batch.
 
     Args:
         x: a RecordList, a view of one, or the ``keys()`` or ``values()`` of a RecordDict.
@@ -109,14 +109,14 @@ class RecordDataset(Dataset[T]):
 
     @overload
     def __getitem__(self, index: int) -> T: ...
-    # Before other integers: a tensor has an __index__, whatever its dimensions.
+    # Before SupportsIndex, because a tensor has an __index__, whatever its dimensions.
     @overload
     def __getitem__(self, index: Selector[Any]) -> list[T]: ...
     @overload
     def __getitem__(self, index: SupportsIndex) -> T: ...
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
-            # A tensor with one element has an __index__, but is a batch of one.
+            # A 1-D tensor with one element has an __index__, but is a batch of one.
             if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
                 return self.__getitems__(_indices(index, len(self.records)))
             index = operator.index(index)

@@ -51,7 +51,7 @@ class Fields(Dataset[T]):
     source of :class:`recstore.torch.Loader`.
 
     Args:
-        x: a RecordList, a view of one, or the values of a RecordDict. Its records are dicts or objects with fields.
+        x: a RecordList, a view of one, or the keys or values of a RecordDict. Its records usually have fields.
         names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text
             becomes a list of str, bytes become a :class:`Ragged` of uint8. If the records are numbers, lists, arrays or
             text, any name stands for the whole record.
@@ -62,8 +62,8 @@ class Fields(Dataset[T]):
             whose name is also an argument, write ``out=Field("padded", "output")``.
 
     ``f[indices]`` is a Batch, a dict of tensors. `indices` is a list, a range, a slice, or an integer array of numpy
-    or torch; negative indices count from the end. One native pass reads all fields of the batch without the GIL. All
-    tensors of the batch are views of one buffer. The entries have the names of the fields:
+    or torch; negative indices count from the end. One native pass without the GIL reads all fields of the batch but
+    those in the form "object"; their tensors are views of one buffer. The entries have the names of the fields:
 
     ============ =============================================================================================
     "tensor"     ``(B, *row)``
@@ -74,7 +74,7 @@ class Fields(Dataset[T]):
                  *row)`` and also ``<name>_inner_lengths`` ``(B, most)``
     "packed"     ``(rows, length)``; ``<name>_positions``, the position of each token in its document;
                  ``<name>_documents``, the number of the record in the batch, -1 for padding; and
-                 ``<name>_boundaries``, the offsets of the pieces of documents in the flattened rows, and their end
+                 ``<name>_boundaries``, the offsets of documents, their parts and padding in the flat rows, and the end
     "text"       a list of str
     "bytes"      ``Ragged(values, offsets)`` of uint8; text is UTF-8
     "category"   ``(B)`` of int64: the number of the value in ``f.categories[name]``
@@ -83,8 +83,8 @@ class Fields(Dataset[T]):
 
     With ``missing="mask"`` the batch also has ``<name>_mask`` ``(B)``, which is False if the record lacks the field or
     has None. Lists of lists become rows of one shape if all inner lists have one length, such as boxes ``(total, 4)``.
-    The constructor decides all of this, from the schema of the store and a sample of some hundred records.
-    A record that does not fit raises ValueError later, which names the record. ``print(f)`` shows the decisions.
+    The constructor decides all of this, from the schema of the store and a sample of a few hundred records. Reading
+    a record that does not fit raises ValueError, which names it. ``print(f)`` shows the decisions.
 
     There are two ways to use it with a DataLoader. The first costs less, but with ``output="tensordict"`` or "numpy" it
     needs ``collate_fn=f.collate`` as well::
@@ -239,20 +239,20 @@ class Fields(Dataset[T]):
         return out
 
     def _parts(self, positions: Any) -> list[Any]:
-        """The parts of each layout: tensors over one buffer, and lists."""
+        """The parts of each layout: tensors over one buffer, lists, and masks of objects."""
         buffer = ArrayBuffer() if self.output == "numpy" else TensorBuffer()
         gather = self._gather or self._open()
         tensor = buffer.tensor
         try:
-            read = iter(gather.read(positions, buffer.allocate))
+            native_parts = iter(gather.read(positions, buffer.allocate))
         except ValueError as error:
             number = getattr(error, "field", None)
             if number is None:
                 raise
             layout = self._native[number]
-            decided = " ".join(filter(None, (layout.field.form, layout.dtype, layout.shape())))
+            decision = " ".join(filter(None, (layout.field.form, layout.dtype, layout.shape())))
             raise ValueError(
-                f"{error}. {layout.name!r} is {decided} in this Fields: give it another form, dtype= or row="
+                f"{error}. {layout.name!r} is {decision} in this Fields: give it another form, dtype= or row="
             ) from None
         out: list[list[Any]] = []
         for layout in self._layouts:
@@ -260,12 +260,12 @@ class Fields(Dataset[T]):
                 values, *mask = layout.read(self.records, positions)
                 out.append([values, *map(buffer.bools, mask)])
             else:
-                out.append([part if type(part) is list else tensor(*part) for part in next(read)])
+                out.append([part if type(part) is list else tensor(*part) for part in next(native_parts)])
         return out
 
     def _finished(self, batch: Any) -> T:
         if self.output == "tensordict":
-            batch = _tensor_dict(self._per_record, batch)
+            batch = _to_tensordict(self._per_record, batch)
         finished: T = batch if self.transform is None else self.transform(batch)
         return finished
 
@@ -290,8 +290,8 @@ class Fields(Dataset[T]):
         """The batch of some samples, with `transform` applied: ``DataLoader(f, batch_size=256, collate_fn=f.collate)``.
 
         Samples that a DataLoader fetched from this Fields are read here, in one pass. Other samples are dicts such as
-        ``f[5]``, possibly changed, from a ConcatDataset or the user's own dataset. They are joined by value, and
-        entries that `f` does not have by torch's ``default_collate``. A batch is returned unchanged.
+        ``f[5]``, possibly changed, from a ConcatDataset or the user's own dataset. They are joined by value;
+        torch's ``default_collate`` joins entries that `f` does not have. A batch is returned unchanged.
         """
         if isinstance(samples, Samples) and samples.fields is self:
             batch = self._batch(samples.positions)
@@ -303,7 +303,7 @@ class Fields(Dataset[T]):
             batch = self._joined(samples)
         if self.output == "tensordict" and self.transform is None and in_worker():
             if fetcher_of(sys._getframe().f_back) is not None:
-                return Sent(batch, functools.partial(_tensor_dict, self._per_record))  # type: ignore[return-value]
+                return Sent(batch, functools.partial(_to_tensordict, self._per_record))  # type: ignore[return-value]
         return self._finished(batch)
 
     def _joined(self, samples: Any) -> Batch:
@@ -402,10 +402,10 @@ def _check_output(output: str) -> None:
         raise ImportError("tensors need PyTorch, which is not installed: pip install recstore[torch], or give "
                           "output='numpy'")  # fmt: skip
     if output == "tensordict":
-        _tensordict()
+        _import_tensordict()
 
 
-def _tensordict() -> Any:
+def _import_tensordict() -> Any:
     try:
         import tensordict  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -413,15 +413,15 @@ def _tensordict() -> Any:
     return tensordict
 
 
-def _tensor_dict(first: str | None, batch: Batch) -> Any:
+def _to_tensordict(first: str | None, batch: Batch) -> Any:
     """The TensorDict of a batch. If all entries have a row for each record, `first` is the name of one of them, and
-    the TensorDict has the batch size (B). Else `first` is None, and it has no batch size."""
+    the TensorDict has the batch size (B). Otherwise `first` is None, and it has no batch size."""
     size = [] if first is None else [len(batch[first])]
-    return _tensordict().TensorDict({name: _entry(value) for name, value in batch.items()}, batch_size=size)
+    return _import_tensordict().TensorDict({name: _entry(value) for name, value in batch.items()}, batch_size=size)
 
 
 def _entry(value: Any) -> Any:
-    tensordict = _tensordict()
+    tensordict = _import_tensordict()
     if isinstance(value, Ragged):
         parts = {name: _entry(part) for name, part in value._asdict().items()}
         return tensordict.TensorDict(parts, batch_size=[])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Field", "Ragged"]
 
-# The forms, and the options that each takes beside `field`.
+# The forms, and the options that each takes besides `field`.
 _NUMBERS = {"dtype", "missing", "default", "row"}
 FORMS = {
     "tensor": _NUMBERS,
@@ -33,8 +33,7 @@ FORMS = {
     "category": {"missing", "default", "names"},
     "object": {"missing", "default"},
 }
-# The forms whose rows differ in length. In these forms a record without a value becomes an empty row. No other default
-# is possible.
+# The forms whose rows differ in length. Their only default for a record without a value is an empty row.
 OF_LENGTHS = ("jagged", "ragged", "padded", "packed", "bytes")
 
 _DTYPES = (

@@ -1,5 +1,5 @@
 """The layout of each form in a batch and in a sample. A class per form has the spec of the native read, makes the
-entries of a batch or a sample from the parts that were read, and joins samples to a batch.
+entries of a batch or a sample from the parts that were read, and joins samples into a batch.
 
 A sample is a batch of one record, without the padding, offsets and packed rows of a batch.
 """
@@ -25,7 +25,7 @@ class Layout:
 
     __slots__ = ("dtype", "field", "levels", "name", "path", "row")
     extra: tuple[tuple[str, ...], ...] = ((), ())  # suffixes of further entries, for lists and for lists of lists
-    most_levels = 2  # up to this many levels, every entry has a row for each record
+    most_levels = 2  # the most levels with which every entry has a row for each record
 
     def __init__(
         self, name: str, path: Any, field: Field, dtype: str | None = None, row: tuple[int, ...] = (), levels: int = 1
@@ -91,7 +91,7 @@ class Layout:
         if self.masked:
             out[self.name + "_mask"] = data.default_collate([sample[self.name + "_mask"] for sample in samples])
 
-    # A form defines these three, which do not deal with masks.
+    # Forms override these methods, which do not deal with masks.
 
     def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
         """Puts the entries of `parts` into a batch."""
@@ -184,7 +184,7 @@ class Bytes(RaggedLists):
 
 
 class Padded(Layout):
-    """ "padded": every record padded to the length of the longest, and the lengths."""
+    """ "padded": every record padded to one length, and the lengths."""
 
     __slots__ = ()
     extra = ("_lengths",), ("_lengths", "_inner_lengths")
@@ -324,13 +324,13 @@ class Objects(Layout):
         return records.field(self.path, *default).get_many(positions)
 
     def _refuse_none(self, values: list[Any], positions: Any) -> None:
-        of = "" if self.path is None else f"{str(native.Path(self.path))!r} of "
+        prefix = "" if self.path is None else f"{str(native.Path(self.path))!r} of "
         for position, value in zip(memoryview(positions), values):
             if value is None:
-                raise ValueError(f"{of}record {position} is None: give missing='mask', or default=None")
+                raise ValueError(f"{prefix}record {position} is None: give missing='mask', or default=None")
 
 
-# ---- Samples to a batch ----
+# ---- Joining samples into a batch ----
 
 
 def _offsets(rows: Sequence[Any]) -> Tensor:
@@ -361,7 +361,7 @@ def _cut(rows: Any, length: int | None, layout: Layout) -> Any:
 
 def _packed_rows(lengths: list[int], length: int, split: bool) -> list[list[tuple[int, int, int]]]:
     """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, a document continues
-    in the next row when a row is full; else each goes whole into the first row with room for it (first fit)."""
+    in the next row when a row is full; otherwise each goes whole into the first row with room for it."""
     rows: list[list[tuple[int, int, int]]] = []
     free: list[int] = []  # the free space of each row
     for document, n in enumerate(lengths):

@@ -185,8 +185,8 @@ class Loader(Generic[B]):
             self.batch_sampler = BatchSampler(sampler, batch_size, drop_last)
             self.batch_size, self.drop_last, self.sampler = self.batch_sampler.batch_size, drop_last, sampler
         self._stateful = hasattr(self.batch_sampler, "state_dict") and hasattr(self.batch_sampler, "load_state_dict")
-        self._begun: int | None = None  # the epoch of the latest iteration, if epochs advance
-        self._received: Any = None  # the state of the batch sampler at the latest batch that the loop received
+        self._latest_epoch: int | None = None  # the epoch of the latest iteration, if epochs advance
+        self._position: Any = None  # of the loop: a state of the batch sampler, or a number of batches
         self._skip = 0  # batches of the next iteration that an earlier run received
         self._epochs: weakref.WeakSet[_Epoch[B]] = weakref.WeakSet()
 
@@ -203,8 +203,8 @@ class Loader(Generic[B]):
         return epoch
 
     def _pins(self) -> bool:
-        """Whether to pin batches. Not called before the first iteration, since the check may initialize CUDA, after
-        which a process must not fork."""
+        """Whether to pin batches. The check may initialize CUDA, after which a process must not fork, so __init__
+        does not call this."""
         if self.pin_memory is False:
             return False
         available = torch.cuda.is_available()
@@ -215,19 +215,19 @@ class Loader(Generic[B]):
         return available
 
     def _orders(self) -> Iterator[tuple[int, Any, Any]]:
-        """`(number, indices, the state of the batch sampler after it)` of each batch."""
+        """Yields `(number, indices, position)` of each batch; `position` as in `_position`."""
         if self._advancing:
-            if self._begun is not None and self._begun == self.sampler.epoch:
-                self.sampler.set_epoch(self._begun + 1)
+            if self._latest_epoch is not None and self._latest_epoch == self.sampler.epoch:
+                self.sampler.set_epoch(self._latest_epoch + 1)
         batches, skip, self._skip = self.batch_sampler, self._skip, 0
         for number, indices in enumerate(batches):
             if number == 0 and self._advancing:
-                self._begun = self.sampler.epoch
+                self._latest_epoch = self.sampler.epoch
             if number >= skip:
                 yield number, indices, batches.state_dict() if self._stateful else number + 1
 
     def _read(self, pins: bool, order: tuple[int, Any, Any]) -> tuple[Any, Any]:
-        """The batch of an order, and the state after it. Called in threads."""
+        """`(batch, position)` of an order from `_orders`. Called in threads."""
         number, indices, position = order
         try:
             batch = self._batch(indices)
@@ -273,9 +273,9 @@ class Loader(Generic[B]):
             if hasattr(sampler, "set_epoch"):
                 before = getattr(sampler, "epoch", None)
                 sampler.set_epoch(epoch)
-                self._begun = None
+                self._latest_epoch = None
                 if self._stateful and getattr(sampler, "epoch", None) != before:
-                    self._received = None  # the loop has received no batch of this epoch
+                    self._position = None  # the loop has received no batch of this epoch
                 return
 
     def state_dict(self) -> dict[str, Any]:
@@ -287,14 +287,14 @@ class Loader(Generic[B]):
         """
         state = {"version": _VERSION, "records": _length(self.dataset)}
         if not self._stateful:
-            return {**state, "batches": self._received or 0}
-        return {**state, "sampler": self.batch_sampler.state_dict() if self._received is None else self._received}
+            return {**state, "batches": self._position or 0}
+        return {**state, "sampler": self.batch_sampler.state_dict() if self._position is None else self._position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes where the run that saved `state` stopped: the next iteration yields the rest of its epoch.
 
-        Raises ValueError for a dataset of another length, another kind of sampler or another seed, TypeError if `state`
-        is not a dict. The loader is unchanged then.
+        Raises ValueError for a state of another version, length of the dataset, kind of sampler or seed, and for a
+        sampler whose order is random each time; TypeError if `state` is not a dict. The loader is unchanged then.
         """
         if not isinstance(state, dict):
             raise TypeError(f"a state must be a dict that state_dict() returned, not {type(state).__name__}")
@@ -303,16 +303,16 @@ class Loader(Generic[B]):
                 f"the state has version {state.get('version')!r:.60}; this recstore reads version {_VERSION}"
             )
         if state.get("records") != _length(self.dataset):
-            theirs, mine = state.get("records"), _length(self.dataset)
-            raise ValueError(f"the state is of a dataset of {theirs!r:.60} records, but this one has {mine}")
+            saved, own = state.get("records"), _length(self.dataset)
+            raise ValueError(f"the state is of a dataset of {saved!r:.60} records, but this one has {own}")
         if self._stateful:
             if "sampler" not in state:
                 raise ValueError("the state is of a loader whose batch sampler has no state_dict")
             self.batch_sampler.load_state_dict(state["sampler"])
-            self._received = state["sampler"]
+            self._position = state["sampler"]
         else:
-            self._received = self._skip = self._batches_to_skip(state)
-        self._begun = None
+            self._position = self._skip = self._batches_to_skip(state)
+        self._latest_epoch = None
 
     def _batches_to_skip(self, state: dict[str, Any]) -> int:
         batches = state.get("batches")
@@ -347,10 +347,10 @@ class _Epoch(Generic[B]):
     def __next__(self) -> B:
         batch: B
         try:
-            batch, self._loader._received = next(self._batches)
+            batch, self._loader._position = next(self._batches)
         except StopIteration:
             if not self._loader._stateful:
-                self._loader._received = 0
+                self._loader._position = 0
             raise
         return batch
 

@@ -1,4 +1,4 @@
-"""PyTorch, or None where it is not installed: `Fields` with ``output="numpy"`` works without it."""
+"""PyTorch, or None if it is not installed: `Fields` with ``output="numpy"`` works without it."""
 
 from __future__ import annotations
 

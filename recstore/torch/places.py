@@ -19,7 +19,7 @@ _LIGHTNING = ("lightning.pytorch.loops", "pytorch_lightning.loops")
 
 
 def integer(value: SupportsIndex, name: str) -> int:
-    """`value` as an int. Raises TypeError for a bool, a float and any other value that is not an integer."""
+    """`value` as an int. Raises TypeError for a bool, a float or any other value that is not an integer."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     try:
@@ -88,7 +88,7 @@ def accelerate_processes() -> int:
     return processes
 
 
-def _accelerate_frames(frame: FrameType | None) -> list[Any]:
+def _accelerate_loaders(frame: FrameType | None) -> list[Any]:
     """The loaders of accelerate that have a method on the call stack, innermost first."""
     if _ACCELERATE not in sys.modules:
         return []
@@ -105,12 +105,12 @@ def at_iteration(sampler: object, place: tuple[int, int] | None) -> tuple[int, i
 
     accelerate divides the batches of a prepared loader among its processes, so the sampler must yield the batches of
     all ranks. Dividing twice would lose records, and not dividing would repeat them."""
-    owners = _accelerate_frames(sys._getframe(1))
-    dividing = [owner for owner in owners if getattr(owner, "num_processes", 1) > 1 and hasattr(owner, "split_batches")]
+    owners = _accelerate_loaders(sys._getframe(1))
+    dividers = [owner for owner in owners if getattr(owner, "num_processes", 1) > 1 and hasattr(owner, "split_batches")]
     rank, world_size = place or current()
-    if dividing and world_size > 1:
+    if dividers and world_size > 1:
         raise ValueError(
-            f"accelerate divides the batches of this {type(sampler).__name__} among its {dividing[0].num_processes} "
+            f"accelerate divides the batches of this {type(sampler).__name__} among its {dividers[0].num_processes} "
             f"processes, but the sampler is already for rank {rank} of {world_size}: leave rank and world_size out"
         )
     if place is None and not owners and accelerate_processes() > 1:
@@ -125,7 +125,7 @@ def at_iteration(sampler: object, place: tuple[int, int] | None) -> tuple[int, i
 
 def lightning_resumes() -> bool:
     """Whether Lightning starts the current iteration in the middle of an epoch, because it resumes from a checkpoint.
-    False when it starts a new epoch, or validates."""
+    False if it starts a new epoch, or validates."""
     if not any(name in sys.modules for name in _LIGHTNING):
         return False
     frame: FrameType | None = sys._getframe(1)
@@ -137,7 +137,7 @@ def lightning_resumes() -> bool:
             loop: Any = frame.f_locals.get("self")
             loop = getattr(loop, "epoch_loop", loop)
             if hasattr(loop, "batch_progress"):
-                begun = loop.batch_progress.current.ready  # at the end of an epoch, the number of all batches
-                return bool(loop.restarting) and 0 < begun < loop.trainer.num_training_batches
+                batches = loop.batch_progress.current.ready  # at the end of an epoch, the number of all batches
+                return bool(loop.restarting) and 0 < batches < loop.trainer.num_training_batches
         frame = frame.f_back
     return False

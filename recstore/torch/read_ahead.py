@@ -1,11 +1,11 @@
 """ReadAhead: an iterator whose results are computed by threads ahead of the caller.
 
 An order describes one result. The caller's thread draws the orders, hands them to the threads and takes the results, so
-the iterable of orders needs no lock. Both directions are SimpleQueues, whose put() never blocks, because garbage
-collection may close a ReadAhead at any point in any thread.
+the iterable of orders needs no lock. `orders` and `arrivals` are SimpleQueues, whose put() never blocks, because
+garbage collection may stop a ReadAhead at any point in any thread.
 
 The threads are daemons, since an unfinished ReadAhead must not delay the exit of the program. But the interpreter must
-not end while a thread is running, perhaps within torch, so `_close_all` waits for them.
+not end while a thread is running, perhaps within torch, so `_close_all` waits for each, up to _EXIT_TIMEOUT.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-_EXIT_TIMEOUT = 10.0  # seconds that the exit of the program waits for a thread
-_STOPPED = "reading a record raised StopIteration, which would end the loop: raise another exception"
+_EXIT_TIMEOUT = 10.0  # seconds
+_RAISED_STOP_ITERATION = "reading a record raised StopIteration, which would end the loop: raise another exception"
 
 
 class _Shared:
@@ -64,10 +64,10 @@ _live: weakref.WeakSet[_Shared] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    shares = [shared for shared in list(_live) if shared.process == os.getpid()]
-    for shared in shares:
+    states = [shared for shared in list(_live) if shared.process == os.getpid()]
+    for shared in states:
         shared.stop()
-    for shared in shares:
+    for shared in states:
         shared.join(_EXIT_TIMEOUT)
 
 
@@ -98,7 +98,7 @@ class ReadAhead:
         orders: an iterable; the thread that calls ``next`` draws from it.
         ahead: how many results may be ready or in progress beyond the one that ``next`` returned. 0: no threads;
             ``next`` calls `read` itself.
-        threads: how many threads.
+        threads: how many threads read.
         begin: a function that each thread calls before its first order. If `begin` raises, the exception takes the
             place of the result, and the thread calls `begin` again before the next order.
 
@@ -139,8 +139,8 @@ class ReadAhead:
         with self._lock:
             self._check_open()
             # A thread that starts during interpreter shutdown never runs.
-            late = sys.is_finalizing() and not self._shared.threads
-            return self._read_ahead() if self._ahead and not late else self._read_now()
+            too_late = sys.is_finalizing() and not self._shared.threads
+            return self._read_ahead() if self._ahead and not too_late else self._read_now()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -151,7 +151,7 @@ class ReadAhead:
         try:
             return self._shared.read(order)
         except StopIteration as error:
-            raise RuntimeError(_STOPPED) from error
+            raise RuntimeError(_RAISED_STOP_ITERATION) from error
 
     def _read_ahead(self) -> Any:
         self._hand_out()
@@ -174,7 +174,7 @@ class ReadAhead:
             return result
         try:
             if isinstance(error, StopIteration):  # raised from next(), it would end the loop
-                raise RuntimeError(_STOPPED) from error
+                raise RuntimeError(_RAISED_STOP_ITERATION) from error
             raise error
         finally:
             del error  # its traceback holds this frame

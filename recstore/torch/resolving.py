@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from recstore.containers.records import RecordList
 
-    # {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}, as native.describe_field returns it
+    # the dict of native.describe_field; descriptions of samples may add "example", "sampled" and "differ"
     Description: TypeAlias = dict[str, Any]
     Dtypes: TypeAlias = type["TensorDtypes"] | type["ArrayDtypes"]
 
-SAMPLED = 256  # records
+SAMPLED = 256  # records of a sample, at most
 
 _ABSENT = object()
 _NUMBERS = {"bool", "int", "float", "complex"}
@@ -39,12 +39,12 @@ def layouts_of(
     records: RecordList[Any], names: tuple[Any, ...], forms: dict[str, Any], dtypes: Dtypes
 ) -> list[layouts.Layout]:
     """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. `dtypes`
-    is TensorDtypes or ArrayDtypes. Raises TypeError and ValueError for fields that cannot become a batch, with the code
-    to write in the message."""
+    is TensorDtypes or ArrayDtypes. Raises TypeError, ValueError or KeyError for fields that cannot become a batch, with
+    the code to write in the message, and ImportError for jagged tensors that this torch lacks."""
     requested: list[tuple[str, Field | None]] = []
     for name in names:
         if isinstance(name, list):
-            raise TypeError(f"each name is its own argument: write Fields(x, {_listed(name)}), not a list of them")
+            raise TypeError(f"each name is its own argument: write Fields(x, {_arguments(name)}), not a list of them")
         if not isinstance(name, str):
             raise TypeError(f"the name of a field must be a str; for {name!r:.60} write name=Field(field={name!r:.60})")
         requested.append((str(name), None))
@@ -53,7 +53,7 @@ def layouts_of(
             raise TypeError(f"{name}= must be a form, such as {name}='padded', or a Field, not {form!r:.60}")
         requested.append((name, form if isinstance(form, Field) else Field(form)))  # type: ignore[arg-type]  # checked
     if not requested:
-        raise TypeError(f"name the fields of a batch: Fields(x, {_listed(_field_names(records) or ['image_id'])})")
+        raise TypeError(f"name the fields of a batch: Fields(x, {_arguments(_field_names(records) or ['image_id'])})")
     records = records._unwatched()  # resolving inspects the types of values
     have_fields = _have_fields(records)
     out = [_layout(records, name, field, have_fields, dtypes) for name, field in requested]
@@ -61,13 +61,13 @@ def layouts_of(
     return out
 
 
-def _listed(names: list[Any]) -> str:
+def _arguments(names: list[Any]) -> str:
     """The first of `names` as the arguments of a call."""
     return ", ".join(f"{name!r:.60}" for name in names[:3]) + ", ..." * (len(names) > 3)
 
 
 def _field_names(records: RecordList[Any]) -> list[str]:
-    """The names of fields for a message; an empty list if records are not dicts."""
+    """The names of the fields for a message; an empty list if the records are not dicts."""
     names = native.field_names(records)
     if names is None and len(records):
         first = records[0]
@@ -88,7 +88,7 @@ def _check_names(resolved: list[layouts.Layout]) -> None:
 
 
 def _have_fields(records: RecordList[Any]) -> bool:
-    """Whether the records have fields: numbers, lists, arrays and text do not."""
+    """Whether the records have fields: numbers, lists, arrays, text and bytes do not."""
     if native.field_names(records) or not len(records) or _kind(records[0]) == "other":
         return True
     kinds = describe(_samples(records, None))["kinds"] - _NOTHING
@@ -104,12 +104,12 @@ def _layout(
     elif isinstance(path, tuple) and not path:
         path = None  # the whole record
     if field is None or field.form not in ("text", "bytes", "object"):
-        return _Resolving(records, name, path, field, dtypes).layout()
+        return _FieldResolver(records, name, path, field, dtypes).layout()
     return layouts.BY_FORM[field.form](name, path, field)
 
 
-class _Resolving:
-    """The decision about one field."""
+class _FieldResolver:
+    """Decides the layout of one field."""
 
     def __init__(self, records: RecordList[Any], name: str, path: Any, field: Field | None, dtypes: Dtypes) -> None:
         self.records, self.name, self.path, self.dtypes = records, name, path, dtypes
@@ -148,7 +148,8 @@ class _Resolving:
         return layouts.BY_FORM[self.field.form](self.name, self.path, self.field, dtype, row, levels)
 
     def _write(self, **options: object) -> str:
-        """The keyword argument for this field with further options, for a message."""
+        """The keyword argument for this field with further options, for a message: only the options if the name is
+        not an identifier."""
         more = "".join(f", {option}={value!r}" for option, value in options.items())
         return f"{self.name}=Field({self.field.form!r}{more})" if self.name.isidentifier() else more[2:]
 
@@ -160,7 +161,7 @@ class _Resolving:
         raise KeyError(f"the records have no field {self.name!r}{meant(self.path, _field_names(self.records))}")
 
     def _refuse_other(self, description: Description) -> None:
-        """Raises TypeError for values that are not numbers. In a sample one such value is enough."""
+        """Raises TypeError if all values, or one in a sample, are neither numbers, lists nor arrays."""
         kinds = description["kinds"] - _NOTHING
         other = kinds - _NUMBERS - {"list", "array"}
         if other and (other == kinds or description.get("sampled")):
@@ -181,7 +182,7 @@ class _Resolving:
     # ---- Shapes ----
 
     def _sizes(self, description: Description) -> list[int | None]:
-        """The size of each dimension of a value; None if it differs."""
+        """The size of each dimension of a value; None for a size that differs."""
         shapes = [list(shape) for shape in description["shapes"] or ()]
         if "array" in description["kinds"] and not shapes:
             shapes.append([None])  # without a record, assume the usual one dimension
@@ -261,7 +262,7 @@ class _Resolving:
     # ---- Categories ----
 
     def _with_names(self) -> Field:
-        """The field with names; by default all values in the records."""
+        """The field with the names of its categories: by default, all values in the records."""
         if self.field.names is not None:
             return self.field
         values = self.records if self.path is None else self.records.field(self.path, None)
@@ -271,9 +272,9 @@ class _Resolving:
             raise TypeError(f"{self.name!r} cannot be a category: {error}") from None
         if self.field.has_default:
             distinct.add(self.field.default)
-        wrong = [type(value).__name__ for value in distinct if type(value) not in (str, int, bool)]
-        if wrong:
-            raise TypeError(f"{self.name!r} cannot be a category: names are str, int or bool, not {min(wrong)}")
+        wrong_types = [type(value).__name__ for value in distinct if type(value) not in (str, int, bool)]
+        if wrong_types:
+            raise TypeError(f"{self.name!r} cannot be a category: names are str, int or bool, not {min(wrong_types)}")
         names = sorted(distinct, key=lambda value: (type(value) is str, value))
         options = {"names": names, "missing": self.field.missing, "field": self.field.field}
         return Field("category", **options, **({"default": self.field.default} if self.field.has_default else {}))
@@ -307,8 +308,8 @@ class TensorDtypes:
 
     @staticmethod
     def widest(dtypes: set[str]) -> str:
-        """The dtype that holds the numbers of arrays of these dtypes. torch can do little with uint16 and uint32: no
-        embedding, no indexing, no promotion. So they become int64."""
+        """The dtype that holds the numbers of arrays of these dtypes; without one, their names joined by "and". torch
+        can do little with uint16 and uint32: no embedding, no indexing, no promotion. So they become int64."""
         dtypes = {"int64" if name in ("uint16", "uint32") else name for name in dtypes}
         if dtypes == {"uint64"} or not dtypes <= set(TORCH_DTYPES):
             return " and ".join(sorted(dtypes))
@@ -338,7 +339,7 @@ class ArrayDtypes:
 
     @staticmethod
     def widest(dtypes: set[str]) -> str:
-        """The dtype that holds the numbers of arrays of these dtypes."""
+        """The dtype that holds the numbers of arrays of these dtypes; without one, their names joined by "and"."""
         if not dtypes <= set(FIELD_DTYPES) or "bfloat16" in dtypes:
             return " and ".join(sorted(dtypes))
         out = numpy.result_type(*dtypes).name
@@ -349,7 +350,8 @@ class ArrayDtypes:
 
 
 def _is_clear(description: Description) -> bool:
-    """Whether the description of the trees suffices: only numbers, only text, or lists of one of them."""
+    """Whether the description of the trees suffices: only numbers, only text, only bytes, or lists of one of these with
+    known lengths."""
     kinds = description["kinds"]
     if not description["sure"] or not kinds:
         return False

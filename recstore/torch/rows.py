@@ -49,7 +49,7 @@ class Groups:
 
     A row is a position in the list of records sorted by group. Attributes: ``keys``, the value of each group;
     ``starts``, the first row of each group, and at the end the number of records, int64. ``read`` maps rows to records.
-    The rows of a field take 4 bytes a record; if the index was saved with the store, they stay in the file."""
+    The rows of a field take `width` bytes per record; if the index was saved with the store, they stay in the file."""
 
     def __init__(self, keys: Any, starts: NDArray[np.int64], rows: Any, width: int) -> None:
         self.keys, self.starts, self.rows, self.width = keys, starts, rows, width
@@ -122,4 +122,4 @@ def small(rows: NDArray[Any]) -> Rows:
     """Row numbers in 4 bytes each if they fit."""
     import numpy
 
-    return rows.astype(numpy.uint32) if len(rows) <= 1 << 32 else rows
+    return rows.astype(numpy.uint32) if len(rows) == 0 or rows.max() < 1 << 32 else rows

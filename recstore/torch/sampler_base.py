@@ -29,7 +29,7 @@ T = TypeVar("T")
 VERSION = 1  # the version of the states that state_dict makes
 MOST = 1 << 48
 MOST_EPOCHS = 1 << 63
-_MARK = "recstore.torch."
+_KIND_PREFIX = "recstore.torch."
 
 
 class Iteration:
@@ -49,7 +49,7 @@ class Iteration:
 
     @property
     def taken(self) -> int:
-        """The items that this rank has taken."""
+        """The number of items that this rank has taken."""
         return self._taken if self.iterator is None else self.iterator.taken
 
     @taken.setter
@@ -70,8 +70,8 @@ class Iteration:
 
 
 def share(items: int, world_size: int, drop_last: bool) -> int:
-    """The number of items that each rank takes. The last items are dropped, or the first ones repeated, so that all
-    ranks take the same number."""
+    """The number of items that each rank takes. The last items are dropped, or some are repeated, so that all ranks
+    take the same number."""
     return items // world_size if drop_last else -(-items // world_size)
 
 
@@ -105,7 +105,7 @@ class EpochSampler(DistributedSampler[T]):
         self._length = length
         self.drop_last, self.shuffle = drop_last, shuffle
         self._epoch = self._first = 0
-        self._named = True  # whether set_epoch was called since a state was loaded
+        self._epoch_set = True  # False from load_state_dict to the next set_epoch or iteration
         self._pending = False  # whether a state was loaded and not iterated yet
         self._live: Iteration | None = None
 
@@ -130,11 +130,11 @@ class EpochSampler(DistributedSampler[T]):
 
     @property
     def total_size(self) -> int:  # type: ignore[override]
-        """The items of all ranks together."""
+        """The number of items of all ranks together."""
         return len(self) * self.world_size
 
     def __len__(self) -> int:
-        """The items of a whole epoch on this rank. A resumed iteration has fewer."""
+        """The number of items of a whole epoch on this rank. A resumed iteration has fewer."""
         return share(self._length, self.world_size, self.drop_last)
 
     num_samples = property(__len__)
@@ -142,8 +142,8 @@ class EpochSampler(DistributedSampler[T]):
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration. An iteration in progress keeps its order.
 
-        Raises TypeError for an epoch that is not an integer. Raises ValueError for a negative epoch, and for an epoch
-        before that of a loaded state that was not iterated yet."""
+        Raises TypeError for an epoch that is not an integer. Raises ValueError for an epoch out of range, or before
+        that of a loaded state that was not iterated yet."""
         epoch = places.integer(epoch, "epoch")
         if not 0 <= epoch < MOST_EPOCHS:
             raise ValueError(f"epoch must be from 0 to 2**63 - 1, not {epoch}")
@@ -152,25 +152,25 @@ class EpochSampler(DistributedSampler[T]):
                 f"set_epoch({epoch}) after a state of epoch {self._epoch} was loaded: the run would not resume where "
                 f"it stopped. Begin the loop at epoch {self._epoch} (with accelerate, loader.set_epoch({self._epoch}))"
             )
-        self._named = True
+        self._epoch_set = True
         if epoch != self._epoch:
             self._epoch, self._first, self._live, self._pending = epoch, 0, None, False
 
     # ---- Iterations ----
 
     def _begin(self) -> Iteration:
-        """A new Iteration, made when its first item is drawn."""
+        """A new Iteration. Called when its first item is drawn."""
         rank, world_size, owner = places.at_iteration(self, self._place)
         if getattr(owner, "batch_sampler", self) is None:  # accelerate calls set_epoch of batch samplers only
             self.set_epoch(owner.iteration)
         if not self._first and not self._pending:
             self._check_resumed()
-        if not self._named and share(self._length - self._first, world_size, self.drop_last) == 0:
+        if not self._epoch_set and share(self._length - self._first, world_size, self.drop_last) == 0:
             self._epoch, self._first = self._epoch + 1, 0  # the loaded state was the end of its epoch
         live = self._live = Iteration(
             self._epoch, self._first, rank, world_size, self._length, self.drop_last, as_lists=owner is not None
         )
-        self._first, self._named, self._pending = 0, True, False
+        self._first, self._epoch_set, self._pending = 0, True, False
         return live
 
     def _check_resumed(self) -> None:
@@ -211,40 +211,40 @@ class EpochSampler(DistributedSampler[T]):
                     f"{self._unit}={taken} is out of range: this rank's iteration has {live.count} {self._unit}"
                 )
             consumed = live.consumed(taken)
-        state = {"kind": _MARK + self._kind, "version": VERSION, **self._identity()}
+        state = {"kind": _KIND_PREFIX + self._kind, "version": VERSION, **self._identity()}
         return {**state, "epoch": self._epoch, "consumed": consumed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes where the run that saved `state` stopped. Takes constant time.
 
         Args:
-            state: the result of ``state_dict()``, or the state of a StatefulDataLoader over such a sampler, with any
-                number of workers.
+            state: the result of ``state_dict()``, or the state of a StatefulDataLoader over a sampler like this one,
+                with any number of workers.
 
         The next iteration yields the rest of the epoch, on any number of ranks. A state from the end of an epoch
         resumes with the next epoch. If ``set_epoch`` then sets the finished epoch, the iteration is empty.
 
-        Raises ValueError for a state of another kind of sampler, another length or seed, a later version, or with
-        fields missing; TypeError for a state that is not a dict. The sampler is unchanged then."""
+        Raises ValueError for a state of another kind of sampler, length, seed or version, or with fields missing;
+        TypeError for a state that is not a dict. The sampler is unchanged then."""
         state = own_state(state)
         epoch, consumed = self._checked_state(state)
         self._epoch, self._first, self._live = epoch, consumed, None
-        self._named, self._pending = False, True
+        self._epoch_set, self._pending = False, True
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
-        if state.get("kind") != _MARK + self._kind:
+        if state.get("kind") != _KIND_PREFIX + self._kind:
             raise ValueError(f"the state is of {str(state.get('kind'))!r:.60}, but this is a {self._kind}")
         if state.get("version") != VERSION:
             raise ValueError(
                 f"the state has version {state.get('version')!r:.60}; this recstore reads version {VERSION}"
             )
-        for name, mine in self._identity().items():
-            if name not in state or state[name] != mine or type(state[name]) is not type(mine):
-                theirs = state.get(name, "none")
-                raise ValueError(f"the state has {name} {theirs!r:.60}, this {self._kind} has {mine!r:.60}")
+        for name, own in self._identity().items():
+            if name not in state or state[name] != own or type(state[name]) is not type(own):
+                saved = state.get(name, "none")
+                raise ValueError(f"the state has {name} {saved!r:.60}, this {self._kind} has {own!r:.60}")
         epoch, consumed = state.get("epoch"), state.get("consumed")
-        most = MOST_EPOCHS - 2  # a state from the end of an epoch resumes with the next one
-        if not (type(epoch) is int and 0 <= epoch <= most and type(consumed) is int and 0 <= consumed <= self._length):
+        last = MOST_EPOCHS - 2  # a state from the end of an epoch resumes with the next one
+        if not (type(epoch) is int and 0 <= epoch <= last and type(consumed) is int and 0 <= consumed <= self._length):
             raise ValueError(f"the state has epoch {epoch!r:.60} and {consumed!r:.60} items of {self._length}")
         return epoch, consumed
 
@@ -253,7 +253,7 @@ def own_state(state: dict[str, Any]) -> dict[str, Any]:
     """The state of a sampler: `state` itself, or the part of a StatefulDataLoader's state that is one."""
     if not isinstance(state, dict):
         raise TypeError(f"a state must be a dict that state_dict() returned, not {type(state).__name__}")
-    if str(state.get("kind", "")).startswith(_MARK):
+    if str(state.get("kind", "")).startswith(_KIND_PREFIX):
         return state
     if state.get("_steps_since_snapshot"):
         raise ValueError(
@@ -263,7 +263,7 @@ def own_state(state: dict[str, Any]) -> dict[str, Any]:
     left, seen = [state], set()
     while left:
         part = left.pop()
-        if str(part.get("kind", "")).startswith(_MARK):
+        if str(part.get("kind", "")).startswith(_KIND_PREFIX):
             return part
         seen.add(id(part))
         left.extend(value for value in part.values() if isinstance(value, dict) and id(value) not in seen)
@@ -290,11 +290,11 @@ class IndexSampler(EpochSampler[int]):
         return iterator
 
     def state_dict(self, samples: SupportsIndex | None = None) -> dict[str, Any]:
-        """The state of the latest iteration as a dict of ints and strs. It counts the samples consumed by all ranks.
+        """The state of the latest iteration as a small dict. It counts the samples consumed by all ranks.
 
         Args:
             samples: how many samples of the iteration this rank's loop has consumed. None: as many as the iterator has
                 yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there.
 
-        Raises TypeError if `samples` is not an integer, ValueError if the iteration has fewer."""
+        Raises TypeError if `samples` is not an integer, ValueError if it is negative or the iteration has fewer."""
         return self._state(samples)

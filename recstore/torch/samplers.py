@@ -53,7 +53,7 @@ class ShuffleSampler(sampler_base.IndexSampler):
     samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
     With `by_node` the number of nodes must stay the same, but the number of ranks of a node may change.
 
-    Raises TypeError for an argument that is not an integer (such as a bool or float), ValueError for an argument out of
+    Raises TypeError for an argument of a wrong type (a bool is not an integer), ValueError for an argument out of
     range, for ranks or records that the nodes cannot share, and for `by_node` if the number of nodes is unknown, or
     under accelerate. One thread at a time may iterate; the other methods are thread-safe.
 
@@ -114,8 +114,8 @@ class ShuffleSampler(sampler_base.IndexSampler):
         if live.length < nodes:  # on all nodes, so that none waits for another
             raise ValueError(f"{live.length:,} records cannot be divided among {nodes:,} nodes")
         native.fill_permutation(out, part, key, live.first // nodes + rank + taken * ranks, ranks)
-        fixed = None if key is None else native.permutation_seed(self.seed, sampler_base.MOST_EPOCHS)
-        native.spread_permutation(out, live.length, fixed, node, nodes)
+        fixed_key = None if key is None else native.permutation_seed(self.seed, sampler_base.MOST_EPOCHS)
+        native.spread_permutation(out, live.length, fixed_key, node, nodes)
 
     def _nodes_of(self, world_size: int) -> int:
         if not self.by_node:
@@ -137,12 +137,12 @@ class ShuffleSampler(sampler_base.IndexSampler):
         return {**own, "nodes": self._nodes_of(self.world_size)} if self.by_node else own
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
-        theirs, mine = state.get("nodes"), self._identity().get("nodes")
-        if state.get("kind") == "recstore.torch.ShuffleSampler" and theirs != mine:
-            had, has = ("by_node=False" if n is None else f"by_node=True and nodes={n!r:.20}" for n in (theirs, mine))
+        nodes = state.get("nodes"), self._identity().get("nodes")
+        if state.get("kind") == "recstore.torch.ShuffleSampler" and nodes[0] != nodes[1]:
+            saved, own = ("by_node=False" if n is None else f"by_node=True and nodes={n!r:.20}" for n in nodes)
             raise ValueError(
-                f"the state is of a sampler with {had}, and this one has {has}, so the records of a node would move: "
-                f"give this one {had}"
+                f"the state is of a sampler with {saved}, and this one has {own}, so the records of a node would move: "
+                f"give this one {saved}"
             )
         return super()._checked_state(state)
 
@@ -165,16 +165,16 @@ def length_of(x: Any) -> int:
 
 
 class BatchSampler(_TorchBatchSampler):
-    """Batches of the indices of a sampler, as int64 arrays of numpy that C fills.
+    """Batches of the indices of a sampler, as int64 arrays of numpy. C fills them for the samplers of this package.
 
     Args:
         sampler: a sampler of this package, or any iterable of ints, which is read int by int.
-        batch_size: the indices of a batch.
+        batch_size: the number of indices in a batch.
         drop_last: drop the last batch if it has fewer.
 
     Use it as ``DataLoader(dataset, batch_sampler=...)``. For a dataset that takes all indices of a batch at once, use
     ``DataLoader(f, sampler=BatchSampler(...), batch_size=None)``; do the same under Lightning with several devices,
-    since Lightning replaces a batch_sampler. Under accelerate the batches are lists, since accelerate adds them.
+    since Lightning replaces a batch_sampler. Under accelerate the batches are lists, since accelerate joins them.
 
     ``state_dict`` returns the sampler's state, which counts samples, so a run may resume with another batch size.
     Raises TypeError and ValueError for a batch size that is not a positive integer. One thread at a time may iterate.
@@ -202,17 +202,17 @@ class BatchSampler(_TorchBatchSampler):
             raise TypeError(f"drop_last must be True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler must be an iterable of ints, not {type(sampler).__name__}")
-        of_batches = isinstance(sampler, sampler_base.EpochSampler) and not isinstance(
+        yields_batches = isinstance(sampler, sampler_base.EpochSampler) and not isinstance(
             sampler, sampler_base.IndexSampler
         )
-        if of_batches or isinstance(sampler, _TorchBatchSampler):
+        if yields_batches or isinstance(sampler, _TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
             raise TypeError(f"{name} yields batches already: pass it as batch_sampler=")
         self.sampler, self.drop_last = sampler, drop_last
         self._skip = self._yielded = 0  # for a sampler without a state: samples to skip next, samples yielded
 
     def __len__(self) -> int:
-        """The batches of a whole epoch on this rank."""
+        """The number of batches in a whole epoch on this rank."""
         return sampler_base.share(len(self.sampler), self.batch_size, self.drop_last)
 
     def set_epoch(self, epoch: int) -> None:
@@ -220,35 +220,36 @@ class BatchSampler(_TorchBatchSampler):
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
-    def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # what this class is for
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # arrays in place of lists
         """The batches of this rank. The epoch is fixed when the first batch is drawn."""
-        return self._made() if isinstance(self.sampler, sampler_base.IndexSampler) else self._collected()
+        return self._filled_batches() if isinstance(self.sampler, sampler_base.IndexSampler) else self._read_batches()
 
-    def _made(self) -> Iterator[Any]:
+    def _filled_batches(self) -> Iterator[Any]:
         import numpy
 
         sampler, size = self.sampler, self.batch_size
         live = sampler._begin()
-        whole = self._whole(live.count)
+        total = self._in_batches(live.count)
         block = max(_BLOCK // size, 1) * size  # one call into C for several small batches
-        for start in range(0, whole, block):
-            indices = numpy.empty(min(block, whole - start), numpy.int64)
+        for start in range(0, total, block):
+            indices = numpy.empty(min(block, total - start), numpy.int64)
             sampler._fill(indices, live, start)
             for at in range(0, len(indices), size):
                 batch = indices[at : at + size]
-                live.taken = self._counted(start + at + len(batch), live.count)
+                live.taken = self._consumed(start + at + len(batch), live.count)
                 yield batch.tolist() if live.as_lists else batch
         live.taken = live.count
 
-    def _whole(self, samples: int) -> int:
+    def _in_batches(self, samples: int) -> int:
+        """The number of `samples` that come in batches."""
         return samples // self.batch_size * self.batch_size if self.drop_last else samples
 
-    def _counted(self, taken: int, count: int) -> int:
+    def _consumed(self, taken: int, count: int) -> int:
         """The number of samples consumed when the batches have taken `taken` samples. The last full batch also consumes
         the dropped samples."""
-        return count if taken >= self._whole(count) else taken
+        return count if taken >= self._in_batches(count) else taken
 
-    def _collected(self) -> Iterator[Any]:
+    def _read_batches(self) -> Iterator[Any]:
         import numpy
 
         indices = iter(self.sampler)
@@ -273,7 +274,8 @@ class BatchSampler(_TorchBatchSampler):
                 ``for i, batch in enumerate(loader): ...; state = batches.state_dict(batches=i + 1)``.
 
         If the sampler has no ``state_dict``, its samples are counted. Resuming then iterates over it again, and its
-        order must be the same. Raises TypeError if `batches` is not an integer, ValueError if the iteration has fewer.
+        order must be the same. Raises TypeError if `batches` is not an integer, ValueError if it is negative or, with a
+        sampler of this package, the iteration has fewer.
         """
         if batches is not None:
             batches = places.integer(batches, "batches")
@@ -295,22 +297,23 @@ class BatchSampler(_TorchBatchSampler):
         return {**own, "yielded": yielded}
 
     def _length(self) -> int | None:
-        """The samples of the sampler in an epoch; None if it has no length."""
+        """The number of samples in an epoch of the sampler; None if it has no length."""
         return len(self.sampler) if hasattr(self.sampler, "__len__") else None
 
     def _samples(self, batches: int) -> int:
-        """This rank's samples in the first `batches` batches of the latest iteration. ValueError if it has fewer."""
+        """The number of samples that the first `batches` batches of the latest iteration consume on this rank. Raises
+        ValueError if the iteration has fewer."""
         live = self.sampler._latest()
-        samples = min(batches * self.batch_size, self._whole(live.count))
+        samples = min(batches * self.batch_size, self._in_batches(live.count))
         if batches > sampler_base.share(live.count, self.batch_size, self.drop_last):
             raise ValueError(f"batches={batches} is out of range: an iteration has at most {len(self)}")
-        return self._counted(samples, live.count)
+        return self._consumed(samples, live.count)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes where the run that saved `state` stopped, by the sampler's ``load_state_dict`` if it has one.
 
-        Raises ValueError for the state of another kind of sampler, and for a sampler whose order is random each time,
-        such as RandomSampler without a generator; ShuffleSampler resumes."""
+        Raises ValueError for the state of another kind of sampler or of one of another length, and for a sampler whose
+        order is random each time, such as RandomSampler without a generator."""
         if isinstance(self.sampler, sampler_base.IndexSampler):
             return self.sampler.load_state_dict(state)
         state = sampler_base.own_state(state)
@@ -329,7 +332,7 @@ class BatchSampler(_TorchBatchSampler):
         length = self._length()
         if state.get("length") != length:
             raise ValueError(f"the state has length {state.get('length')!r:.60}, but this {name} has {length}")
-        if length is not None and yielded >= self._whole(length):
+        if length is not None and yielded >= self._in_batches(length):
             yielded = 0  # the end of an epoch: the run resumes with the next one
         if yielded:
             refuse_random(self.sampler)

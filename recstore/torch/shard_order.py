@@ -67,10 +67,10 @@ class ShardOrder:
         import numpy
 
         bounds = numpy.array(lane_bounds(self.length, lanes), numpy.int64)
-        begins, behind = bounds[:-1], bounds[1:]
-        begins, behind = begins[begins < behind], behind[begins < behind]
+        begins, stops = bounds[:-1], bounds[1:]
+        begins, stops = begins[begins < stops], stops[begins < stops]
         first = numpy.searchsorted(self._ends, begins, "right")
-        shards = numpy.searchsorted(self._ends, behind - 1, "right") + 1 - first
+        shards = numpy.searchsorted(self._ends, stops - 1, "right") + 1 - first
         windows = -(-shards // window)
         number = numpy.arange(windows.sum()) - numpy.repeat(numpy.cumsum(windows) - windows, windows)
         first, shards, windows, begins = (numpy.repeat(x, windows) for x in (first, shards, windows, begins))
@@ -84,10 +84,10 @@ class ShardOrder:
         pieces, left = [(0, self.length)], self.length
         for (begin, lanes), (end, _) in zip(legs, legs[1:]):
             taken, bounds = lane_bounds(end - begin, lanes), lane_bounds(left, lanes)
-            kept = [(bounds[i] + taken[i + 1] - taken[i], bounds[i + 1]) for i in range(lanes)]
-            pieces, left = _parts_of(pieces, kept), left - (end - begin)
+            remaining = [(bounds[i] + taken[i + 1] - taken[i], bounds[i + 1]) for i in range(lanes)]
+            pieces, left = _parts_of(pieces, remaining), left - (end - begin)
         self._bounds = lane_bounds(left, self.lanes)
-        self._pieces, self._behind = [first for first, _ in pieces], list(accumulate(count for _, count in pieces))
+        self._pieces, self._piece_ends = [first for first, _ in pieces], list(accumulate(count for _, count in pieces))
 
     # ---- Items ----
 
@@ -95,22 +95,22 @@ class ShardOrder:
         """Writes the records of the items first, first + step, ... to an int64 array. All items must be in the epoch,
         and in one lane: `step` is a multiple of the lanes. Calls `enter(window, following)` for each window that is
         read; `following` is the next window of the lane, or None."""
-        lane, by, done = (first - self.begin) % self.lanes, step // self.lanes, 0
+        lane, stride, done = (first - self.begin) % self.lanes, step // self.lanes, 0
         at, last = self._bounds[lane] + (first - self.begin) // self.lanes, self._bounds[lane + 1]
         while done < len(out):
-            piece = bisect_right(self._behind, at)
-            end = self._behind[piece]
-            shift = self._pieces[piece] - (self._behind[piece - 1] if piece else 0)
-            seat, behind = at + shift, min(end, last) + shift
+            piece = bisect_right(self._piece_ends, at)
+            end = self._piece_ends[piece]
+            shift = self._pieces[piece] - (self._piece_ends[piece - 1] if piece else 0)
+            seat, seats_end = at + shift, min(end, last) + shift
             window = bisect_right(self._starts, seat) - 1
             start, stop = self._starts[window], self._starts[window + 1]
             following: int | None = window + 1
-            if stop >= behind:
+            if stop >= seats_end:
                 following = bisect_right(self._starts, self._pieces[piece + 1]) - 1 if end < last else None
             enter(window, following)
-            count = min(len(out) - done, -(-(min(stop, behind) - seat) // by))
-            self._fill_window(out[done : done + count], window, seat - start, by)
-            done, at = done + count, at + count * by
+            count = min(len(out) - done, -(-(min(stop, seats_end) - seat) // stride))
+            self._fill_window(out[done : done + count], window, seat - start, stride)
+            done, at = done + count, at + count * stride
 
     def _fill_window(self, out: NDArray[np.int64], window: int, first: int, step: int) -> None:
         """Writes the records at positions first, first + step, ... of a window."""
@@ -130,8 +130,8 @@ class ShardOrder:
     # ---- Ranks ----
 
     def dealt(self, turn: int, world_size: int, rank: int) -> int:
-        """The item that a rank takes of the items turn, turn + 1, ..., turn + world_size - 1. They are dealt by lane,
-        so that neighboring ranks take items of one lane. If the lanes divide the ranks, a rank stays in its lane."""
+        """The item that a rank takes from the items turn, turn + 1, ..., turn + world_size - 1. They are dealt by lane,
+        so that neighboring ranks take items of one lane. If the lanes divide world_size, a rank stays in its lane."""
         lanes = self.lanes
         begin, (each, extra) = (turn - self.begin) % lanes, divmod(world_size, lanes)
         # `extra` lanes, from `begin` on and wrapping around, have an item more than the others.
@@ -146,8 +146,8 @@ class ShardOrder:
 
 
 def lane_bounds(n: int, lanes: int) -> list[int]:
-    """The first seat of each lane of n seats, and n. The size of lane c is the number of items p < n with
-    p % lanes == c."""
+    """The first seat of each lane if n seats are cut into `lanes` lanes, and n. The size of lane c is the number of
+    items p < n with p % lanes == c."""
     each, more = divmod(n, lanes)
     return [lane * each + min(lane, more) for lane in range(lanes + 1)]
 

@@ -55,7 +55,7 @@ class ShardSampler(sampler_base.IndexSampler):
     from the epoch. A run may resume on another number of ranks or workers, or with another batch size, in the same
     order. On another number of nodes the rest of the epoch is divided again, unless `nodes` is given.
 
-    Memory: 40 bytes a shard. The first index of an epoch takes 10 ms per 10^5 shards.
+    Memory: 40 bytes per shard. The first index of an epoch takes 10 ms per 10^5 shards.
 
     Raises TypeError for an `x` without shards and for arguments of a wrong type. Raises ValueError for boundaries that
     descend or do not end with ``len(x)``, and for numbers out of range. One thread at a time may iterate; the other
@@ -124,18 +124,18 @@ class ShardSampler(sampler_base.IndexSampler):
                 requested.add(window)
                 self._request(order, window, following)
 
-        turns = lanes // math.gcd(ranks, lanes)  # after this many turns a rank is in the same lane again
+        turns = lanes // math.gcd(ranks, lanes)  # the turns after which a rank is in the same lane again
         step = turns * ranks
         for turn in range(min(turns, len(out))):
-            mine = out[turn::turns]
+            slots = out[turn::turns]
             item = order.dealt(live.first + (taken + turn) * ranks, ranks, live.rank)
-            count = min(max(-(-(live.length - item) // step), 0), len(mine))
-            part = mine[:count] if turns == 1 else mine[:count].copy()  # C needs a contiguous array
+            count = min(max(-(-(live.length - item) // step), 0), len(slots))
+            part = slots[:count] if turns == 1 else slots[:count].copy()  # C needs a contiguous array
             order.fill(part, item, step, enter)
             if turns > 1:
-                mine[:count] = part
-            if count < len(mine):
-                part = mine[count : count + 1]
+                slots[:count] = part
+            if count < len(slots):
+                part = slots[count : count + 1]
                 order.fill(part, _repeated(item + count * step, ranks, order), lanes, enter)
 
     def _order_of(self, live: sampler_base.Iteration) -> ShardOrder:
@@ -146,7 +146,7 @@ class ShardSampler(sampler_base.IndexSampler):
         return self._order[1]
 
     def _requested_in(self, live: sampler_base.Iteration) -> set[int] | None:
-        """The windows requested in an iteration; None without a set."""
+        """The windows requested in an iteration; None if there is no set to request them from."""
         if self._records is None:
             return None
         if self._requested is None or self._requested[0] is not live:
@@ -187,10 +187,10 @@ class ShardSampler(sampler_base.IndexSampler):
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         if state.get("kind") == "recstore.torch.ShardSampler" and state.get("version") == sampler_base.VERSION:
-            theirs = [state.get(name) for name in ("length", "shards", "boundaries")]
-            if theirs != [self._length, len(self._ends), self._fingerprint]:
+            saved = [state.get(name) for name in ("length", "shards", "boundaries")]
+            if saved != [self._length, len(self._ends), self._fingerprint]:
                 raise ValueError(
-                    f"the state is of a set of {theirs[0]!r:.60} records in {theirs[1]!r:.60} shards, but this one has "
+                    f"the state is of a set of {saved[0]!r:.60} records in {saved[1]!r:.60} shards, but this one has "
                     f"{self._length} in {len(self._ends)}, or other boundaries: open the run's version, URL@NUMBER"
                 )
         epoch, consumed = super()._checked_state(state)
@@ -207,16 +207,16 @@ class ShardSampler(sampler_base.IndexSampler):
 
 
 def _repeated(item: int, ranks: int, order: ShardOrder) -> int:
-    """The item that a rank repeats in place of `item`, which is past the end: the rank's previous item, if this leg has
-    it."""
+    """The item that a rank repeats in place of `item`, which is past the end: one of the previous turn, if this leg has
+    it. If the lanes divide the ranks, it is the rank's previous item."""
     previous = item - ranks
     return previous if previous >= order.begin else order.begin + (item - order.begin) % (order.length - order.begin)
 
 
-def _in_range(value: SupportsIndex, name: str, most: int) -> int:
+def _in_range(value: SupportsIndex, name: str, maximum: int) -> int:
     value = places.integer(value, name)
-    if not 1 <= value <= most:
-        raise ValueError(f"{name} must be from 1 to {most}, not {value}")
+    if not 1 <= value <= maximum:
+        raise ValueError(f"{name} must be from 1 to {maximum}, not {value}")
     return value
 
 
@@ -252,7 +252,8 @@ def _content_of(records: Any) -> int:
 
 
 def _ends_of(boundaries: Any, n: int) -> NDArray[np.int64]:
-    """The argument `boundaries` as int64. Raises ValueError if they do not fit n records."""
+    """The argument `boundaries` as int64. Raises TypeError if they are not ints, ValueError if they do not fit n
+    records."""
     import numpy
 
     ends = numpy.asarray(boundaries)
@@ -280,5 +281,5 @@ def _are_legs(legs: object, consumed: int) -> bool:
         return False
     begins = [begin for begin, _ in legs]
     ascending = all(first < second for first, second in zip(begins, begins[1:]))
-    lanes = all(1 <= lanes <= _MOST_NODES for _, lanes in legs)
-    return ascending and lanes and (begins[0] == 0 and begins[-1] <= consumed if legs else consumed == 0)
+    in_range = all(1 <= lanes <= _MOST_NODES for _, lanes in legs)
+    return ascending and in_range and (begins[0] == 0 and begins[-1] <= consumed if legs else consumed == 0)

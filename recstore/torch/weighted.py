@@ -37,13 +37,15 @@ class WeightedSampler(sampler_base.IndexSampler):
             index comes at most once, and records with large weights tend to come early.
         seed, rank, world_size, drop_last: as in :class:`ShuffleSampler`.
 
-    Memory: 12 bytes a record with replacement. With `classes`, 20 bytes a class, and 4 bytes a record for the index by
-    class, unless the index was saved with the store. Without replacement, 8 bytes a record for the weights, and 4 bytes
-    a sample. Each draw then depends on all earlier ones, so the order of an epoch is computed at its start.
+    Memory: 12 bytes per record with replacement. With `classes`, 20 bytes per class, and 4 bytes per record for the
+    index by class, unless the index was saved with the store. Without replacement, 8 bytes per record for the weights,
+    and 4 bytes per sample. Each draw then depends on all earlier ones, so the order of an epoch is computed at its
+    start.
 
     The same weights, seed and epoch give the same draws on every machine. Raises TypeError for weights that are not
-    numbers. Raises ValueError for a negative or infinite weight, if all weights are 0, for a class without a weight,
-    and for more samples than records without replacement. One thread at a time may iterate.
+    numbers. Raises ValueError for a weight that is negative or not finite, if all weights are 0, for a class without a
+    weight, and without replacement for more samples than records with a weight above 0. One thread at a time may
+    iterate.
 
     >>> from recstore.torch import WeightedSampler
     >>> list(WeightedSampler([0, 1, 3], 8, rank=0, world_size=1))
@@ -85,10 +87,10 @@ class WeightedSampler(sampler_base.IndexSampler):
             else:
                 column = _per_record(column, groups)
         self._fingerprint = zlib.crc32(column.data)
-        possible = int((column > 0).sum()) if len(column) else 0
-        length = _samples(num_samples, self._records, possible, replacement)
+        n_nonzero = int((column > 0).sum()) if len(column) else 0
+        length = _samples(num_samples, self._records, n_nonzero, replacement)
         self._set(length, seed, rank, world_size, drop_last)
-        if length and not possible:
+        if length and not n_nonzero:
             raise ValueError("all weights are 0, so nothing can be drawn")
         self._table = native.AliasTable(column) if replacement and length else None
         if not replacement:
@@ -103,12 +105,12 @@ class WeightedSampler(sampler_base.IndexSampler):
             native.fill_permutation(array, live.length, None, live.position(taken), live.world_size)
             array[:] = self._order_of(key)[array]
             return
-        run = key, live.position(taken), live.world_size, live.length
-        self._table.draw(array, *run)
+        arguments = key, live.position(taken), live.world_size, live.length
+        self._table.draw(array, *arguments)
         if self._groups is not None:
             first = self._groups.starts[array]
             array[:] = self._groups.starts[array + 1] - first
-            native.draw_below(array, *run)
+            native.draw_below(array, *arguments)
             array += first
             self._groups.read(array)
 
@@ -199,16 +201,16 @@ def _per_record(shares: NDArray[np.float64], groups: rows.Groups) -> NDArray[np.
     return out
 
 
-def _samples(num_samples: SupportsIndex | None, records: int, possible: int, replacement: bool) -> int:
+def _samples(num_samples: SupportsIndex | None, records: int, n_nonzero: int, replacement: bool) -> int:
     """The number of samples in an epoch."""
     if num_samples is None:
-        return records if replacement else possible
+        return records if replacement else n_nonzero
     num_samples = places.integer(num_samples, "num_samples")
     if num_samples < 0 or num_samples > sampler_base.MOST:
         raise ValueError(f"num_samples must be from 0 to 2**48, not {num_samples}")
-    if not replacement and num_samples > possible:
+    if not replacement and num_samples > n_nonzero:
         raise ValueError(
-            f"num_samples={num_samples} without replacement, but only {possible} records have a weight above 0: lower "
+            f"num_samples={num_samples} without replacement, but only {n_nonzero} records have a weight above 0: lower "
             "it, or give replacement=True"
         )
     return num_samples

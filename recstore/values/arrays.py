@@ -25,7 +25,7 @@ _CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8
 _NAMES = {code: name for name, code in _CODES.items()}
 _SIZED = {"S": 15, "U": 16, "V": 17}
 _TIMES = {"M": 18, "m": 19}
-# Indexed by numpy's numbers of the units. Number 3, formerly business days, is unused.
+# Indexed by numpy's number of the unit. Number 3, formerly business days, is unused.
 _UNITS = ("Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _UNIT_NONE = 14
 _STRUCT = 20
@@ -36,13 +36,13 @@ _HAS_X87 = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nm
 _BIG_ENDIAN = 0x80
 _FORTRAN = 1
 _SCALAR = 2
-_dtype_of = np.generic.__dict__["dtype"].__get__  # a subclass may redefine the attribute
+_scalar_dtype = np.generic.__dict__["dtype"].__get__  # a subclass may redefine the attribute
 
 
 def _describe_dtype(dtype: Dtype, levels: int = _STRUCT_LEVELS) -> bytes | None:
     """The descriptor of a dtype without the array flags; None if the format has no code for it."""
     if not 0 <= dtype.num < 256:
-        return None  # a dtype of another package, even if it has the kind and size of a numpy dtype
+        return None  # StringDType or a dtype of another package, perhaps with the kind and size of a numpy dtype
     if dtype.names is not None:
         return _describe_struct(dtype, levels)
     if dtype.kind in _LONG_DOUBLES and dtype.itemsize > (8 if dtype.kind == "f" else 16):
@@ -62,8 +62,8 @@ def _describe_dtype(dtype: Dtype, levels: int = _STRUCT_LEVELS) -> bytes | None:
 
 
 def _describe_struct(dtype: Any, levels: int) -> bytes | None:
-    """The descriptor of a structured dtype: item size, aligned flag, fields. None for dtypes with titles and for record
-    arrays, which the format lacks."""
+    """The descriptor of a structured dtype: item size, aligned flag, fields. None if the format lacks it, as it lacks
+    titles and the dtypes of record arrays."""
     if levels == 0 or dtype.type is not np.void or dtype.metadata:
         return None
     fields = []
@@ -92,10 +92,10 @@ def _count_fields(dtype: Dtype) -> int:
 
 
 def describe(value: Any) -> tuple[bytes, Any] | None:
-    """`(head, data)` of an ndarray or numpy scalar: the bytes of flags, dtype and shape, and an object with a buffer.
-    None if the dtype cannot be stored."""
+    """`(head, data)` of an ndarray or numpy scalar: the bytes of flags, dtype and, for an ndarray, shape; and an object
+    with a buffer. None if it cannot be stored."""
     scalar = type(value) is not np.ndarray
-    if scalar and type(value) is not _dtype_of(value).type:
+    if scalar and type(value) is not _scalar_dtype(value).type:
         return None
     descriptor = _describe_dtype(value.dtype)
     if descriptor is None:
@@ -114,7 +114,7 @@ def describe(value: Any) -> tuple[bytes, Any] | None:
     fortran = value.flags.f_contiguous and not value.flags.c_contiguous
     shape = bytes([value.ndim]) + b"".join(map(varint, value.shape))
     if value.dtype.names is not None and not (fortran or value.flags.c_contiguous):
-        # numpy copies only the fields, so the padding between them would be uninitialised memory.
+        # numpy copies only the fields, so the padding between them would be uninitialized memory.
         packed = np.zeros(value.shape, value.dtype)
         packed[...] = value
         data = packed.tobytes()
@@ -212,7 +212,7 @@ def make_array(
 
 
 def empty_array(dtype: Dtype, shape: tuple[int, ...], fortran: bool) -> np.ndarray[Any, Any]:
-    """An array for the items of a narrow array, which the core writes."""
+    """An uninitialized array: the core writes the items of a narrow array to it."""
     try:
         return np.empty(shape, dtype, order="F" if fortran else "C")
     except ValueError as e:

@@ -38,7 +38,8 @@ _ALL = slice(None)
 
 
 def handler(value: Any) -> Handler | None:
-    """The function that returns `(code, EXTRA, payload)` for values of this class; None if it cannot be stored.
+    """The function that returns `(code, EXTRA, payload)` for values of the class of `value`; None if they cannot be
+    stored.
 
     The function must not refer to the class, which is its key in a WeakKeyDictionary.
     """
@@ -57,7 +58,7 @@ def handler(value: Any) -> Handler | None:
         return lambda v: _describe_enum(v, name)
     if issubclass(cls, tuple):
         return _named_tuple_handler(cls, name)
-    code, order = _declared(cls)
+    code, order = _code_and_fields(cls)
     if code == OBJECT and entry is None or refusal(value) is not None:
         return None
     state_of = _state_reader(cls)
@@ -92,7 +93,7 @@ def _state_reader(cls: type) -> Callable[[Any], dict[str, Any]]:
     return read
 
 
-def _declared(cls: type) -> tuple[int, tuple[str, ...]]:
+def _code_and_fields(cls: type) -> tuple[int, tuple[str, ...]]:
     """`(code, declared names)` of a class whose objects are stored by their attributes."""
     fields = static_types.member_of(cls, "__dataclass_fields__")
     if type(fields) is dict:
@@ -126,7 +127,7 @@ def refusal(value: Any) -> str | None:
     return None if same else "its class has attributes that cannot be set"
 
 
-_MOST_KEPT = 1000  # entries of a table of objects
+_MOST_KEPT = 1000  # the entries of a table that are searched
 
 
 def _is_kept(value: Any, cls: type) -> bool:
@@ -190,9 +191,11 @@ def _named_tuple_handler(cls: type, name: ClassName) -> Handler | None:
     if type(fields) is not tuple or not all(type(f) is str for f in fields) or len(set(fields)) != len(fields):
         return None
     extra = (*name, fields)
-    get_dict = static_types.dict_getter(cls)
+    has_dict = static_types.dict_getter(cls) is not None
 
     def describe(value: Any) -> Described | None:
+        # A getter of the class would keep the class alive here.
+        get_dict = static_types.dict_getter(type(value)) if has_dict else None
         if tuple.__len__(value) != len(fields) or (get_dict is not None and get_dict(value)):
             return None
         return NAMEDTUPLE, extra, tuple.__getitem__(value, _ALL)
@@ -302,7 +305,7 @@ def _named_tuple_maker(cls: Any, full: str, names: tuple[str, ...]) -> Make:
 
 def _pair_maker(cls: Any, full: str) -> Make:
     def make(payload: Any) -> Any:
-        # For each value, because the registration may be replaced.
+        # Looked up for each value, because the registration may be replaced.
         entry = classes.registration(cls)
         if (entry is None or entry[2] is None) and classes.is_tensor_class(cls):
             from recstore.values import tensors
@@ -339,7 +342,7 @@ def _object_maker(cls: Any, full: str, names: tuple[str, ...]) -> Make:
 
 
 def _setters(cls: type, slots: Slots, names: Iterable[str]) -> list[tuple[str, Put]]:
-    """`(name, function of object, name and value)` for each attribute. A descriptor of the class that hides an
+    """`(name, put)` for each attribute: `put(object, name, value)` sets it. A descriptor of the class that hides the
     attribute, such as a property, is not called."""
     out = []
     for name in names:

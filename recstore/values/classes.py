@@ -1,5 +1,5 @@
-"""Registers classes, so that their values can be stored and read from files. recstore._core.trust decides which classes
-a reader may make."""
+"""Registers classes, so that their objects can be stored and read from files. recstore._core.trust decides which
+classes a reader may load."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def register(
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
     ``__init__``. Dataclasses, attrs classes, namedtuples, enums and subclasses of torch.Tensor can be stored without
-    registration. From a file, objects of other classes are read as :class:`recstore.Record`.
+    registration. Objects of unregistered classes are read from a file as :class:`recstore.Record`.
 
     Args:
         cls: the class. Its subclasses are not registered with it.
         encode: a function that takes an object and returns a value that can be stored.
         decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError if `cls` is not a class or is a type that is stored without registration, such
-    as dict, datetime and numpy.ndarray, or for one function without the other. Storing an object that could not be read
-    back, such as an object with state in C, is an error. The registration holds for this process, for open stores too.
+    Returns the class. Raises TypeError if `cls` is not a class or is a type with its own form in files, such as dict,
+    datetime or numpy.ndarray, or for one function without the other. Storing an object that could not be read back,
+    such as an object with state in C, is an error. The registration holds for this process, for open stores too.
     A spawned worker does not inherit it, so register at the top of a module that workers import. Safe from several
     threads at once.
 
@@ -111,7 +111,7 @@ def is_enum(cls: type) -> bool:
 
 
 def slots_of(cls: type) -> dict[str, MemberDescriptorType] | None:
-    """`{name: descriptor}` of a class's slots; None for a class with state outside slots and ``__dict__``."""
+    """`{name: descriptor}` of a class's slots; None for a class with state that slots and ``__dict__`` do not give."""
     if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
         return None  # only the constructor of a base written in C may make its objects
     members = [(name, d) for base in cls.__mro__ for name, d in vars(base).items() if type(d) is MemberDescriptorType]

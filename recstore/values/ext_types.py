@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Described: TypeAlias = tuple[int, Any, Any]  # code, EXTRA, payload
     Handler: TypeAlias = Callable[[Any], Described | None]
-    Make: TypeAlias = Callable[[Any], Any]  # makes a value of a payload
+    Make: TypeAlias = Callable[[Any], Any]  # makes a value from a payload
     Prepare: TypeAlias = Callable[[Any], Make]  # makes a Make for an EXTRA
 
 _DAY = 86_400_000_000
@@ -144,7 +144,7 @@ def _find_handler(value: Any) -> Handler | None:
     return class_types.handler(value)
 
 
-_loaded: WeakSet[type] = WeakSet()  # the types with a pickle that was loaded as a test
+_tested_types: WeakSet[type] = WeakSet()  # the types with a pickle that was loaded as a test
 _handlers: WeakKeyDictionary[type, Handler | None] = WeakKeyDictionary()  # weak, so that a program can drop a class
 
 
@@ -154,7 +154,7 @@ def forget(cls: type) -> None:
 
 
 def describe(value: Any, writer: Writer | None = None) -> Described | None:
-    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. The class of the value is noted in `writer`."""
+    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. Notes a class of class_types in `writer`."""
     kind = type(value)
     if kind is native.Record:
         return _describe_record(value, writer)
@@ -191,9 +191,9 @@ def pickled(value: Any, refuses: Callable[[Any], str | None] | None = None) -> t
     pickler = _pickler()(out, protocol=4)
     pickler.refuses = refuses
     pickler.dump(value)
-    if type(value) not in _loaded:
+    if type(value) not in _tested_types:
         pickle.loads(out.getvalue())
-        _loaded.add(type(value))
+        _tested_types.add(type(value))
     return codes.PICKLED, None, out.getvalue()
 
 
@@ -246,7 +246,7 @@ def _parts(payload: Any, kinds: tuple[type, ...], name: str) -> Any:
 def _make_set(kind: type, carrier: type) -> Make:
     def make(payload: Any) -> Any:
         out = kind(_typed(payload, carrier, "a set"))
-        # Records may be equal in place of objects that were not.
+        # Records may be equal although the objects that they replace were not.
         repeated = len(out) != len(payload) and not any(type(e) is native.Record for e in out)
         _expect(not repeated, "a set with a repeated element")
         return out

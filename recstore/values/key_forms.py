@@ -101,7 +101,7 @@ def _number_form(key: Any) -> bytes | None:
 
 
 def _big_exponent(key: Any) -> bool:
-    """Whether a Decimal has too many digits to compute its ratio quickly. Its form is then its hash."""
+    """Whether the exponent of a Decimal is too large to compute its ratio quickly. Its form is then its hash."""
     return key.is_finite() and not key.is_zero() and abs(key.adjusted()) > 5000
 
 
@@ -116,7 +116,7 @@ def _decimal_form(key: Any) -> bytes | None:
 def _numpy_form(key: Any, numpy: Any) -> bytes | None:
     if isinstance(key, numpy.bool_):
         return _plain(int(key))
-    if isinstance(key, numpy.timedelta64):  # an integer to numpy
+    if isinstance(key, numpy.timedelta64):  # a subclass of numpy.integer
         return None
     if isinstance(key, numpy.integer):
         return _plain(int(key))

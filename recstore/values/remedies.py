@@ -203,12 +203,12 @@ def _date(value: Any) -> str | None:
 
 
 def _plain(value: Any, kind: type) -> str | None:
-    for base, code, changing, always in _PLAIN:
+    for base, code, methods, safe_code in _PLAIN:
         if is_a(value, base):
             if base is tuple and kind.__flags__ & 1 << 9 and type(member_of(kind, "_fields")) is tuple:
-                code, always = "tuple(x)", "tuple.__getitem__(x, slice(None))"
-            own = any(is_own(kind, name, base) for name in changing)
-            return f"store {always if own else code}, without its class{and_attributes(value)}"
+                code, safe_code = "tuple(x)", "tuple.__getitem__(x, slice(None))"
+            redefined = any(is_own(kind, name, base) for name in methods)
+            return f"store {safe_code if redefined else code}, without its class{and_attributes(value)}"
     return None
 
 
@@ -235,7 +235,7 @@ def _object(value: Any, kind: type, offers_pickle: bool) -> str:
     if state is None or not kind.__flags__ & 1 << 9:  # a class written in C, or derived from one
         remedies = [_iterable(value, kind), _fields(value, kind)]
     elif not _is_callable(value) or state:
-        remedy, culprit = _registered(value)
+        remedy, culprit = _registration_advice(value)
         if culprit is not None:
             path, inner = culprit
             return f"its attribute {path} is {an(full_name(inner))}, which cannot be stored; {_BOTH_WAYS}"
@@ -254,7 +254,7 @@ def _iterable(value: Any, kind: type) -> str | None:
     if (
         member_of(kind, "__next__") is not None
         or not is_python
-        and all(member_of(kind, at) for at in ("__iter__", "__len__"))
+        and all(member_of(kind, name) for name in ("__iter__", "__len__"))
     ):
         return "store list(x), without its class"
     return None
@@ -274,7 +274,7 @@ def _is_callable(value: Any) -> bool:
 
 
 def _function(value: Any, kind: type, offers_pickle: bool) -> str | None:
-    """The remedy for a function or class. A pickle of it is its name."""
+    """The remedy for a function or class, whose pickle is only its name; None for other values."""
     if kind is types.FunctionType:
         module, name = value.__module__, value.__qualname__
     elif ("functools", "_lru_cache_wrapper") in static_types.bases(kind):
@@ -295,10 +295,10 @@ def _function(value: Any, kind: type, offers_pickle: bool) -> str | None:
 
 def _global(module: Any, name: Any) -> Any:
     """The value that pickle finds for the name of a function or class, or None."""
-    held = sys.modules.get(module) if type(module) is str else None
+    value = sys.modules.get(module) if type(module) is str else None
     for part in name.split(".") if type(name) is str else ():
-        held = vars(held).get(part) if is_a(held, (type, types.ModuleType)) else None
-    return held
+        value = vars(value).get(part) if is_a(value, (type, types.ModuleType)) else None
+    return value
 
 
 def _can_be_made(kind: type) -> bool:
@@ -311,7 +311,7 @@ def _can_be_made(kind: type) -> bool:
     return needed <= 1 and new.__code__.co_kwonlyargcount <= len(new.__kwdefaults__ or ())
 
 
-def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
+def _registration_advice(value: Any) -> tuple[str | None, tuple[str, type] | None]:
     """`(advice, None)` to register the class of a value and the classes of its attributes, or `(None, (path, type))`
     for an attribute that cannot be stored."""
     kinds = {}
@@ -333,8 +333,8 @@ def _registered(value: Any) -> tuple[str | None, tuple[str, type] | None]:
 
 
 def can_pickle(value: Any) -> bool:
-    """False if pickle certainly refuses a value: its class leaves pickling to object, which cannot reach state in C; or
-    its class is not a global of a module."""
+    """False if pickle certainly refuses a value, such as one whose class is not a global of a module, or has state in C
+    and leaves pickling to object, which cannot reach it."""
     kind = type(value)
     module, name = static_types.names(kind)
     copyreg = sys.modules.get("copyreg")

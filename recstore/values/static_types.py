@@ -1,5 +1,5 @@
 """Inspects values through their types, so that none of their code runs: no `__getattr__`, no property such as
-`__class__`, no method of a metaclass. This code may be wrong, slow or raise an error."""
+`__class__`, no method of a metaclass. Their code may be wrong or slow, or raise an error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def full_name(kind: type) -> str:
 
 
 def bases(kind: type) -> Iterator[tuple[str, str]]:
-    """`(top module, name)` of each class of a type's MRO."""
+    """`(top-level module, name)` of each class of a type's MRO."""
     for base in _mro_of(kind):
         module, name = names(base)
         yield module.partition(".")[0], name
@@ -74,7 +74,7 @@ def instance_dict(value: object) -> dict[str, Any] | None:
 
 
 def and_attributes(value: object) -> str:
-    """The end of a remedy that loses the attributes of a value: their names."""
+    """The names of a value's attributes, as the end of a remedy that loses them; "" if it has none."""
     names = [name for name in instance_dict(value) or () if type(name) is str]
     if not names:
         return ""

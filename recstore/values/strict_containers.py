@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, TypeAlias
 
-    # The place of the surrounding container, and the key in it; for a record None and its number.
+    # (the place of the surrounding container, the key in it); (None, its number) for a record
     Place: TypeAlias = tuple[Any, Any]
 
 _RECSTORE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
-_INSTALLED = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"  # may be folders within _PYTHON
+_PACKAGE_FOLDERS = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"  # may be folders within _PYTHON
 
 _reported: set[tuple[str, int]] = set()  # (file, line) of each write with a warning
 _OPERATORS = {
@@ -34,8 +34,8 @@ _OPERATORS = {
 
 
 class _Type(type):
-    """Their metaclass. Each type equals its builtin type, for libraries that compare ``type(x) == list`` or look up
-    functions by type. ``type(x) is list`` remains false."""
+    """The metaclass of these types. Each equals its builtin type, for libraries that compare ``type(x) == list`` or
+    look up functions by type. ``type(x) is list`` remains false."""
 
     def __eq__(cls, other: object) -> bool:
         return cls is other or other is cls.__dict__.get("_builtin")
@@ -82,9 +82,9 @@ def _warning(builtin: type, name: str) -> Callable[..., Any]:
     return method
 
 
-def _watched_type(name: str, builtin: type, writing: str) -> type:
-    """A subclass of a builtin type whose methods named in `writing` warn."""
-    members: dict[str, Any] = {method: _warning(builtin, method) for method in writing.split()}
+def _watched_type(name: str, builtin: type, methods: str) -> type:
+    """A subclass of a builtin type whose methods named in `methods` warn."""
+    members: dict[str, Any] = {method: _warning(builtin, method) for method in methods.split()}
     slots = ("_place",) if builtin.__weakrefoffset__ else ("_place", "__weakref__")
     members |= {"__slots__": slots, "__module__": __name__, "_builtin": builtin}
     watched_type = _Type(name, (_Watched, builtin), members)
@@ -182,16 +182,16 @@ def _warn_of_write(container: Any, method: str) -> None:
     place = getattr(container, "_place", None)
     if place is None:
         return
-    frame = _line_of_program()
+    frame = _frame_of_program()
     line = frame.f_code.co_filename, frame.f_lineno
     if line in _reported:
         return
     kind = type(container)._builtin.__name__
-    own = f"record = {kind}(record)" if place[0] is None else "record = copy.deepcopy(record)"
+    copy_code = f"record = {kind}(record)" if place[0] is None else "record = copy.deepcopy(record)"
     _warn(
         f"{_name(place)}, read from a recstore store, is changed here by {_OPERATORS.get(method, method + '()')}: the "
         "store keeps the record as it was built, and the next read of it has the old value. Changed records need a new "
-        f"store, of a list x = x.map(fn); to change your own copy, make it first: {own}",
+        f"store, of a list x = x.map(fn); to change your own copy, make it first: {copy_code}",
         frame,
     )
     _reported.add(line)
@@ -212,18 +212,18 @@ def warn_of_many(n_records: int) -> None:
         f"more than half of the {n_records:,} records of a recstore store are alive as Python objects in this process "
         "(an estimate from a sample): they take the memory that the store saves, in every process that has them. Keep "
         f"{_INSTEAD}",
-        _line_of_program(),
+        _frame_of_program(),
     )
 
 
 def check_all(records: native.Records[Any], method: str) -> None:
-    """Warns if `method` makes objects of more than half of a large store."""
+    """Warns if `method` makes objects of more than half of the records of a large store."""
     for segment, _ in records.selection.known_leaves():
         if segment.sample is not None and 2 * len(records) > segment.records:
             _warn(
                 f"{method} makes Python objects of {len(records):,} records of a recstore store: they take the memory "
                 f"that the store saves, in every process that has them. Keep {_INSTEAD}",
-                _line_of_program(),
+                _frame_of_program(),
             )
             return
 
@@ -234,8 +234,8 @@ _INSTEAD = (
 )
 
 
-def _line_of_program() -> FrameType:
-    """The innermost frame outside recstore and Python's library."""
+def _frame_of_program() -> FrameType:
+    """The innermost frame outside recstore and Python's library; without one, the caller's."""
     innermost = sys._getframe(1)
     frame: FrameType | None = innermost
     while frame is not None:
@@ -248,7 +248,7 @@ def _line_of_program() -> FrameType:
 def _is_library(file: str) -> bool:
     if file.startswith((_RECSTORE, "<frozen ")):
         return True
-    return file.startswith(_PYTHON) and not any(folder in file for folder in _INSTALLED)
+    return file.startswith(_PYTHON) and not any(folder in file for folder in _PACKAGE_FOLDERS)
 
 
 def _warn(text: str, frame: FrameType) -> None:

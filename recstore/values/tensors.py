@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The item sizes of torch dtypes that numpy does not have. The payload is unsigned integers of that size.
-_BITS = {
+# The item sizes, in bytes, of torch dtypes that numpy lacks. The payload is unsigned integers of that size.
+_ITEM_SIZES = {
     "bfloat16": 2,
     "complex32": 4,
     "float8_e4m3fn": 1,
@@ -37,17 +37,17 @@ def describe(value: Any) -> tuple[int, str | None, Any] | None:
         return None
     value = value.resolve_conj().resolve_neg()
     name = str(value.dtype).partition(".")[2]
-    if name not in _BITS:
+    if name not in _ITEM_SIZES:
         return TENSOR, None, value.numpy()
     torch = sys.modules["torch"]
-    size = _BITS[name]
+    size = _ITEM_SIZES[name]
     bits = value.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[size])
     return TENSOR, name, bits.numpy().view(f"u{size}")
 
 
 def bare(value: Any) -> Any:
     """A plain torch.Tensor over the memory of a tensor, without running code of its class. None for a class that
-    redefines its memory."""
+    defines `__torch_dispatch__`, because its data may be elsewhere."""
     torch = sys.modules["torch"]
     if type(value) is torch.Tensor:
         return value
@@ -123,7 +123,7 @@ def made_of(cls: type, payload: Any) -> Any:
 
 
 def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False) -> str | None:
-    """The remedy for a tensor `x` that cannot be stored, as Python code; None for a tensor that can be stored.
+    """The remedy for a tensor that cannot be stored, in which it is `x`; None for a tensor that can be stored.
     With `keeps_attributes`, attributes of a plain tensor are not a reason; with `any_dtype`, its dtype is not."""
     torch = sys.modules["torch"]
     kind = type(value)
@@ -148,7 +148,7 @@ def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False)
     if steps:
         return f"store x{steps}, without {' and '.join(lost)}"
     name = str(value.dtype).partition(".")[2]
-    if name not in _BITS:
+    if name not in _ITEM_SIZES:
         try:
             value.resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError):
@@ -161,7 +161,7 @@ def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False)
 
 
 def check(payload: Any) -> object:
-    """Checks a payload. Returns a placeholder for the tensor, which like a tensor can be a dict key and equals nothing
+    """Checks a payload. Returns a placeholder for the tensor: like a tensor, it can be a dict key and equals nothing
     else."""
     if type(payload) is not np.ndarray:
         raise CorruptError(f"a tensor made of {an(type(payload).__name__)}")
@@ -170,7 +170,7 @@ def check(payload: Any) -> object:
 
 def maker(extra: Any) -> Callable[[Any], Any]:
     """The function that makes a tensor with its own memory from a payload."""
-    if extra is not None and extra not in _BITS:
+    if extra is not None and extra not in _ITEM_SIZES:
         raise CorruptError(f"a tensor of dtype {extra!r:.80}")
     import torch
 
@@ -184,7 +184,7 @@ def maker(extra: Any) -> Callable[[Any], Any]:
             payload = payload.copy("K")
         if dtype is None:
             return torch.from_numpy(payload)
-        size = _BITS[extra]
+        size = _ITEM_SIZES[extra]
         if payload.dtype != np.dtype(f"u{size}"):
             raise CorruptError(f"a tensor of dtype {extra} made of {payload.dtype}")
         return torch.from_numpy(payload.view({1: "u1", 2: "i2", 4: "i4"}[size])).view(dtype)

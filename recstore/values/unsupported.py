@@ -37,7 +37,7 @@ def explain(value: Any, depth: int, writer: Writer | None = None) -> EncodeError
 
 
 def _shortened(path: str) -> str:
-    """The path, with "..." in place of its middle if it is long, cut between two steps where possible."""
+    """The path, with "..." in place of its middle if it is long and can be cut between steps."""
     if len(path) <= 120:
         return path
     head = max(path.rfind("[", 0, 40), path.rfind(".", 0, 40))
@@ -66,10 +66,10 @@ def _find_key(value: Any, path: str, within: Any) -> tuple[str, Any]:
         children = value_paths.parts_of(*described, path)
     is_dict = is_a(value, dict)
     for i, (child_path, child) in enumerate(children):
-        inside = child if is_dict and i % 2 == 0 and within is False else within
-        match = _find_key(child, child_path, inside)
+        child_within = child if is_dict and i % 2 == 0 and within is False else within
+        match = _find_key(child, child_path, child_within)
         if match[1] is not None:
-            return (child_path, match[1]) if inside is not within else match
+            return (child_path, match[1]) if child_within is not within else match
     return path, None
 
 

@@ -81,7 +81,7 @@ def _entries(value: Any, path: str) -> Iterator[Part]:
 
 
 def parts_of(code: int, extra: Any, payload: Any, path: str) -> Iterable[Part]:
-    """The `(path, part)` pairs of an ext value's payload. The paths are Python expressions for the parts."""
+    """The `(path, part)` pairs of an ext value's payload. Most paths are Python expressions for the parts."""
     if type(payload) is dict:
         return _entries(payload, path)
     if code in (ext_codes.SET, ext_codes.FROZENSET):

@@ -51,7 +51,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _add_day(spans: list[tuple[int, int, tuple[int, int]]], zone: tzinfo, begin: int) -> None:
-    """Appends the spans of one day. Offsets change at whole seconds, and never back within a day. So a day that begins
+    """Appends the spans of one day. Offsets change at whole seconds, and not back within a day. So a day that begins
     and ends with the same offset is one span, and bisection finds each change in the other days."""
     end = begin + _DAY
     while begin < end:

@@ -5,9 +5,9 @@
 #include "arrow/rs_arrow.h"
 #include "rs_make.h"
 
-enum { ARROW_MOST = 5000, ARROW_CHILDREN = 4, ARROW_BUFFERS = 6 };
+enum { ARROW_MAX_ALLOCATIONS = 5000, ARROW_CHILDREN = 4, ARROW_BUFFERS = 6 };
 
-/* A type with its array. `released` counts the calls of release. */
+/* A type with its array, and how often each was released. */
 typedef struct arrow_made {
     struct ArrowSchema schema;
     struct ArrowArray array;
@@ -18,18 +18,18 @@ typedef struct arrow_made {
 } arrow_made;
 
 static struct {
-    void *memory[ARROW_MOST];
+    void *memory[ARROW_MAX_ALLOCATIONS];
     size_t n;
-} arrow_kept;
+} arrow_allocations;
 
 static inline void *arrow_keep(void *memory) {
-    if (memory == NULL || arrow_kept.n == ARROW_MOST) abort();
-    return arrow_kept.memory[arrow_kept.n++] = memory;
+    if (memory == NULL || arrow_allocations.n == ARROW_MAX_ALLOCATIONS) abort();
+    return arrow_allocations.memory[arrow_allocations.n++] = memory;
 }
 
 /* Frees all types and arrays. */
 static inline void arrow_drop(void) {
-    while (arrow_kept.n > 0) free(arrow_kept.memory[--arrow_kept.n]);
+    while (arrow_allocations.n > 0) free(arrow_allocations.memory[--arrow_allocations.n]);
 }
 
 static inline void arrow_release_schema(struct ArrowSchema *self) {
@@ -81,7 +81,7 @@ static inline arrow_made *arrow_ints(const char *name, const int32_t *values, in
     return arrow_set(arrow_make("i", name, n, 2), 1, values, (size_t)n * sizeof *values);
 }
 
-/* Text or another type of two buffers, i32 offsets and data. */
+/* Text or another type with i32 offsets and data. */
 static inline arrow_made *arrow_texts(const char *format, const char *name, const int32_t *offsets, int64_t n,
                                       const char *data) {
     arrow_made *m = arrow_make(format, name, n, 3);

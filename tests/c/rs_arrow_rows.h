@@ -1,5 +1,4 @@
-/* rs_arrow_rows.h: checks the rows of handmade arrays, and that broken arrays are refused. Include from one file only.
- */
+/* rs_arrow_rows.h: checks the rows of handmade arrays and the refusal of broken ones. Include from one file only. */
 #pragma once
 
 #include "arrow/rs_arrow_in.h"
@@ -18,7 +17,7 @@ static inline rs_status append(const arrow_made *m, const rs_arrow_options *opti
     return status;
 }
 
-/* Checks that the rows of an array are these any values, one after another, and frees `expected`. */
+/* Checks that the rows of an array are the any values in `expected`, and clears it. */
 static inline void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *expected) {
     rs_parcel parcel = {0};
     rs_error err;

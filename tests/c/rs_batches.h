@@ -8,7 +8,7 @@ static rs_error err;
 
 /* A store with an export over it, and the batch and schema that read_table makes. */
 typedef struct opened {
-    built owned; /* by open_built */
+    built owned; /* set by open_built */
     rs_store store;
     rs_arrow_block blocks[64];
     rs_arrow_source source;
@@ -27,7 +27,7 @@ static inline rs_status open_over(opened *o, const built *b) {
     return RS_OK;
 }
 
-/* As open_over; close_over clears `b`. */
+/* As open_over, but close_over clears `b`. */
 static inline bool open_built(opened *o, built b) {
     bool ok = CHECK(b.data != NULL) && CHECK_OK(open_over(o, &b), &err);
     o->owned = b;
@@ -42,7 +42,7 @@ static inline void close_over(opened *o) {
     built_clear(&o->owned);
 }
 
-/* Runs to the end or to a full batch, and loads a block when the run stops for it, as the Python binding does. */
+/* Runs and loads each block that the run stops for, as the Python binding does, until it stops for another reason. */
 static inline rs_status run(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                             rs_arrow_stop *stop) {
     memset(stop, 0, sizeof *stop);
@@ -54,7 +54,7 @@ static inline rs_status run(opened *o, const int64_t *positions, int64_t start, 
     }
 }
 
-/* Infers the types of n records. *whole is whether all fields have a type. */
+/* Infers the types of n records. Sets *whole to whether all fields have a type. */
 static inline rs_status infer(opened *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
     rs_arrow_stop stop;
     RS_TRY(run(o, NULL, start, step, n, &stop));

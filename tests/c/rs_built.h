@@ -67,11 +67,11 @@ typedef struct built_layout {
     rs_header header;
     rs_directory directory;
     rs_block blocks[64];
-    rs_block tables[64]; /* only the fields of the heaps are set */
+    rs_block tables[64]; /* only the place of the heap is set */
     uint64_t n_blocks, n_tables;
 } built_layout;
 
-/* Reads the layout of a segment that was not changed. */
+/* Reads the layout of an unchanged segment. */
 static inline void built_read(const built *b, built_layout *out) {
     if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
         rs_directory_read(built_slice(b), &out->header, 0, &out->directory, NULL) != RS_OK) {

@@ -1,11 +1,10 @@
-/* rs_columns.h: records with a field for every node kind that a writer chooses, for tests that build whole stores. */
+/* rs_columns.h: records whose fields get many different kinds of nodes, for tests that build whole stores. */
 #pragma once
 
 #include "rs_make.h"
 
-enum {
-    COLUMNS_PART = 400
-}; /* the words change after this many records, so a block that ends there is followed by new words */
+/* The words change after every COLUMNS_PART records, so a block that ends there is followed by new words. */
+enum { COLUMNS_PART = 400 };
 
 static inline void columns_optional(uint64_t i, rs_buffer *raw) {
     make_head(raw, 0x0F, 1 + (i % 3 != 0));
@@ -13,8 +12,8 @@ static inline void columns_optional(uint64_t i, rs_buffer *raw) {
     if (i % 3 != 0) make_str(raw, "y"), (i % 4 == 0 ? make_tag(raw, 0) : make_int(raw, (int64_t)i));
 }
 
-/* {"id", "score", "word", "text", "path", "ring", "at", "odd"}: ints, decimals, dict, symbols, concat, numbers, a table of
- * structs with optional keys, a union. */
+/* {"id", "score", "word", "text", "path", "ring", "at", "odd"}: ints, decimals, dict, symbols, concat, numbers, a table
+ * of structs with optional keys, a union. */
 static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     static const char *const names[] = {"a red one", "green", "the blue", "yellowish"};
     char text[96];

@@ -39,7 +39,7 @@ static inline void add_float(double value) { make_float(&block.raw, value), make
 static inline void add_text(const char *text) { make_str(&block.raw, text), make_record_end(&block); }
 static inline void add_tag(unsigned tag) { make_tag(&block.raw, tag), make_record_end(&block); }
 
-/* A dict with the one-letter keys of `keys`, in that order, each with `value`. */
+/* Adds a dict that has each letter of `keys`, in that order, as a key with `value`. */
 static inline void add_dict(const char *keys, int64_t value) {
     char key[2] = {0};
     make_head(&block.raw, 0x0F, strlen(keys));

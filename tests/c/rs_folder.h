@@ -8,13 +8,13 @@
 
 static char base[64];
 
-/* Makes the folder, whose path is then `base`; false when the system refuses. */
+/* Makes the folder and sets `base` to its path. Returns false if the system refuses. */
 static inline bool folder_begin(const char *test) {
     (void)snprintf(base, sizeof base, "/tmp/recstore_%s_XXXXXX", test);
     return mkdtemp(base) != NULL;
 }
 
-/* Returns a path in the folder, in static memory that is used again after four calls. */
+/* Returns a path in the folder, in static memory that is reused after four calls. */
 static inline const char *at(const char *name) {
     static char paths[4][1024];
     static unsigned turn;

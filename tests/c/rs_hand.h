@@ -6,21 +6,21 @@
 #include "read/rs_store.h"
 #include "verify/rs_check.h"
 
-enum { HAND_MOST = 512 };
+enum { HAND_MAX_COUNT = 512 };
 
 /* Values in a heap: the records of the block, or the entries of a table. */
 typedef struct hand_values {
     rs_buffer heap;
-    uint64_t ends[HAND_MOST];
+    uint64_t ends[HAND_MAX_COUNT];
     uint32_t n, tree;
     bool symbols;
 } hand_values;
 
-/* Zero it to begin, hand_clear at the end. */
+/* Zero it first; call hand_clear at the end. */
 typedef struct hand {
     rs_buffer trees, tree_table;
     uint32_t n_trees, n_tables;
-    hand_values *tables; /* HAND_MOST tables, allocated when the first is added */
+    hand_values *tables; /* HAND_MAX_COUNT tables, allocated when the first is added */
     hand_values block;
     uint64_t max_values, max_bytes; /* 0 means 1,000 and 100,000 */
     uint8_t *data;                  /* the segment, once hand_finish has made it */
@@ -30,7 +30,7 @@ typedef struct hand {
 } hand;
 
 static inline void hand_put(hand_values *v, const void *bytes, size_t n) {
-    if (v->n == HAND_MOST) abort();
+    if (v->n == HAND_MAX_COUNT) abort();
     make_bytes(&v->heap, bytes, n);
     v->ends[v->n++] = v->heap.size_bytes;
 }
@@ -56,13 +56,13 @@ static inline uint32_t hand_leaf(hand *h, uint8_t kind, uint8_t param, uint16_t 
 
 /* Adds an empty table of values under a tree; hand_put adds entries. */
 static inline hand_values *hand_table(hand *h, uint32_t tree) {
-    if (h->tables == NULL) h->tables = (hand_values *)calloc(HAND_MOST, sizeof *h->tables);
-    if (h->tables == NULL || h->n_tables == HAND_MOST) abort();
+    if (h->tables == NULL) h->tables = (hand_values *)calloc(HAND_MAX_COUNT, sizeof *h->tables);
+    if (h->tables == NULL || h->n_tables == HAND_MAX_COUNT) abort();
     h->tables[h->n_tables].tree = tree;
     return &h->tables[h->n_tables++];
 }
 
-/* A table of one entry. */
+/* Adds a table of one entry. */
 static inline void hand_table_of(hand *h, uint32_t tree, const void *bytes, size_t n) {
     hand_put(hand_table(h, tree), bytes, n);
 }
@@ -85,7 +85,7 @@ static inline void hand_section(rs_buffer *out, rs_directory *d, unsigned kind, 
     make_bytes(out, bytes->data, bytes->size_bytes);
 }
 
-/* Appends the heap of `v` to `out`, and its entry, whose offset is still relative to OFFSETS. */
+/* Appends the heap of `v` to `out`, and to `entries` its entry, whose index offset is still relative to OFFSETS. */
 static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_values *v, uint64_t first,
                               rs_buffer *entries) {
     rs_block block = {0};
@@ -103,7 +103,7 @@ static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_val
     make_bytes(entries, e, sizeof e);
 }
 
-/* Makes the offsets of entries absolute, once OFFSETS has its place. */
+/* Makes the index offsets of entries absolute, once OFFSETS has its place. */
 static inline void hand_place(rs_buffer *entries, uint64_t offsets) {
     for (size_t at = RS_FMT_B_INDEX_OFFSET; at < entries->size_bytes; at += RS_FMT_BLOCK_SIZE) {
         uint64_t off = rs_load_u64(entries->data + at);

@@ -1,5 +1,5 @@
-/* rs_make.h: makes `any` values, trees and pseudo-random records, written against
- * FORMAT.md with its numbers spelled out where that is readable. Include from one file only. */
+/* rs_make.h: makes `any` values, trees and pseudo-random records, written against FORMAT.md with its numbers spelled
+ * out where that is readable. Include from one file only. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -14,7 +14,7 @@
 #define RECORD(name) \
     static void name(__attribute__((unused)) uint64_t i, rs_buffer *raw, __attribute__((unused)) rs_buffer *arrays)
 
-/* ---- The kinds of nodes by their bare names, which keeps a tree of a test on one line ---- */
+/* ---- The kinds of nodes by their bare names, which keeps a test's tree on one line ---- */
 
 #define MAKE_KIND(name, number, ...) name = number,
 enum { RS_FMT_NODE_ROWS(MAKE_KIND) };
@@ -80,7 +80,7 @@ static inline void make_units(rs_buffer *out, unsigned tag, size_t n, size_t uni
 /* The head of a list (0x0D), tuple (0x0E) or dict (0x0F); the elements follow. */
 static inline void make_head(rs_buffer *out, unsigned tag, uint64_t n) { make_tag(out, tag), make_varint(out, n); }
 
-/* A one-dimensional int16 array of n elements; with 512 and more, its data is in the arrays at `position`. */
+/* A one-dimensional int16 array of n elements; with 512 or more, its data is in the arrays at `position`. */
 static inline void make_array(rs_buffer *out, uint64_t n, uint64_t position) {
     const uint8_t head[] = {0x10, 0, 3, 1};
     make_bytes(out, head, sizeof head), make_varint(out, n);
@@ -97,7 +97,7 @@ static inline void make_scalar(rs_buffer *out, unsigned code, const void *bytes,
     make_bytes(out, head, sizeof head), make_bytes(out, bytes, n);
 }
 
-/* Tag, code and EXTRA of an ext value: None, or (module, qualname, fields) when `name` is given. The payload follows. */
+/* Tag, code and EXTRA of an ext value: None, or (module, qualname, fields) if `name` is given. The payload follows. */
 static inline void make_ext(rs_buffer *out, unsigned code, const char *name) {
     make_tag(out, 0x11), make_tag(out, code);
     if (name == NULL) {
@@ -131,7 +131,7 @@ static inline void make_tree(rs_buffer *out, const make_node *nodes, uint32_t n,
     make_bytes(out, aux, aux_size);
 }
 
-/* Compiles from an exact copy, freed before the tree is used: a tree owns what it needs. */
+/* Compiles a tree from an exact copy and frees the copy: the tree owns what it needs. */
 static inline rs_status make_compiled(const rs_buffer *bytes, rs_tree *out, rs_error *err) {
     uint8_t *copy = make_exact(bytes->data, bytes->size_bytes);
     rs_status status = rs_tree_compile(rs_slice_of(copy, bytes->size_bytes), 0, out, err);

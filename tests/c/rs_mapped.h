@@ -7,7 +7,7 @@
 
 enum { MAPPED_SEED = 4711 };
 
-/* Appends key or value i. The any value of the key must be its canonical form, which is hashed. */
+/* Appends key or value i. A key must be in its canonical form, which is hashed. */
 typedef void (*mapped_part)(uint64_t i, rs_buffer *raw);
 
 typedef struct mapped_input {
@@ -38,13 +38,13 @@ static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_input 
                                       rs_error *err) {
     rs_buffer table = {0};
     uint64_t n = input->order == NULL ? input->n : input->n_entries;
-    uint64_t *living = (uint64_t *)calloc((size_t)n + 1, 8);
-    if (living == NULL) abort();
-    for (uint64_t i = 0; i < n; i++) living[i] = hashes[input->order == NULL ? i : input->order[2 * i]];
-    rs_status status = rs_keys_build(living, input->opaque, n, MAPPED_SEED, 0, &table, err);
+    uint64_t *entry_hashes = (uint64_t *)calloc((size_t)n + 1, 8);
+    if (entry_hashes == NULL) abort();
+    for (uint64_t i = 0; i < n; i++) entry_hashes[i] = hashes[input->order == NULL ? i : input->order[2 * i]];
+    rs_status status = rs_keys_build(entry_hashes, input->opaque, n, MAPPED_SEED, 0, &table, err);
     if (status == RS_OK) status = rs_mapping_builder_finish(b, &table, input->order, n, err);
     rs_buffer_clear(&table);
-    free(living);
+    free(entry_hashes);
     return status;
 }
 
@@ -78,7 +78,7 @@ typedef struct mapped_layout {
     rs_directory stores[2];
 } mapped_layout;
 
-/* Reads the layout of a mapping that was not changed. */
+/* Reads the layout of an unchanged mapping. */
 static inline void mapped_read(const built *b, mapped_layout *out) {
     if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
         rs_directory_read(built_slice(b), &out->header, 0, &out->stores[0], NULL) != RS_OK ||
@@ -93,7 +93,7 @@ static inline uint8_t *mapped_entry(const built *b, const mapped_layout *layout,
     return e + 40 * (store == 0 ? kind - 1 : 6 + kind - 2);
 }
 
-/* Makes the checksums of blocks, trees, sections, directory and header match, at the offsets of the unchanged layout. */
+/* Makes the checksums of heaps, trees, sections (at the offsets in `layout`), directory and header match. */
 static inline void mapped_seal(built *b, const mapped_layout *layout) {
     uint32_t count = rs_load_u32(b->data + 68);
     for (unsigned store = 0; store < 2; store++) {

@@ -1,5 +1,5 @@
-/* rs_raw.h: turns an encoded record back into its `any` value, byte for byte. A plain, slow reader of trees (texts
- * and packed numbers use the real one), for records that rs_check_record accepts. */
+/* rs_raw.h: turns an encoded record back into its `any` value, byte for byte. A plain, slow reader of trees (texts,
+ * packed numbers, dict codes and placed nodes use the real one), for records that rs_check_record accepts. */
 #pragma once
 
 #include "read/rs_decode.h"
@@ -24,7 +24,7 @@ static inline uint64_t raw_varint(rs_cursor *c) {
     return value;
 }
 
-/* Field of `width` bits, read bit by bit. */
+/* Reads a field of `width` bits, bit by bit. */
 static inline uint64_t raw_bits(const uint8_t *group, uint64_t at, unsigned width) {
     uint64_t value = 0;
     for (unsigned k = 0; k < width; k++, at++) value |= (uint64_t)(group[at / 8] >> at % 8 & 1) << k;
@@ -73,16 +73,16 @@ static inline void raw_text(rs_cursor *c, const rs_node *node, uint64_t bits, rs
 
 static inline void raw_numbers(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     uint64_t n = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? node->count : raw_varint(c);
-    const int64_t *some;
+    const int64_t *chunk;
     rs_packed_ints numbers;
     unsigned k;
     make_head(out, node->param == 0 ? 0x0D : 0x0E, n);
     if (n == 0) return;
     if (!rs_packed_ints_take(node, n, &c->in, &numbers)) abort();
-    while ((k = rs_packed_ints_next(&numbers, &some)) != 0) {
+    while ((k = rs_packed_ints_next(&numbers, &chunk)) != 0) {
         for (unsigned i = 0; i < k; i++) {
-            if (node->number_kind == RS_FMT_NUMBERS_INTS) make_int(out, some[i]);
-            else make_float(out, rs_packed_ints_float(node, some[i]));
+            if (node->number_kind == RS_FMT_NUMBERS_INTS) make_int(out, chunk[i]);
+            else make_float(out, rs_packed_ints_float(node, chunk[i]));
         }
     }
 }
@@ -107,19 +107,19 @@ static inline void raw_map(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     const rs_node *key = &node->children[0], *value = &node->children[1];
     uint64_t n = raw_varint(c);
     const uint8_t *keys = raw_take(c, (n * key->bits + 7) / 8);
-    rs_cursor at = *c;
-    rs_buffer passed = {0};
-    for (uint64_t i = 0; i < n; i++) raw_body(c, key, raw_bits(keys, i * key->bits, key->bits), &passed);
-    rs_buffer_clear(&passed);
+    rs_cursor key_cursor = *c;
+    rs_buffer skipped_keys = {0};
+    for (uint64_t i = 0; i < n; i++) raw_body(c, key, raw_bits(keys, i * key->bits, key->bits), &skipped_keys);
+    rs_buffer_clear(&skipped_keys);
     const uint8_t *values = raw_take(c, (n * value->bits + 7) / 8);
     make_head(out, 0x0F, n);
     for (uint64_t i = 0; i < n; i++) {
-        raw_body(&at, key, raw_bits(keys, i * key->bits, key->bits), out);
+        raw_body(&key_cursor, key, raw_bits(keys, i * key->bits, key->bits), out);
         raw_body(c, value, raw_bits(values, i * value->bits, value->bits), out);
     }
 }
 
-/* The body of `node`, whose bits are `bits`. A fixed body is at the cursor like any other. */
+/* Reads the body of `node`, whose bits are `bits`. A fixed body is at the cursor like any other. */
 static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out) {
     uint64_t n;
     switch (node->kind) {
@@ -192,12 +192,12 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     }
 }
 
-/* Tuple or struct: bodies of the fixed children first, then the others; values in the order of the children. */
+/* Reads a tuple or struct: the bodies of fixed children come first, but values are in the order of the children. */
 static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     uint64_t total = 0, at = 0;
-    uint32_t absent = 0;
+    uint32_t n_absent = 0;
     rs_cursor fixed = *c;
     uint32_t i;
     for (i = 0; i < node->n_children; i++) total += node->children[i].bits;
@@ -208,10 +208,10 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     }
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        if (child->kind == 22 && child->param == 0) absent += raw_bits(group, at, 1) == 0;
+        if (child->kind == 22 && child->param == 0) n_absent += raw_bits(group, at, 1) == 0;
         at += child->bits;
     }
-    make_head(out, is_struct ? 0x0F : node->param == 0 ? 0x0D : 0x0E, node->n_children - absent);
+    make_head(out, is_struct ? 0x0F : node->param == 0 ? 0x0D : 0x0E, node->n_children - n_absent);
     for (i = 0, at = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = raw_bits(group, at, child->bits), size = is_struct ? raw_any_size(keys) : 0;
@@ -232,7 +232,7 @@ static inline void raw_alone(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     raw_body(c, node, raw_bits(group, 0, node->bits), out);
 }
 
-/* Replaces `out` by record i of a store. */
+/* Replaces the content of `out` with record i of a store. */
 static inline rs_status raw_record(rs_store *store, uint64_t i, rs_buffer *out, rs_error *err) {
     rs_record record;
     RS_TRY(rs_store_find(store, i, &record, err));

@@ -1,4 +1,4 @@
-/* rs_saved.h: lists with saved indexes for the tests: record i is {"k": key(i)}, an int. */
+/* rs_saved.h: lists with saved indexes. Record i is {"k": key(i)}; key(i) is an int. */
 #pragma once
 
 #include "rs_built.h"
@@ -36,7 +36,7 @@ static inline uint64_t saved_groups(saved_key key, uint64_t n, uint64_t *group_o
     return n_groups;
 }
 
-/* Makes the parts of an index of this kind over n records. */
+/* Makes the parts of an index of `kind` over n records. */
 static inline void saved_make(saved_bytes *out, uint32_t kind, saved_key key, uint64_t n) {
     uint64_t *group_of = (uint64_t *)calloc(n + 1, 8), *hashes = (uint64_t *)calloc(n + 1, 8);
     uint64_t *pairs = (uint64_t *)calloc(2 * n + 2, 8);
@@ -63,7 +63,7 @@ static inline void saved_make(saved_bytes *out, uint32_t kind, saved_key key, ui
     free(group_of), free(hashes), free(pairs);
 }
 
-/* Opens a writer that holds the list whole, and the list's bytes as `segment`. The key of record i is key(i). */
+/* Opens `writer`, writes the whole list, and copies its bytes to `segment`. The key of record i is key(i). */
 static inline bool saved_list(saved_key key, uint64_t n, const char *label, rs_segment_writer *writer, built *segment) {
     rs_builder builder;
     rs_error err;
@@ -90,7 +90,7 @@ static inline bool saved_list(saved_key key, uint64_t n, const char *label, rs_s
     return ok;
 }
 
-/* A list of n records with one saved index. */
+/* Builds a list of n records with one saved index. */
 static inline built saved_build(uint32_t kind, saved_key key, uint64_t n) {
     rs_segment_writer writer;
     rs_extension extension;

@@ -13,7 +13,7 @@ typedef struct sources_tree {
     rs_tree_paths paths;
 } sources_tree;
 
-/* Owns everything but the bytes. */
+/* Owns everything but the bytes of the store. */
 typedef struct sources {
     rs_store store;
     rs_source source;
@@ -50,7 +50,7 @@ static inline void sources_close(sources *s) {
     rs_store_close(&s->store);
 }
 
-/* Compiles a path for a tree: the key of each struct is compared by its any value. */
+/* Compiles a path of one key for a tree. Compares the bytes of the key with those of each struct key. */
 static inline rs_status sources_compile(rs_compiled_path *out, const rs_key_path *path, const rs_tree *tree,
                                         rs_error *err) {
     const rs_path_key *key = path->keys;

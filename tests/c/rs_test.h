@@ -100,7 +100,7 @@ static inline void rs_test_run(void) {
     }
 }
 
-/* The status of the process. No check at all is a failure too. */
+/* Returns the exit status. No check at all is a failure too. */
 static inline int rs_test_finish(void) {
     (void)printf("%lu passed, %lu failed\n", rs_test_state.passed, rs_test_state.failed);
     return rs_test_state.failed == 0 && rs_test_state.passed > 0 ? 0 : 1;

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST = 5000 };
+enum { MAX_WEIGHTS = 5000 };
 
-/* xorshift64* (Vigna, 2016): weights unlike the words of the draws. */
+/* xorshift64* (Vigna, 2016), a generator unlike that of the draws. */
 static uint64_t sample(uint64_t *state) {
     *state ^= *state >> 12, *state ^= *state << 25, *state ^= *state >> 27;
     return *state * UINT64_C(2685821657736338717);
@@ -41,7 +41,7 @@ static void check_shares(const double *weights, uint64_t n) {
 }
 
 TEST(test_tables_hold_the_weights) {
-    static double weights[MOST];
+    static double weights[MAX_WEIGHTS];
     uint64_t state = 3;
     for (uint64_t n = 1; n < 300; n++) {
         for (uint64_t i = 0; i < n; i++) weights[i] = (double)(sample(&state) >> 40);
@@ -56,8 +56,8 @@ TEST(test_tables_hold_the_weights) {
         weights[n / 2] = 1e300; /* one number has nearly all the weight */
         check_shares(weights, n);
     }
-    for (uint64_t i = 0; i < MOST; i++) weights[i] = 1.0 / (double)(i + 1);
-    check_shares(weights, MOST);
+    for (uint64_t i = 0; i < MAX_WEIGHTS; i++) weights[i] = 1.0 / (double)(i + 1);
+    check_shares(weights, MAX_WEIGHTS);
 }
 
 TEST(test_bad_weights) {
@@ -147,11 +147,11 @@ TEST(test_runs_are_single_draws) {
     rs_alias_clear(&table);
 }
 
-/* tests/ref/alias.py computed these draws. It follows only the comment at the top of rs_alias.h. They never change. */
+/* Draws of tests/ref/alias.py, which follows only the comment at the top of rs_alias.h. They never change. */
 TEST(test_pinned) {
     static const double weights[] = {3, 0, 1, 7, 0.5};
     static const int64_t drawn[] = {0, 3, 0, 3, 3, 3, 3, 3, 0, 0, 3, 3, 0, 0, 3, 0, 3, 3, 0, 0};
-    static const unsigned order[] = {0, 0, 0, 0, 2};
+    static const unsigned expected[] = {0, 0, 0, 0, 2};
     double keys[4], other_weights[4] = {3, 1, 7, 0.5};
     rs_alias table;
     rs_error err;
@@ -160,11 +160,11 @@ TEST(test_pinned) {
     rs_alias_run(&table, 42, 0, 1, UINT64_MAX, 20, out);
     for (uint64_t i = 0; i < 20; i++) CHECK_U64(out[i], drawn[i]);
     rs_alias_clear(&table);
-    for (uint64_t k = 0; k < 5; k++) { /* the smallest key of four, for five keys */
+    for (uint64_t k = 0; k < 5; k++) { /* the number whose key is smallest, for five draws */
         unsigned least = 0;
         rs_alias_keys(other_weights, 4, 42 + k, keys);
         for (uint64_t i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
-        CHECK_U64(least, order[k]);
+        CHECK_U64(least, expected[k]);
     }
 }
 

@@ -144,7 +144,7 @@ TEST(test_literals) {
     }
 }
 
-/* n lists, one within another. */
+/* Skips n lists, one within another. */
 static rs_status skip_nested(uint32_t n, rs_budget *budget) {
     rs_buffer bytes = {0};
     for (uint32_t i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
@@ -181,7 +181,7 @@ TEST(test_ext_budgets) {
     }
 }
 
-/* Structs within structs: 8 levels are allowed, and 1024 fields in all levels together. */
+/* Skips structs within structs: 8 levels are allowed, and 1024 fields in all levels together. */
 static rs_status skip_dtype(unsigned levels, unsigned fields) {
     static const uint8_t scalar[] = {0x10, 2}, one[] = {20, 0, 0, 1, 1, 'a', 0}, end[] = {3, 1, 0};
     rs_buffer bytes = {0};
@@ -219,11 +219,11 @@ TEST(test_ext_head) {
 
 TEST(test_may_be_key) {
     static const uint8_t list[] = {0x0D}, dict[] = {0x0F}, array[] = {0x10, 1}, scalar[] = {0x10, 2}, tuple[] = {0x0E};
-    static const uint8_t no_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30};
+    static const uint8_t not_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30};
     uint8_t ext[2] = {0x11, 0};
     for (unsigned code = 1; code < 256; code++) {
         ext[1] = (uint8_t)code;
-        CHECK(rs_any_may_be_key(rs_slice_of(ext, 2)) == (memchr(no_keys, (int)code, sizeof no_keys) == NULL));
+        CHECK(rs_any_may_be_key(rs_slice_of(ext, 2)) == (memchr(not_keys, (int)code, sizeof not_keys) == NULL));
     }
     CHECK(!rs_any_may_be_key(rs_slice_of(list, 1)) && !rs_any_may_be_key(rs_slice_of(dict, 1)));
     CHECK(!rs_any_may_be_key(rs_slice_of(array, 2)) && rs_any_may_be_key(rs_slice_of(scalar, 2)));
@@ -246,7 +246,7 @@ TEST(test_array_parts) {
     CHECK(shape.ptr == bytes + 2 && shape.end == bytes + 5 && size == 48);
 }
 
-/* Rule 22 holds for data outside of the record, at every position around the end of the arrays. */
+/* Rule 22 holds for data outside the record, at every position around the end of the arrays. */
 TEST(test_array_outside) {
     uint64_t outside;
     for (uint64_t arrays = 1000; arrays < 1300; arrays++) {
@@ -261,7 +261,7 @@ TEST(test_array_outside) {
     }
 }
 
-/* Random values: the walk ends with the value, and no truncated or changed byte leads beyond the allocation. */
+/* Random values: the walk ends with the value, and neither a cut nor a changed byte leads beyond the allocation. */
 TEST(test_random) {
     rs_buffer bytes = {0};
     for (unsigned round = 0; round < 2000; round++) {

@@ -48,7 +48,7 @@ static void check_decimal(const uint64_t *words, unsigned n, int32_t scale, cons
     }
 }
 
-/* The texts are those of Python's decimal module. */
+/* Python's decimal module gives these texts. */
 TEST(test_decimals) {
     static const struct {
         int64_t value;
@@ -79,8 +79,8 @@ TEST(test_decimals) {
         {1, INT32_MAX, "1E-2147483647"},
         {12, INT32_MIN, "1.2E+2147483649"},
     };
-    static const uint64_t most[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, INT64_MAX},
-                          least[4] = {0, 0, 0, UINT64_C(1) << 63};
+    static const uint64_t max_words[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, INT64_MAX},
+                          min_words[4] = {0, 0, 0, UINT64_C(1) << 63};
     EACH (i, rows) {
         const uint64_t sign = rows[i].value < 0 ? UINT64_MAX : 0;
         const uint64_t words[4] = {(uint64_t)rows[i].value, sign, sign, sign};
@@ -88,7 +88,8 @@ TEST(test_decimals) {
         check_decimal(words, 2, rows[i].scale, rows[i].text);
         check_decimal(words, 4, rows[i].scale, rows[i].text);
     }
-    check_decimal(most, 4, 0, "57896044618658097711785492504343953926634992332820282019728792003956564819967");
-    check_decimal(least, 4, 40, "-5789604461865809771178549250434395392.6634992332820282019728792003956564819968");
-    check_decimal(least, 4, 100, "-5.7896044618658097711785492504343953926634992332820282019728792003956564819968E-24");
+    check_decimal(max_words, 4, 0, "57896044618658097711785492504343953926634992332820282019728792003956564819967");
+    check_decimal(min_words, 4, 40, "-5789604461865809771178549250434395392.6634992332820282019728792003956564819968");
+    check_decimal(min_words, 4, 100,
+                  "-5.7896044618658097711785492504343953926634992332820282019728792003956564819968E-24");
 }

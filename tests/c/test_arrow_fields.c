@@ -6,7 +6,7 @@
 
 enum { N = 700, LACKING = 5 };
 
-/* {"id": i, "k": i * 3 - 7}, without "k" in every seventh record, from number LACKING on. */
+/* {"id": i, "k": k_of(i)}, without "k" in every seventh record, from number LACKING on. */
 RECORD(add) {
     const bool lacks = i % 7 == LACKING;
     make_head(raw, 0x0F, lacks ? 1 : 2);
@@ -17,15 +17,15 @@ RECORD(add) {
 static int64_t k_of(uint64_t i) { return (int64_t)(i * 1001 % 5000) - 7; }
 
 /* An export of one field. Paths are compiled for each tree as they are for other column reads. */
-typedef struct field_opened {
+typedef struct field_export {
     opened o;
     rs_path_key key;
     rs_path_name name;
     rs_key_path path;
     rs_compiled_path compiled[SOURCES_TREES];
-} field_opened;
+} field_export;
 
-static field_opened f;
+static field_export f;
 
 static rs_status open_field(const built *b, const char *key) {
     memset(&f, 0, sizeof f);
@@ -183,7 +183,7 @@ TEST(test_wanted_fields) {
 
 enum { LONG = 70 };
 
-/* {"p": ((i, "a"), (2 i, "b")), "t": (i, i + 1 and so on), "d": an object with one field, i * i} */
+/* {"p": ((i, "a"), (2 * i, "b")), "t": a tuple of LONG ints, "d": an object with one field, i * i} */
 RECORD(add_tuples) {
     make_head(raw, 0x0F, 3), make_str(raw, "p"), make_head(raw, 0x0E, 2);
     make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "a");
@@ -217,7 +217,7 @@ TEST(test_tuples) {
     }
 }
 
-/* {"t": (i, "x" or i)}: a tuple whose items share one node. Each item has its own type. */
+/* {"t": (i, i % 2 == 1)}: a tuple whose items share one node. Each item has its own type. */
 TEST(test_tuples_of_one_node) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                                       {LIST, 1, 1, 1, 2, 0, 0, 2},
@@ -238,7 +238,7 @@ TEST(test_tuples_of_one_node) {
     b.data = h.data, b.size = h.size;
     if (CHECK_OK(open_over(&f.o, &b), &err)) {
         CHECK_OK(infer(&f.o, 0, 1, 50, &whole), &err);
-        if (!whole) { /* the tree allows more than the records have */
+        if (!whole) { /* the tree allows more types than the records have */
             rs_arrow_out_infer_all(&f.o.out);
             CHECK_OK(infer(&f.o, 0, 1, 50, &whole), &err);
         }

@@ -27,7 +27,7 @@ TEST(test_rows_of_a_table_are_dicts) {
 
 TEST(test_an_offset_and_nulls) {
     static const int32_t numbers[] = {9, 1, 2, 3};
-    const uint8_t rows = 0x05, ids = 0x0B; /* valid are rows 0 and 2, and ids 0, 1 and 3 */
+    const uint8_t rows = 0x05, ids = 0x0B; /* bits 0 and 2, and bits 0, 1 and 3 */
     arrow_made *m = arrow_make("+s", "", 3, 1), *id = arrow_ints("id", numbers, 4);
     rs_buffer expected = {0};
     rs_arrow_options drop = PLAIN;
@@ -108,7 +108,7 @@ TEST(test_each_bit_is_a_bool) {
     arrow_drop();
 }
 
-/* The run ends may be a slice of an array, too. */
+/* The run ends may be a slice of an array too. */
 TEST(test_run_ends_and_their_bounds) {
     static const int32_t ends[] = {-1, 2, 3, 9}, values[] = {5, 6, 7};
     for (unsigned off = 0; off < 2; off++) {
@@ -139,7 +139,7 @@ TEST(test_wide_ints_of_polars) {
     arrow_drop();
 }
 
-TEST(test_nothing_is_read_of_an_empty_array) {
+TEST(test_nothing_is_read_from_an_empty_array) {
     rs_buffer expected = {0};
     arrow_made *m = arrow_make("+s", "", 0, 1);
     arrow_add(m, arrow_make("u", "a", 0, 3));
@@ -170,7 +170,7 @@ TEST(test_wanted_columns) {
     options.columns = other;
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
     m = table();
-    m->schema.children[0]->name = NULL; /* no name is an empty one */
+    m->schema.children[0]->name = NULL; /* stands for an empty name */
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has '', 'name'");
     check_refused_as(arrow_ints("", THREE, 3), &options, RS_E_ARG_RANGE, "columns= is for tables");
     options.columns = names;
@@ -464,7 +464,7 @@ TEST(test_broken_runs_below) {
     check_refused(m, RS_E_IN_BROKEN, "$.r: the run ends do not increase");
 }
 
-/* {7: "a", -200: ""} and {3: "bcd"}, as lists of pairs; then the text under a null value. */
+/* The maps {7: "a", -200: ""} and {3: "bcd"} if `text` is "abcd". */
 static arrow_made *a_map(const char *text) {
     static const int32_t ends[] = {0, 2, 3};
     arrow_made *m = arrow_set(arrow_make("+m", "", 2, 2), 1, ends, sizeof ends),
@@ -651,7 +651,7 @@ TEST(test_streams_that_fail) {
         stream_state state;
         rs_status code;
         const char *message;
-        unsigned rows, released; /* the array that a failed call wrote is not released */
+        unsigned n_rows, released; /* the array that a failed call wrote is not released */
     } rows[] = {
         {{.fail_at = 1, .code = 5, .message = "the disk is gone"}, RS_E_IN_FAILED, "the disk is gone", 3, 1},
         {{.fail_at = 0, .code = 12}, RS_E_IN_FAILED, "no message", 0, 0},
@@ -668,7 +668,7 @@ TEST(test_streams_that_fail) {
         CHECK_CODE(drain(&state, &n, &err), rows[i].code, &err);
         if (rows[i].message != NULL) CHECK_STR(err.message, rows[i].message);
         if (rows[i].code == RS_E_IN_FAILED) CHECK_U64(err.sys_errno, state.code);
-        CHECK_U64(n, rows[i].rows);
+        CHECK_U64(n, rows[i].n_rows);
         CHECK_U64(state.made->arrays_released, rows[i].released);
     }
     arrow_drop();

@@ -4,7 +4,7 @@
 
 enum { N = 5000 };
 
-/* {"i": i, "f": i / 3, "t": text, "l": [i] * (i % 3), "o": None or "x", "s": {"a": i}, "late": i, from 3000 on} */
+/* {"i": i - 50, "f": i / 3, "t": text, "l": [i] * (i % 3), "o": None or "x", "s": {"a": i}, "late": i, from 3000 on} */
 RECORD(add) {
     char text[32];
     make_head(raw, 0x0F, i < 3000 ? 6 : 7);
@@ -107,7 +107,7 @@ TEST(test_schema) {
     close_over(&o);
 }
 
-/* Each kind of node that a writer chooses, with the Arrow type of its field. */
+/* Checks the Arrow types and some values of columns_record. */
 static void check_kinds(bool compress) {
     static const char *const names[] = {"id", "score", "word", "text", "path", "ring", "at", "odd"};
     static const char *const formats[] = {"l", "g", "u", "u", "u", "+l", "+s", "l"};
@@ -136,8 +136,8 @@ static void check_kinds(bool compress) {
 TEST(test_kinds) { check_kinds(true); }
 TEST(test_kinds_of_any) { check_kinds(false); }
 
-/* Appends records 2900 to 3099. As in the Python binding, the caller looks up the values if only Python can compare the
- * keys. */
+/* Takes records 2900 to 3099, whose places the caller looks up, as the Python binding does if only Python can compare
+ * the keys. */
 static void take_some(opened *o) {
     for (uint64_t i = 2900; i < 3100; i++) {
         rs_record record;
@@ -275,15 +275,14 @@ TEST(test_full_batches) {
     close_over(&o);
 }
 
-/* With single bytes of heaps, offsets and trees changed, and matching checksums, an export gives a batch or a status.
- */
+/* With one byte from the header to TREE_TABLE changed, and matching checksums, an export gives a batch or an error. */
 TEST(test_changed_bytes) {
     static opened o;
     static built_layout layout;
     built b = build(columns_record, 600, true);
     uint64_t failed = 0;
     REQUIRE(b.data != NULL);
-    uint8_t *whole = make_exact(b.data, b.size);
+    uint8_t *original = make_exact(b.data, b.size);
     built_read(&b, &layout);
     for (uint64_t round = 0; round < 2000; round++) {
         const size_t end = (size_t)layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].off;
@@ -295,9 +294,9 @@ TEST(test_changed_bytes) {
         if (status == RS_OK) batch.release(&batch);
         failed += status != RS_OK;
         close_over(&o);
-        memcpy(b.data, whole, b.size);
+        memcpy(b.data, original, b.size);
     }
     CHECK(failed > 100 && failed < 2000);
-    free(whole);
+    free(original);
     built_clear(&b);
 }

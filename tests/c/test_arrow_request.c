@@ -7,7 +7,7 @@ static uint64_t bits_at(const struct ArrowArray *array, uint64_t k, unsigned siz
     return rs_load_uint_unchecked((const uint8_t *)array->buffers[1] + size * k, size);
 }
 
-RECORD(add_asked) {
+RECORD(add_fields) {
     const float single = (float)i;
     make_head(raw, 0x0F, 7);
     make_str(raw, "byte"), make_int(raw, (int64_t)(i * 37 % 256) - 128);
@@ -38,14 +38,14 @@ static bool same_views(const struct ArrowArray *array) {
     return array->n_buffers == 4 && rs_load_u64((const uint8_t *)array->buffers[3]) == at;
 }
 
-/* The type of field number `f` of a table when the consumer requests `wanted`. */
-static const char *answered(const built *b, unsigned f, const char *wanted, const char *element) {
+/* Returns the type of field `f` if the consumer requests `wanted`, with elements of type `element` unless NULL. */
+static const char *answer_to(const built *b, unsigned f, const char *wanted, const char *element) {
     static const char *const names[] = {"byte", "plus", "single", "text", "list", "none", "low"};
     static opened o;
     static char answer[64];
-    struct ArrowSchema below = {.format = element, .name = ""}, *all_below[] = {&below};
+    struct ArrowSchema child_element = {.format = element, .name = ""}, *child_elements[] = {&child_element};
     struct ArrowSchema child = {
-        .format = wanted, .name = names[f], .n_children = element != NULL, .children = all_below};
+        .format = wanted, .name = names[f], .n_children = element != NULL, .children = child_elements};
     struct ArrowSchema other = {.format = "u", .name = "other"}, *children[] = {&other, &child};
     struct ArrowSchema root = {.format = "+s", .name = "", .n_children = 2, .children = children}, schema = {0};
     struct ArrowArray batch = {0};
@@ -85,14 +85,14 @@ TEST(test_requests) {
                  {3, "i", "u"}, {3, "g", "u"}, {3, "c", "u"},  {3, "L", "u"},   {3, "b", "u"},   {5, "i", "i"},
                  {5, "u", "u"}, {5, "U", "U"}, {5, "Z", "Z"},  {5, "vz", "vz"}, {5, "b", "b"},   {5, "+l", "n"},
                  {5, "e", "e"}, {5, "S", "S"}, {5, "+s", "n"}, {6, "g", "l"},   {6, "l", "l"}};
-    built b = build(add_asked, 256, true);
+    built b = build(add_fields, 256, true);
     REQUIRE(b.data != NULL);
     EACH (i, cases) {
-        CHECK_STR(answered(&b, cases[i].field, cases[i].wanted, NULL), cases[i].answer);
+        CHECK_STR(answer_to(&b, cases[i].field, cases[i].wanted, NULL), cases[i].answer);
     }
-    CHECK_STR(answered(&b, 4, "+l", "S"), "+lS");
-    CHECK_STR(answered(&b, 4, "+L", "C"), "+LC");
-    CHECK_STR(answered(&b, 4, "+l", "c"), "+ll");
-    CHECK_STR(answered(&b, 4, "+s", "C"), "+ll");
+    CHECK_STR(answer_to(&b, 4, "+l", "S"), "+lS");
+    CHECK_STR(answer_to(&b, 4, "+L", "C"), "+LC");
+    CHECK_STR(answer_to(&b, 4, "+l", "c"), "+ll");
+    CHECK_STR(answer_to(&b, 4, "+s", "C"), "+ll");
     built_clear(&b);
 }

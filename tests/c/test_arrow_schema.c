@@ -43,22 +43,22 @@ TEST(test_decimals_of_each_width) {
     EACH (i, bad) check_refused(arrow_make(bad[i], "", 0, 2), RS_E_IN_BROKEN, "$");
 }
 
-/* An int8 of the extension bool8; the same name on another width, and truncated metadata, are ignored. */
+/* An int8 of the extension bool8 is a bool. The name on another width, other names and broken metadata are ignored. */
 TEST(test_bool8) {
     static const char bool8[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool8";
     static const char no_value[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\377\377\377\377";
     static const char other[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool9";
     static const char no_key[] = "\1\0\0\0\377\377\377\377", no_name[] = "\1\0\0\0\1\0\0\0k\1\0\0\0v";
-    /* Two pairs; the length of the first leads far before the metadata. */
+    /* Two pairs; a negative length in the first leads far before the metadata. */
     static const char far_key[] = "\2\0\0\0\0\0\0\200", far_value[] = "\2\0\0\0\1\0\0\0k\0\0\0\200";
-    static const char *const said[] = {bool8, no_value, other, no_key, no_name, far_key, far_value, NULL};
+    static const char *const metadata[] = {bool8, no_value, other, no_key, no_name, far_key, far_value, NULL};
     const int8_t bytes[] = {0, 1, 5};
     const int16_t wide[] = {0, 1, 5};
     rs_buffer expected = {0};
     for (unsigned i = 0; i < 9; i++) {
         arrow_made *m = i < 8 ? arrow_set(arrow_make("c", "", 3, 2), 1, bytes, sizeof bytes)
                               : arrow_set(arrow_make("s", "", 3, 2), 1, wide, sizeof wide);
-        m->schema.metadata = i < 8 ? said[i] : bool8;
+        m->schema.metadata = i < 8 ? metadata[i] : bool8;
         if (i == 0) make_tag(&expected, 1), make_tag(&expected, 2), make_tag(&expected, 2);
         else make_int(&expected, 0), make_int(&expected, 1), make_int(&expected, 5);
         check_rows(m, &expected);

@@ -79,7 +79,7 @@ static uint64_t bits_at(const struct ArrowArray *array, uint64_t k, unsigned siz
     return rs_load_uint_unchecked((const uint8_t *)array->buffers[1] + size * k, size);
 }
 
-/* A Decimal in thousandths, which are its unscaled digits at scale 3. */
+/* Returns the Decimal of record i in thousandths, its unscaled digits at scale 3. */
 static int64_t thousandths_of(uint64_t i) {
     const int64_t n = (int64_t)i;
     return i % 4 == 0 ? -(n * 1000 + 250) : i % 4 == 1 ? n * 100000 : i % 4 == 2 ? n % 10 : n * 1000;
@@ -144,7 +144,7 @@ TEST(test_naive_is_sure) {
     close_over(&o);
 }
 
-/* Offsets have 64 bits if the largest record may exceed 32 bits when UTF-8 doubles its size. */
+/* Offsets have 64 bits if the largest record may have 1 GiB or more when UTF-8 doubles its size. */
 TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
     static opened o;
@@ -163,7 +163,7 @@ TEST(test_wide_by_the_header) {
 
 /* ---- Other byte orders, names, tuples ---- */
 
-/* {"e with an accent": a big-endian int16 array, "t": ("x", ("y", (2, 3.5)))} */
+/* {"e with an accent": a big-endian int16 array, "f": a big-endian float32 array, "t": ("x", ("y", (2, 3.5)))} */
 RECORD(add_odd) {
     const uint8_t name[] = {0x09, 1, 0xE9}, array[] = {0x10, 0, 0x83, 1, 2, (uint8_t)i, 1, 0xFF, 0xFE};
     const uint8_t single[] = {0x10, 0, 0x8B, 1, 1, 0x3F, 0xC0, 0, 0};
@@ -198,7 +198,7 @@ static void check_odd(bool compress) {
 TEST(test_odd_of_any) { check_odd(false); }
 TEST(test_odd_of_trees) { check_odd(true); }
 
-/* ("x", ("y", (2, "z"))): the innermost items are elements of a list, which have one type. */
+/* {"t": ("x", ("y", (i, "z")))}: the innermost items are elements of a list, which have one type. */
 RECORD(add_deep) {
     make_head(raw, 0x0F, 1), make_str(raw, "t");
     make_head(raw, 0x0E, 2), make_str(raw, "x"), make_head(raw, 0x0E, 2), make_str(raw, "y");
@@ -311,7 +311,7 @@ RECORD(add_pairs) {
 }
 
 /* Tuples get the same types from the tree and from a scan of the records. */
-TEST(test_tuples_looked_at) {
+TEST(test_tuples_by_tree_and_by_scan) {
     static opened o;
     for (unsigned k = 0; k < 2; k++) {
         REQUIRE(open_built(&o, build(add_pairs, N, true)));
@@ -344,7 +344,7 @@ TEST(test_list_among_tuples) {
     hand_finish(&h, 0);
     b.data = h.data, b.size = h.size;
     REQUIRE_OK(open_over(&o, &b), &err);
-    CHECK_OK(infer(&o, 0, 1, 2, &whole), &err); /* which compiles the tree */
+    CHECK_OK(infer(&o, 0, 1, 2, &whole), &err); /* this compiles the tree */
     rs_arrow_out_infer_all(&o.out);
     CHECK_OK(infer(&o, 0, 1, 1, &whole), &err);
     CHECK(whole && o.out.root->children[0]->kind == RS_ARROW_KIND_STRUCT);
@@ -383,8 +383,7 @@ TEST(test_objects_of_two_classes) {
     }
 }
 
-/* {"d": a Decimal below a millionth, which Python writes with an exponent, or a plain one}. They are few, so a table
- * holds them. */
+/* {"d": a Decimal, in three of four records with an exponent}. Few of them differ, so a table holds them. */
 RECORD(add_small_decimals) {
     const unsigned n = (unsigned)(i % 40) + 1;
     char text[32];

@@ -21,7 +21,7 @@ TEST(test_flags) {
     CHECK(attempts.n == 0 && rs_attempts_known(&attempts, 7, 2) == 0);
 }
 
-TEST(test_many) {
+TEST(test_many_positions) {
     rs_attempts attempts = {0}, copy = {0};
     uint32_t wrong = 0;
     for (uint64_t i = 1; i <= 40000; i++)

@@ -7,7 +7,7 @@
 
 static rs_error err;
 
-/* Where a block ends: after record i. */
+/* Returns whether a block ends after record i. */
 typedef bool (*is_last)(uint64_t i);
 
 static built build_blocks(built_record record, uint64_t n, is_last last) {
@@ -29,7 +29,7 @@ static built build_blocks(built_record record, uint64_t n, is_last last) {
     return out;
 }
 
-/* Verifies, and reads every record back. */
+/* Verifies the segment and reads every record back. Leaves `store` open. */
 static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
     rs_buffer expected = {0}, arrays = {0}, got = {0};
     CHECK_OK(rs_verify_segment(built_slice(b), NULL, NULL, &err), &err);
@@ -76,7 +76,7 @@ TEST(test_many_blocks) {
     built_clear(&b);
 }
 
-static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
+static bool after_first_part(uint64_t i) { return i == COLUMNS_PART - 1; }
 
 /* {"id", "shard", "label", "odd"}: rising ints, runs of ints, runs of words of one length, and ints with a few texts
  * among them. */
@@ -110,7 +110,7 @@ TEST(test_placed) {
     built_clear(&b);
 }
 
-/* Whether two ints that take `raw` bytes stay raw if they take 10 bytes encoded. With `pads` the segment is padded
+/* Returns whether two ints of `raw` bytes stay raw if they take 10 bytes encoded. With `pads`, pads the segment in
  * between. */
 static bool stays_raw(uint64_t raw, bool pads) {
     static const rs_span spans[] = {{0, 2}, {2, 2}};
@@ -155,7 +155,7 @@ TEST(test_short_last_block) {
     REQUIRE(b.data != NULL);
     check_all(&b, columns_record, COLUMNS_PART, &store);
     /* 40 records of the next part have new words: they get their own tree, and tables only for these words. */
-    built c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
+    built c = build_blocks(columns_record, COLUMNS_PART + 40, after_first_part);
     REQUIRE(c.data != NULL);
     check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
     CHECK(longer.n_tables <= store.n_tables + 1);
@@ -181,7 +181,7 @@ TEST(test_the_last_tree_again) {
     built_clear(&b);
 }
 
-/* Dicts of three orders of keys, each with words of its own: one path, three dictionaries in one block. */
+/* Dicts with five orders of keys, each with its own words: several dictionaries of one path in one block. */
 RECORD(add_orders) {
     static const char *const orders[] = {"abc", "cba", "bac", "acb", "cab"};
     const char *order = orders[i % 5];
@@ -202,7 +202,7 @@ TEST(test_dictionaries_of_one_path) {
     REQUIRE(b.data != NULL);
     check_all(&b, add_orders, 4 * COLUMNS_PART, &store);
     built_read(&b, &layout);
-    for (unsigned i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* raw: 70 each */
+    for (unsigned i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* raw: 86+ each */
     rs_store_close(&store);
     built_clear(&b);
 }
@@ -214,8 +214,8 @@ static uint64_t seed;
 /* Mostly one of a few values, so that tables are worth it. */
 RECORD(add_random) {
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
-    uint64_t kept = make_random(30) + i % 29 * (1 + make_random(3));
-    make_state = (seed + kept * 7919) * 0x9E3779B97F4A7C15u + 1;
+    uint64_t choice = make_random(30) + i % 29 * (1 + make_random(3));
+    make_state = (seed + choice * 7919) * 0x9E3779B97F4A7C15u + 1;
     make_head(raw, 0x0D, 2);
     make_random_value(raw, 1 + (unsigned)(seed % 3));
     make_random_value(raw, (unsigned)(seed % 4));

@@ -1,4 +1,4 @@
-/* test_block_parcel.c: blocks sent through parcels equal those of one builder; malformed parcels are refused. */
+/* test_block_parcel.c: blocks sent through parcels equal the blocks of one builder; malformed parcels are refused. */
 #include "rs_built.h"
 #include "write/rs_block_parcel.h"
 
@@ -39,8 +39,8 @@ static void side_close(side *s) {
     rs_segment_writer_abort(&s->writer);
 }
 
-/* Adds records, and places each block as it is written; with `whole`, places all blocks at the end. */
-static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool whole) {
+/* Adds records, and places each block as it is written; with `at_end`, places all blocks at the end. */
+static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool at_end) {
     rs_builder *source = &from->builder, *target = &to->builder;
     rs_buffer out = {0};
     for (uint64_t i = 0; i <= n; i++) {
@@ -51,7 +51,7 @@ static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool who
         }
         if (!last && !rs_builder_is_full(source)) continue;
         REQUIRE_OK(last ? rs_builder_flush(source, &err) : rs_builder_flush_beside(source, &err), &err);
-        if (whole && !last) continue;
+        if (at_end && !last) continue;
         REQUIRE_OK(rs_block_parcel_take(&source, 1, &out, &err), &err);
         if (out.size_bytes == 0) continue;
         REQUIRE_OK(rs_block_parcel_place(rs_slice_of(out.data, out.size_bytes), &target, placing, 1, &err), &err);
@@ -60,14 +60,14 @@ static void send(side *from, side *to, rs_placing *placing, uint64_t n, bool who
     rs_buffer_clear(&out);
 }
 
-/* The segment of one shard. */
-static built through(unsigned threads, bool whole) {
+/* Returns the segment of a builder that gets all blocks of another as parcels. */
+static built through(unsigned threads, bool at_end) {
     built out = {NULL, 0};
     side from, to;
     rs_placing placing = {0};
     side_open(&from, threads);
     side_open(&to, 0);
-    send(&from, &to, &placing, N, whole);
+    send(&from, &to, &placing, N, at_end);
     CHECK_U64(to.builder.n_records, N);
     if (CHECK_OK(rs_builder_finish(&to.builder, &err), &err)) out = built_finish(&to.writer);
     rs_placing_clear(&placing);
@@ -79,12 +79,12 @@ static built through(unsigned threads, bool whole) {
 TEST(test_as_one_builder) {
     static const struct {
         unsigned threads;
-        bool whole;
+        bool at_end;
     } ways[] = {{0, false}, {3, false}, {1, true}};
     built direct = build(put, N, true);
     REQUIRE(direct.data != NULL);
     EACH (i, ways) {
-        built placed = through(ways[i].threads, ways[i].whole);
+        built placed = through(ways[i].threads, ways[i].at_end);
         if (CHECK_U64(placed.size, direct.size)) { /* the headers have an id and a time */
             CHECK(memcmp(placed.data + RS_FMT_HEADER_SIZE, direct.data + RS_FMT_HEADER_SIZE,
                          placed.size - RS_FMT_HEADER_SIZE) == 0);
@@ -128,11 +128,12 @@ static rs_status place_exact(side *to, const uint8_t *data, size_t n) {
 }
 
 /* Changes two numbers in the head of a parcel so that its sections still add up to its size: it is refused. */
-static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t more, size_t second, uint64_t other) {
+static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t first_more, size_t second,
+                      uint64_t second_more) {
     uint8_t head[256];
     memcpy(head, out->data, sizeof head);
-    rs_store_u64(out->data + 16 + 8 * first, rs_load_u64(head + 16 + 8 * first) + more);
-    rs_store_u64(out->data + 16 + 8 * second, rs_load_u64(head + 16 + 8 * second) + other);
+    rs_store_u64(out->data + 16 + 8 * first, rs_load_u64(head + 16 + 8 * first) + first_more);
+    rs_store_u64(out->data + 16 + 8 * second, rs_load_u64(head + 16 + 8 * second) + second_more);
     CHECK_CODE(place_exact(to, out->data, out->size_bytes), RS_E_FMT_VALUE, &err);
     memcpy(out->data, head, sizeof head);
 }

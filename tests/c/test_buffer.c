@@ -4,7 +4,7 @@
 
 static rs_error err;
 
-/* Byte i of what the tests append. */
+/* The byte that the tests append at position i. */
 static uint8_t pattern(size_t i) { return (uint8_t)(i * 31 + 7); }
 
 static void append_pattern(rs_buffer *b) {

@@ -53,7 +53,7 @@ static bool take(const uint8_t *bytes, size_t n, uint64_t *out) {
     return ok;
 }
 
-/* Padded forms of at most 10 bytes are read, values of 2^64 and longer forms are not. */
+/* Padded forms of at most 10 bytes are read. Longer forms and values from 2^64 on are not. */
 TEST(test_varint_padded_and_overlong) {
     static const uint8_t padded[] = {0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
     static const uint8_t too_large[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02};
@@ -92,7 +92,7 @@ TEST(test_short_runs) {
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
     for (size_t n = 0; n <= sizeof bytes; n++) {
         uint8_t *from = make_exact(bytes, n), *to = make_exact(bytes, n);
-        uint64_t few = 0;
+        uint64_t expected = 0;
         memset(to, 0, n);
         rs_copy_few(to, from, n);
         CHECK(memcmp(to, bytes, n) == 0);
@@ -101,16 +101,16 @@ TEST(test_short_runs) {
             to[i] ^= 0x80;
             CHECK(!rs_equal_few(from, to, n));
             to[i] ^= 0x80;
-            few |= i < 8 ? (uint64_t)bytes[i] << 8 * i : 0;
+            expected |= i < 8 ? (uint64_t)bytes[i] << 8 * i : 0;
         }
-        if (n < 8) CHECK_U64(rs_load_few_unchecked(from, n), few);
+        if (n < 8) CHECK_U64(rs_load_few_unchecked(from, n), expected);
         free(from);
         free(to);
     }
     CHECK(rs_equal_few(NULL, NULL, 0));
 }
 
-/* A field that ends its group. */
+/* Checks a field that ends its group. */
 static void check_field(unsigned offset, unsigned width) {
     size_t size = (offset + width + 7) / 8;
     uint64_t mask = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;

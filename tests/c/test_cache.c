@@ -1,4 +1,4 @@
-/* test_cache.c: the file of a cache, filled, shared, full, damaged and cut; and the calls of the system below it. */
+/* test_cache.c: the file of a cache, filled, shared, full, damaged and cut; and the system calls below it. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "base/rs_crc.h"
@@ -18,7 +18,7 @@ static rs_error err;
 static rs_cache cache;
 static rs_cache_arena arena;
 
-/* ---- A cache in a file, and values that follow from a number ---- */
+/* ---- A cache in a file, and values made from a number ---- */
 
 static rs_status create(uint64_t slots, uint64_t limit, const char *label) {
     const int fd = open(at("cache"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -38,14 +38,14 @@ static void end(void) {
     rs_cache_close(&cache);
 }
 
-typedef struct made {
+typedef struct made_value {
     char form[24], body[40];
     uint8_t *arrays;
     rs_cache_value value;
-} made;
+} made_value;
 
-/* Value number n, with `arrays_size` bytes of arrays. The caller frees made.arrays. */
-static void make(uint64_t n, size_t arrays_size, made *out) {
+/* Value number n, with `arrays_size` bytes of arrays. The caller frees out->arrays. */
+static void make(uint64_t n, size_t arrays_size, made_value *out) {
     const int form_size = snprintf(out->form, sizeof out->form, "key %llu", (unsigned long long)n);
     const int body_size = snprintf(out->body, sizeof out->body, "the body of value %llu", (unsigned long long)n);
     out->arrays = malloc(arrays_size + 1);
@@ -59,11 +59,11 @@ static void make(uint64_t n, size_t arrays_size, made *out) {
     if (n % 2 == 1) out->value.key = rs_slice_of((uint8_t *)out->form, 1);
 }
 
-static rs_status put_with(rs_cache_arena *with, uint64_t n, size_t arrays_size, rs_cache_outcome *outcome) {
-    made it;
-    make(n, arrays_size, &it);
-    const rs_status code = rs_cache_put(&cache, with, &it.value, outcome, &err);
-    free(it.arrays);
+static rs_status put_with(rs_cache_arena *target, uint64_t n, size_t arrays_size, rs_cache_outcome *outcome) {
+    made_value made;
+    make(n, arrays_size, &made);
+    const rs_status code = rs_cache_put(&cache, target, &made.value, outcome, &err);
+    free(made.arrays);
     return code;
 }
 
@@ -78,18 +78,18 @@ static bool same(rs_slice a, rs_slice b) {
            (rs_slice_left(&a) == 0 || memcmp(a.ptr, b.ptr, rs_slice_left(&a)) == 0);
 }
 
-/* Reads value number n: RS_OK with *found set, and *equal if it is whole. */
+/* Finds value number n and checks its checksum. Sets *equal, if found, to whether it is as stored. */
 static rs_status get(uint64_t n, size_t arrays_size, bool *found, bool *equal) {
     rs_cache_value got;
-    made it;
-    make(n, arrays_size, &it);
-    rs_status code = rs_cache_find(&cache, it.value.hash, it.value.form, found, &got, &err);
+    made_value made;
+    make(n, arrays_size, &made);
+    rs_status code = rs_cache_find(&cache, made.value.hash, made.value.form, found, &got, &err);
     if (code == RS_OK && *found) {
-        *equal = same(got.form, it.value.form) && same(got.key, it.value.key) && same(got.body, it.value.body) &&
-                 same(got.arrays, it.value.arrays);
+        *equal = same(got.form, made.value.form) && same(got.key, made.value.key) && same(got.body, made.value.body) &&
+                 same(got.arrays, made.value.arrays);
         code = rs_cache_check(&cache, &got, &err);
     }
-    free(it.arrays);
+    free(made.arrays);
     return code;
 }
 
@@ -100,7 +100,7 @@ static bool has(uint64_t n, size_t arrays_size) {
     return found;
 }
 
-static uint64_t begun(void) { return rs_load_u64(cache.table + RS_CACHE_NEXT_ARENA_AT); }
+static uint64_t arenas_begun(void) { return rs_load_u64(cache.table + RS_CACHE_NEXT_ARENA_AT); }
 
 /* ---- Filling and reading ---- */
 
@@ -154,7 +154,7 @@ TEST(test_a_value_larger_than_an_arena) {
     REQUIRE_OK(begin(0, (uint64_t)4 * LIMIT), &err);
     const size_t large = 2 * (size_t)cache.layout.arena_bytes + 5;
     CHECK(put(0, 10) == RS_CACHE_STORED && put(1, large) == RS_CACHE_STORED);
-    CHECK_U64(begun(), 4);
+    CHECK_U64(arenas_begun(), 4);
     const uint64_t used = rs_cache_used(&cache);
     CHECK(put(1, large) == RS_CACHE_EXISTS && rs_cache_used(&cache) == used);
     CHECK(put(2, 1000) == RS_CACHE_STORED);
@@ -194,9 +194,9 @@ TEST(test_an_arena_is_continued) {
     REQUIRE_OK(begin(0, LIMIT), &err);
     REQUIRE_OK(rs_cache_open_arena(&cache, &other, &err), &err);
     CHECK(put(0, 100) == RS_CACHE_STORED);
-    CHECK_U64(begun(), 1);
+    CHECK_U64(arenas_begun(), 1);
     CHECK_OK(put_with(&other, 1, 100, &outcome), &err);
-    CHECK_U64(begun(), 2); /* the first one has a writer */
+    CHECK_U64(arenas_begun(), 2); /* the first one has a writer */
     rs_cache_close_arena(&arena);
     rs_cache_close_arena(&other);
     const uint64_t used = rs_cache_used(&cache);
@@ -205,7 +205,7 @@ TEST(test_an_arena_is_continued) {
         CHECK(put(n, 100) == RS_CACHE_STORED);
         rs_cache_close_arena(&arena);
     }
-    if (rs_os_has_range_locks()) CHECK_U64(begun(), 2);
+    if (rs_os_has_range_locks()) CHECK_U64(arenas_begun(), 2);
     CHECK(rs_cache_used(&cache) > used);
     for (uint64_t n = 0; n < 12; n++) CHECK(has(n, 100));
     rs_cache_close(&cache);
@@ -238,10 +238,10 @@ TEST(test_an_arena_that_another_writer_took_first) {
     if (!rs_os_has_range_locks()) return;
     REQUIRE_OK(begin(0, LIMIT), &err);
     REQUIRE_OK(rs_cache_open_arena(&cache, &other, &err), &err);
-    /* A writer has counted arena 0, and was stopped before it locked the arena. Another writer fills and leaves it. */
+    /* A writer counted arena 0 and was stopped before it locked it. Another writer puts a value there and leaves. */
     rs_store_u64(cache.table + RS_CACHE_NEXT_ARENA_AT, 1);
     CHECK_OK(put_with(&other, 0, 100, &outcome), &err);
-    CHECK_U64(begun(), 1);
+    CHECK_U64(arenas_begun(), 1);
     rs_cache_close_arena(&other);
     rs_store_u64(cache.table + RS_CACHE_NEXT_ARENA_AT, 0); /* the first writer goes on */
     CHECK(put(1, (size_t)cache.layout.arena_bytes) == RS_CACHE_STORED);
@@ -289,10 +289,10 @@ TEST(test_processes_put_the_same_keys) {
 
 TEST(test_rows_of_processes) {
     REQUIRE_OK(begin(0, LIMIT), &err);
-    rs_cache_process *rows = rs_cache_rows(&cache), *mine = rs_cache_claim_row(&cache, (uint64_t)getpid(), 7);
-    REQUIRE(mine == &rows[0]);
-    mine->counters[2] = 9;
-    CHECK(rs_cache_claim_row(&cache, (uint64_t)getpid(), 7) == mine && mine->counters[2] == 9);
+    rs_cache_process *rows = rs_cache_rows(&cache), *own_row = rs_cache_claim_row(&cache, (uint64_t)getpid(), 7);
+    REQUIRE(own_row == &rows[0]);
+    own_row->counters[2] = 9;
+    CHECK(rs_cache_claim_row(&cache, (uint64_t)getpid(), 7) == own_row && own_row->counters[2] == 9);
     for (int i = 1; i < RS_CACHE_PROCESSES; i++) rows[i].pid = 1, rows[i].start_time = (uint64_t)i;
     CHECK(rs_cache_claim_row(&cache, (uint64_t)getpid(), 8) == NULL);
     rows[5].pid = (uint64_t)1 << 30, rows[5].counters[1] = 3; /* not a process */
@@ -315,7 +315,8 @@ static bool is_format(rs_status code) {
     return code == RS_E_FMT_VALUE || code == RS_E_FMT_CHECKSUM || code == RS_E_FMT_TRUNCATED;
 }
 
-/* Reads everything in a damaged cache. Each call gives a status, and a value that passes its checksum is unchanged. */
+/* Reads everything in a damaged cache. Each call gives RS_OK or a format error; each value found by its key with RS_OK
+ * is unchanged. */
 static void read_damaged(void) {
     uint64_t position = 0, table_bytes;
     rs_cache_value value;
@@ -329,8 +330,8 @@ static void read_damaged(void) {
         const rs_status code = rs_cache_scan(&cache, &position, &found, &value, &err);
         CHECK(code == RS_OK || is_format(code));
         if (code != RS_OK || !found) continue;
-        const rs_status whole = rs_cache_check(&cache, &value, &err);
-        CHECK(whole == RS_OK || whole == RS_E_FMT_CHECKSUM);
+        const rs_status check_code = rs_cache_check(&cache, &value, &err);
+        CHECK(check_code == RS_OK || check_code == RS_E_FMT_CHECKSUM);
     }
     CHECK(rs_cache_count(&cache, &table_bytes) <= 4096);
 }
@@ -341,7 +342,7 @@ static void damage_values(uint64_t slots) {
     const uint64_t first = cache.layout.table_end, last = first + rs_cache_used(&cache);
     for (uint64_t offset = first; offset < last; offset++) {
         uint8_t right;
-        if (pread(cache.fd, &right, 1, (off_t)offset) != 1) break; /* the end of the last value */
+        if (pread(cache.fd, &right, 1, (off_t)offset) != 1) break; /* the end of the file */
         for (unsigned bit = 0; bit < 8; bit++) {
             const uint8_t wrong = (uint8_t)(right ^ (1u << bit));
             write_at(offset, &wrong, 1);
@@ -399,7 +400,7 @@ TEST(test_damaged_chunks) {
     end();
 }
 
-/* The counters hold any numbers. A value may not be stored, but every stored value is found. */
+/* Whatever numbers the counters hold, every value that is stored is found. */
 TEST(test_damaged_counters) {
     static const uint64_t numbers[] = {0,         1,
                                        63,        64,

@@ -49,15 +49,15 @@ TEST(test_every_width) {
     for (unsigned off = 0; off < 64; off++) {
         randomise();
         for (unsigned bits = 0; bits <= 57; bits++) {
-            rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
-            check_one(&whole, off, 9), check_one(&decimal, off, 9);
+            rs_node integer = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
+            check_one(&integer, off, 9), check_one(&decimal, off, 9);
             decimal.correction = 3;
             check_one(&decimal, off, 9);
         }
         for (unsigned i = 0; i < 4; i++) {
-            const rs_node whole = node_of(RS_FMT_NODE_INT, 0, sizes[i]);
+            const rs_node integer = node_of(RS_FMT_NODE_INT, 0, sizes[i]);
             const rs_node decimal = node_of(RS_FMT_NODE_DECIMAL, 0, sizes[i]);
-            check_one(&whole, 3, off / 2), check_one(&decimal, 3, off / 2);
+            check_one(&integer, 3, off / 2), check_one(&decimal, 3, off / 2);
         }
         {
             const rs_node flag = node_of(RS_FMT_NODE_BOOL, 1, 0), real = node_of(RS_FMT_NODE_FLOAT, 0, 8);
@@ -84,8 +84,8 @@ static void check_list(const rs_node *child, uint32_t count, uint64_t body_off) 
 TEST(test_lists) {
     randomise();
     for (unsigned bits = 1; bits <= 40; bits++) {
-        const rs_node whole = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
-        for (unsigned i = 0; i < 9; i++) check_list(&whole, 1 + i % 8, i), check_list(&decimal, 1 + i % 8, i);
+        const rs_node integer = node_of(RS_FMT_NODE_INT, bits, 0), decimal = node_of(RS_FMT_NODE_DECIMAL, bits, 0);
+        for (unsigned i = 0; i < 9; i++) check_list(&integer, 1 + i % 8, i), check_list(&decimal, 1 + i % 8, i);
     }
     for (unsigned i = 0; i < 9; i++) {
         const rs_node narrow = node_of(RS_FMT_NODE_INT, 0, 2), real = node_of(RS_FMT_NODE_FLOAT, 0, 8);
@@ -93,7 +93,7 @@ TEST(test_lists) {
     }
 }
 
-/* Sets a const of these bytes, and checks its type and, unless the type is 0, its number. */
+/* Sets the cell of a const of these bytes, and checks its type and, unless the type is 0, its number. */
 static void check_const(const void *aux, size_t size, unsigned type, uint64_t number) {
     uint64_t out = 0;
     rs_node node = node_of(RS_FMT_NODE_CONST, 0, 0);

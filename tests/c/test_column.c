@@ -68,8 +68,8 @@ static double float_at(const rs_column *column, size_t i) { return rs_load_f64(c
 TEST(test_kinds_that_meet) {
     static const uint8_t seven[] = {0x97}, text[] = {0x09, 1, 'a'};
     const rs_cursor c = cursor(0);
-    rs_node yes = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0),
-            same = node_of(CONST, 0, 0, 0);
+    rs_node flag = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0),
+            constant = node_of(CONST, 0, 0, 0);
     rs_node other = node_of(STR, 0, 0, 0);
     rs_column_rows rows = rows_over(bytes, 4, 0);
     rs_column column = {{0}, 0, false};
@@ -78,7 +78,7 @@ TEST(test_kinds_that_meet) {
     unsigned k;
     memset(bytes, 0, sizeof bytes);
     for (k = 0; k < ROWS; k++) bytes[k * STRIDE] = (uint8_t)(0x10 * (k & 1)), memcpy(bytes + k * STRIDE + 3, &half, 8);
-    CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
+    CHECK_OK(rs_column_take_rows(&column, &c, &flag, &rows, &taken, &err), &err);
     CHECK_U64(column.values.size_bytes, ROWS);
     CHECK_U64(rs_column_item_bytes(&column), 1);
     CHECK(column.values.data[1] == 1 && column.values.data[2] == 0);
@@ -88,9 +88,9 @@ TEST(test_kinds_that_meet) {
     CHECK_U64(column.values.size_bytes, 8 * (2 * ROWS + 1));
     CHECK_U64(rs_load_u64(column.values.data + 8), 1);
     CHECK_U64(rs_load_u64(column.values.data + 8 * (ROWS + 2)), 0x10);
-    CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
-    same.aux = seven, same.aux_size_bytes = 1;
-    CHECK_OK(rs_column_take_rows(&column, &c, &same, &rows, &taken, &err), &err);
+    CHECK_OK(rs_column_take_rows(&column, &c, &flag, &rows, &taken, &err), &err);
+    constant.aux = seven, constant.aux_size_bytes = 1;
+    CHECK_OK(rs_column_take_rows(&column, &c, &constant, &rows, &taken, &err), &err);
     CHECK(taken);
     CHECK_U64(rs_load_u64(column.values.data + 8 * (4 * ROWS)), 7);
     rows.body_off = 3;
@@ -99,19 +99,19 @@ TEST(test_kinds_that_meet) {
     CHECK(float_at(&column, 1) == 1.0 && float_at(&column, ROWS + 2) == 16.0 && float_at(&column, 4 * ROWS + 1) == 0.5);
     rows.body_off = 0;
     CHECK_OK(rs_column_take_rows(&column, &c, &number, &rows, &taken, &err), &err);
-    CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
+    CHECK_OK(rs_column_take_rows(&column, &c, &flag, &rows, &taken, &err), &err);
     CHECK(float_at(&column, 5 * ROWS + 2) == 16.0 && float_at(&column, 6 * ROWS + 2) == 1.0);
     k = (unsigned)column.values.size_bytes;
     CHECK_OK(rs_column_take_rows(&column, &c, &other, &rows, &taken, &err), &err);
     CHECK(!taken);
-    same.aux = text, same.aux_size_bytes = 3;
-    CHECK_OK(rs_column_take_rows(&column, &c, &same, &rows, &taken, &err), &err);
+    constant.aux = text, constant.aux_size_bytes = 3;
+    CHECK_OK(rs_column_take_rows(&column, &c, &constant, &rows, &taken, &err), &err);
     CHECK(!taken && column.values.size_bytes == k);
     rs_column_clear(&column);
 }
 
 TEST(test_lists) {
-    rs_node bits = node_of(INT, 3, 0, 10), half = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0),
+    rs_node int3 = node_of(INT, 3, 0, 10), int16 = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0),
             text = node_of(STR, 0, 0, 0);
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);
@@ -120,7 +120,7 @@ TEST(test_lists) {
     bool taken;
     memset(bytes, 0, sizeof bytes);
     for (unsigned k = 0; k < ROWS; k++) bytes[k * STRIDE + 1] = 0x88, bytes[k * STRIDE + 2] = (uint8_t)k;
-    list.children = &bits, list.count = 5;
+    list.children = &int3, list.count = 5;
     CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
     CHECK(taken);
     CHECK_U64(column.values.size_bytes, 8 * 5 * ROWS);
@@ -128,7 +128,7 @@ TEST(test_lists) {
     CHECK_U64(rs_load_u64(column.values.data + 8), 11);
     CHECK_U64(rs_load_u64(column.values.data + 16), 12);
     CHECK_U64(rs_load_u64(column.values.data + 8 * 7), 10 + (0x188 >> 6) % 8);
-    list.children = &half, list.count = 2;
+    list.children = &int16, list.count = 2;
     CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
     CHECK_U64(rs_load_u64(column.values.data + 8 * (5 * ROWS + 2)), 0x188);
     list.children = &real, list.count = 1;
@@ -136,7 +136,7 @@ TEST(test_lists) {
     CHECK(float_at(&column, 0) == 10.0);
     list.count = 6;
     CHECK_CODE(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), RS_E_FMT_LIMIT, &err);
-    c = cursor(UINT64_MAX), list.count = UINT32_MAX, rows.n = UINT64_MAX / 2, list.children = &bits;
+    c = cursor(UINT64_MAX), list.count = UINT32_MAX, rows.n = UINT64_MAX / 2, list.children = &int3;
     CHECK_CODE(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), RS_E_MEM, &err);
     list.children = &text;
     CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
@@ -190,8 +190,8 @@ TEST(test_decimals) {
 
 /* Packed numbers are appended to numbers of any form. */
 TEST(test_packed) {
-    static const uint8_t ints[] = {3, 0x64, 2,
-                                   6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
+    /* FORMAT.md: n, a head of 8 bits, a width, differences of 2 bits: 100, 101, 100. */
+    static const uint8_t ints[] = {3, 0x64, 2, 6};
     static const int64_t expected[] = {100, 101, 100};
     for (unsigned first = 0; first < 4; first++) {
         for (unsigned floats = 0; floats < 2; floats++) {

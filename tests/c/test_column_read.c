@@ -32,7 +32,7 @@ static sources s;
 
 static rs_status open_field(const char *key) { return sources_open(&s, built_slice(&b), &key, 1, &err); }
 
-/* Reads to the end, or to the first stop; continues after stops that only need a block loaded. */
+/* Reads to the end or to a stop, and continues after each stop for a block. */
 static rs_status run(rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                      rs_column_read_stop *stop) {
     memset(stop, 0, sizeof *stop);
@@ -101,7 +101,7 @@ static void check_orders(bool compress) {
 TEST(test_orders) { check_orders(true); }
 TEST(test_orders_of_any) { check_orders(false); }
 
-/* Reads rows of one size in equal steps, across a block boundary. */
+/* Reads rows of one size in equal steps from a store of two blocks. */
 static void check_steps(int64_t start, int64_t step, uint64_t n) {
     rs_column_read got = {0};
     rs_column_read_stop stop;
@@ -135,8 +135,8 @@ TEST(test_rows_of_one_size) {
 
 enum { DRIFT_N = 140000, DRIFT_PART = 70000 };
 
-/* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "m": int and later float, "n": None or int}: each
- * block has a tree of its own. */
+/* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "i": int, "m": int and later float,
+ * "n": None or int}: each block has a tree of its own. */
 RECORD(add_drifting) {
     const uint64_t part = i / DRIFT_PART;
     make_head(raw, 0x0F, 7);
@@ -270,7 +270,7 @@ TEST(test_positions_out_of_range) {
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_field("i"), &err);
-    for (uint64_t at = 0; at < 300; at += 299) { /* the first in a window, and one within the second window */
+    for (uint64_t at = 0; at < 300; at += 299) { /* the first of a window, and one within the second window */
         for (uint64_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
             memset(&got, 0, sizeof got);
             for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
@@ -292,8 +292,8 @@ TEST(test_positions_out_of_range) {
     sources_close(&s), built_clear(&b);
 }
 
-/* Another thread writes to the positions while they are read: each read gives values or an error, and never stops at an
- * index beyond the records. */
+/* Another thread writes to the positions while they are read: each read gives values or an error, or stops at a record
+ * that lacks the field. */
 typedef struct changing {
     volatile int64_t *positions;
     atomic_bool stop;
@@ -311,7 +311,7 @@ TEST(test_positions_that_change) {
     rs_os_thread thread;
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
-    REQUIRE_OK(open_field("late"), &err); /* the first 1,000 records lack it: the stop has the position */
+    REQUIRE_OK(open_field("late"), &err); /* the first 1,000 records lack it: reads stop at them */
     REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
     for (unsigned round = 0; round < 2000; round++) {
         rs_column_read got = {0};

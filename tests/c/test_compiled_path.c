@@ -15,7 +15,7 @@ static rs_status walk(const rs_compiled_path *compiled, const uint8_t *bytes, si
     return rs_compiled_path_walk(compiled, cursor, place, found, &err);
 }
 
-/* {"t": str, "a": {"b": i8, "c": [f8, f8]}, "u": i3 or str, "v": any} with the keys "a", "b" and "a.b". */
+/* {"t": str, "a": {"b": i8, "c": [f8, f8]}, "u": i3 or str, "v": any}. */
 static const make_node NODES[] = {
     {STRUCT, 0, 0, 4, 1, 0, 12, 0}, {STR, 1, 0, 0, 0, 0, 0, 0},  {STRUCT, 0, 0, 2, 5, 12, 6, 0},
     {UNION, 0, 0, 2, 7, 0, 0, 0},   {ANY, 0, 0, 0, 0, 0, 0, 0},  {INT, 8, 0, 0, 0, 18, 8, 0},
@@ -35,7 +35,7 @@ static const uint8_t RECORD[] = "\x00"
                                 "\x0F\x01\x09\x01k\x0E\x02\x91\x92";
 enum { RECORD_SIZE = 1 + 1 + 16 + 3 + 1 + 9 };
 
-static rs_tree compiled(void) {
+static rs_tree compiled_tree(void) {
     rs_buffer bytes = {0};
     rs_tree tree;
     make_tree(&bytes, NODES, sizeof NODES / sizeof NODES[0], AUX, sizeof AUX);
@@ -44,10 +44,9 @@ static rs_tree compiled(void) {
     return tree;
 }
 
-/* Compiles a path whose names are single keys without dots. `at` has the child of the root for each key, `below` the
- * child of struct a. */
-static void open_route(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at,
-                       const int32_t *below) {
+/* Compiles a path. `at` has the step of each key at the root, `below` the step at struct a. */
+static void open_path(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at,
+                      const int32_t *below) {
     if (!CHECK_OK(rs_compiled_path_open(compiled, path, tree, &err), &err)) abort();
     for (uint32_t k = 0; k < path->n_keys; k++)
         rs_compiled_path_set(compiled, 0, k, 0, at[k]), rs_compiled_path_set(compiled, 0, k, 2, below[k]);
@@ -59,12 +58,12 @@ TEST(test_shared_part) {
     static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
     static const int32_t at[] = {1, -1, -1}, below[] = {-1, 1, -1};
     rs_key_path path = {keys, names, 3, 3};
-    rs_tree tree = compiled();
+    rs_tree tree = compiled_tree();
     rs_compiled_path compiled;
     rs_cursor cursor;
     rs_place place;
     int found;
-    open_route(&compiled, &path, &tree, at, below);
+    open_path(&compiled, &path, &tree, at, below);
     CHECK(rs_compiled_path_is_fixed(&compiled));
     CHECK_U64(compiled.body_off, 10);
     CHECK_U64(compiled.least, 18);
@@ -74,7 +73,7 @@ TEST(test_shared_part) {
         CHECK_CODE(walk(&compiled, RECORD, cut, &place, &cursor, &found), cut < 18 ? RS_E_FMT_TRUNCATED : RS_OK, &err);
     rs_compiled_path_clear(&compiled);
     path.n_names = 0; /* the whole record */
-    open_route(&compiled, &path, &tree, at, below);
+    open_path(&compiled, &path, &tree, at, below);
     CHECK(!rs_compiled_path_is_fixed(&compiled) && compiled.least == 0);
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(place.node == tree.nodes && place.body == NULL);
@@ -82,8 +81,8 @@ TEST(test_shared_part) {
     rs_tree_clear(&tree);
 }
 
-/* The value at the end of a path of `n` keys: an int (i8 or bits), or the first `any` tag; -1 if missing, -2 if
- * unsure. */
+/* Returns the value at the end of a path of `n` keys: an int, the tag of an `any` value, or the kind of another node;
+ * -1 if lacking, -2 if unsure. */
 static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n, const int32_t *at,
                         const int32_t *below) {
     static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
@@ -93,8 +92,8 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
     rs_place place;
     uint8_t changed[RECORD_SIZE], *exact;
     int found = -1;
-    open_route(&compiled, &path, tree, at, below);
-    for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* any changed byte gives a status, never a crash */
+    open_path(&compiled, &path, tree, at, below);
+    for (size_t k = 0; k < 256 * RECORD_SIZE; k++) { /* a changed byte gives a status, never a crash */
         memcpy(changed, RECORD, RECORD_SIZE);
         changed[k / 256] = (uint8_t)k;
         exact = make_exact(changed, RECORD_SIZE - k % 2);
@@ -118,7 +117,7 @@ TEST(test_walks) {
     static const int32_t to_ab[] = {1, -1}, in_ab[] = {-1, 0}, to_u[] = {2, -1}, to_v[] = {3, -1, -1},
                          none[] = {-1, -1, -1}, ask[] = {-2, -2, -2}, to_t[] = {0}, to_a[] = {1, -1, -1},
                          in_c[] = {-1, 1, -1};
-    rs_tree tree = compiled();
+    rs_tree tree = compiled_tree();
     CHECK_U64(found_by(&tree, ab, 2, to_ab, in_ab), 5);
     CHECK_U64(found_by(&tree, u, 1, to_u, none), 6);
     CHECK_U64(found_by(&tree, t, 1, to_t, none), STR);
@@ -140,21 +139,21 @@ TEST(test_dotted_names) {
     static const int32_t parts[] = {-1, 1, -1}, whole[] = {0, 1, -1}, inner[] = {-1, -1, 0}, to_v[] = {3, -1, -1, -1},
                          none[] = {-1, -1, -1, -1};
     const rs_key_path path = {keys, dotted, 3, 1}, path_in_any = {in_any, later, 4, 2};
-    rs_tree tree = compiled();
+    rs_tree tree = compiled_tree();
     rs_compiled_path compiled;
     rs_cursor cursor;
     rs_place place;
     int found;
-    open_route(&compiled, &path, &tree, parts, inner);
+    open_path(&compiled, &path, &tree, parts, inner);
     CHECK(rs_compiled_path_is_fixed(&compiled));
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(found == RS_WALK_FOUND && *place.body == 5);
     rs_compiled_path_clear(&compiled);
-    open_route(&compiled, &path, &tree, whole, inner);
+    open_path(&compiled, &path, &tree, whole, inner);
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(found == RS_WALK_FOUND && place.node == &tree.nodes[1]);
     rs_compiled_path_clear(&compiled);
-    open_route(&compiled, &path_in_any, &tree, to_v, none);
+    open_path(&compiled, &path_in_any, &tree, to_v, none);
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(found == RS_WALK_FOUND && *cursor.in.ptr == 0x91);
     rs_compiled_path_clear(&compiled);

@@ -1,4 +1,5 @@
-/* test_decode.c: the check of encoded records: literal bytes of every kind of node, rules 20 to 23, damage. */
+/* test_decode.c: the check of encoded records: literal bytes of the kinds of node without tables and places, rules 20 to
+ * 23, damage. */
 #include "read/rs_decode.h"
 #include "rs_make.h"
 #include "verify/rs_check.h"
@@ -10,7 +11,7 @@ static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
     rs_cursor cursor;
     cursor.in = rs_slice_of(exact, n);
-    cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
+    cursor.arrays = arrays, cursor.arrays_size = 2048; /* its bytes are never read */
     cursor.budget = budget, cursor.shared = false;
     rs_status status = rs_check_record(&cursor, tree, NULL, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
@@ -103,7 +104,7 @@ static const struct {
      1,
      {1, 0x11, 7, 0, 0},
      5},
-    {"ext of a union number beyond", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(1)}, 5, {0}, 9, {3, 1}, 2},
+    {"ext of a union, number beyond", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(1)}, 5, {0}, 9, {3, 1}, 2},
     {"list of ext of bits", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, INT_NODE(3)}, 3, {0}, 9, {4, 0x88, 6}, 3},
     {"tuple of ext", RS_OK, {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {EXT, 13, 0, 1, 3, 0, 1, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 4, {0}, 1, {1, 0}, 2},
     {"struct array", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {2, 20, 2, 0, 1, 1, 'a', 0, 3, 0}, 10, {7, 7}, 2},
@@ -122,8 +123,8 @@ static const struct {
     {"concat", RS_OK, {{CONCAT, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 2)}, 3, {0}, 0, {1, 'a', 1, 0xAC, 0x20}, 5},
     {"concat of a bad code point", RS_E_FMT_VALUE, {{CONCAT, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 4)}, 2, {0}, 0, {1, 0, 0, 0x11, 0}, 5},
     {"optional with a value", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {1, 1, 'a'}, 3},
-    {"optional that is not", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0xFE}, 1},
-    {"optional that is not, and more", RS_E_FMT_TRAILING, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0, 0}, 2},
+    {"optional without a value", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0xFE}, 1},
+    {"optional without a value, and more", RS_E_FMT_TRAILING, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0, 0}, 2},
     {"optional of bits", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(63)}, 2, {0}, 8, {255, 255, 255, 255, 255, 255, 255, 255}, 8},
     {"map", RS_OK, {{MAP, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 3, {0}, 0, {2, 1, 'a', 0, 1}, 5},
     {"map of maps",
@@ -145,7 +146,7 @@ static const struct {
      0,
      {7, 0},
      2},
-    {"absent union of that number", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)}, 5, {0}, 0, {6}, 1},
+    {"absent optional of a union, number beyond", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)}, 5, {0}, 0, {6}, 1},
     {"list of optionals", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0, {3, 5, 1, 'a', 0}, 5},
     {"keys that may be missing",
      RS_OK,
@@ -239,7 +240,7 @@ TEST(test_limits) {
     CHECK_CODE(check_limits(9, 0, 1, nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
 }
 
-/* A node that takes the rest of the record is shorter in a truncated record. */
+/* Truncation only shortens a node that takes the rest of the record. */
 TEST(test_rest) {
     static const make_node str[] = {{STR, 2, 2, 0, 0, 0, 0, 0}}, bytes[] = {{BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const make_node row[] = {{TUPLE, 1, 0, 3, 1, 0, 0, 0},
@@ -260,7 +261,7 @@ TEST(test_rest) {
     CHECK_OK(check_limits(10, 0, 1, row, 5, NULL, 0, absent, 11), &err);
 }
 
-/* Numbers count like the elements of a list, keys if present, texts by their units. */
+/* Packed numbers count like the elements of a list, keys if present, texts by their units. */
 TEST(test_limits_of_packed) {
     static const make_node numbers[] = {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}},
                            fixed[] = {{NUMBERS, 0, 1, 0, 0, 0, 16, UINT32_MAX}};
@@ -300,7 +301,7 @@ TEST(test_limits_of_packed) {
     CHECK_CODE(check_limits(9, 5, 1, hex, 2, NULL, 0, three, 4), RS_E_FMT_LIMIT, &err);
 }
 
-/* The limit of values allows the count, but its size in bytes wraps around. */
+/* The limit of values allows the count, but its bytes are missing, or their number wraps around. */
 TEST(test_sizes_that_wrap) {
     static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
@@ -313,7 +314,7 @@ TEST(test_sizes_that_wrap) {
     }
 }
 
-/* A string object is made for the class of its widest unit. */
+/* The result is in the same class of widths as the widest unit. */
 TEST(test_widest) {
     uint8_t units[64];
     uint32_t widest;

@@ -6,14 +6,14 @@ static rs_error err;
 static rs_dictionaries dictionaries;
 static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static uint32_t written, last_n;
-static uint64_t last_root;
+static uint64_t last_position_id;
 
 static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned table_depth,
                               rs_block *out, rs_error *e) {
     (void)e;
     memset(out, 0, sizeof *out);
     CHECK(owner == &dictionaries && table_depth == 1);
-    written++, last_n = values->n, last_root = position_id;
+    written++, last_n = values->n, last_position_id = position_id;
     return RS_OK;
 }
 
@@ -33,7 +33,7 @@ static void start(void) {
     rs_dictionaries_begin_run(&dictionaries);
 }
 
-/* The ints from `first` on, as `any` values of 5 bytes. */
+/* Adds n ints from `first` on, as `any` values of 5 bytes. */
 static rs_dictionary *extend(uint64_t position_id, bool fresh, uint32_t first, uint32_t n) {
     rs_buffer bytes = {0};
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
@@ -64,10 +64,10 @@ TEST(test_growing) {
     start();
     CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == NULL);
     rs_dictionary *d = extend(7, false, 0, 10);
-    CHECK(written == 1 && last_n == 10 && last_root == 7);
+    CHECK(written == 1 && last_n == 10 && last_position_id == 7);
     CHECK(rs_dictionaries_find(&dictionaries, 7, 100) == d && rs_dictionaries_find(&dictionaries, 8, 0) == NULL);
     rs_dictionaries_begin_run(&dictionaries);
-    CHECK(extend(7, false, 5, 10) == d); /* the table has five of them already */
+    CHECK(extend(7, false, 5, 10) == d); /* the first table has five of them */
     CHECK(written == 2 && last_n == 5 && d->n_tables == 2 && d->tables[1] == 1);
     CHECK(extend(7, false, 0, 15) == d && written == 2); /* nothing new: no table */
     CHECK(number_of(d, 0) == 0 && number_of(d, 14) == 14 && number_of(d, 15) == UINT32_MAX);
@@ -102,7 +102,8 @@ static rs_dictionary *extend_lists(const uint8_t *lengths, unsigned n_lengths, u
     return d;
 }
 
-/* The first lists of ints of a dictionary get a table for each frequent length, and a last table for the others. */
+/* The first lists of ints of a dictionary get a table for each frequent length from 1 to 15, and a last table for the
+ * other values. */
 TEST(test_lengths) {
     static const uint8_t lengths[] = {2, 5, 0, 15, 16};
     start();
@@ -130,7 +131,7 @@ TEST(test_full) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* One run may have several dictionaries of one path. None is forgotten before its values are encoded. */
+/* One run may have several dictionaries of one position. None is forgotten before its values are encoded. */
 TEST(test_forgetting) {
     rs_dictionary *d[5];
     start();
@@ -192,7 +193,7 @@ TEST(test_random_strings) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* Codes n sentences of 12 words drawn from 6,000. */
+/* Returns the symbol table for n sentences of 12 words drawn from 6,000. */
 static rs_symbol_table *sentences(uint32_t n) {
     static char words[6000][8], text[24000][12 * 8];
     static rs_symbol_string strings[24000];
@@ -211,7 +212,7 @@ static rs_symbol_table *sentences(uint32_t n) {
     return table;
 }
 
-/* A table fits its training strings better than others of the same kind, but these do not need another table. */
+/* A table fits its training strings better than other strings of the same kind, but those do not need another table. */
 TEST(test_more_of_the_same_kind) {
     start();
     rs_symbol_table *first = sentences(24000);

@@ -57,7 +57,7 @@ TEST(test_items) {
     CHECK(!rs_dtype_put_float(RS_DTYPE_BOOL, 2.0, item));
 }
 
-/* Finds the first number that does not fit, in the middle of many numbers, also with steps. */
+/* Finds the first of many numbers that does not fit, also if the items are apart. */
 TEST(test_many) {
     static int64_t ints[300];
     static uint64_t uints[300];
@@ -94,7 +94,7 @@ TEST(test_repeat) {
     }
 }
 
-/* Half floats: a double between two of them is rounded to the nearer one, in the middle to the even one. */
+/* Half floats: a double between two of them is rounded to the nearer one, halfway to the even one. */
 TEST(test_half) {
     uint32_t wrong = 0;
     for (uint32_t half = 0; half < 0x7BFF; half++) {

@@ -195,7 +195,7 @@ TEST(test_union) {
     CHECK_CODE(encode(nodes, 5, base_0, 8), RS_E_ARG_RANGE, &err);
 }
 
-/* A union is fixed if all its children take one byte. Its bodies are adjacent. */
+/* A union is fixed if all its children are fixed and take the same number of bytes alone. Its bodies are adjacent. */
 TEST(test_fixed_union) {
     static const make_node nodes[] = {{LIST, 0, 1, 1, 1, 0, 0, 3},
                                       {UNION, 0, 0, 2, 2, 0, 0, 0},

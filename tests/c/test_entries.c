@@ -8,14 +8,14 @@ enum { GROUP = 8 + 64 * 2, HEAP = 512 };
 static const char long_text[] = "a text that is longer than one copy takes";
 
 /* A table of `any` values by hand: its heap, then one group of offsets. */
-typedef struct made {
+typedef struct made_table {
     uint8_t bytes[HEAP + GROUP];
     uint64_t end;
     rs_tree tree;
     rs_table table;
-} made;
+} made_table;
 
-static void open_made(made *m) {
+static void open_table(made_table *m) {
     static const make_node any = {RS_FMT_NODE_ANY, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer tree = {0};
     memset(m, 0, sizeof *m);
@@ -28,7 +28,7 @@ static void open_made(made *m) {
 }
 
 /* Appends an entry and frees its bytes. */
-static void put(made *m, rs_buffer *value) {
+static void put(made_table *m, rs_buffer *value) {
     const uint32_t n = m->table.block.n_records++;
     memcpy(m->bytes + m->end, value->data, value->size_bytes);
     m->end += value->size_bytes;
@@ -38,7 +38,7 @@ static void put(made *m, rs_buffer *value) {
 }
 
 typedef struct pair {
-    made one, two;
+    made_table one, two;
     rs_dict_coded *dict;
     rs_node node;
 } pair;
@@ -57,7 +57,7 @@ static rs_dict_coded *new_dict(uint32_t n, const rs_table *one, const rs_table *
 
 static void open_pair(pair *p) {
     rs_buffer v = {0};
-    open_made(&p->one), open_made(&p->two);
+    open_table(&p->one), open_table(&p->two);
     make_tag(&v, 0), put(&p->one, &v);
     make_tag(&v, 2), put(&p->one, &v);
     make_int(&v, -70000000), put(&p->one, &v);
@@ -142,7 +142,7 @@ TEST(test_broken) {
     const rs_entry *e = NULL;
     rs_entries entries = {0};
     open_pair(&p);
-    p.one.bytes[p.one.end - 9] = RS_FMT_TAG_STR1; /* of a float: a str that goes beyond its entry */
+    p.one.bytes[p.one.end - 9] = RS_FMT_TAG_STR1; /* the float becomes a str that goes beyond its entry */
     p.one.bytes[p.one.end - 8] = 100;
     CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, 3, &e, &err), RS_E_FMT_TRUNCATED, &err);
     CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, 3, &e, &err), RS_E_FMT_TRUNCATED, &err);

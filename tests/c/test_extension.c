@@ -48,7 +48,7 @@ TEST(test_label_and_order) {
     built_clear(&list), built_clear(&out);
 }
 
-/* The segment's earlier indexes stay the same, byte for byte. A segment may have 16 indexes. */
+/* The segment's earlier indexes stay the same, byte for byte. A segment has at most 16 indexes. */
 TEST(test_more_indexes) {
     built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N);
     rs_segment_writer writer;

@@ -1,5 +1,5 @@
 /* test_gather.c: gathers of known fields in every form; stops; damage, also between the two steps; lack of memory at
- * each step. The linker replaces the allocator by the one of this file (CMakeLists.txt). */
+ * each allocation. The linker replaces the allocator with the one in this file (CMakeLists.txt). */
 #include "columns/rs_gather.h"
 
 #include "rs_columns.h"
@@ -12,7 +12,7 @@ static rs_error err;
 /* ---- The allocator ---- */
 
 static bool counting;
-static uint64_t steps, fail_at;
+static uint64_t n_allocations, fail_at;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -20,10 +20,10 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 
-static bool may_have(void) { return !counting || steps++ != fail_at; }
-void *__wrap_malloc(size_t size) { return may_have() ? __real_malloc(size) : NULL; }
-void *__wrap_calloc(size_t n, size_t size) { return may_have() ? __real_calloc(n, size) : NULL; }
-void *__wrap_realloc(void *old, size_t size) { return may_have() ? __real_realloc(old, size) : NULL; }
+static bool may_allocate(void) { return !counting || n_allocations++ != fail_at; }
+void *__wrap_malloc(size_t size) { return may_allocate() ? __real_malloc(size) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) { return may_allocate() ? __real_calloc(n, size) : NULL; }
+void *__wrap_realloc(void *old, size_t size) { return may_allocate() ? __real_realloc(old, size) : NULL; }
 
 /* ---- A batch ---- */
 
@@ -68,15 +68,15 @@ static void close_gather(void) {
     sources_close(&s);
 }
 
-/* Measures the remaining records, and loads the missing block whenever that stops. */
+/* Measures the remaining records, or those before a stop, and loads the block at each stop for a block. */
 static rs_status measure(uint64_t n) {
     do {
         RS_TRY(rs_gather_measure(&g, &s.source, positions, 0, 1, n, &err));
         if (g.stop.why == RS_GATHER_BLOCK) {
-            const bool was = counting;
+            const bool was_counting = counting;
             counting = false; /* blocks belong to the store */
             rs_status status = sources_know(&s, g.stop.block, &err);
-            counting = was;
+            counting = was_counting;
             RS_TRY(status);
         } else if (g.stop.why != RS_GATHER_DONE) {
             return RS_OK;
@@ -86,13 +86,13 @@ static rs_status measure(uint64_t n) {
 }
 
 static rs_status place(void) {
-    const bool was = counting;
+    const bool was_counting = counting;
     RS_TRY(rs_gather_layout(&g, &buffer_size, &err));
     counting = false;
     free(buffer);
     buffer = (uint8_t *)aligned_alloc(64, (size_t)rs_align_up(buffer_size + 1, 64));
     if (buffer == NULL) abort();
-    counting = was;
+    counting = was_counting;
     rs_gather_place(&g, buffer);
     return RS_OK;
 }
@@ -131,11 +131,11 @@ static bool same_ring(uint64_t k, uint64_t i) {
 }
 
 static bool same_odd(uint64_t k, uint64_t i) {
-    const bool there = i % 50 == 0 || i % 3 != 0;
+    const bool present = i % 50 == 0 || i % 3 != 0;
     const uint64_t value = i % 50 == 0 ? i << 40 : i % 100;
-    if (part_of(7, 1)[k] != there) return false;
-    if (i64_of(9, 0, k) != (there ? (int64_t)value : 77)) return false;
-    return rs_load_f64(part_of(7, 0) + 8 * k) == (there ? (double)value : 0);
+    if (part_of(7, 1)[k] != present) return false;
+    if (i64_of(9, 0, k) != (present ? (int64_t)value : 77)) return false;
+    return rs_load_f64(part_of(7, 0) + 8 * k) == (present ? (double)value : 0);
 }
 
 static bool same_path(uint64_t k, uint64_t i) {
@@ -254,7 +254,7 @@ TEST(test_positions_and_sizes) {
 
 /* ---- Damage ---- */
 
-/* After random changes of heap, offsets, groups and tables, reading gives values, stops or errors, within bounds. Half
+/* After random changes to heap, offsets, groups and tables, reading gives values, stops or errors, within bounds. Half
  * of the rounds also change bytes between the two steps. */
 static void check_damage(built_record record, const char *const *fields, bool compress) {
     built sound = build(record, 300, compress), b;
@@ -306,7 +306,7 @@ static void add_grid(uint64_t i, rs_buffer *raw) {
     for (uint64_t k = 0; k < 6; k++) rs_store_u16(item, (uint16_t)(i + k)), make_bytes(raw, item, 2);
 }
 
-/* {"a": an array, sometimes in the arrays of the block, "grid", "lists": lists of pairs, "z": complex, "n"}. */
+/* {"a": an array, sometimes in the block's arrays, "grid", "lists": lists of pairs, "z": complex, "n"}. */
 RECORD(add_arrays) {
     const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
     make_head(raw, 0x0F, 5);
@@ -485,7 +485,7 @@ TEST(test_padded_nested) {
 
 static const char *const colours[] = {"a colour like red", "a colour like green", "a colour like blue"};
 
-/* None, or {"c": one of three texts, "v": one of four large numbers}, in two orders. */
+/* None, or {"c": one of three texts, "v": one of four multiples of 2^50}, with the keys in two orders. */
 RECORD(add_few) {
     const int64_t value = (int64_t)(i % 4) << 50;
     if (i % 10 == 0) {
@@ -537,12 +537,12 @@ TEST(test_entries_of_walked_records) {
 
 TEST(test_memory) {
     built b = build(columns_record, N, true);
-    uint64_t n_steps = UINT64_MAX;
+    uint64_t total = UINT64_MAX;
     REQUIRE(b.data != NULL);
     set_specs();
     REQUIRE_OK(sources_open(&s, built_slice(&b), keys, FIELDS, &err), &err);
-    for (fail_at = UINT64_MAX; fail_at == UINT64_MAX || fail_at < n_steps; fail_at++) {
-        steps = 0;
+    for (fail_at = UINT64_MAX; fail_at == UINT64_MAX || fail_at < total; fail_at++) {
+        n_allocations = 0;
         counting = true;
         rs_status status = rs_gather_open(&g, specs, FIELDS, &err);
         if (status == RS_OK) {
@@ -551,9 +551,9 @@ TEST(test_memory) {
         }
         counting = false;
         if (fail_at == UINT64_MAX) {
-            n_steps = steps;
+            total = n_allocations;
             CHECK_OK(status, &err);
-            CHECK(n_steps > 30);
+            CHECK(total > 30);
         } else if (!CHECK_CODE(status, RS_E_MEM, &err)) {
             (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
         }

@@ -1,4 +1,4 @@
-/* test_gather_numbers.c: rare values of a gather: table entries below unions, fixed lists, arrays of other shapes. */
+/* test_gather_numbers.c: rare values of a gather: entries in unions, fixed lists, arrays of other shapes, tensors. */
 #include "rs_hand.h"
 #include "rs_sources.h"
 #include "columns/rs_gather.h"
@@ -61,7 +61,7 @@ static bool gather_built(built b, uint64_t n) {
     return CHECK(b.data != NULL) && gather(built_slice(&b), n);
 }
 
-static bool done_here(const hand *h, uint64_t n) {
+static bool gather_hand(const hand *h, uint64_t n) {
     return gather(hand_slice(h), n) && CHECK(g.stop.why == RS_GATHER_DONE);
 }
 
@@ -71,7 +71,7 @@ static int64_t i64_at(unsigned number, uint64_t i) { return (int64_t)rs_load_u64
 
 /* ---- Entries of tables ---- */
 
-/* {"a": an int8, 5, in every fourth record; in the others an entry: `first`, None or `third`}. A gather comes to the
+/* {"a": an int8, 5, in every fourth record; in the others an entry: `first`, None or `third`}. A gather reaches the
  * entry through the union, record by record. */
 static void make_entries(hand *h, uint64_t n, const char *first, const char *third, size_t size) {
     static const make_node root[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
@@ -88,13 +88,13 @@ static void make_entries(hand *h, uint64_t n, const char *first, const char *thi
     hand_finish(h, 0);
 }
 
-/* An entry is read once. A None entry is a missing value, and the record after it has its own value. */
+/* A None entry is a missing value, and the record after it has its own value. */
 TEST(test_entries_of_unions) {
     hand h = {0};
     make_entries(&h, 90, "\4\xE8\3", "\4\xB8\xB", 3);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_MASK);
     spec.fill[0] = 7;
-    if (done_here(&h, 90)) {
+    if (gather_hand(&h, 90)) {
         for (uint64_t i = 0; i < 90; i++) {
             const int64_t expected = i % 4 == 3 ? 5 : i % 3 == 0 ? 1000 : i % 3 == 1 ? 7 : 3000;
             if (!CHECK(i64_at(0, i) == expected && part(1)[i] == (expected != 7))) break;
@@ -116,10 +116,11 @@ TEST(test_entries_of_floats) {
     rs_store_f64((uint8_t *)first + 1, values[0]), rs_store_f64((uint8_t *)third + 1, values[2]);
     make_entries(&h, 90, first, third, 9);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_FLOAT64, RS_GATHER_MASK);
-    if (done_here(&h, 90)) {
+    if (gather_hand(&h, 90)) {
         for (uint64_t i = 0; i < 90; i++) {
-            const bool there = i % 4 == 3 || i % 3 != 1;
-            if (!CHECK(rs_load_f64(part(0) + 8 * i) == (i % 4 == 3 ? 5 : values[i % 3]) && part(1)[i] == there)) break;
+            const bool present = i % 4 == 3 || i % 3 != 1;
+            if (!CHECK(rs_load_f64(part(0) + 8 * i) == (i % 4 == 3 ? 5 : values[i % 3]) && part(1)[i] == present))
+                break;
         }
     }
     done();
@@ -128,7 +129,8 @@ TEST(test_entries_of_floats) {
 
 /* ---- Lists within a fixed record ---- */
 
-/* {"a": n elements, each an int8 or a bool}, as bits of the choices and bytes of the elements: i is -i or i % 2. */
+/* {"a": n elements, each an int8 or a bool}, as bits of the choices and bytes of the elements: element i is
+ * i % 2 or 10 + i. */
 static void check_fixed_list(uint32_t n) {
     make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 8, 3, 0},
                          {LIST, 0, 1, 1, 2, 0, 0, n},
@@ -147,7 +149,7 @@ static void check_fixed_list(uint32_t n) {
     hand_finish(&h, 0);
     CHECK_OK(hand_check(&h, 0, &err), &err);
     set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (done_here(&h, 2) && CHECK(i64_at(1, 2) == 2 * (int64_t)n)) {
+    if (gather_hand(&h, 2) && CHECK(i64_at(1, 2) == 2 * (int64_t)n)) {
         for (uint32_t i = 0; i < 2 * n; i++) {
             const uint32_t k = i % n;
             if (!CHECK(i64_at(0, i) == (k % 3 == 0 ? k % 2 : 10 + k))) break;
@@ -174,7 +176,7 @@ TEST(test_fixed_tuples) {
     hand_record(&h, "\1\5\7", 3), hand_record(&h, "\1\5\7", 3);
     hand_finish(&h, 0);
     set_spec(RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (done_here(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), expected, sizeof expected) == 0);
+    if (gather_hand(&h, 2)) CHECK(i64_at(1, 2) == 6 && memcmp(part(0), expected, sizeof expected) == 0);
     done();
     hand_clear(&h);
 }
@@ -184,7 +186,7 @@ TEST(test_two_fields) {
     static const make_node nodes[] = {
         {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const char *const keys[] = {"a", "b"};
-    rs_gather_spec both[2];
+    rs_gather_spec specs[2];
     hand h = {0};
     (void)hand_tree(&h, nodes, 3, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b", 14);
     for (uint8_t i = 0; i < 20; i++) {
@@ -193,9 +195,9 @@ TEST(test_two_fields) {
     }
     hand_finish(&h, 0);
     set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    both[0] = both[1] = spec;
+    specs[0] = specs[1] = spec;
     REQUIRE_OK(sources_open(&s, hand_slice(&h), keys, 2, &err), &err);
-    REQUIRE_OK(rs_gather_open(&g, both, 2, &err), &err);
+    REQUIRE_OK(rs_gather_open(&g, specs, 2, &err), &err);
     CHECK(CHECK_OK(read_all(20), &err) && g.stop.why == RS_GATHER_DONE);
     for (uint8_t i = 0; i < 20; i++) {
         const uint64_t second = rs_load_u64(buffer + g.fields[1].parts[0].off + 8 * i);
@@ -207,7 +209,7 @@ TEST(test_two_fields) {
 
 /* ---- Arrays ---- */
 
-/* An int16 array of this shape in C order; its numbers count up from `first`. */
+/* Appends an int16 array of this shape in C order, whose numbers count up from `first`. */
 static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsigned first) {
     const uint8_t head[] = {0x10, 0, 3};
     uint64_t n = 1;
@@ -261,7 +263,7 @@ TEST(test_arrays_as_lists_of_lists) {
     done();
 }
 
-static unsigned which; /* the last record of add_misshapen */
+static unsigned which; /* selects the last record of add_misshapen */
 static bool in_list;
 
 /* An array (2, 3), or a list that ends with it. In record 4 the array has another shape, which does not fit. */
@@ -286,15 +288,15 @@ TEST(test_misshapen_arrays) {
     }
 }
 
-/* Empty lists of lists, then an array of one dimension: the shape of the lists is forgotten. */
-RECORD(add_flat) {
+/* Empty arrays of two dimensions, then an array of one dimension, which does not fit. */
+RECORD(add_flat_after_no_lists) {
     static const uint64_t flat[] = {3};
     put_key(raw);
     if (i < 4) put2(raw, 0, 0, 0);
     else put_array(raw, 1, flat, 7);
 }
 
-RECORD(add_flat_behind_empty) {
+RECORD(add_flat_after_empty_lists) {
     static const uint64_t flat[] = {3};
     put_key(raw);
     if (i < 4) put2(raw, 3, 0, 0);
@@ -302,7 +304,7 @@ RECORD(add_flat_behind_empty) {
 }
 
 TEST(test_flat_arrays) {
-    static const built_record records[] = {add_flat, add_flat_behind_empty};
+    static const built_record records[] = {add_flat_after_no_lists, add_flat_after_empty_lists};
     for (unsigned k = 0; k < 2; k++) {
         set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
         CHECK(gather_built(build(records[k], 5, false), 5) && g.stop.why == RS_GATHER_LENGTH && g.stop.record == 4);
@@ -339,7 +341,7 @@ TEST(test_most_dimensions) {
 
 static bool is_bfloat16;
 
-/* A tensor of two int16, or of two numbers of a type that numpy lacks, as their bits. */
+/* A tensor of two int16 numbers or, as their bits, of two bfloat16 numbers, which numpy lacks. */
 RECORD(add_tensor) {
     static const uint64_t two[] = {2};
     put_key(raw);
@@ -368,7 +370,7 @@ TEST(test_tensors) {
 
 /* ---- The shapes of the parts ---- */
 
-RECORD(add_pairs) {
+RECORD(add_rows_of_three) {
     put_key(raw);
     put2(raw, 2 + i, 3, 1);
 }
@@ -383,7 +385,7 @@ static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, 
 
 /* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
 TEST(test_shapes) {
-    built b = build(add_pairs, 3, false);
+    built b = build(add_rows_of_three, 3, false);
     REQUIRE(b.data != NULL);
     for (unsigned form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
         set_spec(form, RS_DTYPE_INT64, RS_GATHER_MASK);

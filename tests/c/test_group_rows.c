@@ -5,11 +5,12 @@
 
 static rs_error err;
 
-static void check(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint32_t width, bool may, bool in_order) {
+static void check(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint32_t width, bool may_be_in_order,
+                  bool in_order) {
     rs_buffer starts = {0}, rows = {0};
     bool got = !in_order;
     uint64_t row = 0, wrong = 0;
-    if (CHECK_OK(rs_group_rows(group_of, n, n_groups, width, may, &starts, &rows, &got, &err), &err)) {
+    if (CHECK_OK(rs_group_rows(group_of, n, n_groups, width, may_be_in_order, &starts, &rows, &got, &err), &err)) {
         CHECK(got == in_order);
         CHECK_U64(starts.size_bytes, (n_groups + 1) * width);
         CHECK_U64(rows.size_bytes, in_order ? 0 : n * width);

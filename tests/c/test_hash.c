@@ -1,4 +1,4 @@
-/* test_hash.c: XXH64 against published values and a slow implementation by the specification. */
+/* test_hash.c: XXH64 against published values and a slow implementation of the specification. */
 #include "base/rs_hash.h"
 #include "rs_make.h"
 
@@ -52,7 +52,7 @@ static const uint64_t P[6] = {0,
                               UINT64_C(9650029242287828579),
                               UINT64_C(2870177450012600261)};
 
-static uint64_t turn(uint64_t v, int by) {
+static uint64_t rotate_left(uint64_t v, int by) {
     while (by-- > 0) v = (v << 1) + (v >> 63);
     return v;
 }
@@ -63,7 +63,7 @@ static uint64_t lane(const uint8_t *p, int bytes) {
     return v;
 }
 
-static uint64_t spec_round(uint64_t a, uint64_t l) { return turn(a + l * P[2], 31) * P[1]; }
+static uint64_t spec_round(uint64_t a, uint64_t l) { return rotate_left(a + l * P[2], 31) * P[1]; }
 
 static uint64_t slow(const uint8_t *p, uint64_t n, uint64_t seed) {
     uint64_t acc[4] = {seed + P[1] + P[2], seed + P[2], seed, seed - P[1]}, all = seed + P[5], left = n;
@@ -71,13 +71,13 @@ static uint64_t slow(const uint8_t *p, uint64_t n, uint64_t seed) {
         for (; left >= 32; left -= 32) {
             for (int i = 0; i < 4; i++, p += 8) acc[i] = spec_round(acc[i], lane(p, 8));
         }
-        all = turn(acc[0], 1) + turn(acc[1], 7) + turn(acc[2], 12) + turn(acc[3], 18);
+        all = rotate_left(acc[0], 1) + rotate_left(acc[1], 7) + rotate_left(acc[2], 12) + rotate_left(acc[3], 18);
         for (int i = 0; i < 4; i++) all = (all ^ spec_round(0, acc[i])) * P[1] + P[4];
     }
     all += n;
-    for (; left >= 8; left -= 8, p += 8) all = turn(all ^ spec_round(0, lane(p, 8)), 27) * P[1] + P[4];
-    for (; left >= 4; left -= 4, p += 4) all = turn(all ^ (lane(p, 4) * P[1]), 23) * P[2] + P[3];
-    for (; left > 0; left--, p++) all = turn(all ^ (lane(p, 1) * P[5]), 11) * P[1];
+    for (; left >= 8; left -= 8, p += 8) all = rotate_left(all ^ spec_round(0, lane(p, 8)), 27) * P[1] + P[4];
+    for (; left >= 4; left -= 4, p += 4) all = rotate_left(all ^ (lane(p, 4) * P[1]), 23) * P[2] + P[3];
+    for (; left > 0; left--, p++) all = rotate_left(all ^ (lane(p, 1) * P[5]), 11) * P[1];
     all = (all ^ (all >> 33)) * P[2];
     all = (all ^ (all >> 29)) * P[3];
     return all ^ (all >> 32);
@@ -95,7 +95,7 @@ TEST(test_against_slow) {
     CHECK_U64(rs_hash64(sanity, SANITY, 7), slow(sanity, SANITY, 7));
 }
 
-/* A head of any size and bytes that lie elsewhere have the same hash as both joined. */
+/* A head of up to 16 bytes and bytes that lie elsewhere have the same hash as both joined. */
 TEST(test_headed) {
     for (unsigned head = 0; head <= RS_HASH_HEAD_MAX; head++) {
         for (uint64_t n = 0; n < 100; n++) {

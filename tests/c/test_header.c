@@ -2,7 +2,7 @@
 #include "format/rs_header.h"
 #include "rs_make.h"
 
-/* One record `None` in one block. Section offsets of the hand-made segment, and of its directory. */
+/* The hand-made segment has one record, `None`, in one block. The offsets of its sections and its directory. */
 enum { HEAP = 4096, OFFSETS = 4160, GROUPS = 4160, BLOCKS = 4224, TREES = 4352, TABLE = 4416, DIRECTORY = 4480 };
 enum { SIZE = DIRECTORY + 6 * 40, ENTRY = 40 };
 enum { SEAL_DIRECTORY = 1, SEAL_HEADER = 2, SEAL = 3 };
@@ -17,7 +17,7 @@ static void seal(uint8_t *s, int which) {
     if ((which & SEAL_HEADER) != 0) rs_store_u32(s + 4092, rs_crc32c(0, s, 4092));
 }
 
-/* Room for a seventh directory entry follows. */
+/* Room for a seventh directory entry follows the segment. */
 static uint8_t *make_segment(void) {
     static const struct {
         uint64_t offset, size, count;
@@ -101,7 +101,7 @@ static const struct {
     {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
     {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE},       /* ext values */
     {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE},       /* dtypes */
-    {5, 16, 8, 255 - 2, SEAL, RS_OK, RS_NOWHERE}, /* every feature but MAPPING */
+    {5, 16, 8, 255 - 2, SEAL, RS_OK, RS_NOWHERE}, /* the first eight features but MAPPING */
     {5, 16, 8, 1024, SEAL, RS_OK, RS_NOWHERE},    /* sections within the header: none has to */
     {5, 16, 8, 8192, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
@@ -168,7 +168,7 @@ TEST(test_every_rule) {
     }
 }
 
-/* Rule 10 with the feature FRONT: the heap lies within the header, before the checksum. */
+/* Rule 10 with the feature FRONT: the heap may lie within the header, before the checksum. */
 TEST(test_front) {
     static const struct {
         uint64_t off, size;
@@ -213,7 +213,7 @@ TEST(test_sorted_entries) {
     free(s);
 }
 
-/* Rule 12 for blocks without records, and the caller's own limits. */
+/* Rule 12 for a segment without blocks, and the caller's own limits. */
 TEST(test_no_blocks_and_limits) {
     rs_limits limits = {4, 9};
     uint8_t *s = make_segment();
@@ -287,7 +287,7 @@ TEST(test_write) {
 }
 
 /* Without limits, the size of the segment bounds the declared maxima (rule 43). With limits, they stay as declared. */
-TEST(test_becomes) {
+TEST(test_bounds_by_segment_size) {
     const rs_limits limits = {UINT64_C(1) << 40, UINT64_C(1) << 41};
     uint8_t *s = make_segment();
     rs_header header;
@@ -310,7 +310,7 @@ TEST(test_becomes) {
     CHECK_U64(rs_header_least_size(64, 1024000), 1001);
 }
 
-/* Rule 12: each block holds a record. Without the heap there is room for a second block. */
+/* Rule 12: there are at most as many blocks as records. Without a heap there is room for a second block. */
 TEST(test_more_blocks_than_records) {
     uint8_t *s = make_segment();
     uint8_t *blocks = s + DIRECTORY + 3 * ENTRY;

@@ -288,7 +288,7 @@ TEST(test_ext_of_dicts) {
     CHECK_STR(inferred(), "struct(ext8(struct(int1+0)), struct(int1+0))");
 }
 
-/* A position may have a limited number of classes. Objects of other classes are stored as `any`. */
+/* A position has a limited number of classes. Objects of other classes are stored as `any`. */
 TEST(test_many_classes) {
     char name[8];
     for (unsigned i = 0; i < 300; i++) {
@@ -302,7 +302,7 @@ TEST(test_many_classes) {
 
 /* ---- Limits ---- */
 
-/* A text of a few repeated words and random letters: many of them deserve one symbol table, but not one each. */
+/* Adds a text of repeated words and random letters. Positions of such texts deserve one symbol table, not one each. */
 static void add_text_of(unsigned seed) {
     static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
     char text[64] = "";
@@ -314,7 +314,7 @@ static void add_text_of(unsigned seed) {
     make_str(&block.raw, text);
 }
 
-/* 19 random letters, from a separate generator so that they are the same in each run. */
+/* Adds 19 random characters, from a separate generator so that they are the same in each run. */
 static void add_letters(unsigned *state) {
     char letters[20] = "";
     for (unsigned k = 0; k < 19; k++)
@@ -349,7 +349,7 @@ TEST(test_little_text) {
     tables_written = 0;
     CHECK_STR(inferred(), "struct(str1, str1, str1, str1)");
     CHECK_U64(tables_written, 0);
-    for (unsigned i = 0; i < 100; i++) { /* a template fits all strings but a few, which do not get their own */
+    for (unsigned i = 0; i < 100; i++) { /* a template fits all strings but a few, which do not get a table */
         make_head(&block.raw, 0x0F, 4);
         for (unsigned k = 0; k < 4; k++)
             make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_text_of(i) : add_name(i * 37);
@@ -361,8 +361,8 @@ TEST(test_little_text) {
     CHECK_U64(tables_written, 0);
 }
 
-/* If a position has more key sets than it may have, its dicts are stored as maps. If a key is not plain, a map cannot
- * hold them, and the other dicts are stored as `any`. */
+/* If a position has too many key sets, its dicts are stored as maps. If a key is not plain, a map cannot hold them, and
+ * the dicts beyond the limit are stored as `any`. */
 static void check_many_shapes(bool plain) {
     char key[8];
     for (unsigned i = 0; i < 300; i++) {
@@ -388,7 +388,7 @@ TEST(test_many_shapes) {
     check_many_shapes(false);
 }
 
-/* Dicts of more keys than a tree has nodes. */
+/* Dicts of more keys than a tree may have nodes. */
 TEST(test_many_keys) {
     char key[8];
     for (unsigned k = 0; k < 2; k++) {
@@ -402,10 +402,10 @@ TEST(test_many_keys) {
     CHECK_STR(inferred(), "map(concat(const, digits), int16+0)");
 }
 
-/* Returns whether record i has key k. One record in `step` has it. */
+/* Returns whether record i has key k. About one record in `step` has it. */
 static bool has_key(uint32_t i, uint32_t k, uint32_t step) { return ((i * 12 + k) * 2654435761u >> 16) % step == 0; }
 
-/* Adds 3000 records of up to 12 keys, and of the key "all". */
+/* Adds 3,000 records with up to 12 keys and the key "all". */
 static void add_sparse(uint32_t step, bool text) {
     for (uint32_t i = 0; i < 3000; i++) {
         uint32_t count = 1;
@@ -425,7 +425,7 @@ static void add_sparse(uint32_t step, bool text) {
 }
 
 /* A rare value is stored in a body, a frequent one in the bit group. */
-TEST(test_seldom_there) {
+TEST(test_rare_keys) {
     add_sparse(6, true);
     CHECK(strstr(inferred(), "optional(union(int11") != NULL);
     add_sparse(6, false); /* a row gives up its fixed size if that saves most of its bytes */
@@ -514,24 +514,24 @@ TEST(test_bytes_beside_parts) {
 TEST(test_too_long_for_parts) {
     rs_buffer bytes = {0}, out = {0};
     rs_tree tree;
-    make_block fit = {0}, longer = {0};
+    make_block fitting = {0}, longer = {0};
     for (unsigned i = 0; i < 600; i++) add_name(i * 37), make_record_end(&block);
     REQUIRE_OK(infer(block.n, &bytes), &err);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
     CHECK(tree.nodes[0].kind == RS_FMT_NODE_CONCAT);
-    make_str(&fit.raw, "frame_10000.video.jpeg");
+    make_str(&fitting.raw, "frame_10000.video.jpeg");
     for (unsigned i = 1; i <= 18; i++) {
-        const rs_slice first = rs_slice_of(fit.raw.data, fit.raw.size_bytes);
+        const rs_slice first = rs_slice_of(fitting.raw.data, fitting.raw.size_bytes);
         longer.raw.size_bytes = 0;
         make_units(&longer.raw, 0x09, RS_CUT_UNITS + i, 1, 'x');
-        rs_status before = rs_encode_record(&tree, first, &block.scan, &out, &err);
-        rs_status after =
+        rs_status fitting_status = rs_encode_record(&tree, first, &block.scan, &out, &err);
+        rs_status longer_status =
             rs_encode_record(&tree, rs_slice_of(longer.raw.data, longer.raw.size_bytes), &block.scan, &out, &err);
-        CHECK_OK(before, &err);
-        CHECK_CODE(after, RS_E_ARG_RANGE, &err);
+        CHECK_OK(fitting_status, &err);
+        CHECK_CODE(longer_status, RS_E_ARG_RANGE, &err);
     }
-    make_block_clear(&fit), make_block_clear(&longer);
+    make_block_clear(&fitting), make_block_clear(&longer);
     rs_tree_clear(&tree);
     forget();
     make_block_clear(&block);

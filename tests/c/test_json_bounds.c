@@ -122,7 +122,7 @@ TEST(test_made_texts) {
         size_t n = round % 300;
         for (size_t i = 0; i < n; i++) {
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-            /* Every second text keeps its brackets in order, or most of them would end early. */
+            /* Every second text keeps its brackets in order, because most random texts end early. */
             text[i] =
                 round % 2 != 0 ? closing[i % (sizeof closing - 1)] : letters[(state >> 33) % (sizeof letters - 1)];
         }

@@ -4,7 +4,7 @@
 
 static rs_error err;
 
-/* SplitMix64's finaliser (Steele, Lea, Flood 2014): hashes without a key. */
+/* SplitMix64's finaliser (Steele, Lea, Flood 2014) without its first shift. */
 static uint64_t mix(uint64_t v) {
     v = (v + UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
     v = (v ^ v >> 27) * UINT64_C(0x94D049BB133111EB);
@@ -44,7 +44,7 @@ static void table_clear(table *t) {
     free(t->bytes);
 }
 
-/* Whether `entry` is a candidate for `hash`; *others counts the other candidates before it. */
+/* Returns whether `entry` is a candidate for `hash`. Sets *others to the number of candidates before it. */
 static bool leads_to(const rs_keys *keys, uint64_t hash, uint64_t entry, uint64_t *others) {
     rs_key_probe probe = rs_key_probe_begin(keys, hash);
     *others = 0;
@@ -158,7 +158,7 @@ static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
 
 TEST(test_twins) {
     enum { N = 1000 };
-    static uint64_t hashes[N], many[300000];
+    static uint64_t hashes[N], two_hashes[300000];
     static uint8_t opaque[N];
     rs_buffer pairs = {0};
     check_twins(hashes, NULL, 0);
@@ -171,8 +171,8 @@ TEST(test_twins) {
         check_twins(hashes, opaque, N);
     }
     /* Equal keys cost one step each, not one for each pair. */
-    for (uint64_t i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
-    REQUIRE_OK(rs_keys_find_twins(many, NULL, 300000, &pairs, &err), &err);
+    for (uint64_t i = 0; i < 300000; i++) two_hashes[i] = i % 2 == 0 ? 5 : 6;
+    REQUIRE_OK(rs_keys_find_twins(two_hashes, NULL, 300000, &pairs, &err), &err);
     CHECK_U64(pairs.size_bytes, 16 * (300000 - 2));
     rs_buffer_clear(&pairs);
 }
@@ -211,12 +211,12 @@ TEST(test_broken_heads) {
     rs_keys keys;
     CHECK_U64(t.keys.n_slots, 144);
     EACH (i, cases) {
-        uint8_t was[8];
-        memcpy(was, t.bytes + cases[i].at, cases[i].width),
+        uint8_t original[8];
+        memcpy(original, t.bytes + cases[i].at, cases[i].width),
             memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
         CHECK_CODE(rs_keys_open(rs_slice_of(t.bytes, t.size), 1000, &keys, &err), cases[i].code, &err);
         if (cases[i].code != RS_OK) CHECK_U64(err.offset, cases[i].offset);
-        memcpy(t.bytes + cases[i].at, was, cases[i].width);
+        memcpy(t.bytes + cases[i].at, original, cases[i].width);
     }
     for (size_t i = 0; i <= t.size + 16; i++) {
         uint8_t *exact = (uint8_t *)calloc(1, t.size + 17);
@@ -291,9 +291,9 @@ TEST(test_wide_slots) {
 TEST(test_steps_of_a_check) {
     for (uint64_t n = 0; n < 300; n++) {
         table t = make_table(n, all_same, 0);
-        const uint64_t most = (t.keys.n_slots + 1) * RS_FMT_PROBE_MEAN;
-        uint64_t steps = rs_keys_steps(&t.keys), i, looked = 0;
-        CHECK_U64(steps, most);
+        const uint64_t max_steps = (t.keys.n_slots + 1) * RS_FMT_PROBE_MEAN;
+        uint64_t steps = rs_keys_steps(&t.keys), i, steps_taken = 0;
+        CHECK_U64(steps, max_steps);
         for (i = 0; i < n; i++) {
             rs_key_probe probe = rs_key_probe_begin(&t.keys, t.hashes[i]);
             uint64_t found = RS_NOWHERE;
@@ -301,9 +301,9 @@ TEST(test_steps_of_a_check) {
             do {
                 status = rs_key_probe_next_counted(&t.keys, &probe, &found, &steps, &err);
             } while (status == RS_OK && found != i && found != RS_NOWHERE);
-            looked += i + 1;
-            if (!CHECK_CODE(status, looked <= most ? RS_OK : RS_E_FMT_KEYS, &err) || status != RS_OK) break;
-            CHECK(found == i && steps == most - looked);
+            steps_taken += i + 1;
+            if (!CHECK_CODE(status, steps_taken <= max_steps ? RS_OK : RS_E_FMT_KEYS, &err) || status != RS_OK) break;
+            CHECK(found == i && steps == max_steps - steps_taken);
         }
         CHECK((i == n) == (n <= 204));
         table_clear(&t);
@@ -311,16 +311,16 @@ TEST(test_steps_of_a_check) {
 }
 
 TEST(test_random_bytes) {
-    uint64_t opened = 0;
+    uint64_t n_opened = 0;
     table t = make_table(40, mix, 5);
-    uint8_t *was = make_exact(t.bytes, t.size);
+    uint8_t *original = make_exact(t.bytes, t.size);
     for (uint64_t round = 0; round < 40000; round++) {
         uint64_t n = 1 + make_random(4), entry = 0;
         rs_keys keys;
         for (uint64_t i = 0; i < n; i++)
             t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
         if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
-            opened++;
+            n_opened++;
             for (uint64_t i = 0; i < 40; i++) {
                 rs_key_probe probe = rs_key_probe_begin(&keys, mix(i));
                 uint64_t steps = 0;
@@ -333,10 +333,10 @@ TEST(test_random_bytes) {
             for (uint64_t i = 0; i < keys.n_opaque; i++)
                 CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
         }
-        memcpy(t.bytes, was, t.size);
+        memcpy(t.bytes, original, t.size);
     }
-    CHECK(opened > 1000 && opened < 39000);
-    free(was);
+    CHECK(n_opened > 1000 && n_opened < 39000);
+    free(original);
     table_clear(&t);
 }
 

@@ -73,7 +73,7 @@ static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_par
     return ok;
 }
 
-/* Looks key i up by its bytes, comparing bytes: the entry, or RS_NOWHERE. */
+/* Looks up key i, comparing bytes. Returns its entry, or RS_NOWHERE. */
 static uint64_t look_up(mapped_part part, uint64_t i) {
     rs_buffer key = {0}, got = {0};
     uint64_t entry = RS_NOWHERE, record, value;
@@ -124,7 +124,7 @@ TEST(test_round_trips) {
 /* A list does not open as a mapping, and has neither the feature bit MAPPING nor sections of store 1. */
 RECORD(list_record) { str_key(i, raw); }
 
-TEST(test_a_list_is_none) {
+TEST(test_a_list_is_not_a_mapping) {
     b = build(list_record, 10, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
@@ -162,8 +162,8 @@ static void check_equals(const char *what, rs_key_match got, rs_key_match expect
     if (!CHECK(got == expected)) (void)fprintf(stderr, "    %s: %d, not %d\n", what, (int)got, (int)expected);
 }
 
-/* Looks a key up by its hash, comparing keys in place as the binding does. RS_NOWHERE if it is missing. With NULL for
- * `units` the key is the int. */
+/* Looks up a key by its hash, comparing keys in place as the binding does. Returns its entry, or RS_NOWHERE. If `units`
+ * is NULL, the key is `number`. */
 static uint64_t find_key(uint64_t hash, unsigned unit, const uint8_t *units, uint64_t n, int64_t number) {
     rs_key_probe probe = rs_key_probe_begin(&m.index, hash);
     uint64_t entry = RS_NOWHERE, record, value;
@@ -171,10 +171,10 @@ static uint64_t find_key(uint64_t hash, unsigned unit, const uint8_t *units, uin
         if (!CHECK_OK(rs_key_probe_next(&m.index, &probe, &entry, &err), &err) || entry == RS_NOWHERE)
             return RS_NOWHERE;
         if (!CHECK_OK(rs_mapping_records(&m, entry, &record, &value, &err), &err)) return RS_NOWHERE;
-        rs_key_match same = units == NULL ? rs_store_key_equals_int(&m.keys, record, number)
-                                          : rs_store_key_equals_str(&m.keys, record, unit, units, n);
-        CHECK(same != RS_KEY_UNKNOWN);
-        if (same == RS_KEY_EQUAL) return entry;
+        rs_key_match match = units == NULL ? rs_store_key_equals_int(&m.keys, record, number)
+                                           : rs_store_key_equals_str(&m.keys, record, unit, units, n);
+        CHECK(match != RS_KEY_UNKNOWN);
+        if (match == RS_KEY_EQUAL) return entry;
     }
 }
 
@@ -207,7 +207,7 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
             raw.data[raw.size_bytes - 1] ^= 0x80;
             CHECK_U64(find_str(unit, in.ptr, units), RS_NOWHERE);
         } else {
-            check_equals("no str", rs_store_key_equals_str(&m.keys, i, 1, (const uint8_t *)"x", 1), RS_KEY_DIFFERS);
+            check_equals("not a str", rs_store_key_equals_str(&m.keys, i, 1, (const uint8_t *)"x", 1), RS_KEY_DIFFERS);
             if (tag == 0x04 || tag >= 0x80) {
                 int64_t number = tag == 0x04 ? (int16_t)rs_load_u16(raw.data + 1) : tag - 0x90;
                 CHECK_U64(find_int(number), i);
@@ -235,7 +235,7 @@ TEST(test_fast_lookup) {
     }
 }
 
-/* One str in units of 2 and of 4 though 1 would do; None; a numpy scalar; a record cut short. */
+/* One str in units of 2 and of 4 though 1 would do; None; a numpy scalar; a large int; True. */
 static void odd_key(uint64_t i, rs_buffer *raw) {
     static const uint8_t two[] = {0x0A, 2, 'a', 0, 'b', 0}, four[] = {0x0B, 2, 'a', 0, 0, 0, 'b', 0, 0, 0};
     static const uint8_t scalar[] = {0x10, 2, 16, 4, 'a', 0, 0, 0};
@@ -254,7 +254,7 @@ TEST(test_wide_units) {
     static const uint8_t narrow[] = {0x09, 2, 'a', 'b'};
     mapped_input input = {odd_key, none_value, 2, NULL, NULL, 0, 0};
     for (unsigned width = 0; width < 2; width++) {
-        const uint64_t other = rs_hash64(narrow, sizeof narrow, MAPPED_SEED);
+        const uint64_t hash = rs_hash64(narrow, sizeof narrow, MAPPED_SEED);
         rs_segment_writer writer;
         rs_mapping_builder builder;
         rs_segment segment;
@@ -264,10 +264,10 @@ TEST(test_wide_units) {
         odd_key(width, &builder.keys.raw), none_value(0, &builder.values.raw);
         CHECK_OK(rs_mapping_builder_end_pair(&builder, &err), &err);
         CHECK_OK(rs_mapping_builder_write_tables(&builder, &err), &err);
-        hashes[0] = other, input.n = 1;
+        hashes[0] = hash, input.n = 1;
         CHECK_OK(mapped_finish(&builder, &input, hashes, &err), &err);
-        bool opened = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
-        if (opened) {
+        bool finished = CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+        if (finished) {
             CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, (size_t)segment.size_bytes), NULL, NULL, &err), &err);
             rs_segment_close(&segment);
         }
@@ -402,7 +402,7 @@ TEST(test_builder_states) {
     rs_buffer_clear(&wrong);
 }
 
-/* Invalid orders are refused: a key's record twice, or a record that does not exist. */
+/* Invalid orders are refused: key records that do not rise, or a record that does not exist. */
 TEST(test_refused_orders) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     for (size_t i = 0; i < 5; i++) {

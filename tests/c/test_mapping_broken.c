@@ -1,4 +1,4 @@
-/* test_mapping_broken.c: rules 5, 11, 12 and 24 to 28 of FORMAT.md, each broken alone; any damage is a status. */
+/* test_mapping_broken.c: rules 5, 11, 12 and 24 to 28 of FORMAT.md, each broken alone; any damage gives a status. */
 #define RS_TEST_MAIN
 #include "rs_mapped.h"
 #include "rs_stops.h"
@@ -8,7 +8,7 @@ static rs_error err;
 static built small, ordered;
 static mapped_layout small_layout, ordered_layout;
 
-/* Keys of every type that C can hash; the last two are NaN and a tuple. */
+/* Keys of every type that C can hash; the last two are a tuple and NaN. */
 static void small_key(uint64_t i, rs_buffer *raw) {
     char text[16];
     (void)snprintf(text, sizeof text, "key %llu", (unsigned long long)i);
@@ -148,15 +148,15 @@ TEST(test_count_of_order) {
     CHECK_U64(err.offset, section->off);
     built_clear(&copy);
     for (uint64_t i = 0; i < 68; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
-    built many = map_build(&input, true);
-    REQUIRE(many.data != NULL);
-    mapped_read(&many, &layout);
+    built original = map_build(&input, true);
+    REQUIRE(original.data != NULL);
+    mapped_read(&original, &layout);
     for (uint64_t i = 67; i <= 68; i++) {
-        copy = changed(&many, &layout, RS_FMT_H_N_RECORDS, i, 8);
+        copy = changed(&original, &layout, RS_FMT_H_N_RECORDS, i, 8);
         CHECK_CODE(open_both(built_slice(&copy)), i < 68 ? RS_E_FMT_KEYS : RS_OK, &err);
         built_clear(&copy);
     }
-    built_clear(&many);
+    built_clear(&original);
 }
 
 /* ---- Rules that only the deep check verifies ---- */
@@ -180,29 +180,30 @@ TEST(test_rule_28) {
         if (value != 0 && (value & 0x7F) == 1) full = slots + 4 * i; /* "key 0" */
     }
     REQUIRE(empty != 0 && full != 0);
-    uint64_t wrong = rs_load_u32(small.data + full);
-    check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);                /* a missing key */
-    check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);           /* and one twice */
-    check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
+    uint64_t slot = rs_load_u32(small.data + full);
+    check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);               /* a missing key */
+    check_verify(&small, &small_layout, empty, slot, 4, RS_E_FMT_KEYS);           /* a key twice */
+    check_verify(&small, &small_layout, full, slot ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
     CHECK_U64(err.record, 0);
-    check_verify(&small, &small_layout, full, wrong | 0x7F, 4, RS_E_FMT_KEYS); /* entry 126 */
-    check_verify(&small, &small_layout, full, 0x80, 4, RS_E_FMT_KEYS);         /* no entry */
+    check_verify(&small, &small_layout, full, slot | 0x7F, 4, RS_E_FMT_KEYS); /* entry 126 */
+    check_verify(&small, &small_layout, full, 0x80, 4, RS_E_FMT_KEYS);        /* no entry */
     check_verify(&small, &small_layout, s->off + 0, MAPPED_SEED + 1, 8, RS_E_FMT_KEYS);
     check_verify(&small, &small_layout, s->off + 32, 1, 8, RS_E_FMT_KEYS); /* shorter than the longest probe */
     check_verify(&small, &small_layout, s->off + 32, n_slots, 8, RS_OK);
     CHECK_U64(rs_load_u64(small.data + opaque), 3);
-    check_verify(&small, &small_layout, opaque, 69, 8, RS_E_FMT_KEYS); /* one twice */
+    check_verify(&small, &small_layout, opaque, 69, 8, RS_E_FMT_KEYS); /* entry 69 twice */
     check_verify(&small, &small_layout, opaque, 70, 8, RS_E_FMT_KEYS);
     check_verify(&small, &small_layout, opaque, 4, 8, RS_E_FMT_KEYS); /* has a slot too; 3 has none */
     check_verify(&small, &small_layout, opaque + 8, UINT64_MAX, 8, RS_E_FMT_KEYS);
     if (n_slots % 2 == 1) check_verify(&small, &small_layout, opaque - 4, 1, 4, RS_E_FMT_KEYS);
 }
 
-/* Two equal keys, and NaN that claims a hash: well-formed tables that no writer makes. */
+/* Keys of well-formed tables, which no writer makes except int_one: two equal keys, and NaN, True or -0.0 with a hash
+ * of its own. */
 static void same_key(uint64_t i, rs_buffer *raw) { i < 2 ? make_str(raw, "same") : small_key(i, raw); }
-static void one_and_true(uint64_t i, rs_buffer *raw) { i == 1 ? make_int(raw, 1) : small_key(i + 2, raw); }
+static void int_one(uint64_t i, rs_buffer *raw) { i == 1 ? make_int(raw, 1) : small_key(i + 2, raw); }
 static void nan_key(uint64_t i, rs_buffer *raw) { small_key(i == 1 ? 69 : i + 2, raw); }
-static void true_key(uint64_t i, rs_buffer *raw) { i == 1 ? make_tag(raw, 2) : one_and_true(i, raw); }
+static void true_key(uint64_t i, rs_buffer *raw) { i == 1 ? make_tag(raw, 2) : int_one(i, raw); }
 static void negative_zero(uint64_t i, rs_buffer *raw) { i == 1 ? make_float(raw, -0.0) : small_key(i + 2, raw); }
 
 TEST(test_keys_of_no_writer) {
@@ -211,7 +212,7 @@ TEST(test_keys_of_no_writer) {
         rs_status code;
     } cases[] = {{same_key, RS_E_FMT_KEYS},
                  {nan_key, RS_E_FMT_KEYS},
-                 {one_and_true, RS_OK},
+                 {int_one, RS_OK},
                  {true_key, RS_E_FMT_KEYS},
                  {negative_zero, RS_E_FMT_KEYS}}; /* hashed as they are, not as the ints they equal */
     EACH (i, cases) {
@@ -282,7 +283,7 @@ TEST(test_every_cut) {
     }
 }
 
-/* Reads everything, also where the deep check would fail. */
+/* Reads everything, even data that fails the deep check. */
 static void read_all(built *b) {
     rs_store values;
     rs_mapping m;

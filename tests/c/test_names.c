@@ -1,4 +1,4 @@
-/* test_names.c: names and their numbers: texts, ints, doubles, many of them. */
+/* test_names.c: names and their numbers: texts and ints, thousands of them. */
 #include "columns/rs_names.h"
 
 #include "rs_test.h"
@@ -20,8 +20,8 @@ TEST(test_names) {
     }
     for (int64_t i = 0; i < 5000; i++) {
         const int n = snprintf(text, sizeof text, "name %lld", (long long)i);
-        const int64_t there = i % 2 == 0 ? i : RS_NAMES_NONE;
-        CHECK(rs_names_of_text(&names, (const uint8_t *)text, (uint64_t)n) == there);
+        const int64_t expected = i % 2 == 0 ? i : RS_NAMES_NONE;
+        CHECK(rs_names_of_text(&names, (const uint8_t *)text, (uint64_t)n) == expected);
         CHECK(rs_names_of_int(&names, i - 2500) == (i % 2 == 0 ? RS_NAMES_NONE : i));
     }
     CHECK_OK(rs_names_add_int(&names, 1 - 2500, &is_new, &err), &err);

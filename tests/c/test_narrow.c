@@ -5,12 +5,12 @@
 #include "columns/rs_run.h"
 #include "rs_make.h"
 
-enum { MOST = 700 };
+enum { MAX_ITEMS = 700 };
 
 static rs_error err;
-static uint8_t items[8 * MOST], back[8 * MOST + 8];
+static uint8_t items[8 * MAX_ITEMS], back[8 * MAX_ITEMS + 8];
 
-/* The data in memory of exactly its size, so that a read beyond it is found. */
+/* Returns the data in memory of exactly its size, so that the sanitizer finds a read beyond it. */
 static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item_bytes, uint64_t n, uint64_t base,
                            uint64_t *size) {
     *size = item_bytes + (n * width + 7) / 8;
@@ -24,7 +24,7 @@ static uint8_t *store_data(const uint64_t *fields, unsigned width, unsigned item
 
 static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_t base) {
     const uint64_t mask = UINT64_MAX >> (64 - 8 * item_bytes);
-    uint64_t fields[MOST], size;
+    uint64_t fields[MAX_ITEMS], size;
     for (uint64_t i = 0; i < n; i++) fields[i] = rs_mix64(i * 64 + width) >> (64 - width);
     uint8_t *data = store_data(fields, width, item_bytes, n, base, &size);
     for (uint64_t first = 0; first <= n; first += 8 * (1 + n / 16)) {
@@ -47,7 +47,7 @@ static void check_width(unsigned width, unsigned item_bytes, uint64_t n, uint64_
 }
 
 TEST(test_widths) {
-    static const uint64_t counts[] = {0, 1, 7, 8, 9, 16, 63, 256, 257, MOST};
+    static const uint64_t counts[] = {0, 1, 7, 8, 9, 16, 63, 256, 257, MAX_ITEMS};
     static const uint64_t bases[] = {0, 5, UINT64_MAX - 99, UINT64_C(1) << 63};
     for (unsigned size = 1; size <= 8; size *= 2) {
         for (unsigned width = 1; width < 8 * size; width++) {
@@ -77,15 +77,15 @@ TEST(test_choice) {
     CHECK(choose(9, 500, 0, UINT64_C(1) << 32, &base) == 0 && choose(5, 500, INT64_MIN, UINT64_MAX, &base) == 0);
     CHECK(choose(3, 500, 0, 255, &base) == 8 && choose(3, 500, -7, 256, &base) == 0);
     CHECK(choose(5, 64, 1, 0, &base) == 1 && base == 1 && choose(5, 64, 0, 1, &base) == 1);
-    CHECK(choose(5, 7, 0, 1, &base) == 0 && choose(5, 8, 0, 1, &base) == 1); /* 64 bytes are the least */
+    CHECK(choose(5, 7, 0, 1, &base) == 0 && choose(5, 8, 0, 1, &base) == 1); /* only 64 bytes or more are narrowed */
     CHECK(choose(4, 500, 0, (1 << 20) - 1, &base) == 20 && choose(4, 500, 0, 1 << 20, &base) == 0);
     CHECK(choose(2, 500, 0, 1, &base) == 0 && choose(6, 500, 0, 1, &base) == 0 && choose(1, 500, 0, 1, &base) == 0);
     CHECK(rs_narrow_choose(11, items, 500, &base) == 0 && rs_narrow_choose(0x84, items, 500, &base) == 0);
     CHECK(rs_narrow_choose(4, items, 0, &base) == 0);
 }
 
-/* The array flags that a dtype may have, and truncated data. */
-TEST(test_types) {
+/* The widths and flags that the array of a dtype may have. */
+TEST(test_widths_of_dtypes) {
     for (unsigned code = 1; code <= 14; code++) {
         for (unsigned width = 0; width < 64; width++) {
             for (unsigned flags = 0; flags < 4; flags++) {
@@ -116,25 +116,25 @@ TEST(test_cuts) {
     CHECK_U64(size, 10);
 }
 
-/* A run of a narrow array is written as items of every dtype, up to the first item that the dtype cannot hold. */
+/* A run of a narrow array is written as items of other dtypes, up to the first item that the dtype cannot hold. */
 TEST(test_runs) {
     static const unsigned dtypes[] = {RS_DTYPE_INT32, RS_DTYPE_INT64, RS_DTYPE_UINT64, RS_DTYPE_FLOAT64};
-    uint64_t fields[MOST], size, written;
+    uint64_t fields[MAX_ITEMS], size, written;
     rs_buffer scratch = {0};
-    for (uint64_t i = 0; i < MOST; i++) fields[i] = i * 37 % 65536;
-    uint8_t *data = store_data(fields, 16, 4, MOST, 7, &size);
+    for (uint64_t i = 0; i < MAX_ITEMS; i++) fields[i] = i * 37 % 65536;
+    uint8_t *data = store_data(fields, 16, 4, MAX_ITEMS, 7, &size);
     EACH (k, dtypes) {
-        const rs_run run = {data, NULL, MOST, size, RS_RUN_ITEMS, 4, 16, false};
-        CHECK_OK(rs_run_write(&run, MOST, dtypes[k], NULL, &scratch, back, &written, &err), &err);
-        CHECK_U64(written, MOST);
-        for (uint64_t i = 0; i < MOST; i++) {
+        const rs_run run = {data, NULL, MAX_ITEMS, size, RS_RUN_ITEMS, 4, 16, false};
+        CHECK_OK(rs_run_write(&run, MAX_ITEMS, dtypes[k], NULL, &scratch, back, &written, &err), &err);
+        CHECK_U64(written, MAX_ITEMS);
+        for (uint64_t i = 0; i < MAX_ITEMS; i++) {
             const uint64_t expected = 7 + fields[i];
             if (dtypes[k] == RS_DTYPE_FLOAT64) CHECK(rs_load_f64(back + 8 * i) == (double)expected);
             else
                 CHECK_U64(rs_load_uint_unchecked(back + rs_dtype_bytes(dtypes[k]) * i, rs_dtype_bytes(dtypes[k])),
                           expected);
         }
-        CHECK_OK(rs_run_write(&run, MOST, RS_DTYPE_UINT8, NULL, &scratch, back, &written, &err), &err);
+        CHECK_OK(rs_run_write(&run, MAX_ITEMS, RS_DTYPE_UINT8, NULL, &scratch, back, &written, &err), &err);
         CHECK_U64(written, 7); /* 7 + 37 * 7 is 266 */
     }
     free(data);

@@ -5,8 +5,8 @@
 
 static rs_error err;
 
-enum { MOST_NODES = 256 };
-static rs_node_size sizes[MOST_NODES];
+enum { MAX_NODES = 256 };
+static rs_node_size sizes[MAX_NODES];
 
 static bool open_all(const built *b, rs_store *store) {
     memset(store, 0, sizeof *store);
@@ -26,14 +26,14 @@ static uint64_t sum(const rs_tree *tree) {
     return bits;
 }
 
-/* The nodes of every block and table take the bytes of its heap. */
+/* Checks that the nodes of each block and value table take the bytes of its heap, and of its arrays if `arrays`. */
 static void check_heaps(const built *b, bool arrays) {
     rs_store store;
     if (!open_all(b, &store)) return;
     for (uint64_t i = 0; i < store.n_blocks; i++) {
         const rs_block *block = &store.blocks[i];
         memset(sizes, 0, sizeof sizes);
-        REQUIRE(store.trees[block->tree].n_nodes <= MOST_NODES);
+        REQUIRE(store.trees[block->tree].n_nodes <= MAX_NODES);
         CHECK_OK(rs_node_sizes_add_block(&store, block, sizes, &err), &err);
         CHECK_U64(sum(&store.trees[block->tree]),
                   8 * (block->heap_size_bytes + (arrays ? block->arrays_size_bytes : 0)));
@@ -104,7 +104,7 @@ TEST(test_heaps) {
     }
 }
 
-/* Opens a store of one block and puts its sizes into `sizes`. The tree of the block, borrowed from the store. */
+/* Opens a store of one block and puts its sizes into `sizes`. Returns the block's tree, which the store owns. */
 static const rs_tree *sizes_of(const built *b, rs_store *store) {
     if (!CHECK(b->data != NULL) || !open_all(b, store) || !CHECK(store->n_blocks == 1)) return NULL;
     memset(sizes, 0, sizeof sizes);
@@ -154,7 +154,7 @@ TEST(test_known_optional) {
     built_clear(&b);
 }
 
-/* Changed bytes of a heap give figures or an error. */
+/* A changed byte of a heap gives an error, or sizes that add up. */
 TEST(test_damage) {
     built b = build(mixed_record, 400, true);
     rs_store store;

@@ -36,7 +36,7 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     rs_buffer_clear(&out);
 }
 
-/* Records of size a, except record `odd` of size b. */
+/* Checks records of size a, except record `odd` of size b. */
 static void check_sizes(uint32_t n, uint64_t a, uint32_t odd, uint64_t b, uint32_t width) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
     if (ends == NULL) abort();
@@ -67,7 +67,7 @@ TEST(test_widths) {
 
 /* ---- Ends as distances from a line ---- */
 
-/* Returns the bits of a distance; 0 when the ends stay whole bytes. */
+/* Returns the bits of a distance; 0 if the ends are not distances. */
 static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
     rs_buffer out = {0};
     rs_block block = {0};
@@ -83,26 +83,26 @@ static uint32_t check_lines(const uint64_t *ends, uint32_t n) {
     return bits;
 }
 
-/* Ends of n records whose sizes are drawn below `most`. */
-static uint64_t *drawn_ends(uint32_t n, uint64_t most, uint64_t seed) {
+/* Returns the ends of n records of random sizes below `limit`. */
+static uint64_t *random_ends(uint32_t n, uint64_t limit, uint64_t seed) {
     uint64_t *ends = (uint64_t *)calloc(n, sizeof *ends), end = 0;
     if (ends == NULL) abort();
     for (uint32_t i = 0; i < n; i++) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        ends[i] = end += (seed >> 33) % most;
+        ends[i] = end += (seed >> 33) % limit;
     }
     return ends;
 }
 
 TEST(test_lines) {
     static const uint32_t counts[] = {2, 3, 63, 64, 65, 127, 128, 129, 1000, 65536};
-    static const uint64_t most[] = {2, 3, 8, 30, 100, 1000, 100000};
+    static const uint64_t limits[] = {2, 3, 8, 30, 100, 1000, 100000};
     EACH (i, counts) {
-        EACH (k, most) {
-            uint64_t *ends = drawn_ends(counts[i], most[k], i + 1);
+        EACH (k, limits) {
+            uint64_t *ends = random_ends(counts[i], limits[k], i + 1);
             uint32_t bits = check_lines(ends, counts[i]);
-            if (counts[i] > 100 && most[k] < 10) CHECK(bits > 0 && bits < 8);
-            if (most[k] > 65536) CHECK(bits == 0); /* too large to be worth it */
+            if (counts[i] > 100 && limits[k] < 10) CHECK(bits > 0 && bits < 8);
+            if (limits[k] > 65536) CHECK(bits == 0); /* too large to be worth it */
             free(ends);
         }
     }
@@ -228,7 +228,7 @@ TEST(test_wide_ends) {
 
 /* ---- Block entries (rule 14) ---- */
 
-/* HEAP 4096 to 8192, OFFSETS 8192 to 8328 (one group of width 2), BLOCKS at 0 of the slice, two trees. */
+/* Reads a changed block entry. HEAP is 4096 to 8192, OFFSETS 8192 to 8328 (one group of width 2). */
 static rs_status read_block(const rs_block *block, uint32_t at, uint64_t value, unsigned width) {
     rs_directory directory = {0};
     uint8_t entry[RS_FMT_BLOCK_SIZE];

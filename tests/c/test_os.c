@@ -286,8 +286,8 @@ TEST(test_random_and_time) {
 #if defined(__linux__)
 enum { MIB = 1 << 20 };
 
-/* A machine with 600 of 1000 MiB available: 550 MiB of headroom. */
-static void machine(const char *name, const char *cgroup, const char *mountinfo) {
+/* Writes the files of a machine with 600 of 1000 MiB available: 550 MiB of headroom. */
+static void write_machine(const char *name, const char *cgroup, const char *mountinfo) {
     char path[128];
     (void)snprintf(path, sizeof path, "%s/proc/meminfo", name);
     write_text(path, "MemTotal:        1024000 kB\nMemFree:          1000 kB\nMemAvailable:     614400 kB\n");
@@ -297,17 +297,17 @@ static void machine(const char *name, const char *cgroup, const char *mountinfo)
     write_text(path, mountinfo);
 }
 
-static void number(const char *dir, const char *file, unsigned long long value) {
+static void write_number(const char *dir, const char *file, unsigned long long value) {
     char path[640], text[64];
     (void)snprintf(path, sizeof path, "%s/%s", dir, file);
     (void)snprintf(text, sizeof text, "%llu\n", value);
     write_text(path, text);
 }
 
-static void version2(const char *dir, unsigned limit_mib, unsigned usage_mib, unsigned inactive_mib) {
+static void write_cgroup2(const char *dir, unsigned limit_mib, unsigned usage_mib, unsigned inactive_mib) {
     char path[256], text[128];
-    number(dir, "memory.max", (unsigned long long)limit_mib * MIB);
-    number(dir, "memory.current", (unsigned long long)usage_mib * MIB);
+    write_number(dir, "memory.max", (unsigned long long)limit_mib * MIB);
+    write_number(dir, "memory.current", (unsigned long long)usage_mib * MIB);
     (void)snprintf(path, sizeof path, "%s/memory.stat", dir);
     (void)snprintf(text, sizeof text, "anon 5\ninactive_file %llu\nactive_file 9\n",
                    (unsigned long long)inactive_mib * MIB);
@@ -340,7 +340,7 @@ static const char MOUNT_2[] = "22 1 0:5 / /proc rw - proc proc rw\n"
 TEST(test_headroom_of_the_machine) {
     uint64_t bytes = 0;
     expect("absent", UINT64_MAX, "");
-    machine("m0", "", "");
+    write_machine("m0", "", "");
     expect("m0", 550u * MIB, "MemAvailable of the machine");
     write_text("m0/proc/meminfo", "MemTotal: 1024000 kB\nMemAvailable: 1000 kB\n");
     expect("m0", 0, "MemAvailable of the machine");
@@ -351,19 +351,19 @@ TEST(test_headroom_of_the_machine) {
 }
 
 TEST(test_headroom_version_2) {
-    machine("a", "0::/foo/bar\n", MOUNT_2);
+    write_machine("a", "0::/foo/bar\n", MOUNT_2);
     expect("a", 550u * MIB, "MemAvailable of the machine"); /* no such folder */
-    version2("a/cg/foo/bar", 400, 100, 20);
+    write_cgroup2("a/cg/foo/bar", 400, 100, 20);
     expect("a", 300u * MIB, "memory cgroup /foo/bar"); /* 95% of 400, less 100, plus 20 */
-    version2("a/cg/foo", 200, 150, 0);
+    write_cgroup2("a/cg/foo", 200, 150, 0);
     expect("a", 40u * MIB, "memory cgroup /foo"); /* the parent is tighter */
     write_text("a/cg/foo/memory.max", "max\n");
     expect("a", 300u * MIB, "memory cgroup /foo/bar");
-    number("a/cg/foo/bar", "memory.high", 1);
+    write_number("a/cg/foo/bar", "memory.high", 1);
     expect("a", 300u * MIB, "memory cgroup /foo/bar");
-    version2("a/cg/foo/bar", 100, 99, 0);
+    write_cgroup2("a/cg/foo/bar", 100, 99, 0);
     expect("a", 0, "memory cgroup /foo/bar");
-    version2("a/cg/foo/bar", 400, 100, 200); /* more cache than usage, which cannot be true */
+    write_cgroup2("a/cg/foo/bar", 400, 100, 200); /* more cache than usage, which cannot be true */
     expect("a", 280u * MIB, "memory cgroup /foo/bar");
     CHECK(unlink(at("a/cg/foo/bar/memory.current")) == 0);
     expect("a", 550u * MIB, "MemAvailable of the machine");
@@ -371,45 +371,45 @@ TEST(test_headroom_version_2) {
 
 TEST(test_headroom_inside_containers) {
     /* The namespace hides parent cgroups: the top of the mount is our cgroup. */
-    machine("b", "0::/\n", MOUNT_2);
-    version2("b/cg", 200, 100, 0);
+    write_machine("b", "0::/\n", MOUNT_2);
+    write_cgroup2("b/cg", 200, 100, 0);
     expect("b", 90u * MIB, "memory cgroup /");
-    /* A path as seen from outside of the namespace. */
-    machine("c", "0::/../../other\n", MOUNT_2);
-    version2("c/cg", 200, 120, 0);
-    version2("c/other", 1, 1, 0);
+    /* A path as seen from outside the namespace. */
+    write_machine("c", "0::/../../other\n", MOUNT_2);
+    write_cgroup2("c/cg", 200, 120, 0);
+    write_cgroup2("c/other", 1, 1, 0);
     expect("c", 70u * MIB, "memory cgroup /");
-    /* A bind mount shows a part of the tree only, with a space in its name. */
-    machine("d", "0::/docker/xyz/work\n", "30 23 0:26 /docker/xyz /my\\040cg rw - cgroup2 cgroup2 rw\n");
-    version2("d/my cg", 200, 130, 0);
-    version2("d/my cg/work", 200, 100, 0);
+    /* A bind mount, with a space in its name, shows only a part of the tree. */
+    write_machine("d", "0::/docker/xyz/work\n", "30 23 0:26 /docker/xyz /my\\040cg rw - cgroup2 cgroup2 rw\n");
+    write_cgroup2("d/my cg", 200, 130, 0);
+    write_cgroup2("d/my cg/work", 200, 100, 0);
     expect("d", 60u * MIB, "memory cgroup /docker/xyz");
-    /* Our cgroup is outside of the mounted part. The top of the mount counts. */
-    machine("e", "0::/docker/xyzzy\n", "30 23 0:26 /docker/xyz /cg rw - cgroup2 cgroup2 rw\n");
-    version2("e/cg", 200, 140, 0);
+    /* Our cgroup is outside the mounted part. The top of the mount counts. */
+    write_machine("e", "0::/docker/xyzzy\n", "30 23 0:26 /docker/xyz /cg rw - cgroup2 cgroup2 rw\n");
+    write_cgroup2("e/cg", 200, 140, 0);
     expect("e", 50u * MIB, "memory cgroup /docker/xyz");
     /* The mount that shows our cgroup wins over an earlier mount. */
-    machine("f", "0::/here\n",
-            "30 23 0:26 /there /one rw - cgroup2 cgroup2 rw\n"
-            "31 23 0:26 / /two rw - cgroup2 cgroup2 rw\n");
-    version2("f/one", 200, 189, 0);
-    version2("f/two/here", 200, 150, 0);
+    write_machine("f", "0::/here\n",
+                  "30 23 0:26 /there /one rw - cgroup2 cgroup2 rw\n"
+                  "31 23 0:26 / /two rw - cgroup2 cgroup2 rw\n");
+    write_cgroup2("f/one", 200, 189, 0);
+    write_cgroup2("f/two/here", 200, 150, 0);
     expect("f", 40u * MIB, "memory cgroup /here");
 }
 
 TEST(test_headroom_version_1_and_hybrid) {
-    machine("g", "9:name=systemd:/x\n4:cpu,memory:/job\n0::/slice\n",
-            "31 23 0:29 / /cg rw - tmpfs tmpfs rw\n"
-            "32 31 0:29 / /cg/cpu rw - cgroup cgroup rw,cpu\n"
-            "33 31 0:32 / /cg/memory rw shared:1 master:2 - cgroup cgroup rw,cpu,memory\n"
-            "34 31 0:38 / /cg/unified rw - cgroup2 cgroup2 rw\n");
-    number("g/cg/memory", "memory.limit_in_bytes", 9223372036854771712ull);
-    number("g/cg/memory", "memory.usage_in_bytes", 5);
-    number("g/cg/memory/job", "memory.limit_in_bytes", 200u * MIB);
-    number("g/cg/memory/job", "memory.usage_in_bytes", 100u * MIB);
+    write_machine("g", "9:name=systemd:/x\n4:cpu,memory:/job\n0::/slice\n",
+                  "31 23 0:29 / /cg rw - tmpfs tmpfs rw\n"
+                  "32 31 0:29 / /cg/cpu rw - cgroup cgroup rw,cpu\n"
+                  "33 31 0:32 / /cg/memory rw shared:1 master:2 - cgroup cgroup rw,cpu,memory\n"
+                  "34 31 0:38 / /cg/unified rw - cgroup2 cgroup2 rw\n");
+    write_number("g/cg/memory", "memory.limit_in_bytes", 9223372036854771712ull);
+    write_number("g/cg/memory", "memory.usage_in_bytes", 5);
+    write_number("g/cg/memory/job", "memory.limit_in_bytes", 200u * MIB);
+    write_number("g/cg/memory/job", "memory.usage_in_bytes", 100u * MIB);
     write_text("g/cg/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 10485760\n");
     expect("g", 100u * MIB, "memory cgroup /job");
-    version2("g/cg/unified/slice", 100, 50, 0);
+    write_cgroup2("g/cg/unified/slice", 100, 50, 0);
     expect("g", 45u * MIB, "memory cgroup /slice");
 }
 
@@ -422,26 +422,26 @@ TEST(test_headroom_long_names_and_junk) {
     memcpy(long_name + 296, "tail", 5);
     memcpy(long_name + 150, "/", 1);
     (void)snprintf(cgroup, sizeof cgroup, "0::/%s\n", long_name);
-    machine("h", cgroup, MOUNT_2);
+    write_machine("h", cgroup, MOUNT_2);
     (void)snprintf(dir, sizeof dir, "h/cg/%.150s/%s", long_name, long_name + 151);
     (void)snprintf(proc, sizeof proc, "%s/h/proc", base);
     (void)snprintf(root, sizeof root, "%s/h", base);
     roots.proc = proc;
     roots.file_system = root;
-    number(dir, "memory.max", 100u * MIB);
-    number(dir, "memory.current", 0);
+    write_number(dir, "memory.max", 100u * MIB);
+    write_number(dir, "memory.current", 0);
     rs_os_memory_headroom_at(&roots, &bytes, got, sizeof got);
     CHECK_U64(bytes, 95u * MIB);
     CHECK_STR(got, "memory cgroup ...nntail");
     rs_os_memory_headroom_at(&roots, &bytes, got, 3);
     CHECK_STR(got, "");
-    machine("i",
-            "junk\n1:memory\n::\n0::/a\n:memory:", "\n - \n1 2 - cgroup2\n1 2 3 - cgroup cgroup\n1 2 3 / - cgroup2\n");
+    write_machine("i", "junk\n1:memory\n::\n0::/a\n:memory:",
+                  "\n - \n1 2 - cgroup2\n1 2 3 - cgroup cgroup\n1 2 3 / - cgroup2\n");
     expect("i", 550u * MIB, "MemAvailable of the machine");
 }
 
 /* A limit of 400 MiB is 380 MiB with 5% kept free. */
-static void address_space(const char *limit, unsigned mapped_mib) {
+static void write_limits(const char *limit, unsigned mapped_mib) {
     char text[256];
     (void)snprintf(text, sizeof text,
                    "Limit                     Soft Limit           Hard Limit           Units     \n"
@@ -458,18 +458,18 @@ TEST(test_headroom_of_the_address_space) {
     char proc[512];
     rs_os_memory_roots roots = {proc, base};
     (void)snprintf(proc, sizeof proc, "%s/as/proc", base);
-    machine("as", "", "");
-    address_space("unlimited", 100);
+    write_machine("as", "", "");
+    write_limits("unlimited", 100);
     expect("as", 550u * MIB, "MemAvailable of the machine");
     CHECK_OK(rs_os_require_address_space(&roots, UINT64_MAX, &err), &err);
-    address_space("419430400", 80);
+    write_limits("419430400", 80);
     expect("as", 300u * MIB, LIMIT);
     CHECK_OK(rs_os_require_address_space(&roots, 300u * MIB, &err), &err);
     CHECK_CODE(rs_os_require_address_space(&roots, 300u * MIB + 1, &err), RS_E_SPACE, &err);
     CHECK_U64(err.available, 300u * MIB);
-    address_space("419430400", 390);
+    write_limits("419430400", 390);
     expect("as", 0, LIMIT);
-    address_space("4194304000", 100);
+    write_limits("4194304000", 100);
     expect("as", 550u * MIB, "MemAvailable of the machine");
     write_text("as/proc/self/statm", "junk\n");
     CHECK_OK(rs_os_require_address_space(&roots, UINT64_MAX, &err), &err);
@@ -512,26 +512,26 @@ TEST(test_reserve_beyond_headroom) {
 }
 #endif
 
-static int run_in;
-static void record_thread(void *argument) {
+static int blocked; /* 1, plus 1 for SIGINT and 2 for SIGSEGV; 0 before the thread runs */
+static void record_blocked(void *argument) {
     sigset_t mask;
     int *out = (int *)argument;
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
     *out = 1 + sigismember(&mask, SIGINT) + 2 * sigismember(&mask, SIGSEGV);
 }
 
-/* The thread runs, blocks the signals of the process, and leaves the signal mask of its starter alone. */
+/* The thread runs and blocks SIGINT, but not SIGSEGV. It leaves the signal mask of its starter alone. */
 TEST(test_thread) {
     rs_os_thread thread;
     sigset_t mask;
-    REQUIRE_OK(rs_os_thread_start(&thread, record_thread, &run_in, &err), &err);
+    REQUIRE_OK(rs_os_thread_start(&thread, record_blocked, &blocked, &err), &err);
     rs_os_thread_join(&thread);
-    CHECK(run_in == 2);
+    CHECK(blocked == 2);
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
     CHECK(sigismember(&mask, SIGINT) == 0);
 }
 
-/* Forgotten pages read as zeros; pages that the range covers in part keep their bytes. */
+/* Forgotten pages read as zeros on Linux; pages that the range covers in part keep their bytes. */
 TEST(test_forgetting) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *data = (uint8_t *)rs_os_pages(4 * page);

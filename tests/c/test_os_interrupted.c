@@ -1,4 +1,4 @@
-/* test_os_interrupted.c: system calls that are interrupted, do part of their work, or fail. The linker replaces them by
+/* test_os_interrupted.c: system calls that are interrupted, do part of their work, or fail. The linker replaces them with
  * functions of this file (CMakeLists.txt). */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
@@ -12,19 +12,19 @@
 
 static rs_error err;
 
-/* The results of the next calls. The first `times` calls fail with `code`, or with code 0 do nothing and return 0.
- * Later calls reach the system, with at most `most` bytes. */
+/* The results of the next calls. The first `times` calls fail with `code`; reads and writes with code 0 return 0. Later
+ * calls reach the system, with at most `max_bytes` bytes if it is not 0. */
 typedef struct plan {
     unsigned times;
     int code;
-    size_t most;
-    unsigned calls; /* since it was made */
+    size_t max_bytes;
+    unsigned calls; /* since make_plan */
 } plan;
 
 static plan writing, truncating, syncing, reserving, drawing, reading, locking, making;
 
-static void make_plan(plan *p, unsigned times, int code, size_t most) {
-    p->times = times, p->code = code, p->most = most, p->calls = 0;
+static void make_plan(plan *p, unsigned times, int code, size_t max_bytes) {
+    p->times = times, p->code = code, p->max_bytes = max_bytes, p->calls = 0;
 }
 
 static bool fails(plan *p) {
@@ -33,7 +33,7 @@ static bool fails(plan *p) {
     return true;
 }
 
-static size_t at_most(const plan *p, size_t n) { return p->most != 0 && n > p->most ? p->most : n; }
+static size_t at_most(const plan *p, size_t n) { return p->max_bytes != 0 && n > p->max_bytes ? p->max_bytes : n; }
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t offset);
 int __real_ftruncate(int fd, off_t size);
@@ -198,7 +198,7 @@ TEST(test_creating) {
 
 /* ---- Random bytes ---- */
 
-/* Whether each of n bytes differs between some of the draws. */
+/* Whether draws of n bytes set each of them at some time, and never a later byte. */
 static bool all_drawn(size_t n) {
     uint8_t seen[64] = {0}, bytes[64];
     for (size_t k = 0; k < 20; k++) {

@@ -1,4 +1,4 @@
-/* test_os_names.c: named files from creation to removal, by both ways: races, planted files, full file systems. */
+/* test_os_names.c: named files from creation to removal, with both backings: races, planted files, full file systems. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "format/rs_segment.h"
@@ -32,13 +32,13 @@ static rs_status make(rs_backing backing, const char *text, rs_segment *out, cha
     return code;
 }
 
-static bool removed(const char *path) {
+static bool try_remove(const char *path) {
     bool out = false;
     CHECK_OK(rs_os_unlink_unused(path, NULL, &out, &err), &err);
     return out;
 }
 
-static void life(rs_backing backing) {
+static void check_life(rs_backing backing) {
     rs_segment made, read;
     struct stat st;
     char *temporary;
@@ -51,15 +51,15 @@ static void life(rs_backing backing) {
     CHECK(access(at("temporary"), F_OK) != 0);
     CHECK(stat(at("name"), &st) == 0 && (st.st_mode & 07777) == 0400 && st.st_nlink == 1);
     CHECK_CODE(rs_os_publish(made.fd, at("name"), at("name"), NULL, &err), RS_E_STATE_EXISTS, &err);
-    CHECK(!removed(at("name"))); /* the maker's lease */
+    CHECK(!try_remove(at("name"))); /* the maker's lease */
     REQUIRE_OK(rs_segment_open_leased(&read, at("name"), &err), &err);
     CHECK(read.size_bytes == 5 && memcmp(read.data, "bytes", 5) == 0);
     CHECK(rs_os_same_file(&read.identity, &made.identity));
     rs_segment_close(&made);
-    CHECK(!removed(at("name"))); /* the reader's */
+    CHECK(!try_remove(at("name"))); /* the reader's */
     REQUIRE_OK(rs_segment_open_leased(&made, at("name"), &err), &err);
     rs_os_close(&made.fd); /* ends its lease; the mapping stays */
-    CHECK(!removed(at("name")) && memcmp(made.data, "bytes", 5) == 0);
+    CHECK(!try_remove(at("name")) && memcmp(made.data, "bytes", 5) == 0);
     rs_segment_close(&made);
     read.identity.inode++;
     CHECK_OK(rs_os_unlink_unused(at("name"), &read.identity, &out, &err), &err);
@@ -70,10 +70,10 @@ static void life(rs_backing backing) {
     CHECK_CODE(rs_segment_open_leased(&made, at("name"), &err), RS_E_STATE_BUSY, &err);
     CHECK(memcmp(read.data, "bytes", 5) == 0);
     rs_segment_close(&read);
-    CHECK(!removed(at("name")));
+    CHECK(!try_remove(at("name")));
     rs_os_close(&fd);
-    CHECK(removed(at("name")));
-    CHECK(!removed(at("name")));
+    CHECK(try_remove(at("name")));
+    CHECK(!try_remove(at("name")));
     CHECK_CODE(rs_segment_open_leased(&read, at("name"), &err), RS_E_SYS_NOT_FOUND, &err);
     free(temporary);
 }
@@ -117,15 +117,15 @@ TEST(test_judged) {
 }
 
 TEST(test_life) {
-    life(RS_BACKING_NAMED);
-    life(RS_BACKING_TEMPORARY);
+    check_life(RS_BACKING_NAMED);
+    check_life(RS_BACKING_TEMPORARY);
 }
 
 static void abort_leaves_nothing(rs_backing backing) {
     rs_segment_writer writer;
     REQUIRE_OK(rs_segment_writer_open(&writer, backing, base, "temporary", &err), &err);
     CHECK_OK(rs_segment_writer_append(&writer, "x", 1, &err), &err);
-    CHECK(writer.path == NULL || !removed(writer.path)); /* leased while it is written */
+    CHECK(writer.path == NULL || !try_remove(writer.path)); /* leased while it is written */
     rs_segment_writer_abort(&writer);
     CHECK(access(at("temporary"), F_OK) != 0);
     CHECK_CODE(rs_segment_writer_open(&writer, backing, at("missing"), "temporary", &err), RS_E_SYS_NOT_FOUND, &err);
@@ -138,7 +138,7 @@ TEST(test_abort) {
     abort_leaves_nothing(RS_BACKING_TEMPORARY);
 }
 
-static void generations(rs_backing backing) {
+static void check_generations(rs_backing backing) {
     rs_segment one, two, read;
     char *first, *second;
     REQUIRE_OK(make(backing, "old", &one, &first), &err);
@@ -147,22 +147,22 @@ static void generations(rs_backing backing) {
     CHECK_CODE(rs_os_publish(two.fd, second, at("name"), NULL, &err), RS_E_STATE_EXISTS, &err);
     CHECK_OK(rs_os_publish(two.fd, second, at("name"), at("between"), &err), &err);
     CHECK(access(at("between"), F_OK) != 0 && access(at("temporary"), F_OK) != 0);
-    CHECK(memcmp(one.data, "old", 3) == 0); /* its file has no name any more */
+    CHECK(memcmp(one.data, "old", 3) == 0); /* its file no longer has a name */
     REQUIRE_OK(rs_segment_open_leased(&read, at("name"), &err), &err);
     CHECK(memcmp(read.data, "new", 3) == 0);
     rs_segment_close(&read);
     rs_segment_close(&one);
     rs_segment_close(&two);
-    CHECK(removed(at("name")));
+    CHECK(try_remove(at("name")));
     free(first), free(second);
 }
 
 TEST(test_generations) {
-    generations(RS_BACKING_NAMED);
-    generations(RS_BACKING_TEMPORARY);
+    check_generations(RS_BACKING_NAMED);
+    check_generations(RS_BACKING_TEMPORARY);
 }
 
-/* Children publish under one name at the same moment: one succeeds; the others get EEXIST and leave no files. */
+/* Children publish under one name at the same moment: one succeeds; the others get RS_E_STATE_EXISTS and leave no files. */
 TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
     int gate[2], status, winners;
@@ -188,7 +188,7 @@ TEST(test_publishing_at_once) {
             winners += WEXITSTATUS(status) == 0;
         }
         CHECK_U64(winners, 1);
-        CHECK(removed(at("name")));
+        CHECK(try_remove(at("name")));
     }
 }
 
@@ -199,20 +199,20 @@ TEST(test_planted) {
     (void)alarm(10);
     CHECK(mkfifo(at("name"), 0400) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
-    CHECK(!removed(at("name")) && unlink(at("name")) == 0);
+    CHECK(!try_remove(at("name")) && unlink(at("name")) == 0);
     CHECK(mkdir(at("name"), 0700) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK_CODE(rs_os_open_lock(at("name"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
-    CHECK(!removed(at("name")) && rmdir(at("name")) == 0);
+    CHECK(!try_remove(at("name")) && rmdir(at("name")) == 0);
     int fd = open(at("target"), O_RDWR | O_CREAT, 0400);
     CHECK(write(fd, "theirs", 6) == 6);
     CHECK(symlink(at("target"), at("name")) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
-    CHECK(!removed(at("name")) && unlink(at("name")) == 0);
+    CHECK(!try_remove(at("name")) && unlink(at("name")) == 0);
     CHECK(symlink(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(unlink(at("lock")) == 0);
-    /* The lock's name is a hard link to another file of this user, with the mode of a lock. It would be emptied. */
+    /* The lock's name is a hard link to another file of this user, with the mode of a lock. A lock would empty it. */
     CHECK(chmod(at("target"), 0600) == 0 && link(at("target"), at("lock")) == 0);
     CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "2 names") != NULL);
@@ -225,7 +225,7 @@ TEST(test_planted) {
     if (chown(at("target"), 12345, (gid_t)-1) == 0) {
         CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
         CHECK(strstr(err.message, "user 12345") != NULL);
-        CHECK(!removed(at("target")));
+        CHECK(!try_remove(at("target")));
         CHECK_CODE(rs_os_open_lock(at("target"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
     } else {
         (void)printf("test_os_names: not root, so files of another user are not tried\n");
@@ -240,7 +240,7 @@ TEST(test_empty_file) {
     int fd = open(at("name"), O_RDWR | O_CREAT | O_EXCL, 0400);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_FMT_TRUNCATED, &err);
     rs_os_close(&fd);
-    CHECK(removed(at("name")));
+    CHECK(try_remove(at("name")));
 }
 
 TEST(test_locks) {
@@ -251,7 +251,7 @@ TEST(test_locks) {
     CHECK_OK(rs_os_try_lock(one.fd, at("lock"), &named, &err), &err);
     CHECK(named);
     CHECK_CODE(rs_os_try_lock(two.fd, at("lock"), &named, &err), RS_E_STATE_BUSY, &err);
-    CHECK(!removed(at("lock")));
+    CHECK(!try_remove(at("lock")));
     CHECK(unlink(at("lock")) == 0);
     CHECK(!rs_os_leads_to(at("lock"), two.fd));
     rs_os_close_lock(&one);
@@ -270,9 +270,9 @@ TEST(test_lock_of_a_killed_parent) {
     pid_t builder = fork();
     if (builder == 0) {
         rs_os_lock locks[3];
-        int there[2];
+        int ready[2];
         char byte = 0;
-        if (pipe(there) != 0) _exit(5);
+        if (pipe(ready) != 0) _exit(5);
         for (size_t i = 0; i < 3; i++) {
             if (rs_os_open_lock(at("lock"), &locks[i], &err) != RS_OK) _exit(1);
         }
@@ -282,11 +282,11 @@ TEST(test_lock_of_a_killed_parent) {
             (void)close(gate[1]);
             if (locks[0].fd >= 0 || locks[2].fd >= 0) _exit(3);
             rs_os_close_lock(&locks[2]);
-            if (write(there[1], &byte, 1) != 1) _exit(6);
+            if (write(ready[1], &byte, 1) != 1) _exit(6);
             _exit(read(gate[0], &byte, 1) == 0 ? 0 : 4); /* returns when the test closes the pipe */
         }
-        (void)close(there[1]);
-        if (read(there[0], &byte, 1) != 1) _exit(7); /* the child is past its fork */
+        (void)close(ready[1]);
+        if (read(ready[0], &byte, 1) != 1) _exit(7); /* the child is past its fork */
         (void)raise(SIGKILL);
     }
     CHECK(waitpid(builder, &status, 0) == builder && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -301,8 +301,8 @@ TEST(test_lock_of_a_killed_parent) {
     (void)close(gate[1]);
 }
 
-/* A killed user leaves a file that can be locked. A killed builder leaves no file, or a temporary file that can be
- * locked. */
+/* A killed user leaves a file that can be removed. A killed builder leaves no file, or a temporary file that can be
+ * removed. */
 TEST(test_after_a_kill) {
     static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
     int status;
@@ -319,13 +319,13 @@ TEST(test_after_a_kill) {
             (void)raise(SIGKILL);
         }
         REQUIRE(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-        CHECK(removed(at("name")));
-        CHECK(removed(at("temporary")) == (backings[i] == RS_BACKING_TEMPORARY));
+        CHECK(try_remove(at("name")));
+        CHECK(try_remove(at("temporary")) == (backings[i] == RS_BACKING_TEMPORARY));
     }
 }
 
-/* A file system of 1 MiB: an error with numbers, and room again after the abort. */
 #if defined(__linux__)
+/* Fills a file system of 1 MiB. The error has numbers, and after the abort ready is room again. Returns 0 on success. */
 static int fill(rs_backing backing) {
     static uint8_t bytes[400000];
     rs_segment_writer writer;

@@ -5,13 +5,13 @@
 #include <float.h>
 #include <math.h>
 
-enum { MOST = 5000 };
+enum { MAX_NUMBERS = 5000 };
 
 static rs_error err;
 
 /* ---- Packing and unpacking ---- */
 
-/* A compiled node. */
+/* Returns the node that `aux` compiles to. */
 static rs_node node_of(const uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
     rs_node node = {0};
     node.kind = RS_FMT_NODE_NUMBERS;
@@ -33,20 +33,20 @@ static rs_node node_with(int64_t base, unsigned stride, unsigned head_width, uns
     return node_of(aux);
 }
 
-/* Reads a list back from exactly its bytes, by steps, and compares. */
+/* Whether a list is read back, step by step, from exactly its bytes. */
 static bool reads_back(const rs_node *node, const rs_buffer *bytes, const int64_t *numbers, uint64_t n) {
     uint8_t *exact = make_exact(bytes->data, bytes->size_bytes);
     rs_slice in = rs_slice_of(exact, bytes->size_bytes);
     rs_packed_ints list;
-    const int64_t *some;
+    const int64_t *step;
     uint64_t at = 0;
     unsigned count;
     bool ok = CHECK(rs_packed_ints_take(node, n, &in, &list)) && CHECK(in.ptr == in.end);
-    while (ok && (count = rs_packed_ints_next(&list, &some)) != 0) {
-        ok = CHECK(count <= 16 && count <= n - at) && CHECK(memcmp(some, numbers + at, count * sizeof *some) == 0);
+    while (ok && (count = rs_packed_ints_next(&list, &step)) != 0) {
+        ok = CHECK(count <= 16 && count <= n - at) && CHECK(memcmp(step, numbers + at, count * sizeof *step) == 0);
         at += count;
     }
-    ok = ok && CHECK_U64(at, n) && CHECK(rs_packed_ints_next(&list, &some) == 0);
+    ok = ok && CHECK_U64(at, n) && CHECK(rs_packed_ints_next(&list, &step) == 0);
     free(exact);
     return ok;
 }
@@ -86,7 +86,7 @@ static uint64_t random_bits(unsigned bits) {
 
 /* Tests every stride with every width, partial chunks, and lists shorter than the stride. */
 TEST(test_round_trips) {
-    static int64_t numbers[4][MOST];
+    static int64_t numbers[4][MAX_NUMBERS];
     const int64_t *lists[4] = {numbers[0], numbers[1], numbers[2], numbers[3]};
     uint64_t lengths[4];
     for (unsigned stride = 0; stride <= 16; stride++) {
@@ -105,13 +105,13 @@ TEST(test_round_trips) {
 }
 
 TEST(test_lengths) {
-    static int64_t numbers[MOST];
+    static int64_t numbers[MAX_NUMBERS];
     const int64_t *lists[1] = {numbers};
     uint64_t n;
-    for (unsigned i = 0; i < MOST; i++) numbers[i] = (int64_t)(i * i) - 40;
+    for (unsigned i = 0; i < MAX_NUMBERS; i++) numbers[i] = (int64_t)(i * i) - 40;
     for (unsigned stride = 0; stride <= 16; stride++) {
         for (n = 0; n <= 50; n++) round_trip(lists, &n, 1, stride);
-        n = MOST;
+        n = MAX_NUMBERS;
         round_trip(lists, &n, 1, stride);
     }
 }
@@ -198,8 +198,7 @@ TEST(test_literals) {
     }
 }
 
-/* A chunk wider than max_width is malformed, at every position. Up to a max_width of 15, widths are stored unchanged.
- */
+/* A chunk wider than max_width is malformed at every position. If max_width <= 15, widths are stored unchanged. */
 TEST(test_widths_too_wide) {
     uint8_t bytes[200] = {0};
     for (unsigned max_width = 0; max_width <= 64; max_width++) {
@@ -219,7 +218,7 @@ TEST(test_widths_too_wide) {
     }
 }
 
-/* If counts are too large for the bytes, their sums must not wrap. */
+/* The sizes of lists that are too long for the bytes must not wrap. */
 TEST(test_huge_counts) {
     uint8_t *bytes = make_exact("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8);
     for (unsigned shift = 8; shift < 64; shift++) {
@@ -246,15 +245,15 @@ TEST(test_bytes_that_change) {
         rs_node node = node_with(0, stride, 20, 64);
         rs_buffer bytes = {0};
         rs_packed_ints list;
-        const int64_t *some;
-        uint64_t given = 0;
+        const int64_t *step;
+        uint64_t n_read = 0;
         CHECK_OK(rs_packed_ints_append(&node, numbers, 100, &bytes, &err), &err);
         uint8_t *exact = make_exact(bytes.data, bytes.size_bytes);
         rs_slice in = rs_slice_of(exact, bytes.size_bytes);
         CHECK(rs_packed_ints_take(&node, 100, &in, &list));
         memset(exact, 0xFF, bytes.size_bytes);
-        while ((i = rs_packed_ints_next(&list, &some)) != 0) given += i;
-        CHECK_U64(given, 100);
+        while ((i = rs_packed_ints_next(&list, &step)) != 0) n_read += i;
+        CHECK_U64(n_read, 100);
         free(exact), rs_buffer_clear(&bytes);
     }
 }
@@ -270,7 +269,7 @@ static uint64_t bits_of(double value) {
 TEST(test_scales) {
     static const struct {
         double value;
-        unsigned scale; /* 16 when the float is not a decimal */
+        unsigned scale; /* 16 if the float is not a decimal */
         int64_t m;
     } cases[] = {
         {0.0, 0, 0},
@@ -317,14 +316,14 @@ TEST(test_scales) {
     }
     scale = 0;
     CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
-    scale = 3; /* continues at the scale given */
+    scale = 3; /* the search starts at this scale */
     CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
     for (unsigned s = 0; s <= 22; s++, power *= 10.0)
         CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
     CHECK(rs_schema_divisor(23) == 1.0);
 }
 
-/* Every decimal of up to 15 digits, read into a float, is found again at its scale, and gives its bits back. */
+/* A decimal of up to 15 digits, read into a float, gives its integer back at its scale. */
 TEST(test_decimals_of_15_digits) {
     char text[40];
     for (int i = 0; i < 20000; i++) {

@@ -7,7 +7,7 @@ static rs_error err;
 
 enum { ARRAY = RS_FMT_ARRAY_INLINE + 100 };
 
-/* One ndarray of uint8 with its data outside; *raw_off is the offset of its position. */
+/* Puts an ndarray of int8 with its data outside. *raw_off is the offset of its position. */
 static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *raw_off) {
     uint8_t data[ARRAY + 64];
     size_t n = ARRAY + i % 64, gap = (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes);
@@ -20,7 +20,7 @@ static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *r
     if (rs_buffer_append(arrays, data, n, NULL) != RS_OK) abort();
 }
 
-/* Record i: a list of i % 3 arrays, and a number. */
+/* Puts record i: a list of i % 3 arrays, each followed by i. */
 static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer *array_slots) {
     uint64_t slot[2];
     make_head(raw, 0x0D, i % 3 * 2);
@@ -140,14 +140,14 @@ TEST(test_pieces_that_do_not_hold_together) {
     CHECK_OK(read_all(packed, n), &err);
     for (size_t i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
     for (size_t i = 0; i < numbers; i += 8) {
-        uint64_t was = rs_load_u64(packed + i);
+        uint64_t before = rs_load_u64(packed + i);
         EACH (k, odd) {
             rs_store_u64(packed + i, odd[k]);
             rs_status status = read_all(packed, n);
             CHECK(status == RS_OK || status == RS_E_FMT_TRUNCATED || status == RS_E_FMT_VALUE);
             refused += status != RS_OK;
         }
-        rs_store_u64(packed + i, was);
+        rs_store_u64(packed + i, before);
     }
     CHECK(refused > numbers / 8 * 4);
     free(packed);

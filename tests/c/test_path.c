@@ -7,7 +7,7 @@ static rs_error err;
 static rs_cursor cursor_over(const uint8_t *bytes, size_t n, const uint8_t *arrays) {
     rs_cursor c;
     c.in = rs_slice_of(bytes, n);
-    c.arrays = arrays, c.arrays_size = 2048; /* is only pointed into */
+    c.arrays = arrays, c.arrays_size = 2048; /* only pointed into */
     c.budget.values = 100, c.budget.bytes = 100, c.budget.depth = 10, c.shared = false;
     return c;
 }
@@ -72,14 +72,14 @@ static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, 
     const uint8_t *p = NULL;
     if (status == RS_OK) status = rs_path_child(&c, &place, 1, &err);
     if (status == RS_OK && (place.node == NULL || place.node->kind != STR))
-        status = RS_E_FMT_VALUE; /* no mark any more */
+        status = RS_E_FMT_VALUE; /* the mark is gone */
     if (status == RS_OK) status = rs_decode_str(&c, place.node, &units, &unit, &p, &err);
     if (status == RS_OK && units > 0) *mark = *p;
     free(exact), free(arrays);
     return status;
 }
 
-TEST(test_what_is_passed) {
+TEST(test_skipped_siblings) {
     EACH_NAMED (i, rows) {
         rs_buffer bytes = {0};
         rs_tree tree;
@@ -102,7 +102,7 @@ TEST(test_what_is_passed) {
     }
 }
 
-static rs_tree compiled(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size) {
+static rs_tree compile_tree(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};
     rs_tree tree;
     make_tree(&bytes, nodes, n_nodes, aux, aux_size);
@@ -111,7 +111,7 @@ static rs_tree compiled(const make_node *nodes, uint32_t n_nodes, const void *au
     return tree;
 }
 
-/* Returns the i8 at element i of a list; -1000 without such an element. */
+/* Returns element i of a list of small ints; -1000 if there is none. */
 static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int64_t i) {
     rs_cursor c = cursor_over(bytes, n, NULL);
     rs_place place;
@@ -129,7 +129,8 @@ TEST(test_elements) {
     static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3},
                          as_any[] = {0x0E, 3, 0x91, 0x92, 0x93};
     rs_tree trees[3];
-    trees[0] = compiled(fixed, 2, aux, 8), trees[1] = compiled(counted, 2, aux, 8), trees[2] = compiled(any, 1, aux, 0);
+    trees[0] = compile_tree(fixed, 2, aux, 8), trees[1] = compile_tree(counted, 2, aux, 8),
+    trees[2] = compile_tree(any, 1, aux, 0);
     for (int64_t i = -5; i <= 5; i++) {
         int64_t expected = i >= 0 && i < 3 ? i + 1 : i < 0 && i >= -3 ? i + 4 : -1000;
         CHECK_U64((uint64_t)element(&trees[0], as_fixed, 3, i), (uint64_t)expected);
@@ -151,7 +152,7 @@ TEST(test_elements_of_numbers) {
         rs_buffer bytes = {0};
         int64_t numbers[30], k;
         memcpy(aux, kind == 0 ? ints : floats, 13);
-        rs_tree tree = compiled(&node, 1, aux, 16);
+        rs_tree tree = compile_tree(&node, 1, aux, 16);
         for (int64_t i = 0; i < 30; i++) numbers[i] = i * i % 200;
         make_varint(&bytes, 30);
         CHECK_OK(rs_packed_ints_append(tree.nodes, numbers, 30, &bytes, &err), &err);
@@ -181,7 +182,7 @@ static rs_place place_in(const rs_tree *tree, rs_cursor *c, const uint8_t *bytes
     return place;
 }
 
-/* An optional leads to its value or to None as an `any` value; an absent optional key leads nowhere. */
+/* An optional leads to its value or to None as an `any` value; the place of an absent key stays at its optional. */
 TEST(test_optionals) {
     static const make_node maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(3)};
     static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0},   {OPTIONAL, 0, 0, 1, 3, 0, 0, 0},
@@ -192,7 +193,7 @@ TEST(test_optionals) {
     rs_tree trees[2];
     rs_place place;
     rs_cursor c;
-    trees[0] = compiled(maybe, 2, aux, 8), trees[1] = compiled(row, 6, aux, 10);
+    trees[0] = compile_tree(maybe, 2, aux, 8), trees[1] = compile_tree(row, 6, aux, 10);
     place = place_in(&trees[0], &c, five, 1, -1);
     CHECK(place.node->kind == INT && rs_decode_int_unchecked(place.node, place.body, place.bits) == 5);
     place = place_in(&trees[0], &c, none, 1, -1);
@@ -218,13 +219,14 @@ static rs_status begin_record(const hand *h, rs_store *store, rs_cursor *c, rs_p
     return rs_path_begin(c, record.tree->nodes, place, &err);
 }
 
-/* A walk through entries of tables, to a child of a row in one table. The value of the child is an entry of another
- * table. */
+/* A walk through entries of tables, to a child of a row in one table. The child's value is an entry of another table.
+ */
 TEST(test_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
                            text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
     static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 1}};
-    static const make_node passing[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, LEAF(STR, 1)};
+    static const make_node after_symbols[] = {
+        {TUPLE, 1, 0, 2, 1, 0, 0, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, LEAF(STR, 1)};
     static const uint32_t numbers[] = {0, 2, 1};
     static const uint8_t symbols[24] = {1, 0, 255};
     hand h = {0};
@@ -252,7 +254,7 @@ TEST(test_entries) {
 
     hand_symbols(&h, symbols, sizeof symbols); /* symbols are skipped by their length; their codes are not read */
     hand_record(&h, "\2\xFF\xFF\1!", 5);
-    hand_finish(&h, hand_tree(&h, passing, 3, "\0\0\0\0\0\0\0", 8));
+    hand_finish(&h, hand_tree(&h, after_symbols, 3, "\0\0\0\0\0\0\0", 8));
     REQUIRE_OK(begin_record(&h, &store, &c, &place), &err);
     CHECK_OK(rs_path_child(&c, &place, 1, &err), &err);
     CHECK_OK(rs_decode_str(&c, place.node, &n, &unit, &p, &err), &err);
@@ -277,7 +279,7 @@ TEST(test_columns) {
     static const make_node any[] = {LEAF(ANY, 0)};
     static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01},
                          mixed[] = {0x0D, 2, 0x92, 0x00}, half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
-    rs_tree tree = compiled(any, 1, one, 0);
+    rs_tree tree = compile_tree(any, 1, one, 0);
     rs_column column = {{0}, 0, false};
     uint64_t n;
     CHECK_U64((uint64_t)column_of(&column, &tree, yes, 1, &n), RS_COLUMN_SCALAR);
@@ -298,7 +300,7 @@ TEST(test_columns) {
     rs_tree_clear(&tree);
 }
 
-/* A list with some numbers in a table: the cursor returns from the table. */
+/* A sequence with some numbers in a table: the cursor returns from the table. */
 TEST(test_columns_of_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
                                     {DICT_CODED, 1, 0, 0, 0, 0, 4, 2},

@@ -22,7 +22,7 @@ static uint32_t *make_counts(uint64_t n) {
     return counts;
 }
 
-/* ---- What it must be ---- */
+/* ---- Properties ---- */
 
 TEST(test_mul_high) {
     static const uint64_t edges[] = {
@@ -44,27 +44,27 @@ TEST(test_mul_high) {
               UINT64_C(0x121FA00AD77D7422));
 }
 
-/* The position of an element: the inverse of the description in rs_permute.h. It shows that long lists are permuted,
- * not just scattered, without reading them in full. */
-static uint64_t mixed(uint64_t z) {
+static uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
     return z ^ (z >> 31);
 }
 
-static uint64_t undone(uint64_t half, uint64_t key, uint64_t other, uint64_t modulus) {
-    const uint64_t amount = rs_mul_high(mixed(key + other * UINT64_C(0x9E3779B97F4A7C15)), modulus);
+static uint64_t undo_round(uint64_t half, uint64_t key, uint64_t other, uint64_t modulus) {
+    const uint64_t amount = rs_mul_high(mix(key + other * UINT64_C(0x9E3779B97F4A7C15)), modulus);
     return half >= amount ? half - amount : half + modulus - amount;
 }
 
+/* Returns the position of an element, by inverting the description in rs_permute.h. This shows that long lists are
+ * permuted, without reading them in full. */
 static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     if (p->n <= 1) return 0;
     do {
         uint64_t l = element % p->a, r = element / p->a;
         for (uint64_t pass = p->n < 4096 ? 4 : 1; pass-- > 0;) {
             for (int j = 7; j >= 0; j--) {
-                if (j % 2 != 0) r = undone(r, p->keys[j], l + (pass << 32), p->b);
-                else l = undone(l, p->keys[j], r + (pass << 32), p->a);
+                if (j % 2 != 0) r = undo_round(r, p->keys[j], l + (pass << 32), p->b);
+                else l = undo_round(l, p->keys[j], r + (pass << 32), p->a);
             }
         }
         element = l + p->a * r;
@@ -126,7 +126,7 @@ TEST(test_bijective_when_long) {
     }
 }
 
-/* Arguments out of range give a result that is in bounds. */
+/* Positions count modulo n, and a longer list counts as RS_PERMUTE_MAX. Every result is in bounds. */
 TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
@@ -166,9 +166,9 @@ TEST(test_runs) {
                 out[counts[c]] = -5;
                 rs_permutation_run(&p, first, step, counts[c], out);
                 for (uint64_t i = 0; i < counts[c]; i++) {
-                    /* first + step i modulo n; no product here is above 2^58 */
-                    const uint64_t at = n == 0 ? 0 : (first % n + step % n * i) % n;
-                    wrong += (uint64_t)out[i] != rs_permutation_at(&p, at);
+                    /* first + step * i modulo n; no product here is above 2^58 */
+                    const uint64_t position = n == 0 ? 0 : (first % n + step % n * i) % n;
+                    wrong += (uint64_t)out[i] != rs_permutation_at(&p, position);
                 }
                 if (!CHECK_U64(wrong, 0) || !CHECK(out[counts[c]] == -5)) {
                     (void)fprintf(stderr, "    n %llu first %llu step %llu\n", (unsigned long long)n,
@@ -303,7 +303,7 @@ TEST(test_parity) {
     }
 }
 
-/* Over many seeds, each element is at each position equally often. */
+/* Over many seeds, a position has each element equally often, and an element each position. */
 TEST(test_positions) {
     static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
     EACH (k, lengths) {

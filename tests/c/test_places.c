@@ -19,7 +19,7 @@ static rs_tree tree_of(const uint8_t (*kinds)[4], unsigned n) {
     return tree;
 }
 
-/* A tuple of a rising int, runs of a 5-bit int with a body, and exceptions of a 7-bit int and `any`. */
+/* A tuple of a rising int, runs of a 5-bit int, and exceptions of a 7-bit int and `any`. */
 static rs_tree tree_of_three(void) {
     static const uint8_t kinds[][4] = {{TUPLE, 0, 3, 1}, {RISING, 0, 1, 4}, {RUNS, 0, 1, 5}, {EXCEPTIONS, 0, 2, 6},
                                        {INT, 0, 0, 0},   {INT, 5, 0, 0},    {INT, 7, 0, 0},  {ANY, 0, 0, 0}};
@@ -31,7 +31,7 @@ static struct {
     uint32_t n;
     uint64_t numbers[RS_FMT_BLOCK_RECORDS];
     uint8_t runs[RS_FMT_BLOCK_RECORDS];
-    uint8_t odd[RS_FMT_BLOCK_RECORDS]; /* an exception; 0 for a usual value */
+    uint8_t odd[RS_FMT_BLOCK_RECORDS]; /* the size of an exception; 0 for a usual value */
     rs_buffer places;
 } made;
 
@@ -70,7 +70,7 @@ static rs_block block_of(void) {
     return block;
 }
 
-/* Writes the places of one part, which it clears, and opens them from *bytes, which end with them. Free both. */
+/* Writes the places of `part`, clears it, and opens a copy of exactly their size. The caller frees both results. */
 static bool open_part(rs_places_part *part, const rs_tree *tree, uint8_t **bytes, rs_placed **placed) {
     made.places.size_bytes = 0;
     if (!CHECK_OK(rs_places_write(part, 1, tree, made.n, &made.places, &err), &err)) return false;
@@ -106,7 +106,7 @@ static void check_all(const rs_tree *tree) {
     free(placed);
 }
 
-/* Fills `made` for n records; `kind` says how the numbers run, `rare` how long runs are. */
+/* Fills `made` for n records; `kind` says how the numbers run, `rare` how rare new runs and exceptions are. */
 static void fill(uint32_t n, unsigned kind, uint32_t rare) {
     uint64_t number = make_random(UINT64_MAX);
     made.n = n;
@@ -202,7 +202,7 @@ TEST(test_damaged) {
     rs_tree_clear(&tree);
 }
 
-/* A tuple of a rising int alone. */
+/* A tuple of one rising int. */
 static rs_tree tree_of_rising(void) {
     static const uint8_t kinds[][4] = {{TUPLE, 0, 1, 1}, {RISING, 0, 1, 2}, {INT, 0, 0, 0}};
     return tree_of(kinds, 3);

@@ -31,7 +31,7 @@ static const char *planned(void) {
 
 /* ---- Numbers ---- */
 
-/* n ints below 1,000 that do not repeat enough for a table, every step-th of them `odd`. */
+/* Plans n ints below 1,000 that do not repeat enough for a table, with `odd` as every step-th of them. */
 static const char *ints_with(int64_t odd, uint32_t n, uint32_t step) {
     for (uint32_t i = 0; i < n; i++) add_int(i % step == step - 1 ? odd : (int64_t)(i * 7919 % 1000));
     return planned();
@@ -109,8 +109,7 @@ TEST(test_lists_of_floats) {
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
 }
 
-/* Keeping the offsets of all lists takes too much memory. Then no offsets are used, because the first ones would show
- * only small numbers. */
+/* If the offsets of all lists take too much memory, none are used: the first ones would show only small numbers. */
 TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
         counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */
@@ -268,17 +267,17 @@ TEST(test_levels) {
 
 /* ---- The log ---- */
 
-/* Writes the log's entries as "keys.depth of/kind bits", with a star after the chosen form. */
+/* Writes the log's entries as "keys.depth of/kind(child) bits of fits", with a star after the chosen form. */
 static const char *logged(const rs_plan_log *log) {
     said_size = 0;
     for (uint32_t i = 0; i < log->n; i++) {
-        const rs_weighed *one = &log->at[i];
+        const rs_weighed *entry = &log->at[i];
         if (i > 0) say(", ");
-        say("%u.%u ", one->n_keys, one->depth), say_kind(one->of), say("/"), say_kind(one->kind);
-        if (one->child != 0) say("("), say_kind(one->child), say(")");
-        say(" %llu", (unsigned long long)one->bits);
-        if (one->fits < one->values) say(" of %llu", (unsigned long long)one->fits);
-        if (one->chosen) say("*");
+        say("%u.%u ", entry->n_keys, entry->depth), say_kind(entry->of), say("/"), say_kind(entry->kind);
+        if (entry->child != 0) say("("), say_kind(entry->child), say(")");
+        say(" %llu", (unsigned long long)entry->bits);
+        if (entry->fits < entry->values) say(" of %llu", (unsigned long long)entry->fits);
+        if (entry->chosen) say("*");
     }
     return said;
 }
@@ -316,7 +315,7 @@ TEST(test_log) {
     choices.log = NULL;
 }
 
-/* 600 columns of six parts each would be 4,201 nodes. The log has only the plan that was kept. */
+/* 600 columns of several parts each pass the limit of 4,096 nodes. The log has only the plan that was kept. */
 TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];

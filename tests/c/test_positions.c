@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-enum { MOST = 3000 };
+enum { N_POSITIONS = 3000 };
 
-/* Puts a number as an integer of one type. */
+/* Stores a number as an integer of the type `as`. */
 static void put(uint8_t *to, int64_t number, const rs_integers *as) {
     uint8_t bytes[8];
     memcpy(bytes, &number, 8);
@@ -30,9 +30,9 @@ TEST(test_copies_of_every_type) {
                 put((uint8_t *)from.first + from.stride_bytes * (int64_t)i, numbers[i], &from);
             rs_positions_copy(&from, out);
             for (size_t i = 0; i < N; i++) {
-                const uint64_t kept = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
-                uint64_t expected = (uint64_t)numbers[i] & kept;
-                if ((form & 1) != 0 && (expected >> (bits - 1)) != 0) expected |= ~kept;
+                const uint64_t mask = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+                uint64_t expected = (uint64_t)numbers[i] & mask;
+                if ((form & 1) != 0 && (expected >> (bits - 1)) != 0) expected |= ~mask;
                 wrong += (uint64_t)out[i] != expected;
             }
             CHECK_U64(wrong, 0);
@@ -57,12 +57,12 @@ TEST(test_positions_from_either_end) {
 
 TEST(test_out_of_range) {
     static const int64_t wrong[] = {10, 11, -11, INT64_MAX, INT64_MIN};
-    static int64_t io[MOST];
+    static int64_t io[N_POSITIONS];
     EACH (i, wrong) {
-        for (uint64_t at = 0; at < MOST; at += 499) {
-            for (uint64_t k = 0; k < MOST; k++) io[k] = k % 2 != 0 ? -3 : 7;
+        for (uint64_t at = 0; at < N_POSITIONS; at += 499) {
+            for (uint64_t k = 0; k < N_POSITIONS; k++) io[k] = k % 2 != 0 ? -3 : 7;
             io[at] = wrong[i];
-            CHECK_U64(rs_positions_settle(io, MOST, 10, false), at);
+            CHECK_U64(rs_positions_settle(io, N_POSITIONS, 10, false), at);
             CHECK(rs_positions_undo(io[at], 10, false) == wrong[i]);
             io[0] = wrong[i];
             CHECK_U64(rs_positions_settle(io, 1, INT64_MAX, false), wrong[i] < INT64_MAX && wrong[i] != INT64_MIN);
@@ -75,7 +75,7 @@ TEST(test_out_of_range) {
     CHECK_U64(rs_positions_settle(io, 1, 0, false), 0);
 }
 
-TEST(test_dropped) {
+TEST(test_settle_or_drop) {
     int64_t io[6] = {0, 9, 10, -10, -11, INT64_MIN}, huge[2] = {-1, 3};
     static const int64_t expected[6] = {0, 9, -1, 0, -1, -1};
     rs_positions_settle_or_drop(io, 6, 10, false);
@@ -85,18 +85,18 @@ TEST(test_dropped) {
 }
 
 TEST(test_masks) {
-    static uint8_t mask[MOST];
+    static uint8_t mask[N_POSITIONS];
     for (unsigned pattern = 1; pattern < 40; pattern++) {
         uint64_t expected = 0, wrong = 0;
-        for (uint64_t i = 0; i < MOST; i++) {
+        for (uint64_t i = 0; i < N_POSITIONS; i++) {
             mask[i] = (uint8_t)(i % pattern == 0 ? pattern : 0); /* any byte but 0 is true */
             expected += i % pattern == 0;
         }
-        uint64_t n = rs_positions_count(mask, MOST);
+        uint64_t n = rs_positions_count(mask, N_POSITIONS);
         CHECK_U64(n, expected);
         int64_t *out = (int64_t *)malloc((n + 1) * sizeof *out); /* exact, for the sanitizer */
         if (out == NULL) abort();
-        CHECK_U64(rs_positions_of_mask(mask, MOST, out), n);
+        CHECK_U64(rs_positions_of_mask(mask, N_POSITIONS, out), n);
         for (uint64_t i = 0; i < n; i++) wrong += (uint64_t)out[i] != i * pattern;
         CHECK_U64(wrong, 0);
         free(out);

@@ -4,7 +4,7 @@
 #include "base/rs_half.h"
 #include "rs_make.h"
 
-enum { N = 300, CODES = 14 }; /* more than the block that is converted at once */
+enum { N = 300 /* more than the block that is converted at once */, CODES = 14 };
 
 static rs_error err;
 static uint8_t items[16 * N], out[16 * N];
@@ -15,7 +15,7 @@ static unsigned bytes_of(unsigned code) {
     return code == RS_RUN_BFLOAT16 ? 2 : sizes[code];
 }
 
-/* Number i of an array: small, and each dtype holds it. */
+/* Returns number i of an array of `code`, which holds it exactly. */
 static double number(unsigned code, uint64_t i) {
     const double whole = (double)(i % 100);
     if (code == 1) return (double)(i % 2);
@@ -45,7 +45,7 @@ static void swap(uint8_t *p, unsigned size) {
     }
 }
 
-/* The items of an array of `code` in place k, which is number i. */
+/* Puts number i in place k of an array of `code`. */
 static void put_item(unsigned code, bool big, uint64_t k, uint64_t i) {
     const unsigned size = bytes_of(code), part = code == 13 || code == 14 ? size / 2 : size;
     uint8_t *to = items + k * size;
@@ -59,7 +59,7 @@ static rs_run run_of(unsigned code, bool big) {
     return run;
 }
 
-/* The code of the items that a dtype has. */
+/* Returns the code of the items of a dtype. */
 static unsigned code_of(unsigned dtype) {
     static const uint8_t codes[RS_DTYPES] = {
         [RS_DTYPE_BOOL] = 1,       [RS_DTYPE_INT8] = 2,        [RS_DTYPE_INT16] = 3,
@@ -103,7 +103,7 @@ TEST(test_every_pair) {
     }
 }
 
-/* The largest and smallest numbers of each dtype of integers, and their neighbours beyond. */
+/* The largest and smallest numbers of each dtype of integers, and their neighbours out of range. */
 TEST(test_ends_of_ranges) {
     static const uint64_t numbers[] = {0,          127,        128,        255,       256,
                                        32767,      32768,      65535,      65536,     2147483647,
@@ -157,14 +157,14 @@ TEST(test_fortran) {
 
 /* ---- Lists ---- */
 
-/* A list of elements of one kind: their node with its base, and a function that gives element i. */
-typedef struct listed {
+/* The elements of a list: their node, base and scale. */
+typedef struct list_elements {
     make_node node;
     int64_t base;
     unsigned scale;
-} listed;
+} list_elements;
 
-static double element(const listed *l, uint64_t i) {
+static double element(const list_elements *l, uint64_t i) {
     const unsigned w = l->node.param;
     const uint64_t stored = w == 0 ? 0 : i % 90 % (w >= 7 ? 90 : 1u << w);
     double value = (double)(l->base + (int64_t)stored);
@@ -174,8 +174,8 @@ static double element(const listed *l, uint64_t i) {
     return value;
 }
 
-/* Writes the bit group and the bodies of N elements. */
-static size_t store_elements(const listed *l, const rs_node *node) {
+/* Writes the bit group and the bodies of N elements, and returns their size. */
+static size_t store_elements(const list_elements *l, const rs_node *node) {
     const size_t group = ((size_t)N * node->bits + 7) / 8;
     memset(items, 0, sizeof items);
     for (uint64_t i = 0; i < N; i++) {
@@ -189,7 +189,7 @@ static size_t store_elements(const listed *l, const rs_node *node) {
     return group + N * (size_t)node->size_bytes;
 }
 
-static void check_list(const listed *l) {
+static void check_list(const list_elements *l) {
     make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, l->node};
     const bool is_decimal = l->node.kind == DECIMAL;
     uint8_t aux[16] = {0}, item[16];
@@ -222,7 +222,7 @@ static void check_list(const listed *l) {
 TEST(test_lists) {
     static const uint8_t widths[] = {1, 3, 7, 8, 13, 16, 32, 33, 64};
     static const int64_t bases[] = {0, -7, 100, -200, 40000};
-    listed l = {{BOOL, 0, 0, 0, 0, 0, 0, 0}, 0, 0};
+    list_elements l = {{BOOL, 0, 0, 0, 0, 0, 0, 0}, 0, 0};
     check_list(&l);
     l.node.kind = FLOAT;
     check_list(&l);

@@ -11,15 +11,15 @@ static int64_t key_sorted(uint64_t i) { return (int64_t)(i / 3); }
 static int64_t key_mixed(uint64_t i) { return (int64_t)(i * 7919 % 41); }
 static int64_t key_one(uint64_t i) { return (void)i, 7; }
 
-typedef struct opened {
+typedef struct saved_segment {
     built b;
     rs_header header;
     rs_directory directory;
     rs_saved_index index;
-} opened;
+} saved_segment;
 
 /* Opens the only saved index of a segment. */
-static bool open_built(opened *out, built b) {
+static bool open_built(saved_segment *out, built b) {
     out->b = b;
     return CHECK(b.data != NULL) && CHECK_OK(rs_header_read(built_slice(&b), NULL, &out->header, &err), &err) &&
            CHECK_OK(rs_directory_read(built_slice(&b), &out->header, 0, &out->directory, &err), &err) &&
@@ -29,7 +29,7 @@ static bool open_built(opened *out, built b) {
                     &err);
 }
 
-/* The entry whose first record has the key; RS_NOWHERE for none. */
+/* Returns the entry whose first record has the key; RS_NOWHERE if there is none. */
 static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t expected) {
     rs_key_probe probe = rs_key_probe_begin(&index->index, rs_keys_hash_int(SAVED_SEED, expected));
     uint64_t entry, record, last;
@@ -46,9 +46,9 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t expe
     }
 }
 
-/* Checks that each record is found by its key: alone or as the last of its key, or among the rows of its group. */
+/* Checks that each record is found by its key: from its key's first to last record, or among its group's rows. */
 static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) {
-    opened o;
+    saved_segment o;
     uint64_t wrong = 0;
     if (open_built(&o, saved_build(kind, key, n))) {
         CHECK_OK(rs_verify_segment(built_slice(&o.b), NULL, NULL, &err), &err);
@@ -96,7 +96,7 @@ TEST(test_kinds) {
 typedef struct change {
     uint32_t kind;
     saved_key key;
-    int from; /* 0: the head; 1: the path; 2: the key index; 3: the record numbers */
+    int part; /* 0: the head; 1: the path; 2: the key index; 3: the record numbers */
     uint64_t off, value;
     unsigned size;
     rs_status code;
@@ -130,7 +130,7 @@ static const change CHANGES[] = {
     {1, key_mixed, 1, 0, 0x0D, 1, RS_E_FMT_KEYS, false},      /* a list in place of a tuple */
     {1, key_mixed, 1, 1, 2, 1, RS_E_FMT_KEYS, false},         /* a tuple of two steps, cut */
     {1, key_mixed, 1, 5, 0, 1, RS_E_FMT_KEYS, false},         /* a byte is left over */
-    {1, key_mixed, 2, 64, 0, 4, RS_E_FMT_KEYS, false},        /* a slot emptied, or one that was empty */
+    {1, key_mixed, 2, 64, 0, 4, RS_E_FMT_KEYS, false},        /* an emptied slot */
     {1, key_mixed, 2, 64, 63, 4, RS_E_FMT_KEYS, false},       /* a slot that has the number of a missing entry */
     {1, key_mixed, 3, 8, 0, 4, RS_E_FMT_KEYS, false},         /* the first records do not increase */
     {1, key_mixed, 3, 4 * 2 * 5, N, 4, RS_E_FMT_KEYS, false}, /* no such record */
@@ -151,7 +151,7 @@ static const change CHANGES[] = {
 TEST(test_broken) {
     EACH (i, CHANGES) {
         const change *c = &CHANGES[i];
-        opened o;
+        saved_segment o;
         uint8_t *parts[4];
         rs_status status;
         if (open_built(&o, saved_build(c->kind, c->key, N))) {
@@ -159,7 +159,7 @@ TEST(test_broken) {
             parts[1] = parts[0] + 64;
             parts[2] = parts[0] + (o.index.keys.ptr - parts[0]);
             parts[3] = parts[0] + (o.index.keys.end - parts[0]);
-            memcpy(parts[c->from] + c->off, &c->value, c->size);
+            memcpy(parts[c->part] + c->off, &c->value, c->size);
             saved_seal(&o.b, &o.header, &o.directory);
             status = rs_saved_index_open(built_slice(&o.b), &o.directory.saved_indexes[0], N, &o.index, &err);
             if (!CHECK_CODE(status, c->at_open ? c->code : RS_OK, &err)) (void)fprintf(stderr, "    change %zu\n", i);
@@ -171,7 +171,7 @@ TEST(test_broken) {
 }
 
 TEST(test_sizes) {
-    opened o;
+    saved_segment o;
     rs_section s;
     if (open_built(&o, saved_build(2, key_mixed, N))) {
         for (uint64_t off = 0; off < o.directory.saved_indexes[0].size_bytes; off++) {
@@ -190,7 +190,7 @@ TEST(test_sizes) {
 
 /* A later kind is ignored, and its bytes are not read. The checksum finds a changed bit. */
 TEST(test_later_kind_and_checksum) {
-    opened o;
+    saved_segment o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {
         uint8_t *head = o.b.data + o.directory.saved_indexes[0].off;
         memset(head, 0xFF, 64);

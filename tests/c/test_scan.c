@@ -6,7 +6,7 @@ static rs_error err;
 static rs_scan scan;
 static rs_buffer raw;
 
-/* Scans the record that was made, from a copy of exactly its size, and empties the buffer. */
+/* Scans the record in `raw` from a copy of exactly its size, and empties `raw`. */
 static rs_status scan_made(uint64_t arrays) {
     uint8_t *exact = make_exact(raw.data, raw.size_bytes);
     rs_status status = rs_scan_record(&scan, rs_slice_of(exact, raw.size_bytes), arrays, &err);
@@ -15,7 +15,7 @@ static rs_status scan_made(uint64_t arrays) {
     return status;
 }
 
-static void done(void) {
+static void clear_scan(void) {
     rs_scan_clear(&scan);
     rs_buffer_clear(&raw);
 }
@@ -25,22 +25,21 @@ static void make_dict(const char *a, const char *b) {
     make_str(&raw, a), make_int(&raw, 1), make_str(&raw, b), make_int(&raw, 2);
 }
 
-TEST(test_shapes) {
+TEST(test_key_sets) {
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("b", "a"), CHECK_OK(scan_made(0), &err);
     make_head(&raw, 0x0F, 0), CHECK_OK(scan_made(0), &err);
     REQUIRE(scan.n_key_sets == 4);
-    CHECK(scan.key_sets[0] == scan.key_sets[1] &&
-          scan.key_sets[0] != scan.key_sets[2]); /* the order of keys is part of it */
+    CHECK(scan.key_sets[0] == scan.key_sets[1] && scan.key_sets[0] != scan.key_sets[2]); /* the order of keys counts */
     CHECK_U64(scan.key_sets[3], RS_KEY_SET_SEED);
     rs_scan_reset(&scan);
     CHECK(scan.n_key_sets == 0 && scan.max_values == 3);
-    done();
+    clear_scan();
 }
 
 /* Dicts are numbered by where they begin: outer before inner, also through lists and ext values. */
-TEST(test_order_of_shapes) {
+TEST(test_order_of_key_sets) {
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
     uint64_t inner = scan.key_sets[0];
     make_head(&raw, 0x0F, 1), make_str(&raw, "k"), make_head(&raw, 0x0D, 3);
@@ -50,7 +49,7 @@ TEST(test_order_of_shapes) {
     REQUIRE(scan.n_key_sets == 5);
     uint64_t outer = scan.key_sets[1];
     CHECK(outer != inner && scan.key_sets[2] == inner && scan.key_sets[3] == inner && scan.key_sets[4] == inner);
-    done();
+    clear_scan();
 }
 
 TEST(test_totals) {
@@ -64,7 +63,7 @@ TEST(test_totals) {
     make_head(&raw, 0x0F, 1), make_head(&raw, 0x0E, 1), make_head(&raw, 0x0E, 1), make_int(&raw, 1), make_int(&raw, 1);
     CHECK_OK(scan_made(0), &err); /* tuples within a key count */
     CHECK(scan.max_values == 4 && scan.max_depth == 3);
-    done();
+    clear_scan();
 }
 
 /* An ext value and its EXTRA do not count; its payload does. */
@@ -74,7 +73,7 @@ TEST(test_ext) {
     CHECK_OK(scan_made(0), &err);
     CHECK(scan.max_values == 3 && scan.max_depth == 1 && scan.n_key_sets == 0);
     CHECK_U64(scan.features, RS_FMT_FEATURE_EXT);
-    done();
+    clear_scan();
 }
 
 TEST(test_features) {
@@ -87,7 +86,7 @@ TEST(test_features) {
     CHECK_U64(scan.features, RS_FMT_FEATURE_DTYPES | RS_FMT_FEATURE_EXT);
     rs_scan_reset(&scan);
     CHECK_U64(scan.features, RS_FMT_FEATURE_DTYPES | RS_FMT_FEATURE_EXT);
-    done();
+    clear_scan();
 }
 
 TEST(test_refused) {
@@ -104,9 +103,9 @@ TEST(test_refused) {
         {RS_E_FMT_VERSION, 3, {0x0D, 1, 0x12}},
         {RS_E_FMT_VERSION, 4, {0x11, 31, 0, 0}},
         {RS_E_FMT_VALUE, 7, {0x11, 4, 0, 0x11, 7, 0, 0}},
-        {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0x90}}, /* a list as key, a dict within a key */
-        {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90}},
-        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90}}, /* and as the payload of one */
+        {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0x90}},             /* a list as key */
+        {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90}},    /* a dict within a key */
+        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90}}, /* a dict in the payload of a key */
         {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0, 0x0D, 0, 0x90}}, /* a set as key */
         {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},          /* array data outside, and no arrays */
         {RS_E_FMT_TRUNCATED, 12, {0x0D, 2, 0x11, 7, 0, 0, 0x10, 2, 20, 1, 0, 0}}, /* features met before the end */
@@ -116,7 +115,7 @@ TEST(test_refused) {
         CHECK_CODE(scan_made(0), cases[i].code, &err);
         CHECK(scan.max_values == 0 && scan.max_bytes == 0 && scan.max_depth == 0 && scan.features == 0);
     }
-    done();
+    clear_scan();
 }
 
 TEST(test_depth) {
@@ -129,7 +128,7 @@ TEST(test_depth) {
             CHECK_CODE(scan_made(0), n <= 200 ? RS_OK : RS_E_FMT_LIMIT, &err);
             CHECK_U64(scan.max_depth, n <= 200 ? n : 200);
         }
-        done();
+        clear_scan();
     }
 }
 
@@ -147,5 +146,5 @@ TEST(test_skip_stays_in_step) {
         free(exact);
         raw.size_bytes = 0;
     }
-    done();
+    clear_scan();
 }

@@ -58,7 +58,7 @@ static const struct {
     {"str 8", RS_E_FMT_TREE, {{STR, 8, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"const None", RS_OK, {{CONST, 0, 0, 0, 0, 0, 1, 0}}, 1, {0x00}, 1},
     {"const of nothing", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"const and more", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 2, 0}}, 1, {0x00, 0x00}, 2},
+    {"const and one more byte", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 2, 0}}, 1, {0x00, 0x00}, 2},
     {"const cut off", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 2, 0}}, 1, {0x04, 0x00}, 2},
     {"const of a later tag", RS_E_FMT_VERSION, {{CONST, 0, 0, 0, 0, 0, 1, 0}}, 1, {0x12}, 1},
     {"const of a bad code point", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 6, 0}}, 1, {0x0B, 1, 0, 0, 0x11, 0}, 6},
@@ -70,8 +70,8 @@ static const struct {
     {"list of param 2", RS_E_FMT_TREE, {{LIST, 2, 0, 1, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"list of flag 2", RS_E_FMT_TREE, {{LIST, 0, 2, 1, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"list of flag 3", RS_E_FMT_TREE, {{LIST, 0, 3, 1, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
-    {"list with a count of no flag", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 1, 0, 0, 3}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
-    {"list of no child", RS_E_FMT_TREE, {{LIST, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"list with a count but no flag", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 1, 0, 0, 3}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
+    {"list without a child", RS_E_FMT_TREE, {{LIST, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"list of two children", RS_E_FMT_TREE, {{LIST, 0, 0, 2, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
     {"list with aux", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 1, 0, 1, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"empty tuple", RS_OK, {{TUPLE, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -99,21 +99,21 @@ static const struct {
     {"array of flag 2", RS_E_FMT_TREE, {{NDARRAY, 0, 2, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2},
     {"array without dtype", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 1, 0}}, 1, {0}, 1},
     {"array without its shape", RS_E_FMT_TREE, {{NDARRAY, 0, 1, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2},
-    {"array with a shape of no flag", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 4, 0}}, 1, {0, 3, 1, 7}, 4},
+    {"array with a shape but no flag", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 4, 0}}, 1, {0, 3, 1, 7}, 4},
     {"scalar with a shape", RS_E_FMT_TREE, {{NDARRAY, 0, 1, 0, 0, 0, 4, 0}}, 1, {2, 3, 1, 7}, 4},
     {"array of dtype 0", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 0}, 2},
     {"array of a later dtype", RS_E_FMT_VERSION, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 23}, 2},
-    {"narrow array of a width of its items", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {16 << 2, 3}, 2},
+    {"narrow array as wide as its items", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {16 << 2, 3}, 2},
     {"ext", RS_OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 30", RS_OK, {{EXT, 30, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 31", RS_E_FMT_VERSION, {{EXT, 31, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 0", RS_E_FMT_VERSION, {{EXT, 0, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
-    {"ext of no child", RS_E_FMT_TREE, {{EXT, 7, 0, 0, 0, 0, 1, 0}}, 1, {0}, 1},
+    {"ext without a child", RS_E_FMT_TREE, {{EXT, 7, 0, 0, 0, 0, 1, 0}}, 1, {0}, 1},
     {"ext of two children", RS_E_FMT_TREE, {{EXT, 7, 0, 2, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 1},
     {"ext with flag", RS_E_FMT_TREE, {{EXT, 7, 1, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext with count", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 1, 1}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext without EXTRA", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
-    {"EXTRA and more", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0, 0}, 2},
+    {"EXTRA and one more byte", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0, 0}, 2},
     {"EXTRA cut off", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {9, 1, 'x'}, 3},
     {"EXTRA of a dict", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0x0F, 0}, 2},
     {"EXTRA of a class", RS_OK, {{EXT, 24, 0, 1, 1, 0, 10, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0x0E, 3, 9, 1, 'm', 9, 1, 'P', 0x0E, 0}, 10},
@@ -126,11 +126,11 @@ static const struct {
     {"array of a struct", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {0, 20, 2, 0, 1, 1, 'a', 0, 3, 0}, 10},
     {"array of a struct too small", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {0, 20, 1, 0, 1, 1, 'a', 0, 3, 0}, 10},
     {"node without a parent", RS_E_FMT_TREE, {{ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
-    {"its own child", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"node that is its own child", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 0, 0, 0, 0}}, 1, {0}, 0},
     {"child skipped", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 2, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
     {"child beyond the end", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 1, 0, 0, 0}}, 1, {0}, 0},
     {"children beyond the end", RS_E_FMT_TREE, {{TUPLE, 0, 0, UINT32_MAX, 1, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
-    {"a child of two", RS_E_FMT_TREE, {{TUPLE, 0, 0, 2, 1, 0, 0, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"child of two parents", RS_E_FMT_TREE, {{TUPLE, 0, 0, 2, 1, 0, 0, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
     {"fixed body of 2^31 - 8", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, 268435455}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"fixed body of 2^31", RS_E_FMT_TREE, {{LIST, 0, 1, 1, 1, 0, 0, 268435456}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"huge count of bits", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
@@ -157,7 +157,7 @@ TEST(test_sizes) {
         CHECK_U64(err.offset, 7);
         free(copy);
     }
-    make_tag(&bytes, 0); /* a byte more than nodes and aux */
+    make_tag(&bytes, 0); /* one byte after nodes and aux */
     CHECK_CODE(make_compiled(&bytes, &tree, &err), RS_E_FMT_TREE, &err);
     rs_store_u32(bytes.data + 4, 1);
     CHECK_OK(make_compiled(&bytes, &tree, &err), &err);
@@ -171,7 +171,7 @@ TEST(test_sizes) {
     rs_buffer_clear(&bytes);
 }
 
-/* A tuple of n - 1 children of one kind. */
+/* Compiles a tuple of n - 1 children of one kind. */
 static rs_status compile_wide(uint8_t kind, uint32_t n) {
     make_node *nodes = (make_node *)calloc(n, sizeof *nodes);
     if (nodes == NULL) abort();
@@ -182,7 +182,7 @@ static rs_status compile_wide(uint8_t kind, uint32_t n) {
     return status;
 }
 
-/* Lists in lists, `depth` containers, each below a union when `unions`. */
+/* Compiles `depth` nested lists, each below a union if `unions` is true. */
 static rs_status compile_deep(uint32_t depth, bool unions) {
     make_node nodes[1300];
     uint32_t n = 0, next = 1;
@@ -205,7 +205,7 @@ TEST(test_ext_by_way_of_unions) {
                          {EXT, 7, 0, 1, 7, 0, 1, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0}};
     static const uint8_t aux[] = {0, 0x11, 7, 0, 0};
     rs_tree tree;
-    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* it may be within the list */
+    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* the list may contain an ext */
     CHECK(!tree.nodes[0].payload && tree.nodes[1].payload && tree.nodes[2].payload && tree.nodes[3].payload);
     CHECK(tree.nodes[4].payload && tree.nodes[5].payload && !tree.nodes[6].payload && tree.nodes[7].payload);
     rs_tree_clear(&tree);
@@ -237,7 +237,7 @@ TEST(test_ext_is_transparent) {
     }
 }
 
-/* Lists within lists, each within an ext: two levels for each list, and 400 levels are allowed. */
+/* Compiles `depth` nested lists, each within an ext: two levels for each list. A tree has at most 400 levels. */
 static rs_status compile_ext_deep(uint32_t depth) {
     make_node nodes[1300];
     uint32_t n;
@@ -259,7 +259,7 @@ TEST(test_limits) {
     CHECK_OK(compile_wide(STRUCT, 1024), &err);
     CHECK_OK(compile_wide(STRUCT, 1025), &err);
     CHECK_CODE(compile_wide(STRUCT, 1026), RS_E_FMT_TREE, &err);
-    CHECK(strstr(err.message, "tree node 0: ") != NULL); /* the tree's fault, not one node's */
+    CHECK(strstr(err.message, "tree node 0: ") != NULL); /* a fault of the whole tree is reported at its root */
     CHECK_OK(compile_deep(199, false), &err);
     CHECK_OK(compile_deep(200, false), &err);
     CHECK_CODE(compile_deep(201, false), RS_E_FMT_TREE, &err);
@@ -267,8 +267,7 @@ TEST(test_limits) {
     CHECK_CODE(compile_deep(201, true), RS_E_FMT_TREE, &err);
     CHECK_OK(compile_ext_deep(200), &err);
     CHECK_CODE(compile_ext_deep(201), RS_E_FMT_TREE, &err);
-    for (uint32_t size = (1 << 20) - 1; size <= (1 << 20) + 1;
-         size++) { /* of a whole tree: 32 bytes are head and node */
+    for (uint32_t size = (1 << 20) - 1; size <= (1 << 20) + 1; size++) { /* of the tree; 32 bytes are head and node */
         uint32_t n = size - 32 - 4;
         aux.size_bytes = 0;
         make_units(&aux, 0x0C, n, 1, 'x');
@@ -298,7 +297,7 @@ static rs_status compile_union_of(uint32_t n) {
 }
 
 TEST(test_unions) {
-    /* Two equal fixed bodies just below 2^31. With a byte of bits before them they are too large. */
+    /* The inner unions have bodies just below 2^31. With a byte of bits before them they are too large. */
     static const make_node large[] = {{UNION, 0, 0, 2, 1, 0, 0, 0},
                                       {UNION, 0, 0, 2, 3, 0, 0, 0},
                                       {UNION, 0, 0, 2, 5, 0, 0, 0},
@@ -357,7 +356,7 @@ TEST(test_row_layout) {
     rs_tree_clear(&tree);
 }
 
-/* Compiling ends with a status after any change of a byte. */
+/* Checks that compiling returns a status after any change of a byte. */
 static void check_any_byte_changed(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};
     make_tree(&bytes, nodes, n, aux, aux_size);
@@ -400,14 +399,14 @@ static const struct {
     uint8_t aux[24];
     uint32_t aux_size;
     /* clang-format off */
-} packed[] = {
+} packed_cases[] = {
     {"decimal", OK, {AUX_OF(DECIMAL, 10)}, 1, {0}, 10},
     {"decimal of 64 bits", OK, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 22, 32}, 10},
     {"decimal of 65 bits", BAD, {{DECIMAL, 65, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10},
     {"decimal of scale 23", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 23, 0}, 10},
     {"decimal of 33 correction bits", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 33}, 10},
-    {"decimal of as many correction bits", OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
-    {"decimal of more correction bits", BAD, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
+    {"decimal of 5 bits, 5 of correction", OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
+    {"decimal of 5 bits, 6 of correction", BAD, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
     {"decimal with aux of 9", BAD, {AUX_OF(DECIMAL, 9)}, 1, {0}, 9},
     {"decimal with aux of 11", BAD, {AUX_OF(DECIMAL, 11)}, 1, {0}, 11},
     {"decimal with flag", BAD, {{DECIMAL, 0, 1, 0, 0, 0, 10, 0}}, 1, {0}, 10},
@@ -427,7 +426,7 @@ static const struct {
     {"numbers, reserved 3", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
     {"numbers with aux of 15", BAD, {AUX_OF(NUMBERS, 15)}, 1, {0}, 15},
     {"numbers with aux of 17", BAD, {AUX_OF(NUMBERS, 17)}, 1, {0}, 17},
-    {"numbers with a count of no flag", BAD, {{NUMBERS, 0, 0, 0, 0, 0, 16, 1}}, 1, {0}, 16},
+    {"numbers with a count but no flag", BAD, {{NUMBERS, 0, 0, 0, 0, 0, 16, 1}}, 1, {0}, 16},
     {"numbers with flag 2", BAD, {{NUMBERS, 0, 2, 0, 0, 0, 16, 0}}, 1, {0}, 16},
     {"numbers with a child", BAD, {{NUMBERS, 0, 0, 1, 1, 0, 16, 0}, LEAF(ANY, 0)}, 2, {0}, 16},
     {"dict", OK, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
@@ -435,8 +434,8 @@ static const struct {
     {"dict of 33 bits", BAD, {{DICT_CODED, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
     {"dict of 2 entries and 0 bits", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
     {"dict of 2^31 entries and 31 bits", OK, {{DICT_CODED, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
-    {"dict of more entries than 31 bits say", BAD, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
-    {"dict of no table", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"dict of 2^31 + 1 entries and 31 bits", BAD, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
+    {"dict without a table", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"dict with half a number", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
     {"dict with flag", BAD, {{DICT_CODED, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
     {"dict with a child", BAD, {{DICT_CODED, 0, 0, 1, 1, 0, 4, 1}, LEAF(ANY, 0)}, 2, {0}, 4},
@@ -445,14 +444,14 @@ static const struct {
     {"symbols with param", BAD, {{SYMBOLS, 1, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
     {"symbols with flag 1", BAD, {{SYMBOLS, 0, 1, 0, 0, 0, 4, 0}}, 1, {0}, 4},
     {"symbols with count", BAD, {{SYMBOLS, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"symbols of no table", BAD, {AUX_OF(SYMBOLS, 0)}, 1, {0}, 0},
+    {"symbols without a table", BAD, {AUX_OF(SYMBOLS, 0)}, 1, {0}, 0},
     {"symbols of two tables", BAD, {AUX_OF(SYMBOLS, 8)}, 1, {0}, 8},
     {"concat of nothing", OK, {LEAF(CONCAT, 0)}, 1, {0}, 0},
     {"concat with param", BAD, {LEAF(CONCAT, 1)}, 1, {0}, 0},
     {"concat with flag", BAD, {{CONCAT, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"concat with count", BAD, {{CONCAT, 0, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
     {"concat with aux", BAD, {AUX_OF(CONCAT, 1)}, 1, {0}, 1},
-    {"concat of every text",
+    {"concat of four kinds of text",
      OK,
      {PARENT(CONCAT, 0, 4),
       {CONST, 0, 0, 0, 0, 0, 2, 0},
@@ -471,8 +470,8 @@ static const struct {
     {"same of the first", OK, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}}, 4, {0}, 0},
     {"same of a same", BAD, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}}, 4, {0}, 0},
     {"same of itself", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 1}}, 3, {0}, 0},
-    {"same of a later one", BAD, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"same of none", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
+    {"same of a later part", BAD, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"same of a missing part", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
     {"same with param", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 1, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
     {"same with aux", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 1, 0}}, 3, {0}, 1},
     {"same with flag", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 2, 0, 0, 0, 0, 0}}, 3, {0}, 0},
@@ -491,11 +490,11 @@ static const struct {
     {"hex with flag", BAD, {{HEX, 0, 1, 0, 0, 0, 0, 1}}, 1, {0}, 0},
     {"optional", OK, {PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, {0}, 0},
     {"optional of 64 bits", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(63)}, 2, {0}, 8},
-    {"optional of an int of 64 in a body", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(64)}, 2, {0}, 8},
+    {"optional of 64 bits in the body", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(64)}, 2, {0}, 8},
     {"optional of 65 bits", BAD, {PARENT(OPTIONAL, 1, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, INT_OF(63)}, 3, {0}, 8},
     {"optional of param 2", BAD, {PARENT(OPTIONAL, 2, 1), LEAF(STR, 1)}, 2, {0}, 0},
-    {"optional of nothing", BAD, {LEAF(OPTIONAL, 1)}, 1, {0}, 0},
-    {"optional of two", BAD, {PARENT(OPTIONAL, 1, 2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0},
+    {"optional without a child", BAD, {LEAF(OPTIONAL, 1)}, 1, {0}, 0},
+    {"optional of two children", BAD, {PARENT(OPTIONAL, 1, 2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0},
     {"optional with aux", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 1, 0}, LEAF(STR, 1)}, 2, {0}, 1},
     {"optional with flag", BAD, {{OPTIONAL, 1, 1, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0},
     {"optional with count", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 1}, LEAF(STR, 1)}, 2, {0}, 0},
@@ -504,7 +503,7 @@ static const struct {
     {"optional key in a union", BAD, {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0},
     {"optional key", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0x90}, 1},
     {"optional key that may be None", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
-    {"None that may be a missing key", BAD, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"optional None around an optional key", BAD, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
     {"rest of a str", OK, {REST_STR}, 1, {0}, 0},
     {"rest of a str of param 0", BAD, {{STR, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"rest of bytes", OK, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -529,8 +528,9 @@ static const struct {
 /* clang-format on */
 
 TEST(test_packed_nodes) {
-    EACH_NAMED (i, packed) {
-        CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code, &err);
+    EACH_NAMED (i, packed_cases) {
+        CHECK_CODE(compile(packed_cases[i].nodes, packed_cases[i].n, packed_cases[i].aux, packed_cases[i].aux_size),
+                   packed_cases[i].code, &err);
     }
 }
 
@@ -548,7 +548,7 @@ TEST(test_counts_of_tables_and_parts) {
     }
 }
 
-/* The results of compiling these nodes: bits, sizes, whether they are fixed. */
+/* Checks the bits and sizes of compiled nodes, and whether they are fixed. */
 TEST(test_packed_sizes) {
     static const struct {
         make_node nodes[3];

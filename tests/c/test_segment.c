@@ -16,7 +16,7 @@
 
 static rs_error err;
 
-/* Returns the number of entries of a folder; -1 when it is missing. */
+/* Returns the number of entries of a folder, or -1 if it cannot be opened. */
 static int count_entries(const char *path) {
     DIR *dir = opendir(path);
     int n = 0;
@@ -26,7 +26,7 @@ static int count_entries(const char *path) {
     return n - 2;
 }
 
-static int open_descriptors(void) { return count_entries("/proc/self/fd"); }
+static int count_descriptors(void) { return count_entries("/proc/self/fd"); }
 
 static rs_status open_writer(rs_segment_writer *writer, rs_backing backing, const char *name) {
     char path[512];
@@ -36,13 +36,13 @@ static rs_status open_writer(rs_segment_writer *writer, rs_backing backing, cons
     return rs_segment_writer_open(writer, backing, at("private"), name, &err);
 }
 
-static const char *where(rs_backing backing, const char *name) {
+static const char *path_of(rs_backing backing, const char *name) {
     char path[256];
     (void)snprintf(path, sizeof path, "%s%s", backing == RS_BACKING_DIRECTORY ? "private/" : "", name);
     return at(path);
 }
 
-static void life(rs_backing backing) {
+static void check_life(rs_backing backing) {
     rs_segment_writer writer;
     rs_segment segment;
     rs_os_identity id;
@@ -77,7 +77,7 @@ static void life(rs_backing backing) {
     if (backing == RS_BACKING_ANONYMOUS) {
         CHECK(rs_os_is_sealed(segment.fd));
     } else {
-        CHECK(stat(where(backing, "life"), &st) == 0);
+        CHECK(stat(path_of(backing, "life"), &st) == 0);
         CHECK_U64(st.st_mode & 07777, backing == RS_BACKING_FILE ? 0640 : 0400);
     }
     rs_segment_writer_abort(&writer); /* inactive: the name stays */
@@ -86,7 +86,7 @@ static void life(rs_backing backing) {
 }
 
 TEST(test_life_anonymous) {
-    int before = open_descriptors();
+    int before = count_descriptors();
     rs_segment_writer writer;
     rs_segment segment;
     char path[64];
@@ -102,10 +102,10 @@ TEST(test_life_anonymous) {
     rs_segment_close(&segment);
     rs_segment_close(&segment);
     CHECK(segment.fd == -1 && segment.data == NULL && segment.size_bytes == 0);
-    CHECK_U64(open_descriptors(), before);
+    CHECK_U64(count_descriptors(), before);
 }
 
-/* life() ends by overwriting `segment` with a closed one, which would lose the mapping: run it in a child. */
+/* Runs check_life in a child, because it overwrites `segment` with a closed one at the end and so loses the mapping. */
 static void in_child(void (*body)(rs_backing), rs_backing backing) {
     int status = -1;
     (void)fflush(NULL);
@@ -120,10 +120,10 @@ static void in_child(void (*body)(rs_backing), rs_backing backing) {
 
 TEST(test_life_of_every_backing) {
     rs_segment segment;
-    in_child(life, RS_BACKING_ANONYMOUS);
-    in_child(life, RS_BACKING_DIRECTORY);
-    mode_t before = umask(027); /* a saved file takes the user's */
-    in_child(life, RS_BACKING_FILE);
+    in_child(check_life, RS_BACKING_ANONYMOUS);
+    in_child(check_life, RS_BACKING_DIRECTORY);
+    mode_t before = umask(027); /* a saved file obeys the user's umask */
+    in_child(check_life, RS_BACKING_FILE);
     (void)umask(before);
     REQUIRE_OK(rs_segment_open_path(&segment, at("life"), false, &err), &err);
     CHECK_U64(segment.size_bytes, 4100);
@@ -137,20 +137,20 @@ TEST(test_life_of_every_backing) {
 TEST(test_abort_leaves_nothing) {
     static const rs_backing backings[] = {RS_BACKING_ANONYMOUS, RS_BACKING_DIRECTORY, RS_BACKING_FILE};
     for (size_t i = 0; i < 3; i++) {
-        int descriptors = open_descriptors();
+        int descriptors = count_descriptors();
         rs_segment_writer writer;
         REQUIRE_OK(open_writer(&writer, backings[i], "aborted"), &err);
         CHECK_OK(rs_segment_writer_append(&writer, "abc", 3, &err), &err);
-        if (i > 0) CHECK(access(where(backings[i], "aborted"), F_OK) == 0);
+        if (i > 0) CHECK(access(path_of(backings[i], "aborted"), F_OK) == 0);
         rs_segment_writer_abort(&writer);
         rs_segment_writer_abort(&writer);
-        CHECK(access(where(backings[i], "aborted"), F_OK) != 0);
-        CHECK_U64(open_descriptors(), descriptors);
+        CHECK(access(path_of(backings[i], "aborted"), F_OK) != 0);
+        CHECK_U64(count_descriptors(), descriptors);
         CHECK(writer.fd == -1 && writer.path == NULL);
     }
 }
 
-TEST(test_abort_spares_what_is_not_its_own) {
+TEST(test_abort_spares_files_of_others) {
     rs_segment_writer writer;
     int status = 0;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "kept"), &err);
@@ -171,7 +171,7 @@ TEST(test_abort_spares_what_is_not_its_own) {
 }
 
 TEST(test_open_failures) {
-    int descriptors = open_descriptors();
+    int descriptors = count_descriptors();
     rs_segment_writer writer;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "taken"), &err);
     {
@@ -186,7 +186,7 @@ TEST(test_open_failures) {
                    &err);
     }
     rs_segment_writer_abort(&writer);
-    CHECK_U64(open_descriptors(), descriptors);
+    CHECK_U64(count_descriptors(), descriptors);
 }
 
 TEST(test_empty_cannot_finish) {
@@ -227,8 +227,8 @@ TEST(test_growth) {
 }
 
 TEST(test_failed_append_can_be_repeated) {
-    /* A limit on file sizes simulates a full disk: 1.5 MiB is enough for one step of 1 MiB, not two, and the bytes of
-     * the second append. */
+    /* A limit on file sizes simulates a full disk: 1.5 MiB is enough for the first MiB and 1,000 bytes, but not for a
+     * second MiB. */
     static uint8_t bytes[1 << 20];
     struct rlimit old;
     rs_segment_writer writer;
@@ -256,7 +256,7 @@ TEST(test_failed_append_can_be_repeated) {
 
 TEST(test_copy) {
     rs_segment_writer writer;
-    rs_segment source, copy, again;
+    rs_segment source, copy, copy_of_copy;
     REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "source"), &err);
     CHECK_OK(rs_segment_writer_append(&writer, "some bytes", 10, &err), &err);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &source, &err), &err);
@@ -264,16 +264,16 @@ TEST(test_copy) {
     rs_segment_close(&source);
     CHECK(rs_os_is_sealed(copy.fd));
     CHECK(copy.size_bytes == 10 && memcmp(copy.data, "some bytes", 10) == 0);
-    REQUIRE_OK(rs_segment_copy(&again, &copy, 4, &err), &err);
+    REQUIRE_OK(rs_segment_copy(&copy_of_copy, &copy, 4, &err), &err);
     rs_segment_close(&copy);
-    CHECK(again.size_bytes == 4 && memcmp(again.data, "some", 4) == 0);
-    rs_segment_close(&again);
+    CHECK(copy_of_copy.size_bytes == 4 && memcmp(copy_of_copy.data, "some", 4) == 0);
+    rs_segment_close(&copy_of_copy);
     CHECK(unlink(at("source")) == 0);
 }
 
 TEST(test_copy_of_a_file_that_shrank) {
     static const uint8_t bytes[40000] = {1};
-    int descriptors = open_descriptors();
+    int descriptors = count_descriptors();
     rs_segment source, copy;
     int fd = -1;
     REQUIRE_OK(rs_os_create_file(at("shrinks"), &fd, &err), &err);
@@ -288,7 +288,7 @@ TEST(test_copy_of_a_file_that_shrank) {
     CHECK_CODE(rs_segment_open_path(&source, at("shrinks"), false, &err), RS_E_FMT_TRUNCATED, &err);
     rs_segment_close(&source);
     rs_os_close(&fd);
-    CHECK_U64(open_descriptors(), descriptors);
+    CHECK_U64(count_descriptors(), descriptors);
     CHECK(unlink(at("shrinks")) == 0);
 }
 

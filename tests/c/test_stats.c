@@ -3,7 +3,7 @@
 
 static const rs_alternative *only(void) { return stats.root.n == 1 ? &stats.root.alternatives[0] : NULL; }
 
-/* Alternatives of kind struct at the root. */
+/* Returns the number of structs among the alternatives of the root. */
 static uint32_t n_structs(void) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
@@ -53,7 +53,7 @@ TEST(test_keys_of_one_struct) {
 }
 
 /* Two dicts with the key "a" and a second key that differs. For Python, 1 and True are equal keys, and so are (1,) and
- * (True,): a struct may have only one of them. Only ints can be distinguished by their bytes. */
+ * (True,): a struct may have only one of them. Two ints are equal exactly if their bytes are. */
 TEST(test_keys_that_are_equal) {
     static const struct {
         const char *keys[2]; /* any values of up to 3 bytes */
@@ -134,7 +134,7 @@ TEST(test_distinct_values) {
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_offsets == 2000);
     forget();
-    for (uint32_t i = 0; i < 2000; i++) add_int(i); /* nearly all values differ, so counting stops */
+    for (uint32_t i = 0; i < 2000; i++) add_int(i); /* all values differ, so counting stops */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
     forget();
@@ -142,7 +142,7 @@ TEST(test_distinct_values) {
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
     forget();
-    for (uint32_t i = 0; i < 10; i++) add_int(7); /* constant: none kept */
+    for (uint32_t i = 0; i < 10; i++) add_int(7); /* a constant has no set */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->constant && only()->distinct == NULL);
     forget();
@@ -177,7 +177,7 @@ TEST(test_distinct_containers) {
     forget();
 }
 
-TEST(test_payloads_are_no_entries) {
+TEST(test_payloads_are_not_entries) {
     for (uint32_t i = 0; i < 50; i++)
         make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
     REQUIRE_OK(look(), &err);

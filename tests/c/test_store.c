@@ -15,7 +15,7 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
     if (ok) {
         record(i, &expected, &arrays);
         ok = CHECK(got.size_bytes == expected.size_bytes);
-        /* The position of an array outside depends on the block: its last byte or two may differ. */
+        /* The position of an array outside, in the last one or two bytes, depends on the block. */
         ok = ok && CHECK(memcmp(got.data, expected.data, got.size_bytes - (arrays.size_bytes > 0 ? 2 : 0)) == 0);
     }
     rs_buffer_clear(&expected);
@@ -27,7 +27,7 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
 
 enum { ANY_TREES = 1 << 20 }; /* one or more */
 
-/* Builds a store with this number of blocks and trees, and reads all records twice, from the last to the first. */
+/* Builds a store, checks its number of blocks and trees, and reads all records from last to first, then in order. */
 static void check_store(built_record record, uint64_t n, bool compress, uint64_t blocks, uint64_t trees) {
     built b = build(record, n, compress);
     rs_store store;
@@ -99,7 +99,7 @@ TEST(test_split_groups) {
     check_store(add_uneven, 116, true, 4, ANY_TREES); /* nothing after a block that was just closed */
 }
 
-/* Records of 130 KiB pass 8 MiB within a group. The block continues to the end of the group. */
+/* 64 records of 130 KiB pass 8 MiB, so each block ends with its group. */
 RECORD(add_large) { make_units(raw, 0x09, (130 << 10) + (size_t)(i % 7), 1, 'L'); }
 
 TEST(test_blocks_end_with_groups) { check_store(add_large, 200, true, 4, ANY_TREES); }
@@ -155,7 +155,7 @@ TEST(test_header_maxima) {
     }
 }
 
-/* If the header declares one value, one byte or one level less, the record is refused (rule 23). */
+/* If the header declares one value or one level less, the record is refused (rule 23). */
 TEST(test_header_maxima_hold) {
     built b = build(add_tuple_key, 3, false);
     rs_store store;
@@ -199,20 +199,20 @@ TEST(test_features) {
     static const built_record records[] = {add_row,          add_plain_array,       add_ext,
                                            add_struct_array, add_longdouble_in_ext, add_narrow_array};
     static const uint64_t features[] = {0, 0, 1, 4, 5, RS_FMT_FEATURE_NARROW};
-    static const uint64_t packed[] = {RS_FMT_FEATURE_TEXT, 0, 0, 0, 0, 0}; /* by nodes */
+    static const uint64_t node_features[] = {RS_FMT_FEATURE_TEXT, 0, 0, 0, 0, 0}; /* if compressed, also these */
     EACH (i, features) {
         for (unsigned compress = 0; compress < 2; compress++) {
             built b = build(records[i], 100, compress != 0);
             REQUIRE(b.data != NULL);
-            CHECK_U64(rs_load_u64(b.data + 16), features[i] | (compress != 0 ? packed[i] : 0));
+            CHECK_U64(rs_load_u64(b.data + 16), features[i] | (compress != 0 ? node_features[i] : 0));
             built_clear(&b);
             check_store(records[i], 100, compress != 0, 1, 1);
         }
     }
 }
 
-/* [None, deque([None, deque(...)])]: a list, a union and an ext for each level, so that at 134 the tree passes 400 levels and
- * the block falls back to `any`. */
+/* [None, deque([None, deque(...)])]: a list, a union and an ext for each level. From 134 on the tree would pass 400
+ * levels, and the block falls back to `any`, with 6 bytes for each level. */
 static uint64_t deep_levels;
 
 RECORD(add_deep) {
@@ -227,7 +227,7 @@ TEST(test_trees_too_deep) {
         built_layout layout;
         REQUIRE(b.data != NULL);
         built_read(&b, &layout);
-        CHECK(layout.blocks[0].heap_size_bytes < 1000 * 3 * deep_levels || deep_levels > 132); /* of 6 as `any` */
+        CHECK(layout.blocks[0].heap_size_bytes < 1000 * 3 * deep_levels || deep_levels > 132);
         CHECK(layout.blocks[0].heap_size_bytes > 1000 * 5 * deep_levels || deep_levels < 136);
         built_clear(&b);
         check_store(add_deep, 300, true, 1, 1);
@@ -302,7 +302,7 @@ static rs_status find_with(built *b, uint64_t index, bool frozen) {
 
 static rs_status find_in(built *b, uint64_t index) { return find_with(b, index, false); }
 
-/* A frozen store reads like any other and reports each damage, but loads nothing more. */
+/* A frozen store reads like any other and reports all damage, but loads nothing more. */
 TEST(test_frozen) {
     built c = build(add_uneven, 300, true);
     built_layout layout;
@@ -353,7 +353,7 @@ TEST(test_broken_tables) {
         {6, 0, 8, UINT64_C(1) << 40, RS_E_FMT_TREE},
         {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
         {6, 8, 4, 0, RS_E_FMT_TREE},
-        {5, 0, 4, 0, RS_E_FMT_TREE},     /* a tree of no nodes */
+        {5, 0, 4, 0, RS_E_FMT_TREE},     /* a tree without nodes */
         {5, 8, 1, 23, RS_E_FMT_VERSION}, /* a root of a later kind */
     };
     built c = build(add_uneven, 103, true);

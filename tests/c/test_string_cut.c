@@ -5,9 +5,9 @@
 
 #include "rs_test.h"
 
-static char said[256];
+static char leaves_text[256];
 
-/* The leaves of a string, with '|' between them; "no" when it cannot be cut. Leaves that the start covers are "*". */
+/* Returns the leaves of a string, joined by '|', or "no" if it cannot be cut. Leaves that the start covers are "*". */
 static const char *cut(const rs_cut *c, const char *text) {
     rs_slice leaves[RS_CUT_LEAVES];
     uint32_t from;
@@ -15,10 +15,10 @@ static const char *cut(const rs_cut *c, const char *text) {
     if (!rs_cut_run(c, rs_slice_of(text, strlen(text)), leaves, &from)) return "no";
     for (uint32_t i = 0; i < c->n_leaves; i++) {
         int size = i < from ? 1 : (int)rs_slice_left(&leaves[i]);
-        used += (size_t)snprintf(said + used, sizeof said - used, "%s%.*s", i == 0 ? "" : "|", size,
+        used += (size_t)snprintf(leaves_text + used, sizeof leaves_text - used, "%s%.*s", i == 0 ? "" : "|", size,
                                  i < from ? "*" : (const char *)leaves[i].ptr);
     }
-    return said;
+    return leaves_text;
 }
 
 #define LEAF {RS_CUT_LEAF, 0}
@@ -75,7 +75,7 @@ TEST(test_classes) {
 }
 
 TEST(test_tree) {
-    /* (up to '/': the last '_' : leaf, leaf), (first '.': (letters: leaf, leaf), leaf) */
+    /* first '/': (last '_': leaf, leaf), (first '.': (leading letters: leaf, leaf), leaf) */
     rs_cut c = {.n_steps = 9,
                 .n_leaves = 5,
                 .steps = {{RS_CUT_FIRST, '/'},

@@ -4,8 +4,8 @@
 static rs_template template;
 static char text[256];
 
-/* The kinds of the parts, or "none". */
-static const char *found(void) {
+/* Returns the kinds of the parts, "none" without a template, or "failed". */
+static const char *part_kinds(void) {
     static const char *const names[] = {"const", "same", "digits", "hex", "dict", "text"};
     bool alike = false;
     size_t used = 0;
@@ -27,67 +27,67 @@ enum { N = 600 };
 TEST(test_kinds) {
     char s[64];
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i * 7), add_text(s);
-    CHECK_STR(found(), "const digits const");
+    CHECK_STR(part_kinds(), "const digits const");
     CHECK(template.at[1].count == 0 && template.at[1].min == 0 && template.at[1].max == 7 * (N - 1));
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "n%08u_%u.JPEG", i * 31 % 577, i * 7919), add_text(s);
-    CHECK_STR(found(), "const digits const digits const");
+    CHECK_STR(part_kinds(), "const digits const digits const");
     CHECK(template.at[1].count == 8 && template.at[3].count == 0);
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u/%u.%u", i * 7, i * 7, i % 2), add_text(s);
-    CHECK_STR(found(), "digits const same const digits");
+    CHECK_STR(part_kinds(), "digits const same const digits");
     CHECK_U64(template.at[2].of, 0);
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08x", i * 2654435761u), add_text(s);
-    CHECK_STR(found(), "const hex");
+    CHECK_STR(part_kinds(), "const hex");
     CHECK(template.at[1].count == 8 && !template.at[1].upper);
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08X", i * 2654435761u), add_text(s);
-    CHECK_STR(found(), "const hex");
+    CHECK_STR(part_kinds(), "const hex");
     CHECK(template.at[1].upper);
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "a %c%c%c%c/%u", (int)('g' + i % 3), (int)('h' + i % 7), 'x', 'y', i), add_text(s);
-    CHECK_STR(found(), "const dict const digits");
+    CHECK_STR(part_kinds(), "const dict const digits");
 }
 
-/* A number that cannot be restored from its digits stays text, or an entry. */
+/* A number that a digits part cannot restore becomes text or an entry. */
 TEST(test_odd_numbers) {
     char s[64];
     for (unsigned i = 0; i < N; i++)
-        (void)snprintf(s, sizeof s, i % 2 == 0 ? "x-%u" : "x-0%u", i), add_text(s); /* padded to no one width */
-    CHECK_STR(found(), "const text");
+        (void)snprintf(s, sizeof s, i % 2 == 0 ? "x-%u" : "x-0%u", i), add_text(s); /* not padded to one width */
+    CHECK_STR(part_kinds(), "const text");
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "x-%u9999999999999999", i + 10000), add_text(s); /* 21 digits */
-    CHECK(strstr(found(), "digits") == NULL);
+    CHECK(strstr(part_kinds(), "digits") == NULL);
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%018u", i), add_text(s);
-    CHECK_STR(found(), "const digits");
+    CHECK_STR(part_kinds(), "const digits");
     CHECK_U64(template.at[1].count, 18);
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "x-%08x", i * 2654435761u),
             s[2 + i % 8] = (char)(s[2 + i % 8] >= 'a' ? s[2 + i % 8] - 32 : s[2 + i % 8]), add_text(s);
-    CHECK(strstr(found(), "hex") == NULL); /* of both cases */
+    CHECK(strstr(part_kinds(), "hex") == NULL); /* letters of both cases */
 }
 
 TEST(test_not_alike) {
     char s[64];
     for (unsigned i = 0; i < 15; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i), add_text(s);
-    CHECK_STR(found(), "none"); /* too few to tell */
+    CHECK_STR(part_kinds(), "none"); /* too few to tell */
     for (unsigned i = 0; i < N; i++) add_text(i % 4 == 0 ? "one" : i % 4 == 1 ? "one-two" : i % 4 == 2 ? "a-b-c" : "");
-    CHECK_STR(found(), "none");
+    CHECK_STR(part_kinds(), "none");
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one misfit in 20 is few */
-    CHECK_STR(found(), "const digits const");
+    CHECK_STR(part_kinds(), "const digits const");
     CHECK_U64(template.n_fits, N - N / 20);
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in 5 is too many */
-    CHECK_STR(found(), "none");
+    CHECK_STR(part_kinds(), "none");
     for (unsigned i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
-    CHECK_STR(found(), "none");
+    CHECK_STR(part_kinds(), "none");
 }
 
 /* Even if there are few strings, more than five in six must be alike. */
 TEST(test_few_alike) {
     char s[64];
     for (unsigned i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 4 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
-    CHECK_STR(found(), "none");
+    CHECK_STR(part_kinds(), "none");
     for (unsigned i = 0; i < 40; i++) (void)snprintf(s, sizeof s, i % 8 == 3 ? "- %u" : "img_%u.jpg", i), add_text(s);
-    CHECK_STR(found(), "const digits const");
+    CHECK_STR(part_kinds(), "const digits const");
     CHECK_U64(template.n_fits, 35);
 }
 
@@ -102,7 +102,7 @@ TEST(test_sample_alike) {
         }
         (void)snprintf(s, sizeof s, sampled ? "img_%u.jpg" : "- %u", i), add_text(s);
     }
-    CHECK_STR(found(), "none");
+    CHECK_STR(part_kinds(), "none");
 }
 
 /* Two numbers that are equal in all strings except one are separate parts, wherever that string is. */
@@ -118,7 +118,7 @@ TEST(test_not_the_same) {
                 for (k = 0; k < n; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", wide);
                 make_record_end(&block);
             }
-            CHECK(strstr(found(), "same") == NULL && strstr(text, "digits const digits") != NULL);
+            CHECK(strstr(part_kinds(), "same") == NULL && strstr(text, "digits const digits") != NULL);
             for (k = template.n - 1; template.at[k].kind != RS_PART_DIGITS; k--) {
             }
             CHECK(template.at[k].min >= 1000 && template.at[k].max <= 1000 + 7 * N && template.n_fits == N);
@@ -133,16 +133,16 @@ TEST(test_separators) {
     char s[64];
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "%u id%03u/%s/%04u.wav", i % 2, i * 7 % 40, names[i * 3 % 5], i), add_text(s);
-    CHECK_STR(found(), "digits const digits const dict const digits const");
+    CHECK_STR(part_kinds(), "digits const digits const dict const digits const");
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "%s|%s", deep[i * 7 % 3], names[i * 3 % 5]), add_text(s);
-    CHECK_STR(found(), "dict const dict");
+    CHECK_STR(part_kinds(), "dict const dict");
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "img %u/%u", i, i % 7), add_text(s); /* alike in all their signs: cut there */
-    CHECK_STR(found(), "const digits const digits");
+    CHECK_STR(part_kinds(), "const digits const digits");
 }
 
-/* Units of 2 bytes are narrowed to be cut. The memory of the last string that fits is not used for one that does not. */
+/* Units of 2 bytes are narrowed to be cut. A misfit does not use the memory of the last string that fits. */
 TEST(test_wide) {
     static const uint16_t sign[] = {0x0101};
     char s[64];
@@ -153,14 +153,14 @@ TEST(test_wide) {
         for (unsigned k = 0; k < n; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", 1);
         make_record_end(&block);
     }
-    CHECK(strstr(found(), "digits") != NULL);
+    CHECK(strstr(part_kinds(), "digits") != NULL);
     for (unsigned k = 0; k < template.n; k++) {
         if (template.at[k].kind != RS_PART_DIGITS) continue;
         CHECK(template.at[k].min == 10000 && template.at[k].max == 90000 + N - 12);
     }
 }
 
-/* The texts of a part in all strings that fit, borrowed from the records and with their width of units. */
+/* Checks the texts of a part in all strings that fit. They borrow units from the records, in the same width. */
 static void check_texts(unsigned unit) {
     static const uint16_t sign[] = {0x0101};
     rs_symbol_string texts[N];

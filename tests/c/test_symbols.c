@@ -4,11 +4,11 @@
 #include "symbols/rs_symbols_train.h"
 
 static rs_error err;
-static bool small_codes = false; /* of tables and encoders */
+static bool small_codes = false; /* `small` of training, `shortest` of encoders */
 
 enum { STRINGS_MAX = 4000 };
 
-/* Each string is allocated to its exact size, so that the sanitizer sees a read beyond it. */
+/* Each string has an allocation of exactly its size, so that the sanitizer sees a read beyond it. */
 static rs_symbol_string strings[STRINGS_MAX];
 static size_t n_strings;
 
@@ -28,7 +28,7 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((draw_state >> 33) % below);
 }
 
-/* Sentences of a few hundred words, the same for both widths; units of 2 bytes have high bytes. */
+/* Adds n sentences from a vocabulary of 300 words, the same for both widths. Units of 2 bytes have high bytes. */
 static void add_sentences(size_t n, unsigned unit_bytes) {
     static const char syllables[] = "thereandingouhasalornotiselkam";
     uint8_t text[2 * 400];
@@ -54,7 +54,7 @@ static void add_sentences(size_t n, unsigned unit_bytes) {
 }
 
 /* Trains a table for `strings`, or aborts. */
-static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
+static rs_slice train(unsigned unit_bytes, rs_buffer *table) {
     if (rs_symbols_train(strings, n_strings, unit_bytes, small_codes, table, NULL, &err) != RS_OK) abort();
     return rs_slice_of(table->data, table->size_bytes);
 }
@@ -86,7 +86,7 @@ static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbo
     return coded;
 }
 
-/* Strings unlike the trained ones: every unit alone, random units, long strings, the empty one. */
+/* Codes strings unlike the trained ones: single units, repeated and random units, long strings, the empty string. */
 static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols *symbols) {
     uint8_t units[3000];
     uint32_t unit_bytes = symbols->unit_bytes;
@@ -109,17 +109,18 @@ static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
 }
 
-/* Trains a table for `strings`, codes each of them, and drops them. */
+/* Trains a table for `strings`, codes them, and drops them. Table and codes take at most `at_most` bytes. */
 static void check_strings(unsigned unit_bytes, uint64_t at_most) {
-    rs_buffer table = {0}, again = {0};
+    rs_buffer table = {0}, second_table = {0};
     rs_symbols_encoder *encoder = NULL;
     rs_symbols symbols;
     uint64_t estimate = 0;
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &table, &estimate, &err), &err);
-    REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
-    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &again, NULL, &err), &err);
-    CHECK_U64(again.size_bytes, table.size_bytes + 1);
-    CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
+    REQUIRE_OK(rs_buffer_append(&second_table, &(uint8_t){'x'}, 1, &err), &err);
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, small_codes, &second_table, NULL, &err), &err);
+    CHECK_U64(second_table.size_bytes, table.size_bytes + 1);
+    CHECK(second_table.size_bytes == table.size_bytes + 1 &&
+          memcmp(second_table.data + 1, table.data, table.size_bytes) == 0);
     uint8_t *exact = make_exact(table.data, table.size_bytes);
     REQUIRE(open_both(rs_slice_of(exact, table.size_bytes), small_codes, &symbols, &encoder));
     CHECK_U64(symbols.unit_bytes, unit_bytes);
@@ -131,12 +132,12 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     check_any_string(encoder, &symbols);
     rs_symbols_encoder_close(encoder);
     rs_buffer_clear(&table);
-    rs_buffer_clear(&again);
+    rs_buffer_clear(&second_table);
     free(exact);
     drop_strings();
 }
 
-static uint64_t all_units(void) {
+static uint64_t total_units(void) {
     uint64_t units = 0;
     for (size_t i = 0; i < n_strings; i++) units += strings[i].n_units;
     return units;
@@ -145,11 +146,11 @@ static uint64_t all_units(void) {
 TEST(test_sentences) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         add_sentences(2000, unit_bytes);
-        check_strings(unit_bytes, all_units() * unit_bytes / 2);
+        check_strings(unit_bytes, total_units() * unit_bytes / 2);
     }
 }
 
-/* One string that is longer than the sample's excerpts, and empty ones beside it. */
+/* One string that is longer than the sample's excerpts, and empty strings beside it. */
 TEST(test_long_string) {
     static uint8_t text[100000];
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
@@ -194,7 +195,7 @@ TEST(test_nuls) {
             }
             add_string(text, size, unit_bytes);
         }
-        check_strings(unit_bytes, all_units() * unit_bytes / 2);
+        check_strings(unit_bytes, total_units() * unit_bytes / 2);
     }
 }
 
@@ -210,7 +211,7 @@ TEST(test_nul_behind_a_symbol) {
             for (unsigned k = 0; k < sizes[i % 3]; k++) text[k * unit_bytes] = (uint8_t)words[i % 3][k];
             add_string(text, sizes[i % 3], unit_bytes);
         }
-        check_strings(unit_bytes, all_units() * unit_bytes / 2);
+        check_strings(unit_bytes, total_units() * unit_bytes / 2);
     }
 }
 
@@ -341,7 +342,7 @@ TEST(test_many_alike) {
     }
 }
 
-/* A decode needs exactly its capacity, and writes nothing beyond it. */
+/* A decode without enough capacity fails, and writes nothing beyond it. */
 TEST(test_room) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
     rs_symbols symbols;
@@ -409,7 +410,7 @@ TEST(test_bad_tables) {
         {9, 1, RS_E_FMT_VALUE},
         {10, 0x80, RS_E_FMT_VALUE},
         {12, 0xFF, RS_OK}, /* where an escape begins means nothing */
-        {11, 0x02, RS_OK}, /* no escape: reads, codes nothing */
+        {11, 0x02, RS_OK}, /* without an escape it decodes, but does not encode */
     };
     EACH (i, cases) {
         CHECK_CODE(open_changed(sizeof small, cases[i].at, cases[i].value), cases[i].code, &err);
@@ -453,7 +454,7 @@ TEST(test_bytes_that_change) {
         rs_symbols symbols;
         uint8_t codes[100];
         add_sentences(500, unit_bytes);
-        (void)trained(unit_bytes, &table);
+        (void)train(unit_bytes, &table);
         size_t size = table.size_bytes;
         uint8_t *exact = make_exact(table.data, size);
         REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, size), &symbols, &err), &err);
@@ -477,7 +478,7 @@ TEST(test_flipped_bits) {
     rs_buffer table = {0};
     uint8_t codes[64], *exact;
     add_sentences(200, 1);
-    (void)trained(1, &table);
+    (void)train(1, &table);
     size_t size = table.size_bytes;
     for (size_t bit = 0; bit < 8 * size; bit++) {
         rs_symbols symbols;
@@ -501,7 +502,7 @@ TEST(test_flipped_bits) {
 
 /* ---- The shortest codes ---- */
 
-/* Returns the fewest bytes of codes of n units: every symbol of the table is tried at every unit. */
+/* Returns the size of the shortest codes of n units. Tries every symbol of the table at every unit. */
 static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, uint64_t n) {
     uint64_t *costs = (uint64_t *)malloc((size_t)(n + 1) * sizeof *costs);
     uint32_t unit_bytes = symbols->unit_bytes;
@@ -525,7 +526,7 @@ static uint64_t fewest_bytes(const rs_symbols *symbols, const uint8_t *units, ui
     return fewest;
 }
 
-/* An encoder for the smallest codes finds the shortest division into symbols. */
+/* An encoder for the shortest codes finds the division into symbols with the fewest bytes. */
 TEST(test_shortest_codes) {
     rs_buffer table = {0};
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
@@ -534,7 +535,7 @@ TEST(test_shortest_codes) {
         uint64_t saved = 0;
         add_sentences(600, unit_bytes);
         table.size_bytes = 0;
-        rs_slice bytes = trained(unit_bytes, &table);
+        rs_slice bytes = train(unit_bytes, &table);
         REQUIRE(open_both(bytes, true, &symbols, &shortest));
         REQUIRE_OK(rs_symbols_encoder_open(bytes, false, &quick, &err), &err);
         for (size_t i = 0; i < n_strings; i++) {
@@ -572,7 +573,7 @@ TEST(test_shortest_codes_of_long_strings) {
     rs_symbols_encoder *shortest = NULL;
     rs_symbols symbols;
     add_sentences(600, 1);
-    rs_slice bytes = trained(1, &table);
+    rs_slice bytes = train(1, &table);
     REQUIRE(open_both(bytes, true, &symbols, &shortest));
     for (size_t i = 0; i < n_strings && strings[i].n_units <= sizeof text - size; i++) {
         memcpy(text + size, strings[i].units, (size_t)strings[i].n_units);

@@ -1,4 +1,4 @@
-/* test_tables.c: tables of values and symbols: rules 29 to 34, each broken alone; chains and shared tables. */
+/* test_tables.c: tables of values and symbols: rules 29 to 32, each broken alone; chains and shared tables. */
 #include "rs_hand.h"
 #include "verify/rs_verify.h"
 
@@ -66,8 +66,8 @@ TEST(test_fields) {
         {"values called symbols", 0, 0, 8, 2, RS_E_FMT_BLOCK},
         {"n_records 0", 0, 8, 4, 0, RS_E_FMT_BLOCK},
         {"n_records 65537", 0, 8, 4, 65537, RS_E_FMT_BLOCK},
-        {"an entry less than the dict", 0, 8, 4, 3, RS_E_FMT_TREE},
-        {"an entry more", 0, 8, 4, 5, RS_E_FMT_TREE},
+        {"one entry less than the dict has", 0, 8, 4, 3, RS_E_FMT_TREE},
+        {"one entry more", 0, 8, 4, 5, RS_E_FMT_TREE},
         {"tree 3", 0, 12, 4, 3, RS_E_FMT_BLOCK},
         {"heap_offset not aligned", 0, 16, 8, 4097, RS_E_FMT_BLOCK},
         {"heap_offset beyond", 0, 16, 8, UINT64_C(1) << 62, RS_E_FMT_BLOCK},
@@ -87,7 +87,7 @@ TEST(test_fields) {
         {"arrays_size", 0, 56, 8, 64, RS_E_FMT_BLOCK},
         {"places", 0, 72, 8, 1, RS_E_FMT_BLOCK},
         {"symbols called values", 1, 0, 8, 1, RS_E_FMT_BLOCK},
-        {"symbols of a record", 1, 8, 4, 1, RS_E_FMT_BLOCK},
+        {"symbols with a record", 1, 8, 4, 1, RS_E_FMT_BLOCK},
         {"symbols with a tree", 1, 12, 4, 1, RS_E_FMT_BLOCK},
         {"symbols out of the heap", 1, 16, 8, UINT64_C(1) << 40, RS_E_FMT_BLOCK},
         {"symbols without bytes", 1, 24, 8, 0, RS_E_FMT_TRUNCATED},
@@ -136,18 +136,18 @@ static rs_status check_dict(const uint32_t *tables, uint32_t n_tables, uint8_t w
 }
 
 TEST(test_names) {
-    uint32_t many[64] = {0};
+    uint32_t zeros[64] = {0};
     CHECK_OK(check_dict((const uint32_t[]){0}, 1, 1, 2), &err);
     CHECK_OK(check_dict((const uint32_t[]){0, 2}, 2, 2, 3), &err);
     CHECK_OK(check_dict((const uint32_t[]){2, 0, 2}, 3, 32, 4), &err);
-    CHECK_OK(check_dict(many, 64, 7, 128), &err);
-    CHECK_CODE(check_dict(many, 64, 7, 127), RS_E_FMT_TREE, &err);
+    CHECK_OK(check_dict(zeros, 64, 7, 128), &err);
+    CHECK_CODE(check_dict(zeros, 64, 7, 127), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){0}, 1, 2, 1), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){0}, 1, 2, 3), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){0}, 1, 32, UINT32_MAX), RS_E_FMT_TREE, &err);
     CHECK_CODE(check_dict((const uint32_t[]){1}, 1, 1, 2), RS_E_FMT_TREE, &err); /* symbols */
     CHECK_CODE(check_dict((const uint32_t[]){0, 1}, 2, 1, 2), RS_E_FMT_TREE, &err);
-    CHECK_CODE(check_dict((const uint32_t[]){3}, 1, 1, 2), RS_E_FMT_TREE, &err); /* none */
+    CHECK_CODE(check_dict((const uint32_t[]){3}, 1, 1, 2), RS_E_FMT_TREE, &err); /* no such table */
     CHECK_CODE(check_dict((const uint32_t[]){UINT32_MAX}, 1, 1, 2), RS_E_FMT_TREE, &err);
     for (uint32_t i = 0; i < 4; i++) {
         hand h = {0};
@@ -178,8 +178,7 @@ TEST(test_cycles) {
     hand_record(&higher, "", 0), hand_finish(&higher, root);
     CHECK_CODE(hand_check(&higher, 0, &err), RS_E_FMT_TREE, &err);
 
-    /* A block and table 1 may share a tree that names table 0. If table 0 has this tree too, no load of the tree works.
-     */
+    /* A block and table 1 may share a tree that names table 0. If table 0 has it too, loading the tree fails. */
     hand_table_of(&shared, hand_leaf(&shared, BOOL, 0, 0), "\1", 1);
     root = dict_tree(&shared, &zero, 1, 0, 1);
     hand_table_of(&shared, root, "", 0);
@@ -242,7 +241,7 @@ TEST(test_highest_table_of_a_tree) {
     }
 }
 
-/* Loading a table does not change its tree if that is loaded already, because other threads may read the tree without a
+/* Loading a table does not change a tree that is loaded already, because other threads may read the tree without a
  * lock. */
 TEST(test_loaded_tree_stays_as_it_is) {
     hand h = {0};
@@ -260,7 +259,7 @@ TEST(test_loaded_tree_stays_as_it_is) {
     rs_store_close(&store), hand_clear(&h);
 }
 
-/* n tables. The entry of each is an entry of the table below, so reading the last table reads all of them. */
+/* Makes n tables. The entry of each but the first is an entry of the table below, so reading the last reads all. */
 static void make_chain(hand *h, uint32_t n) {
     uint32_t i, tree = hand_leaf(h, STR, 1, 0);
     hand_table_of(h, tree, "\1a", 2);
@@ -314,16 +313,16 @@ TEST(test_arrays) {
     static const uint32_t zero = 0;
     static const make_node node = {NDARRAY, 0, 1, 0, 0, 0, 5, 0};
     hand h = {0};
-    hand_table_of(&h, hand_tree(&h, &node, 1, "\0\2\1\x80\x08", 5), "\0", 1); /* 1024 of i1 */
+    hand_table_of(&h, hand_tree(&h, &node, 1, "\0\2\1\x80\x08", 5), "\0", 1); /* 1,024 items of 1 byte */
     uint32_t root = dict_tree(&h, &zero, 1, 0, 1);
     hand_record(&h, "", 0), hand_finish(&h, root);
     CHECK_CODE(hand_check(&h, 0, &err), RS_E_FMT_VALUE, &err);
     hand_clear(&h);
 }
 
-/* ---- Limits: many records of few bytes ---- */
+/* ---- Limits: bytes that many values share ---- */
 
-/* A list that repeats one entry n times. The entry counts `size` bytes each time. */
+/* Checks that a list with one entry n times counts `size` bytes each time. */
 static void check_budget(hand *h, uint64_t n, uint64_t size) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}};
     static const uint32_t zero = 0;

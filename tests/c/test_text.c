@@ -11,7 +11,7 @@ static rs_error err;
 
 /* ---- Reading ---- */
 
-/* rs_text_short must agree with rs_text_take, with the cursor at the same byte. It does not count a budget. */
+/* rs_text_short must agree with rs_text_take and move the cursor as far. It does not count against the budget. */
 static void check_short(rs_cursor cursor, const rs_place *place, rs_status status, const rs_text *text,
                         const uint8_t *after) {
     const uint8_t *before = cursor.in.ptr;
@@ -225,7 +225,7 @@ TEST(test_growing) {
 
 /* ---- Symbols ---- */
 
-/* "the ", the escape, "a"; of units of 2 bytes the same. */
+/* Writes a table of "the ", the escape and "a" in units of 1 or 2 bytes, and returns its size. */
 static size_t symbol_bytes(uint8_t *out, uint8_t unit, uint8_t n_short) {
     static const char pool[] = "the a";
     size_t at = 8;
@@ -335,13 +335,13 @@ TEST(test_entries) {
     static const make_node any = LEAF(ANY, 0), str = LEAF(STR, 1), rest = {STR, 1, 2, 0, 0, 0, 0, 0},
                            bytes = LEAF(BYTES, 0), integer = {INT, 8, 0, 0, 0, 0, 8, 0},
                            hex = {HEX, 0, 0, 0, 0, 0, 0, 1}, word = {CONST, 0, 0, 0, 0, 0, 3, 0};
-    static const make_node some[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)},
-                           some_hex[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}};
-    static const make_node either[] = {{UNION, 0, 0, 2, 1, 0, 0, 0}, LEAF(BYTES, 0), LEAF(STR, 1)};
-    static const make_node fixed[] = {
+    static const make_node optional_str[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)},
+                           optional_hex[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}};
+    static const make_node bytes_or_str[] = {{UNION, 0, 0, 2, 1, 0, 0, 0}, LEAF(BYTES, 0), LEAF(STR, 1)};
+    static const make_node hex_or_int[] = {
         {UNION, 0, 0, 2, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}, {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const make_node list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)},
-                           within[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)};
+                           concat[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)};
     static const uint32_t a[] = {'a'}, aa[] = {'a', 'a'};
     CHECK_OK(take_entry(&str, 1, NULL, 0, "\1a", 2, a, 1), &err);
     CHECK_OK(take_entry(&rest, 1, NULL, 0, "a", 1, a, 1), &err);
@@ -349,14 +349,14 @@ TEST(test_entries) {
     CHECK_OK(take_entry(&any, 1, NULL, 0, "\x0B\1a\0\0\0", 6, a, 1), &err);
     CHECK_OK(take_entry(&word, 1, "\x09\1a", 3, "", 0, a, 1), &err);
     CHECK_OK(take_entry(&hex, 1, NULL, 0, "\xA0", 1, a, 1), &err);
-    CHECK_OK(take_entry(some, 2, NULL, 0, "\1\1a", 3, a, 1), &err);
-    CHECK_OK(take_entry(some_hex, 2, NULL, 0, "\1\xA0", 2, a, 1), &err);
-    CHECK_OK(take_entry(either, 3, NULL, 0, "\1\1a", 3, a, 1), &err);
-    CHECK_OK(take_entry(fixed, 3, "\0\0\0\0\0\0\0\0", 8, "\0\xA0", 2, a, 1), &err);
-    CHECK_OK(take_entry(within, 3, NULL, 0, "\1a", 2, aa, 2), &err);
-    CHECK_CODE(take_entry(fixed, 3, "\0\0\0\0\0\0\0\0", 8, "\1\xA0", 2, a, 1), RS_E_FMT_VALUE, &err);
-    CHECK_CODE(take_entry(either, 3, NULL, 0, "\0\1a", 3, a, 1), RS_E_FMT_VALUE, &err);
-    CHECK_CODE(take_entry(some, 2, NULL, 0, "\0", 1, a, 1), RS_E_FMT_VALUE, &err); /* None */
+    CHECK_OK(take_entry(optional_str, 2, NULL, 0, "\1\1a", 3, a, 1), &err);
+    CHECK_OK(take_entry(optional_hex, 2, NULL, 0, "\1\xA0", 2, a, 1), &err);
+    CHECK_OK(take_entry(bytes_or_str, 3, NULL, 0, "\1\1a", 3, a, 1), &err);
+    CHECK_OK(take_entry(hex_or_int, 3, "\0\0\0\0\0\0\0\0", 8, "\0\xA0", 2, a, 1), &err);
+    CHECK_OK(take_entry(concat, 3, NULL, 0, "\1a", 2, aa, 2), &err);
+    CHECK_CODE(take_entry(hex_or_int, 3, "\0\0\0\0\0\0\0\0", 8, "\1\xA0", 2, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(bytes_or_str, 3, NULL, 0, "\0\1a", 3, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(optional_str, 2, NULL, 0, "\0", 1, a, 1), RS_E_FMT_VALUE, &err); /* None */
     CHECK_CODE(take_entry(&any, 1, NULL, 0, "\x0C\1a", 3, a, 1), RS_E_FMT_VALUE, &err);
     CHECK_CODE(take_entry(&any, 1, NULL, 0, "", 0, a, 1), RS_E_FMT_TRUNCATED, &err);
     CHECK_CODE(take_entry(&any, 1, NULL, 0, "\x0B\1\0\0\x11\0", 6, a, 1), RS_E_FMT_VALUE, &err);
@@ -368,8 +368,8 @@ TEST(test_entries) {
     CHECK_CODE(take_entry(&str, 1, NULL, 0, "\2a", 2, a, 1), RS_E_FMT_TRUNCATED, &err);
 }
 
-/* Takes the short text of a concat with one entry, which is coded in symbols with units of 1 or 2 bytes. Returns its
- * length, or -1 if it does not fit. The general way must return `code` for the same text. */
+/* Takes the short text of a concat that repeats one entry, which is coded in symbols with units of 1 or 2 bytes.
+ * Returns its length, or -1 as rs_text_short does. rs_text_take must return `code` for the same text. */
 static int take_short(uint8_t unit, const void *codes, size_t size, rs_status code, uint8_t out[RS_TEXT_INLINE]) {
     static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)},
                            coded[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
@@ -394,13 +394,13 @@ static int take_short(uint8_t unit, const void *codes, size_t size, rs_status co
 }
 
 TEST(test_short_symbols) {
-    static const uint8_t many[300] = {0}; /* 300 times "the " */
+    static const uint8_t zeros[300] = {0}; /* the codes of 300 times "the " */
     uint8_t out[RS_TEXT_INLINE];
     CHECK(take_short(1, "\0\1!\2", 4, RS_OK, out) == 12 && memcmp(out, "the !athe !a", 12) == 0);
     CHECK(take_short(1, "", 0, RS_OK, out) == 0);
-    CHECK(take_short(1, many, 100, RS_OK, out) == 800);
-    CHECK(take_short(1, many, 200, RS_OK, out) == -1); /* no room for the second */
-    CHECK(take_short(1, many, 300, RS_OK, out) == -1); /* no room for the first */
+    CHECK(take_short(1, zeros, 100, RS_OK, out) == 800);
+    CHECK(take_short(1, zeros, 200, RS_OK, out) == -1); /* no room for the second */
+    CHECK(take_short(1, zeros, 300, RS_OK, out) == -1); /* no room for the first */
     CHECK(take_short(2, "\0\1!\0\2", 5, RS_OK, out) == -1);
     CHECK(take_short(1, "\0\1", 2, RS_E_FMT_VALUE, out) == -1);
     CHECK(take_short(1, "\3", 1, RS_E_FMT_VALUE, out) == -1);
@@ -408,7 +408,7 @@ TEST(test_short_symbols) {
 
 /* ---- Limits ---- */
 
-/* Concats of 64 entries that are concats of 64 entries and so on; the last is a str of these bytes. */
+/* Takes the text of `depth` nested concats of 64 equal entries each. The innermost entry is a str of these bytes. */
 static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint64_t max_bytes, uint64_t *n_units) {
     make_node nodes[65] = {{CONCAT, 0, 0, 64, 1, 0, 0, 0}};
     hand h = {0};
@@ -471,7 +471,7 @@ TEST(test_scalars) {
                            decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0}, tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0},
                            list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
     static const make_node pair[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)},
-                           maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
+                           optional_str[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
     static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
     rs_scalar key;
     rs_buffer bytes = {0};
@@ -482,8 +482,8 @@ TEST(test_scalars) {
     scalar_of(&decimal, 1, scaled, 10, "\x7B", 1, &key), CHECK(key.kind == RS_SCALAR_FLOAT && key.number == 12.3);
     scalar_of(&tuple, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_TUPLE);
     scalar_of(&list, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
-    scalar_of(maybe, 2, NULL, 0, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_NONE);
-    scalar_of(maybe, 2, NULL, 0, "\1\1a", 3, &key), CHECK(key.kind == RS_SCALAR_STR && key.n == 1);
+    scalar_of(optional_str, 2, NULL, 0, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_NONE);
+    scalar_of(optional_str, 2, NULL, 0, "\1\1a", 3, &key), CHECK(key.kind == RS_SCALAR_STR && key.n == 1);
     scalar_of(pair, 3, NULL, 0, "\2a", 2, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN); /* malformed */
     scalar_of(pair, 3, NULL, 0, "\1ab", 3, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
     scalar_of(&symbols, 1, zeros, 4, "\3", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);

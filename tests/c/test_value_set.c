@@ -4,34 +4,35 @@
 
 static rs_error err;
 
-enum { MANY = 100000 };
+enum { N_VALUES = 100000 };
 
 static rs_slice value_at(const rs_buffer *bytes, uint32_t i) { return rs_slice_of(bytes->data + 4 * (size_t)i, 4); }
 
-TEST(test_empty) {
+TEST(test_empty_set) {
     rs_value_set set = {0};
     CHECK(rs_value_set_find(&set, NULL, rs_slice_of((const uint8_t *)"x", 1), 5) == UINT32_MAX);
     rs_value_set_clear(&set);
     rs_value_set_clear(&set);
 }
 
-TEST(test_many) {
+TEST(test_many_values) {
     rs_value_set set = {0};
     rs_buffer bytes = {0};
     uint32_t wrong = 0;
-    for (uint32_t i = 0; i < 2 * MANY; i++) make_bytes(&bytes, &i, 4);
-    for (uint32_t i = 0; i < MANY; i++) {
+    for (uint32_t i = 0; i < 2 * N_VALUES; i++) make_bytes(&bytes, &i, 4);
+    for (uint32_t i = 0; i < N_VALUES; i++) {
         rs_span span = {4 * i, 4};
         rs_slice value = value_at(&bytes, i);
         wrong += rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != UINT32_MAX;
         REQUIRE_OK(rs_value_set_add(&set, span, rs_value_set_hash(value), &err), &err);
     }
-    for (uint32_t i = 0; i < 2 * MANY; i++) {
+    for (uint32_t i = 0; i < 2 * N_VALUES; i++) {
         rs_slice value = value_at(&bytes, i);
-        wrong += rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != (i < MANY ? i : UINT32_MAX);
+        wrong +=
+            rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != (i < N_VALUES ? i : UINT32_MAX);
     }
     CHECK_U64(wrong, 0);
-    CHECK(set.n == MANY && set.size_bytes == 4 * MANY && set.n_slots >= 2 * (uint64_t)set.n);
+    CHECK(set.n == N_VALUES && set.size_bytes == 4 * N_VALUES && set.n_slots >= 2 * (uint64_t)set.n);
     rs_value_set_clear(&set);
     CHECK(set.n == 0 && set.slots == NULL && set.spans == NULL);
     rs_buffer_clear(&bytes);

@@ -1,4 +1,4 @@
-/* test_verify.c: the deep check of a small segment with every feature: flips, cuts, and sealed changes. */
+/* test_verify.c: the deep check of a small segment with many features: flips, cuts, and sealed changes. */
 #define RS_TEST_MAIN
 #include "verify/rs_verify.h"
 #include "rs_built.h"
@@ -9,7 +9,7 @@ static rs_error err;
 static built small;
 static built_layout layout;
 
-enum { ALL = 605 };
+enum { N_RECORDS = 605 };
 
 /* The test closes the blocks itself: one has offset groups, one has rows of one size, one has arrays, one has tables.
  * Records of the first block end with a list, whose count gives their end. */
@@ -53,7 +53,7 @@ static void make_small(void) {
     rs_builder builder;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, NULL, &err), &err);
-    for (uint64_t i = 0; i < ALL; i++) {
+    for (uint64_t i = 0; i < N_RECORDS; i++) {
         add(&builder, i);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
         if (i == 69 || i == 299 || i == 304 || i == 404) REQUIRE_OK(rs_builder_flush(&builder, &err), &err);
@@ -64,19 +64,19 @@ static void make_small(void) {
     REQUIRE(small.data != NULL);
     built_read(&small, &layout);
     CHECK_U64(layout.n_blocks, 5);
-    CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* all of them but MAPPING */
+    CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* the first seven but MAPPING */
     CHECK(layout.n_tables >= 2);
     CHECK(layout.blocks[0].index_width == RS_FMT_INDEX_LINES && layout.blocks[1].index_width == 0 &&
           layout.blocks[2].arrays_size_bytes == 2048);
-    CHECK(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count > 5); /* those of tables too */
+    CHECK(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count > 5); /* with the trees of tables */
     CHECK(layout.blocks[3].heap_size_bytes < 800 && layout.blocks[4].heap_size_bytes < 200 * 40); /* not raw */
     CHECK_OK(rs_verify_segment(rs_slice_of(small.data, small.size), NULL, NULL, &err), &err);
 }
 
 static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off && at - off < size; }
 
-/* Whether a checksum covers the byte; the others are padding. */
-static bool covered(uint64_t at) {
+/* Returns whether a checksum covers the byte. The others are padding. */
+static bool is_covered(uint64_t at) {
     if (at < 4096 || at >= layout.header.directory_off) return true;
     for (uint64_t i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
         if (within(at, layout.directory.sections[i].off, layout.directory.sections[i].size_bytes)) return true;
@@ -99,8 +99,8 @@ TEST(test_every_flip) {
         uint8_t bit = (uint8_t)(1u << make_random(8));
         small.data[i] ^= bit;
         rs_status status = rs_verify_segment(built_slice(&small), NULL, NULL, &err);
-        if (!covered(i)) padding++;
-        if (!CHECK(covered(i) ? is_format_code(status) : status == RS_OK)) {
+        if (!is_covered(i)) padding++;
+        if (!CHECK(is_covered(i) ? is_format_code(status) : status == RS_OK)) {
             (void)fprintf(stderr, "    byte %zu: %s\n", i, rs_status_name(status));
         }
         small.data[i] ^= bit;
@@ -124,7 +124,7 @@ TEST(test_sealed_changes) {
     for (uint64_t round = 0; round < 60000; round++) {
         uint64_t n = 1 + make_random(3), at;
         for (uint64_t i = 0; i < n; i++) {
-            /* Changes in the header's second half and in arrays have no effect. */
+            /* Changes in the header's reserved bytes and in arrays have no effect. */
             do at = make_random(small.size);
             while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
             if (make_random(3) == 0) {
@@ -158,8 +158,8 @@ TEST(test_rule_16) {
     CHECK_CODE(verify_with(4, 80, 71, 8), RS_E_FMT_BLOCK, &err);       /* a gap before the second block */
     CHECK_CODE(verify_with(4, 80, 69, 8), RS_E_FMT_BLOCK, &err);       /* it overlaps the first */
     CHECK_CODE(verify_with(4, 320 + 8, 199, 4), RS_E_FMT_BLOCK, &err); /* the last holds too few */
-    CHECK_CODE(verify_with(0, 80, ALL + 1, 8), RS_E_FMT_BLOCK, &err);
-    CHECK_CODE(verify_with(0, 80, ALL - 1, 8), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(verify_with(0, 80, N_RECORDS + 1, 8), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(verify_with(0, 80, N_RECORDS - 1, 8), RS_E_FMT_BLOCK, &err);
 }
 
 /* GROUPS may lead past blocks, but not to another block that claims the record too. */
@@ -206,11 +206,11 @@ RECORD(long_record) {
 
 TEST(test_every_stop) {
     built lists = build(long_record, 3, true);
-    uint64_t of_small = stops_everywhere(&small);
-    CHECK(of_small > ALL + layout.blocks[2].arrays_size_bytes);
+    uint64_t small_work = stops_everywhere(&small);
+    CHECK(small_work > N_RECORDS + layout.blocks[2].arrays_size_bytes);
     REQUIRE(lists.data != NULL);
-    uint64_t of_lists = stops_everywhere(&lists);
-    CHECK(of_lists >= 15000);
+    uint64_t lists_work = stops_everywhere(&lists);
+    CHECK(lists_work >= 15000);
     built_clear(&lists);
 }
 

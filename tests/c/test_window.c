@@ -76,8 +76,8 @@ TEST(test_positions_without_records) {
     built_clear(&b);
 }
 
-/* Offsets and groups are changed at random. A window has records within the heap, or an error for the first remaining
- * record. */
+/* Bytes of offsets or groups change at random. Either all records of a window are within the heap, or the first
+ * remaining record is an error. */
 TEST(test_damaged_offsets) {
     static rs_window window;
     built sound = build(columns_record, 300, true), b;

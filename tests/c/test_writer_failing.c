@@ -1,4 +1,4 @@
-/* test_writer_failing.c: a store is built while memory or space runs out at each step: the error comes back
+/* test_writer_failing.c: a store is built while memory or space runs out at many steps: the error comes back
  * and nothing leaks. The linker replaces the allocator and rs_segment_writer_append (CMakeLists.txt). */
 #include "rs_arrow_make.h"
 #include "rs_built.h"
@@ -11,10 +11,10 @@
 
 static rs_error err;
 static bool counting;
-static uint64_t steps, fail_at; /* allocations or appends since `counting`; from number fail_at on they fail */
+static uint64_t steps, fail_at; /* allocations since `counting`; from number fail_at on they fail */
 static bool only_one;           /* only number fail_at fails */
 static uint64_t appends, refuse_at;
-static int64_t live; /* allocations of this thread since `counting` */
+static int64_t live; /* allocations since `counting` that are not freed */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -27,22 +27,22 @@ void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *p);
 rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e);
 
-static bool may_have(void) {
+static bool may_allocate(void) {
     const uint64_t step = steps;
     if (!counting) return true;
     steps++;
     return only_one ? step != fail_at : step < fail_at;
 }
 
-static void *given(void *p) {
+static void *count_allocation(void *p) {
     live += counting && p != NULL;
     return p;
 }
 
-void *__wrap_malloc(size_t size) { return may_have() ? given(__real_malloc(size)) : NULL; }
-void *__wrap_calloc(size_t n, size_t size) { return may_have() ? given(__real_calloc(n, size)) : NULL; }
+void *__wrap_malloc(size_t size) { return may_allocate() ? count_allocation(__real_malloc(size)) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) { return may_allocate() ? count_allocation(__real_calloc(n, size)) : NULL; }
 void *__wrap_realloc(void *old, size_t size) {
-    if (!may_have()) return NULL;
+    if (!may_allocate()) return NULL;
     void *p = __real_realloc(old, size);
     live += counting && p != NULL && old == NULL;
     return p;
@@ -64,7 +64,7 @@ enum { RECORDS = 2 * COLUMNS_PART + 50 };
 
 static bool only_maps;
 
-/* Dicts whose keys are data. They become maps because of their number; some of them contain others. */
+/* Adds dicts whose keys are data. They become maps because their key sets are too many for structs. */
 static rs_status add_maps(rs_builder *builder) {
     char key[16];
     for (uint64_t i = 0; i < 300; i++) {
@@ -93,7 +93,7 @@ static rs_status add_all(rs_builder *builder) {
     return rs_builder_finish(builder, &err);
 }
 
-/* Counts all allocations except the first buffers of `raw`, which appending makes. */
+/* Builds the store, and counts all allocations except those that appending records makes. */
 static rs_status build_once(built *out) {
     rs_segment_writer writer;
     rs_builder builder;
@@ -196,7 +196,7 @@ static rs_status extend_once(const built *list, const saved_bytes *bytes, built 
     return status;
 }
 
-/* The deep check of the list with its index, while memory runs out. */
+/* Makes the deep check of the list with its index run out of memory at each allocation. */
 static void check_failing(const built *b) {
     uint64_t n;
     fail_at = UINT64_MAX, steps = 0, counting = true;
@@ -257,7 +257,7 @@ TEST(test_matcher) {
     only_one = false;
 }
 
-/* The rows of a table into a builder that is dropped; only the rows are counted. */
+/* Appends the rows of a table to a builder that is then dropped. Counts only allocations of the import. */
 static rs_status append_once(const arrow_made *m) {
     static const rs_arrow_options plain = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
     rs_segment_writer writer;
@@ -276,7 +276,7 @@ static rs_status append_once(const arrow_made *m) {
     return status;
 }
 
-/* The rows of a table, each with the set of its keys. */
+/* Each allocation of an import of rows fails in turn, also those for key sets. */
 TEST(test_arrow_rows) {
     static const int32_t ids[] = {7, -200, 3};
     const arrow_made *m = arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("id", ids, 3));

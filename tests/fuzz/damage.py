@@ -40,20 +40,20 @@ class Layout:
     def within(self, offset, size):
         return offset <= len(self.data) and size <= len(self.data) - offset
 
-    def sections(self, wanted):
-        """`(offset, size)` of the sections of a kind, of each store."""
+    def sections(self, wanted_kind):
+        """Yields `(offset, size)` of each section of a kind, in every store."""
         for kind, _, _, offset, size, *_ in self.entries:
-            if kind == wanted and self.within(offset, size):
+            if kind == wanted_kind and self.within(offset, size):
                 yield offset, size
 
     def blocks(self):
-        """The position of each entry of BLOCKS and TABLES."""
+        """Yields the position of each entry of BLOCKS and TABLES."""
         for kind in (BLOCKS, TABLES):
             for offset, size in self.sections(kind):
                 yield from range(offset, offset + size // BLOCK.size * BLOCK.size, BLOCK.size)
 
     def trees(self):
-        """`(position of the element of TREE_TABLE, offset, size)` of each tree."""
+        """Yields `(position of the element of TREE_TABLE, offset, size)` of each tree."""
         for (table, table_size), (trees, trees_size) in zip(self.sections(TREE_TABLE), self.sections(TREES)):
             for at in range(table, table + table_size // 16 * 16, 16):
                 offset, size = struct.unpack_from("<QI", self.data, at)
@@ -61,7 +61,7 @@ class Layout:
                     yield at, trees + offset, size
 
     def parts(self):
-        """`(offset, size, fields)` of every part that a change may hit. A part without fields is changed anywhere."""
+        """Yields `(offset, size, fields)` of every part that may change. A part without fields is changed anywhere."""
         yield 0, 128, HEADER_FIELDS
         for i in range(self.count):
             yield self.at + i * ENTRY.size, ENTRY.size, ENTRY_FIELDS
@@ -86,7 +86,7 @@ class Layout:
 
 
 def interesting(rng, old, size, layout):
-    """A number that a check may get wrong."""
+    """Returns a number that a check may get wrong."""
     numbers = (old + 1, old - 1, 1 << rng.randrange(8 * size), rng.randrange(-2, 40), len(layout.data), old * 2)
     return rng.choice((*numbers, rng.getrandbits(8 * size), old ^ 1 << rng.randrange(8 * size))) % (1 << 8 * size)
 
@@ -129,7 +129,7 @@ def mend(data):
 
 
 def lowered(data, most_values, most_bytes):
-    """The segment with the limits in its header lowered to these."""
+    """Returns the segment with the limits in its header lowered to these."""
     values, size = struct.unpack_from("<QQ", data, 88)
     out = bytearray(data)
     struct.pack_into("<QQ", out, 88, min(values, most_values), min(size, most_bytes))
@@ -139,7 +139,7 @@ def lowered(data, most_values, most_bytes):
 
 
 def damaged(rng, seed):
-    """A damaged copy of the bytes of a segment, with right checksums."""
+    """Returns a damaged copy of the bytes of a segment, with correct checksums."""
     data = bytearray(seed)
     layout = Layout(data)
     parts = list(layout.parts())

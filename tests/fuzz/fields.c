@@ -1,7 +1,7 @@
 /* fields.c: chooses fields that trees of a store have, and compiles their paths as the Python binding does. */
 #include "readers.h"
 
-/* Whether an any value is a str of units of 1 byte; then its units are set. */
+/* Returns whether an any value is a str of 1-byte units, and sets its units if so. */
 static bool is_text(rs_slice value, const uint8_t **units, uint64_t *n) {
     if (value.ptr == value.end || *value.ptr++ != RS_FMT_TAG_STR1 || !rs_take_varint(&value, n)) return false;
     return rs_take(&value, *n, units);
@@ -83,7 +83,7 @@ void fuzz_fields_close(fuzz_fields *self) {
     free(self->source.of_block);
 }
 
-/* The step of a key at a struct: the child of this key. */
+/* Returns the step of a key at a struct: the number of the child with this key, or RS_STEP_NONE. */
 static int32_t step_at(const rs_node *node, const rs_path_key *key) {
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
     for (uint32_t k = 0; k < node->n_children; k++) {

@@ -29,7 +29,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
         if (!(x)) abort(); \
     } while (0)
 
-/* Any status is right. */
+/* Accepts any status. */
 static inline void fuzz_any(rs_status status) { (void)status; }
 
 /* ---- Random numbers (splitmix64, Steele, Lea and Flood 2014) ---- */
@@ -63,7 +63,7 @@ enum {
     FUZZ_VALUES = 1 << 14, /* the most values of a record that a target reads */
     FUZZ_BYTES = 1 << 20,
     FUZZ_RECORDS = 48,         /* the most records that a target reads of one store */
-    FUZZ_ALL_VALUES = 1 << 24, /* the most values of all records together, where a target reads all */
+    FUZZ_ALL_VALUES = 1 << 24, /* the most values of all records together, if a target reads all */
     FUZZ_INPUT = 1 << 16       /* longer inputs are skipped, because they are slow and find nothing more */
 };
 
@@ -75,7 +75,7 @@ static inline bool fuzz_open(rs_store *store, rs_slice bytes) {
     return true;
 }
 
-/* The numbers of the records to read: all of a small store, else the first, the last, and some between. */
+/* Returns the number of record k to read: all of a small store, else the first, the last, and some between. */
 static inline uint64_t fuzz_record(const rs_store *store, uint64_t k) {
     const uint64_t n = store->header.n_records;
     if (n <= FUZZ_RECORDS || k < FUZZ_RECORDS / 2) return k;
@@ -86,7 +86,7 @@ static inline uint64_t fuzz_records(const rs_store *store) {
     return store->header.n_records < FUZZ_RECORDS ? store->header.n_records : FUZZ_RECORDS;
 }
 
-/* Whether all records and entries may be read within one execution: no more values than FUZZ_ALL_VALUES. */
+/* Returns whether one execution may read all records and entries: they have at most FUZZ_ALL_VALUES values. */
 static inline bool fuzz_is_small(const rs_store *store) {
     uint64_t n = store->header.n_records;
     const rs_section *tables = &store->directory.sections[RS_FMT_SECTION_TABLES];

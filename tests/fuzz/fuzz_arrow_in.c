@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "rs_arrow_make.h"
 
-enum { LENGTH = 12, NEST = 4, TEXT = 64, MADE = 60, FORMAT = 24 };
+enum { LENGTH = 12, NEST = 4, TEXT = 64, MAX_TYPES = 60, FORMAT = 24 };
 
 /* The formats with one buffer of values, and the bits of a value. */
 static const struct {
@@ -22,7 +22,7 @@ enum { N_PLAIN = sizeof PLAIN / sizeof PLAIN[0] };
 
 typedef struct source {
     rs_slice in;
-    unsigned made;
+    unsigned n_types;
 } source;
 
 static arrow_made *make_type(source *s, unsigned depth, int64_t least);
@@ -35,7 +35,7 @@ static void *take_bytes(source *s, size_t n, size_t room) {
     return bytes;
 }
 
-/* A buffer of n bytes from the input, which are 0 after its end. */
+/* Sets a buffer of n bytes from the input, which are 0 after its end. */
 static void set_buffer(source *s, arrow_made *m, unsigned number, size_t n) {
     const void *bytes = take_bytes(s, n, n);
     arrow_set(m, number, bytes, n);
@@ -43,22 +43,22 @@ static void set_buffer(source *s, arrow_made *m, unsigned number, size_t n) {
 
 static size_t elements(const arrow_made *m) { return (size_t)(m->array.length + m->array.offset); }
 
-/* Offsets that mostly ascend. Offsets of text are at most TEXT, the size of its data. */
+/* Sets offsets that mostly ascend. Offsets of text are at most TEXT, the size of its data. */
 static void set_offsets(source *s, arrow_made *m, unsigned number, unsigned width, bool text) {
     const size_t n = elements(m) + 1;
     uint8_t *bytes = (uint8_t *)arrow_keep(calloc(n, width));
     int64_t at = 0;
     for (size_t i = 0; i < n; i++) {
         const unsigned choice = take(s);
-        int64_t wrong = choice == 255 ? -1 : choice == 254 ? (text ? 0 : (int64_t)fuzz_take_number(&s->in, 8)) : at;
-        if (choice < 250) at += choice % 5, wrong = at;
-        if (text && wrong > TEXT) wrong = TEXT;
-        memcpy(bytes + i * width, &wrong, width);
+        int64_t value = choice == 255 ? -1 : choice == 254 ? (text ? 0 : (int64_t)fuzz_take_number(&s->in, 8)) : at;
+        if (choice < 250) at += choice % 5, value = at;
+        if (text && value > TEXT) value = TEXT;
+        memcpy(bytes + i * width, &value, width);
     }
     arrow_set(m, number, bytes, n * width);
 }
 
-/* Begins an array with a length, an offset and a count of nulls. There is a validity bitmap if the count is not 0. */
+/* Begins an array with a length, an offset and a count of nulls, without buffers. */
 static arrow_made *begin(source *s, const char *format, int64_t least, int64_t n_buffers) {
     const unsigned choice = take(s);
     arrow_made *m = arrow_make(format, (choice & 1) != 0 ? "a" : "b", least, n_buffers);
@@ -69,23 +69,24 @@ static arrow_made *begin(source *s, const char *format, int64_t least, int64_t n
     return m;
 }
 
-static arrow_made *nulls(source *s, arrow_made *m) {
+/* Adds a validity bitmap if the count of nulls is not 0. */
+static arrow_made *add_validity(source *s, arrow_made *m) {
     if (m->array.null_count != 0) set_buffer(s, m, 0, elements(m) / 8 + 1);
     return m;
 }
 
 static arrow_made *make_text(source *s, unsigned choice, int64_t least) {
     static const char *const formats[] = {"u", "U", "z", "Z"};
-    arrow_made *m = nulls(s, begin(s, formats[choice % 4], least, 3));
+    arrow_made *m = add_validity(s, begin(s, formats[choice % 4], least, 3));
     set_offsets(s, m, 1, choice % 2 == 0 ? 4 : 8, true);
     set_buffer(s, m, 2, TEXT);
     return m;
 }
 
-/* Views into two blocks of data. The last buffer has their sizes. */
+/* Makes views into two blocks of data. The last buffer has their sizes. */
 static arrow_made *make_views(source *s, unsigned choice, int64_t least) {
     static const int64_t sizes[] = {TEXT, 7};
-    arrow_made *m = nulls(s, begin(s, choice % 2 == 0 ? "vu" : "vz", least, 5));
+    arrow_made *m = add_validity(s, begin(s, choice % 2 == 0 ? "vu" : "vz", least, 5));
     set_buffer(s, m, 1, elements(m) * 16);
     set_buffer(s, m, 2, TEXT);
     set_buffer(s, m, 3, 7);
@@ -95,7 +96,7 @@ static arrow_made *make_views(source *s, unsigned choice, int64_t least) {
 static arrow_made *make_list(source *s, unsigned choice, unsigned depth, int64_t least) {
     static const char *const formats[] = {"+l", "+L", "+vl", "+vL", "+w:3", "+m"};
     const unsigned which = choice % 6, width = which % 2 == 0 ? 4 : 8;
-    arrow_made *m = nulls(s, begin(s, formats[which], least, which == 4 ? 1 : which == 2 || which == 3 ? 3 : 2));
+    arrow_made *m = add_validity(s, begin(s, formats[which], least, which == 4 ? 1 : which == 2 || which == 3 ? 3 : 2));
     if (which == 5) {
         const int64_t n = LENGTH;
         arrow_made *entries = begin(s, "+s", n, 1);
@@ -111,7 +112,7 @@ static arrow_made *make_list(source *s, unsigned choice, unsigned depth, int64_t
 }
 
 static arrow_made *make_struct(source *s, unsigned choice, unsigned depth, int64_t least) {
-    arrow_made *m = nulls(s, begin(s, "+s", least, 1));
+    arrow_made *m = add_validity(s, begin(s, "+s", least, 1));
     for (unsigned i = 0; i < choice % (ARROW_CHILDREN + 1u); i++) {
         arrow_made *child = make_type(s, depth + 1, (int64_t)elements(m) - (take(s) == 255));
         static const char *const names[] = {"x", "y", "long name", "\xC3\xA9"};
@@ -151,7 +152,7 @@ static arrow_made *make_runs(source *s, unsigned depth, int64_t least) {
 
 static arrow_made *make_coded(source *s, unsigned choice, unsigned depth, int64_t least) {
     static const char *const formats[] = {"c", "S", "i", "L"};
-    arrow_made *m = nulls(s, begin(s, formats[choice % 4], least, 2));
+    arrow_made *m = add_validity(s, begin(s, formats[choice % 4], least, 2));
     uint8_t *indices = (uint8_t *)arrow_keep(calloc(elements(m) + 1, 8));
     const unsigned width = 1u << choice % 4;
     for (size_t i = 0; i < elements(m); i++) indices[i * width] = (uint8_t)take(s) % (LENGTH + 1);
@@ -159,17 +160,17 @@ static arrow_made *make_coded(source *s, unsigned choice, unsigned depth, int64_
     return arrow_set_dictionary(m, make_type(s, depth + 1, LENGTH));
 }
 
-/* An array of at least `least` values. */
+/* Makes an array of at least `least` values. */
 static arrow_made *make_type(source *s, unsigned depth, int64_t least) {
-    const unsigned choice = take(s), kind = depth < NEST && s->made < MADE ? choice % 12 : choice % 5;
-    s->made++;
+    const unsigned choice = take(s), kind = depth < NEST && s->n_types < MAX_TYPES ? choice % 12 : choice % 5;
+    s->n_types++;
     if (least < 0) least = 0;
     switch (kind) {
     case 0:
     case 1:
     case 2: {
         const unsigned which = take(s) % N_PLAIN;
-        arrow_made *m = nulls(s, begin(s, PLAIN[which].format, least, 2));
+        arrow_made *m = add_validity(s, begin(s, PLAIN[which].format, least, 2));
         set_buffer(s, m, 1, (elements(m) * PLAIN[which].bits + 7) / 8);
         return m;
     }
@@ -216,11 +217,11 @@ static void import(const arrow_made *m, unsigned choice) {
     rs_parcel_clear(&parcel);
 }
 
-/* Breaks a number that a producer may get wrong. */
+/* Breaks a field that a producer may get wrong. */
 static void break_array(source *s, arrow_made *m) {
     switch (take(s) % 12) {
     case 0: m->array.length = -1; break;
-    case 1: /* not for views: any number from three on is valid, and the last buffer has the sizes */
+    case 1: /* not for views: any number from three up is valid, and the last buffer has the sizes */
         if (m->buffers[4] == NULL) m->array.n_buffers += (int64_t)(take(s) % 3) - 1;
         break;
     case 2: m->array.null_count = (int64_t)fuzz_take_number(&s->in, 8); break;
@@ -233,7 +234,7 @@ static void break_array(source *s, arrow_made *m) {
     }
 }
 
-/* A type whose format is any text. It is only compiled, because its buffers are unknown. */
+/* Compiles a type whose format is any text. Its rows are not imported, because its buffers are unknown. */
 static void compile_text(source *s) {
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, find_zone, NULL};
     arrow_made *m =

@@ -1,4 +1,4 @@
-/* fuzz_header.c: header and directory of a damaged segment, and opening all that it contains. */
+/* fuzz_header.c: header and directory of a damaged segment, and opening its stores and its mapping. */
 #include "mutator.h"
 #include "readers.h"
 

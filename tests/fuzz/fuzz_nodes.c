@@ -4,24 +4,24 @@
 #include "rs_hand.h"
 #include "tree_maker.h"
 
-enum { VALUES = 3, ROOM = 64 };
+enum { MAX_TABLES = 3, ROOM = 64 };
 
 static void take_bytes(rs_slice *in, uint8_t *out, unsigned n) {
     for (unsigned i = 0; i < n; i++) out[i] = (uint8_t)fuzz_take(in);
 }
 
 /* Adds some records or entries, with sizes from the input, or all of one size and without offsets. */
-static void put_values(rs_slice *in, hand_values *values, unsigned most) {
-    const unsigned n = 1 + fuzz_take(in) % most, size = fuzz_take(in);
+static void put_values(rs_slice *in, hand_values *values, unsigned n_max) {
+    const unsigned n = 1 + fuzz_take(in) % n_max, size = fuzz_take(in);
     uint8_t bytes[ROOM];
     for (unsigned i = 0; i < n; i++) {
-        const unsigned own = (size & 1) != 0 ? size / 2 % ROOM : fuzz_take(in) % ROOM;
-        take_bytes(in, bytes, own);
-        hand_put(values, bytes, own);
+        const unsigned n_bytes = (size & 1) != 0 ? size / 2 % ROOM : fuzz_take(in) % ROOM;
+        take_bytes(in, bytes, n_bytes);
+        hand_put(values, bytes, n_bytes);
     }
 }
 
-/* A symbol table: the escape, and symbols of a short pool. */
+/* Adds a symbol table: escapes, and symbols of a short pool. */
 static void put_symbols(rs_slice *in, hand *h) {
     uint8_t bytes[8 + 3 * 8 + 16 + 16] = {0};
     const unsigned unit = 1 + (fuzz_take(in) & 1), n_short = fuzz_take(in) % 9,
@@ -43,7 +43,7 @@ static void put_number(rs_buffer *out, uint64_t value, unsigned n) {
     make_bytes(out, le, n);
 }
 
-/* The section of one placed node: a head that is within bounds, then bytes of the input. */
+/* Appends the section of one placed node: a head within bounds, then bytes of the input. */
 static void put_place(rs_slice *in, const rs_node *node, uint32_t n_records, rs_buffer *out) {
     const unsigned form = fuzz_take(in) & 1, m = fuzz_take(in) % 4;
     uint8_t bytes[256];
@@ -57,7 +57,7 @@ static void put_place(rs_slice *in, const rs_node *node, uint32_t n_records, rs_
         take_bytes(in, bytes, 64);
         make_bytes(out, bytes, 64);
         memset(bytes, 0, sizeof bytes);
-        make_bytes(out, bytes, sizeof bytes); /* enough for every width */
+        make_bytes(out, bytes, sizeof bytes); /* enough for 72 fields of 64 bits */
         make_bytes(out, bytes, sizeof bytes);
         return;
     }
@@ -118,14 +118,14 @@ static void put_table(rs_slice *in, hand *h, tree_tables *tables) {
     rs_buffer_clear(&tree);
 }
 
-/* The segment of an input. */
+/* Makes the segment of an input. */
 static void make_segment(rs_slice *in, hand *h) {
     tree_tables tables = {0, {0}, false, false};
     const unsigned choice = fuzz_take(in);
     rs_buffer tree = {0};
     memset(h, 0, sizeof *h);
     h->max_values = FUZZ_VALUES, h->max_bytes = FUZZ_BYTES;
-    while (tables.n_values < choice % (VALUES + 1)) put_table(in, h, &tables);
+    while (tables.n_values < choice % (MAX_TABLES + 1)) put_table(in, h, &tables);
     if ((choice & 8) != 0) put_symbols(in, h), tables.symbols = true;
     tables.placed = (choice & 16) != 0;
     fuzz_make_tree(in, &tables, &tree);

@@ -1,4 +1,4 @@
-/* fuzz_paths.c: compiled paths through the records of a damaged segment, and the values where they lead. */
+/* fuzz_paths.c: compiled paths through the records of a damaged segment, and the values at their ends. */
 #include "mutator.h"
 #include "readers.h"
 

@@ -213,3 +213,21 @@ def test_every_folder_is_described():
         or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize("package", ["", "remote", "torch"])
+def test_a_stub_has_the_names_of_its_package(package):
+    """Type checkers read the stub of a package that imports its names on first use."""
+    names = []
+    for suffix in ("py", "pyi"):
+        tree = ast.parse((PACKAGE / package / f"__init__.{suffix}").read_text())
+        tables = {
+            node.targets[0].id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        listed = tables["__all__"]
+        if isinstance(listed, ast.Call):  # of the dict {name: module}
+            listed = tables[listed.args[0].id]
+        names.append(sorted(ast.literal_eval(listed)))
+    assert names[0] == names[1]

@@ -112,7 +112,7 @@ cdef class MappedShards:
         keeps fewer decoded entries."""
         cdef Entries out = Entries()
         out.shapes = self.shapes
-        out.most = min(out.most, SET_KEPT_BYTES // self.n)
+        out.max_size = min(out.max_size, SET_KEPT_BYTES // self.n)
         return out
 
     cpdef int require_open(self) except -1:

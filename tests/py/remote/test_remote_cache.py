@@ -289,14 +289,14 @@ def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
     into = cache.Cache(tmp_path, limit=20_000)
     path = os.path.join(into.sets, "0" * 40 + ".json")
     pathlib.Path(path).write_bytes(bytes(15_000))
-    used = into._used
+    used = into._scan
 
     def unlinked_by_another_process():
         result = used()
         os.unlink(path)
         return result
 
-    monkeypatch.setattr(into, "_used", unlinked_by_another_process)
+    monkeypatch.setattr(into, "_scan", unlinked_by_another_process)
     assert into._make_room(10_000)[0] <= 0
 
 

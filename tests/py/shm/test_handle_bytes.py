@@ -159,6 +159,19 @@ def test_a_view_too_long_goes_into_a_blob_once():
     assert pickle.loads(texts.pop()) == view
 
 
+def test_a_plain_pickle_of_a_long_view_of_files_needs_no_process(tmp_path):
+    RecordList([{f"name{k}": i for k in range(300)} for i in range(3)]).save(tmp_path / "x.recs")
+    with recstore.open(tmp_path / "x.recs") as x:
+        view = x.fields(*x[0])
+        text, expected = pickle.dumps(view), view.to_list()
+        assert view._spilled is None
+        view = (x * 2)[1:]
+        view._spilled = native.new_blob(b"made for a worker")
+        view = pickle.loads(pickle.dumps(view))
+        assert len(view) == 5
+    assert pickle.loads(text).to_list() == expected
+
+
 # ---- Selections ----
 
 

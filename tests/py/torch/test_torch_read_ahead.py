@@ -350,7 +350,7 @@ def read(i):
         began.set()
         go.wait()
     return i
-read_ahead._PATIENCE = 0.05
+read_ahead._EXIT_TIMEOUT = 0.05
 it = ReadAhead(read, range(9))
 print(next(it))
 began.wait()
