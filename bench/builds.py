@@ -6,7 +6,6 @@ measures memory in a separate process.
 """
 
 import gc
-import inspect
 import itertools
 import os
 import pickle
@@ -48,13 +47,6 @@ def recstore_with(**options):
     return build
 
 
-def takes_threads():
-    """Whether this build of recstore has the option `threads`."""
-    import recstore
-
-    return "threads" in inspect.signature(recstore.RecordList.__init__).parameters
-
-
 def ways(cores):
     """{name: build}. With one core, only recstore and the fastest pickling."""
     calls = {LEANEST: pickles_joined, "msgspec joined": msgspec_joined, USUAL: rivals.NumpyPickle.build}
@@ -64,8 +56,7 @@ def ways(cores):
     calls.update(
         {"recstore" if level == "auto" else f"recstore {level}": recstore_with(compression=level) for level in levels}
     )
-    if takes_threads():
-        calls["recstore threads=1"] = recstore_with(threads=1)
+    calls["recstore threads=1"] = recstore_with(threads=1)
     return calls
 
 

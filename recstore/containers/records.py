@@ -130,7 +130,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
     or values of a RecordDict copies nothing: it reads the same bytes, and closing it closes the RecordDict.
 
     Every method is safe from several threads at once; ``close`` waits for the calls of other threads. The calling
-    thread iterates over `records`. An iterator over the list belongs to one thread.
+    thread iterates over `records`. Threads that share an iterator over the list divide the records among them.
 
     >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
     >>> x[3]

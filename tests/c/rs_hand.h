@@ -125,24 +125,29 @@ static inline void hand_crc_of_heap(const hand *h, uint8_t *e) {
     if (off <= h->size && size <= h->size - off) rs_store_u32(e + RS_FMT_B_HEAP_CRC, rs_crc32c(0, h->data + off, size));
 }
 
+/* Computes the checksums of the sections, the directory and the header again. */
+static inline void hand_seal_sections(hand *h) {
+    const rs_section *sections = h->directory.sections;
+    rs_buffer entries = {0};
+    for (unsigned kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_LAST; kind++) {
+        h->directory.sections[kind].crc = rs_crc32c(0, h->data + sections[kind].off, sections[kind].size_bytes);
+    }
+    if (rs_directory_write(&h->directory, NULL, &h->header, &entries, NULL) != RS_OK) abort();
+    memcpy(h->data + h->header.directory_off, entries.data, entries.size_bytes);
+    rs_header_write(&h->header, h->data);
+    rs_buffer_clear(&entries);
+}
+
 /* Computes all checksums again after a change. */
 static inline void hand_seal(hand *h) {
     const rs_section *sections = h->directory.sections;
-    rs_buffer entries = {0};
-    uint8_t *header = h->data;
     if (h->block.n > 0) hand_crc_of_heap(h, h->data + sections[RS_FMT_SECTION_BLOCKS].off);
     for (uint32_t i = 0; i < h->n_tables; i++) hand_crc_of_heap(h, hand_table_entry(h, i));
     for (uint32_t i = 0; i < h->n_trees; i++) {
         uint8_t *e = h->data + sections[RS_FMT_SECTION_TREE_TABLE].off + 16 * (size_t)i;
         rs_store_u32(e + 12, rs_crc32c(0, hand_tree_at(h, i), rs_load_u32(e + 8)));
     }
-    for (unsigned kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_LAST; kind++) {
-        h->directory.sections[kind].crc = rs_crc32c(0, h->data + sections[kind].off, sections[kind].size_bytes);
-    }
-    if (rs_directory_write(&h->directory, NULL, &h->header, &entries, NULL) != RS_OK) abort();
-    memcpy(h->data + h->header.directory_off, entries.data, entries.size_bytes);
-    rs_header_write(&h->header, header);
-    rs_buffer_clear(&entries);
+    hand_seal_sections(h);
 }
 
 /* Puts the segment together; its records are under `tree`. */

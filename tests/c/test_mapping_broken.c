@@ -198,8 +198,8 @@ TEST(test_rule_28) {
     if (n_slots % 2 == 1) check_verify(&small, &small_layout, opaque - 4, 1, 4, RS_E_FMT_KEYS);
 }
 
-/* Keys of well-formed tables, which no writer makes except int_one: two equal keys, and NaN, True or -0.0 with a hash
- * of its own. */
+/* The keys of well-formed tables that no writer makes, except int_one: two equal keys; NaN, True or -0.0 hashed as it
+ * is. */
 static void same_key(uint64_t i, rs_buffer *raw) { i < 2 ? make_str(raw, "same") : small_key(i, raw); }
 static void int_one(uint64_t i, rs_buffer *raw) { i == 1 ? make_int(raw, 1) : small_key(i + 2, raw); }
 static void nan_key(uint64_t i, rs_buffer *raw) { small_key(i == 1 ? 69 : i + 2, raw); }

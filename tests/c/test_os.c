@@ -512,8 +512,8 @@ TEST(test_reserve_beyond_headroom) {
 }
 #endif
 
-static int blocked; /* 1, plus 1 for SIGINT and 2 for SIGSEGV; 0 before the thread runs */
-static void record_blocked(void *argument) {
+static int thread_mask; /* 1, plus 1 for SIGINT and 2 for SIGSEGV; 0 before the thread runs */
+static void record_mask(void *argument) {
     sigset_t mask;
     int *out = (int *)argument;
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
@@ -524,9 +524,9 @@ static void record_blocked(void *argument) {
 TEST(test_thread) {
     rs_os_thread thread;
     sigset_t mask;
-    REQUIRE_OK(rs_os_thread_start(&thread, record_blocked, &blocked, &err), &err);
+    REQUIRE_OK(rs_os_thread_start(&thread, record_mask, &thread_mask, &err), &err);
     rs_os_thread_join(&thread);
-    CHECK(blocked == 2);
+    CHECK(thread_mask == 2);
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
     CHECK(sigismember(&mask, SIGINT) == 0);
 }

@@ -1,5 +1,5 @@
-/* test_os_interrupted.c: system calls that are interrupted, do part of their work, or fail. The linker replaces them with
- * functions of this file (CMakeLists.txt). */
+/* test_os_interrupted.c: system calls that are interrupted, do part of their work, or fail. The linker replaces them
+ * with functions of this file (CMakeLists.txt). */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "rs_folder.h"

@@ -1,4 +1,4 @@
-/* test_os_names.c: named files from creation to removal, with both backings: races, planted files, full file systems. */
+/* test_os_names.c: named files from creation to removal, with both backings; races, planted files, full disks. */
 #define _GNU_SOURCE
 #define RS_TEST_MAIN
 #include "format/rs_segment.h"
@@ -162,7 +162,7 @@ TEST(test_generations) {
     check_generations(RS_BACKING_TEMPORARY);
 }
 
-/* Children publish under one name at the same moment: one succeeds; the others get RS_E_STATE_EXISTS and leave no files. */
+/* Children publish under one name at the same moment: one succeeds; the others are refused and leave no files. */
 TEST(test_publishing_at_once) {
     enum { CHILDREN = 8, ROUNDS = 20 };
     int gate[2], status, winners;
@@ -325,7 +325,7 @@ TEST(test_after_a_kill) {
 }
 
 #if defined(__linux__)
-/* Fills a file system of 1 MiB. The error has numbers, and after the abort ready is room again. Returns 0 on success. */
+/* Fills a file system of 1 MiB: the error has numbers, and the abort makes room again. Returns 0 on success. */
 static int fill(rs_backing backing) {
     static uint8_t bytes[400000];
     rs_segment_writer writer;

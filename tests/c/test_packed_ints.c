@@ -38,15 +38,15 @@ static bool reads_back(const rs_node *node, const rs_buffer *bytes, const int64_
     uint8_t *exact = make_exact(bytes->data, bytes->size_bytes);
     rs_slice in = rs_slice_of(exact, bytes->size_bytes);
     rs_packed_ints list;
-    const int64_t *step;
+    const int64_t *part;
     uint64_t at = 0;
     unsigned count;
     bool ok = CHECK(rs_packed_ints_take(node, n, &in, &list)) && CHECK(in.ptr == in.end);
-    while (ok && (count = rs_packed_ints_next(&list, &step)) != 0) {
-        ok = CHECK(count <= 16 && count <= n - at) && CHECK(memcmp(step, numbers + at, count * sizeof *step) == 0);
+    while (ok && (count = rs_packed_ints_next(&list, &part)) != 0) {
+        ok = CHECK(count <= 16 && count <= n - at) && CHECK(memcmp(part, numbers + at, count * sizeof *part) == 0);
         at += count;
     }
-    ok = ok && CHECK_U64(at, n) && CHECK(rs_packed_ints_next(&list, &step) == 0);
+    ok = ok && CHECK_U64(at, n) && CHECK(rs_packed_ints_next(&list, &part) == 0);
     free(exact);
     return ok;
 }
@@ -245,14 +245,14 @@ TEST(test_bytes_that_change) {
         rs_node node = node_with(0, stride, 20, 64);
         rs_buffer bytes = {0};
         rs_packed_ints list;
-        const int64_t *step;
+        const int64_t *part;
         uint64_t n_read = 0;
         CHECK_OK(rs_packed_ints_append(&node, numbers, 100, &bytes, &err), &err);
         uint8_t *exact = make_exact(bytes.data, bytes.size_bytes);
         rs_slice in = rs_slice_of(exact, bytes.size_bytes);
         CHECK(rs_packed_ints_take(&node, 100, &in, &list));
         memset(exact, 0xFF, bytes.size_bytes);
-        while ((i = rs_packed_ints_next(&list, &step)) != 0) n_read += i;
+        while ((i = rs_packed_ints_next(&list, &part)) != 0) n_read += i;
         CHECK_U64(n_read, 100);
         free(exact), rs_buffer_clear(&bytes);
     }

@@ -219,8 +219,7 @@ static rs_status begin_record(const hand *h, rs_store *store, rs_cursor *c, rs_p
     return rs_path_begin(c, record.tree->nodes, place, &err);
 }
 
-/* A walk through entries of tables, to a child of a row in one table. The child's value is an entry of another table.
- */
+/* A walk through entries of tables: a row in one table has a child whose value is an entry of another table. */
 TEST(test_entries) {
     static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
                            text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};

@@ -46,7 +46,7 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t expe
     }
 }
 
-/* Checks that each record is found by its key: from its key's first to last record, or among its group's rows. */
+/* Checks that the key of each record leads to a first and last record around it, or to a group that has it. */
 static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) {
     saved_segment o;
     uint64_t wrong = 0;

@@ -1,5 +1,5 @@
 """Programs for the monitor to watch: `python memory_programs.py NAME`. For each verdict, one program has the problem and
-others only look like it. Each takes a few seconds and 100 to 250 MB."""
+others only look like it. Each takes a few seconds and at most a few hundred MB."""
 
 import multiprocessing
 import os
@@ -56,7 +56,7 @@ def store_in_workers():
 
 
 def short_workers():
-    """Four epochs. The workers of an epoch live for less than a second and read a quarter of the list."""
+    """Four epochs with new workers, which live for less than a second and read at least three quarters of the list."""
     samples = records()
     for epoch in range(4):
         join(workers(read_part, samples, epoch))
@@ -100,7 +100,7 @@ def parent_drops():
     join(crew)
 
 
-def sister_ends():
+def sibling_ends():
     """Two workers share memory that their parent has freed, and one of them ends."""
     data = [bytes([i % 251 + 1]) * 1_000_000 for i in range(80)]
     crew = workers(lambda number: time.sleep(SECONDS / 2 * (number + 1)), count=2)
@@ -112,7 +112,7 @@ def sister_ends():
 
 
 def leaking():
-    """Keeps more and more memory, at a steady speed even on a busy machine."""
+    """Accumulates memory at a steady rate, even on a busy machine."""
     kept = []
     begin = time.monotonic()
     while (elapsed := (time.monotonic() - begin) / SECONDS) < 1:

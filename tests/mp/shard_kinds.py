@@ -1,4 +1,4 @@
-"""Importable shards for the workers of test_parallel_build.py."""
+"""Importable shards for tests of builds with workers."""
 
 import contextlib
 import dataclasses
@@ -79,7 +79,7 @@ class Descriptors:
 
 
 class Arrays(Rows):
-    """Arrays inside and outside of records, several in some, 64-aligned and not."""
+    """Records with up to three arrays, inline and external, 64-aligned and not."""
 
     @staticmethod
     def one(i):
@@ -115,7 +115,7 @@ class Large(Rows):
 
 
 class LargePairs(Rows):
-    """Few values have external arrays, and some keys have no canonical form."""
+    """A few values are external arrays, and a few keys have no canonical form."""
 
     @staticmethod
     def one(i):

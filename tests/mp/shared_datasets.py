@@ -110,7 +110,7 @@ def expected(scale=1):
 
 
 def rank(connection, kind, name, log, options, *arguments):
-    """Shares a dataset, sends a description of it, and keeps it until the test ends it."""
+    """Shares a dataset, sends a description of it, and keeps it until the test ends the process."""
     try:
         dataset = recstore.share_dataset(factory(kind, log, *arguments), LEAST, shared=name, **options)
         connection.send(description(dataset))

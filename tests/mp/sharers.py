@@ -1,4 +1,4 @@
-"""Importable functions for the processes of test_shared*.py, without pytest."""
+"""Importable functions for processes that share stores and caches, without pytest."""
 
 import functools
 import multiprocessing
@@ -87,7 +87,7 @@ def storm(names, log, faults, seed):
 
 
 def call(connection, name, log, options):
-    """Shares a store, sends the result, and keeps the store until the test ends it."""
+    """Shares a store, sends the result, and keeps the store until the test ends the process."""
     options = dict(options)
     gate, waits = options.pop("gate", None), options.pop("waits", None)
     note_waiting(waits)
@@ -102,11 +102,11 @@ def call(connection, name, log, options):
 
 def note_waiting(path):
     """Makes this process log its waits for other builds to the file `path`, if given."""
-    waiting = sharing._Call.sleep
+    original_sleep = sharing._Call.sleep
 
     def sleep(call, delay, lock):
         note(path, str(os.getpid()))
-        waiting(call, delay, lock)
+        original_sleep(call, delay, lock)
 
     if path is not None:
         sharing._Call.sleep = sleep
@@ -122,8 +122,8 @@ def open_gate(gate):
 
 
 class Clock:
-    """Replaces `time` in recstore.sharing: a sleep returns at once and moves the clock. Calls `at(seconds)` after each
-    sleep."""
+    """Replaces `time` in recstore.sharing: a sleep returns at once and advances the clock. Calls `at(seconds)` after
+    each sleep."""
 
     def __init__(self, at=lambda seconds: None):
         self.slept, self.at = [], at
@@ -153,13 +153,13 @@ def killed():
     os.kill(os.getpid(), 9)
 
 
-def killed_with_a_child(note, filler=b"", fork=os.fork):
-    """Kills itself and leaves a child with all its descriptors. Writes the child's pid to the file `note`."""
+def killed_with_a_child(pid_file, filler=b"", fork=os.fork):
+    """Kills itself and leaves a child with all its descriptors. Writes the child's pid to `pid_file`."""
     pid = fork()
     if pid == 0:
         time.sleep(60)
         os._exit(0)
-    with open(note, "w") as file:
+    with open(pid_file, "w") as file:
         file.write(str(pid))
     killed()
 
@@ -216,8 +216,8 @@ def as_another_user(connection, name, path):
             outcome = "opened"
         except OSError as error:
             outcome = type(error).__name__
-        listed = [info.path for info in recstore.names.list()]
-        connection.send((os.geteuid(), x.to_list(), outcome, recstore.names.collect(), path not in listed))
+        paths = [info.path for info in recstore.names.list()]
+        connection.send((os.geteuid(), x.to_list(), outcome, recstore.names.collect(), path not in paths))
 
 
 # ---- Functions for the tests ----
@@ -242,12 +242,12 @@ def left_after_collecting(name, dir=None):
 
 
 def start(target, *arguments):
-    """Forks a process. Returns it and our end of a pipe to it."""
-    ours, theirs = FORK.Pipe()
-    process = FORK.Process(target=target, args=(theirs, *arguments))
+    """Forks a process. Returns it and the parent's end of a pipe to it."""
+    parent_end, child_end = FORK.Pipe()
+    process = FORK.Process(target=target, args=(child_end, *arguments))
     process.start()
-    theirs.close()
-    return process, ours
+    child_end.close()
+    return process, parent_end
 
 
 def kill(processes):

@@ -4,7 +4,7 @@ import torch
 
 
 class Sub(torch.Tensor):
-    """Has attributes, as MONAI's MetaTensor."""
+    """Has attributes, like MONAI's MetaTensor."""
 
 
 class Slotted(torch.Tensor):

@@ -30,7 +30,7 @@ def test_concurrent_builds_of_two_threads(forking):
     assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
 
 
-class Noted:
+class NotifyingLock:
     """A lock that sets an event when a thread waits for it."""
 
     def __init__(self, waited):
@@ -47,33 +47,33 @@ class Noted:
 
 def test_a_worker_has_no_pipe_of_a_concurrent_build(forking, monkeypatch):
     """A pipe may be created while another thread starts a worker. Nobody would close a copy in the worker."""
-    context, made, went_on, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
+    context, created, went_on, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
 
-    class Waiting:
-        """Returns the first pipe when the other thread has built or is waiting for this one."""
+    class DelayedContext:
+        """A context whose first pipe is returned when the other thread has built or waits for this one."""
 
         Process = context.Process
 
         def Pipe(self, duplex):
             ends = context.Pipe(duplex)
-            if threading.current_thread() is threading.main_thread() and not made.is_set():
+            if threading.current_thread() is threading.main_thread() and not created.is_set():
                 pipes.extend(os.readlink(f"/proc/self/fd/{end.fileno()}") for end in ends)
-                made.set()
+                created.set()
                 assert went_on.wait(LIMIT_S)
             return ends
 
     def build():
-        made.wait(LIMIT_S)
+        created.wait(LIMIT_S)
         with RecordList([kinds.Descriptors()], workers=1) as x:
             pipes.append([link for link in x if link in pipes])
         went_on.set()
 
-    monkeypatch.setattr(parallel_build, "get_context", Waiting)
-    monkeypatch.setattr(build_workers, "forking", Noted(went_on))
-    beside = threading.Thread(target=build, daemon=True)
-    beside.start()
+    monkeypatch.setattr(parallel_build, "get_context", DelayedContext)
+    monkeypatch.setattr(build_workers, "forking", NotifyingLock(went_on))
+    builder = threading.Thread(target=build, daemon=True)
+    builder.start()
     with RecordList([kinds.Rows(0, 1)], workers=1):
-        beside.join()
+        builder.join()
     assert len(pipes) == 3 and pipes[-1] == []
 
 

@@ -1,4 +1,4 @@
-"""Caches on full, foreign, cut and changed files: errors and warnings, and no process ends."""
+"""Caches on full disks and in foreign, cut and changed files give errors or warnings, and end no process."""
 
 import os
 import random
@@ -35,7 +35,7 @@ with warnings.catch_warnings(record=True) as caught, opened("full", limit="1GB",
 
 @pytest.mark.parametrize("size", [0, 100_000, 10_000_000])
 def test_a_full_disk_is_one_warning(tmp_path, size):
-    """The file system is full in the middle of a value, or of the table."""
+    """The file system fills up in the middle of a value, or of the table."""
     environment = {**os.environ, "RECSTORE_DIR": str(tmp_path), "PYTHONPATH": launching.PYTHONPATH}
     assert mounts.mounted("size=24m", tmp_path, "-c", FULL_DISK, str(size), env=environment) == ["1 True"]
 
@@ -82,7 +82,7 @@ def test_a_folder_without_rights(name):
         pytest.skip("needs another user")
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
-        assert callable(recstore.cache)  # imported here: the child may not read the package
+        assert callable(recstore.cache)  # imported here: the child may be unable to read the package
         assert folder in in_child(refused)
         assert os.listdir(folder) == []
 
@@ -103,17 +103,19 @@ def test_a_file_of_another_user(name, tmp_path):
     assert os.path.exists(path)
 
 
-@pytest.mark.parametrize("to", [0, 100, 4096, 20_000, 100_000])
-def test_a_file_that_is_cut(name, to):
+@pytest.mark.parametrize("size", [0, 100, 4096, 20_000, 100_000])
+def test_a_file_that_is_cut(name, size):
     """No call ends the process; get_or_make goes on, and the next user has a new cache."""
     with opened(name, slots=10) as cache:
         for key in range(5):
             cache.put(key, np.full(20_000, key))
-        os.truncate(cache._file.path, to)
-        cut = cache._file
-        for use in (cut.get, cut.contains, lambda key: cut.put(7, 1), cut.admits, lambda key: cut.note(0), lambda key: cut.count(),
-                    lambda key: cut.used(), lambda key: cut.rows(), lambda key: cut.counters(), lambda key: cut.locate([key]),
-                    lambda key: cut.keys_from(0, 9), lambda key: cache.info()):  # fmt: skip
+        os.truncate(cache._file.path, size)
+        file = cache._file
+        for use in (
+            file.get, file.contains, lambda key: file.put(7, 1), file.admits, lambda key: file.note(0),
+            lambda key: file.count(), lambda key: file.used(), lambda key: file.rows(), lambda key: file.counters(),
+            lambda key: file.locate([key]), lambda key: file.keys_from(0, 9), lambda key: cache.info()
+        ):  # fmt: skip
             with pytest.raises(CorruptError, match="has been cut"):
                 use(4)
         with pytest.warns(RuntimeWarning, match="is damaged, and its damaged values are made again") as caught:
@@ -138,8 +140,8 @@ def test_values_that_are_cut(name):
             cache.get_many([0, 4], stack=True)
         with pytest.warns(RuntimeWarning, match="is damaged"):
             assert cache.warm([0, 4], str).filled == 5
-            made = cache.get_many([0, 4], lambda key: np.full(200_000, key), stack=True)
-        assert made[:, -1].tolist() == [0, 4]
+            batch = cache.get_many([0, 4], lambda key: np.full(200_000, key), stack=True)
+        assert batch[:, -1].tolist() == [0, 4]
 
 
 def test_a_damaged_value_of_a_batch_is_made_again(name):
@@ -160,7 +162,7 @@ def test_changed_bytes_never_end_a_process(name, tmp_path):
         path, table_end = cache._file.path, os.stat(cache._file.path).st_size - cache.info().nbytes
         used = [*range(4096, 4200, 4), *range(8192, 8300, 3), *range(40_000, 60_000, 997)]
 
-        def changed(seed):
+        def count_faults(seed):
             chance = random.Random(seed)
             faults = 0
             with open(path, "r+b") as file:
@@ -179,7 +181,7 @@ def test_changed_bytes_never_end_a_process(name, tmp_path):
                                 faults += 1
             return faults
 
-        assert sum(in_child(lambda seed=seed: changed(seed)) for seed in range(6)) > 0
+        assert sum(in_child(lambda seed=seed: count_faults(seed)) for seed in range(6)) > 0
     os.unlink(path)
 
 

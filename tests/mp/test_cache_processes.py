@@ -23,13 +23,13 @@ FORK = multiprocessing.get_context("fork")
 FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 
-def started(context, target, *arguments):
+def start_process(context, target, *arguments):
     process = context.Process(target=target, args=arguments)
     process.start()
     return process
 
 
-def ended(*processes, status=0):
+def join_and_check(*processes, status=0):
     for process in processes:
         process.join(waiting.LIMIT_S)
         assert process.exitcode == status
@@ -42,7 +42,7 @@ def ended(*processes, status=0):
 @pytest.mark.parametrize("limit", ["1MB", "64MB"])
 def test_workers_fill_one_cache(context, name, limit):
     with opened(name, limit=limit) as cache:
-        ended(*[started(context, cache_workers.fill, cache, i % 2, 1) for i in range(3)])
+        join_and_check(*[start_process(context, cache_workers.fill, cache, i % 2, 1) for i in range(3)])
         kept = list(cache)
         assert all(is_value(key, cache.get(key)) for key in kept)
         assert len(kept) == N if limit == "64MB" else 0 < len(kept) < N
@@ -114,7 +114,7 @@ def test_a_forked_child_uses_the_cache_of_its_parent(name):
 
 @pytest.mark.slow
 def test_sixty_four_processes_open_a_cache_of_many_slots(name):
-    """The processes do not take memory for its whole table."""
+    """The processes do not allocate its whole table."""
     slots = 10**8
 
     def use(i):
@@ -125,9 +125,9 @@ def test_sixty_four_processes_open_a_cache_of_many_slots(name):
             results.put((found, cache.info().table_bytes))
 
     barrier, results = FORK.Barrier(64), FORK.Queue()
-    processes = [started(FORK, use, i) for i in range(64)]
+    processes = [start_process(FORK, use, i) for i in range(64)]
     found = [results.get(timeout=waiting.LIMIT_S) for _ in processes]
-    ended(*processes)
+    join_and_check(*processes)
     assert {tuple(values) for values, _ in found} == {tuple(range(64))}
     assert max(table for _, table in found) < 64 * (256 << 10)
 
@@ -138,13 +138,13 @@ def test_sixty_four_processes_open_a_cache_of_many_slots(name):
 def test_it_goes_with_its_last_user(name):
     cache = opened(name)
     ready = FORK.Event()
-    process = started(FORK, cache_workers.stays, name, ready)
+    process = start_process(FORK, cache_workers.stays, name, ready)
     assert ready.wait(waiting.LIMIT_S)
     cache.close()
     with opened(name) as again:
         assert again.get("stays") == 1
     process.kill()
-    ended(process, status=-signal.SIGKILL)
+    join_and_check(process, status=-signal.SIGKILL)
     assert len(sharers.left(name)) == 1, "nothing runs after SIGKILL"
     with opened(name) as again:
         assert len(again) == 0
@@ -195,25 +195,25 @@ def test_it_is_kept_for_a_while(name):
 # ---- Kills and stops ----
 
 
-def killed_at_random(name, kills, target, *arguments, crew=4):
-    chance, living = random.Random(7), []
+def killed_at_random(name, kills, target, *arguments, count=4):
+    chance, running = random.Random(7), []
     try:
-        for seed in range(kills + crew):
-            living.append(started(FORK, target, name, *arguments, seed))
-            if seed >= crew:
+        for seed in range(kills + count):
+            running.append(start_process(FORK, target, name, *arguments, seed))
+            if seed >= count:
                 time.sleep(chance.random() * 0.02)
-                victim = living.pop(chance.randrange(crew))
+                victim = running.pop(chance.randrange(count))
                 victim.kill()
-                ended(victim, status=-signal.SIGKILL)
+                join_and_check(victim, status=-signal.SIGKILL)
     except BaseException:
-        sharers.kill(living)
+        sharers.kill(running)
         raise
-    return living
+    return running
 
 
 @pytest.mark.parametrize("kills", [20, pytest.param(2000 if FULL else 300, marks=pytest.mark.slow)])
 def test_writers_are_killed_at_any_moment(name, kills, log):
-    """No value is torn, and at most 1 % of the space is lost."""
+    """No value is torn, and at most 1 % of the space plus 400 kB is lost."""
     with opened(name) as cache:
         sharers.kill(killed_at_random(name, kills, cache_workers.storm, {}, log))
         assert sharers.notes(log) == []
@@ -222,8 +222,8 @@ def test_writers_are_killed_at_any_moment(name, kills, log):
         with opened(f"{name} once") as once:
             for key in range(N):
                 once.put(key, value(key))
-            least = once.info().nbytes
-        assert least <= cache.info().nbytes <= least * 1.01 + 400_000
+            needed = once.info().nbytes
+        assert needed <= cache.info().nbytes <= needed * 1.01 + 400_000
 
 
 def test_all_are_killed_and_a_folder_is_back(name, tmp_path, log):
@@ -259,21 +259,21 @@ def test_the_space_of_a_lost_large_value_is_used_again(name):
 
 def test_a_stopped_writer_blocks_nobody(name):
     with opened(name) as cache:
-        stopped = started(FORK, cache_workers.stopped_while_writing, name)
+        stopped = start_process(FORK, cache_workers.stopped_while_writing, name)
         until(lambda: "stopped" in cache)
         try:
             until(lambda: pathlib.Path(f"/proc/{stopped.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
             for key in range(50):
                 assert cache.put(key, value(key))
-            ended(started(FORK, cache_workers.fill, opened(name), 0, 1))
+            join_and_check(start_process(FORK, cache_workers.fill, opened(name), 0, 1))
             assert len(cache) == N + 1
         finally:
             sharers.kill([stopped])
 
 
-def test_one_that_stopped_while_it_locked_the_file_is_named(name, monkeypatch):
-    """Testing whether a file is in use locks it for microseconds. If a process is stopped then, the error of others
-    names it."""
+def test_the_error_for_a_locked_file_shows_how_to_find_the_process(name, monkeypatch):
+    """Testing whether a file is in use locks it for microseconds. If a process is stopped then, others raise an error
+    with a command that finds it."""
     import fcntl
 
     monkeypatch.setattr(named_segments, "PATIENCE", 0.1)
@@ -315,7 +315,7 @@ def test_a_fork_while_other_threads_write(name):
             i += 1
 
     cache = opened(name)
-    mapped = workers.mappings()
+    before = workers.mappings()
     threads = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
@@ -327,7 +327,7 @@ def test_a_fork_while_other_threads_write(name):
                 cache.close()
                 return *stored, workers.mappings()
 
-            assert in_child(use) == (True, i, mapped - 2)
+            assert in_child(use) == (True, i, before - 2)
     finally:
         stop.set()
         for thread in threads:

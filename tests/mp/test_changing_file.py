@@ -17,8 +17,8 @@ def units(text, width):
     return text.encode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width])
 
 
-# The string, the bytes of a unit, the byte of its last unit that changes, and its values. The lengths cover all steps in
-# which strings are copied.
+# The string, its bytes per unit, the byte of its last unit that changes, and the values of that byte. The lengths cover
+# all steps in which strings are copied.
 CASES = [pytest.param("b" * n + "a", 1, 0, (0x61, 0xE9), id=f"latin1-{n + 1}") for n in (1, 2, 4, 6, 11, 19, 31, 39, 99, 999)] + [
     pytest.param("b" * 3 + "\u4e61", 2, 1, (0x4E, 0x00), id="ucs2-4"),
     pytest.param("b" * 50 + "\u4e61", 2, 1, (0x4E, 0x00), id="ucs2-51"),
@@ -37,13 +37,13 @@ def is_inconsistent(text):
     return text.isascii() != copy.isascii() or sys.getsizeof(text) != sys.getsizeof(copy) or text != copy
 
 
-@pytest.mark.parametrize(("text", "width", "which", "values"), CASES)
-def test_str_of_a_file_that_changes(text, width, which, values, tmp_path):
+@pytest.mark.parametrize(("text", "width", "changed_byte", "values"), CASES)
+def test_str_of_a_file_that_changes(text, width, changed_byte, values, tmp_path):
     path = tmp_path / "a.recs"
     RecordList([text], compression="none").save(path)
     path.chmod(0o600)
     stored = units(text, width)
-    position = path.read_bytes().index(stored) + len(stored) - width + which
+    position = path.read_bytes().index(stored) + len(stored) - width + changed_byte
     context = multiprocessing.get_context("spawn")
     ready, stop = context.Event(), context.Event()
     process = context.Process(target=changing_file.flip, args=(str(path), position, values, ready, stop))

@@ -38,7 +38,7 @@ WORK = {
 
 @pytest.mark.parametrize("work", WORK)
 def test_without_imports(python, name, work):
-    """The folder has another segment, because a build collects the files of killed processes."""
+    """The folder has another segment for the collection of each build to examine."""
     with recstore.RecordList([1], name=f"{name} other"):
         code = "import os, sys, recstore\nfrom recstore import RecordDict, RecordList, cache, shared\nname, part = sys.argv[1], 5\n"
         assert python(code + BLOCKED + WORK[work] + "\nprint('done')", name) == "done\n"
@@ -69,7 +69,7 @@ def test_after_the_package_was_removed(tmp_path, name):
     code = f"""
 import os, sys
 sys.path.insert(0, {str(home)!r})
-sys.meta_path[:] = [finder for finder in sys.meta_path if isinstance(finder, type)]  # not of an editable installation
+sys.meta_path[:] = [finder for finder in sys.meta_path if isinstance(finder, type)]  # no editable finder
 import recstore
 from recstore import RecordList, RecordDict, shared
 import shutil

@@ -56,16 +56,16 @@ def test_every_program_has_a_test():
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), RUNS, ids=[f"{name}-{options.split()[-1]}" for name, options in RUNS])
 def test_it_runs_and_learns(name, options, tmp_path):
-    ran = subprocess.run(
+    done = subprocess.run(
         [sys.executable, *WARNINGS, EXAMPLES / f"{name}.py", *options.split()], cwd=tmp_path, capture_output=True,
         text=True, timeout=600
     )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (0, "")
-    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", ran.stdout)]
+    assert (done.returncode, done.stderr) == (0, "")
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", done.stdout)]
     assert len(losses) == int(re.search(r"--epochs (\d+)", options)[1])
     assert losses[-1] < 0.9 * losses[0]
     if not name.endswith("_before"):
-        assert re.search(r"in [\d,]+ bytes of shared memory", ran.stdout)
+        assert re.search(r"in [\d,]+ bytes of shared memory", done.stdout)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,10 +102,10 @@ def test_tokens_sees_equal_batches(program):
 def test_speech_sees_equal_batches(program, tmp_path):
     before, after = program("speech_before"), program("speech")
     utterances = dict(before.make_utterances(str(tmp_path), 32))
-    was, _ = before.make_loader(utterances)
-    now, _ = after.make_loader(after.RecordDict(utterances))
+    loader_before, _ = before.make_loader(utterances)
+    loader_after, _ = after.make_loader(after.RecordDict(utterances))
     for indices in INDICES:
-        assert equal(batch_of(was, indices), batch_of(now, indices))
+        assert equal(batch_of(loader_before, indices), batch_of(loader_after, indices))
 
 
 # ---- Workers ----

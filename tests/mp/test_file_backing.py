@@ -1,4 +1,4 @@
-"""The directory backing: the life of its files. `nox -s files` runs the other tests with this backing."""
+"""The directory backing: the life of its files. `nox -s files` runs all tests of several processes with it."""
 
 import gc
 import os
@@ -119,8 +119,8 @@ def test_foreign_files_are_left_alone(folder):
     os.symlink(folder / "notes.txt", folder / "999999999-5-link.rec")
     os.mkfifo(folder / "999999999-5-fifo.rec")
     build(3).close()
-    left = set(names(folder))
-    assert left >= {*foreign, "999999999-5-dir.rec", "999999999-5-link.rec"}
+    remaining = set(names(folder))
+    assert remaining >= {*foreign, "999999999-5-dir.rec", "999999999-5-link.rec"}
     assert (folder / "notes.txt").read_text() == "mine"
 
 

@@ -1,4 +1,4 @@
-"""Starts of child processes lose no signals. Any fork leaves no half-imported module in the child."""
+"""Starting a child process loses no signals, and a fork leaves no half-imported module in the child."""
 
 import os
 import textwrap
@@ -6,8 +6,8 @@ import textwrap
 import pytest
 import waiting
 
-# A signal arrives while a library's fork hook holds a lock, as the hook of logging does. There, CPython only prints the
-# exceptions of handlers.
+# A signal arrives while a library's fork hook holds a lock, as the hook of logging does. CPython only prints exceptions
+# that handlers raise there.
 HOOKED = """if True:
     import multiprocessing, os, signal, sys, threading, time
     from mp import shard_kinds as kinds
@@ -19,16 +19,16 @@ HOOKED = """if True:
         raise Alarm(number)
     signal.signal(signal.SIGALRM, handler)
     lock = threading.Lock()
-    def come():
+    def send_signal():
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     def before():
         lock.acquire()
         if sys.argv[2] == "thread":  # the system hands a signal to any thread that does not block it
-            thread = threading.Thread(target=come)
+            thread = threading.Thread(target=send_signal)
             thread.start()
             thread.join()
         else:
-            come()
+            send_signal()
         for _ in range(1000):
             pass  # if the handler ran here, the lock would remain locked
         lock.release()
@@ -77,11 +77,11 @@ def test_several_signals_are_handled_in_order(python):
     code = """
 import os, signal
 from recstore._core import forks
-came = []
+handled = []
 class Stop(Exception):
     pass
 def handler(number, frame):
-    came.append(number)
+    handled.append(number)
     if number == signal.SIGUSR1:
         raise Stop
 for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
@@ -90,16 +90,16 @@ try:
     with forks.undisturbed():
         for number in (signal.SIGUSR2, signal.SIGUSR1, signal.SIGALRM):
             os.kill(os.getpid(), number)
-        print(came)
+        print(handled)
 except Stop:
-    print([signal.Signals(number).name for number in came])
+    print([signal.Signals(number).name for number in handled])
 print(all(signal.getsignal(number) is handler for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)))
 """
     assert python(code) == "[]\n['SIGUSR2', 'SIGUSR1', 'SIGALRM']\nTrue\n"
 
 
 def test_a_child_has_the_handlers_of_its_parent(python):
-    """Another thread than the main thread may fork. It is then the main thread of the child."""
+    """A thread other than the main thread may fork, and becomes the main thread of the child."""
     code = """
 import os, signal, sys, threading
 from recstore._core import forks
@@ -290,11 +290,11 @@ else:
     if {backing!r} == "index array":
         x = x[[2, 0]]
         pickle.dumps(x)
-{where}.held = x
+{where}.store = x
 del x
 if os.fork() == 0:
     sys.exit(3)
-print(os.wait()[1] >> 8, {where}.held[0], flush=True)
+print(os.wait()[1] >> 8, {where}.store[0], flush=True)
 """
     done = waiting.python("-c", code, name, env={**os.environ, "RECSTORE_DIR": str(tmp_path)})
     assert (done.stdout, done.stderr) == (f"3 {3 if backing == 'index array' else 1}\n", "")

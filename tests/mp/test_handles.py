@@ -41,8 +41,8 @@ def forge(x, tail=b"", **changes):
 
 
 @pytest.fixture
-def forgotten(monkeypatch):
-    """handles.attach as in another process, which has no known mappings."""
+def attach_anew(monkeypatch):
+    """handles.attach as in another process, which knows no mappings."""
 
     def attach(handle):
         monkeypatch.setattr(registry, "_attached", {})
@@ -83,9 +83,9 @@ def test_size_while_spawning():
     assert len(popen._fds) == (1 if x.segment.backing == "anonymous" else 0)
 
 
-def test_unaltered_handle_attaches(forgotten):
+def test_unaltered_handle_attaches(attach_anew):
     x = build(20)
-    y = forgotten(forge(x[3:9]))
+    y = attach_anew(forge(x[3:9]))
     assert y.to_list() == [record(i) for i in range(3, 9)]
     assert y.segment is not x.segment
     y.close()
@@ -97,36 +97,36 @@ def test_unaltered_handle_attaches(forgotten):
     ({"pid": 2**22 + 1}, "has ended"), ({"fd": 10**6}, "no longer"), ({"fd": 2**62}, "no longer"),
     ({"inode": 1}, "no longer"), ({"device": 987654321}, "no longer"), ({"id": b"y" * 16}, "no longer")
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")  # fmt: skip
-def test_a_handle_from_elsewhere_is_detached(anonymous_only, forgotten, changes, reason):
+def test_a_handle_from_elsewhere_is_detached(anonymous_only, attach_anew, changes, reason):
     x = build(20)
     before = segment_fds()
-    check_detached(forgotten(forge(x, **changes)), reason)
+    check_detached(attach_anew(forge(x, **changes)), reason)
     assert segment_fds() == before
 
 
-def test_a_reused_descriptor(anonymous_only, forgotten, tmp_path):
+def test_a_reused_descriptor(anonymous_only, attach_anew, tmp_path):
     """The descriptor now leads to another store, a file, a directory, a FIFO without a writer, or a device. None of these
     blocks or is read."""
     x, other = build(20), build(20)
     (tmp_path / "file").write_bytes(b"x" * 10000)
     os.mkfifo(tmp_path / "fifo")
-    opened = [
+    fds = [
         os.open(tmp_path / "file", os.O_RDONLY),
         os.open(tmp_path, os.O_RDONLY),
         os.open("/dev/null", os.O_RDONLY),
     ]
-    opened.append(os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK))
+    fds.append(os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK))
     try:
         before = descriptors.names()
-        for fd in [other.segment.fileno(), *opened]:
+        for fd in [other.segment.fileno(), *fds]:
             status = os.fstat(fd)
-            check_detached(forgotten(forge(x, fd=fd)), "no longer")
+            check_detached(attach_anew(forge(x, fd=fd)), "no longer")
             # The handle is refused even if device and inode were reused as well.
-            y = forgotten(forge(x, fd=fd, device=status.st_dev, inode=status.st_ino))
+            y = attach_anew(forge(x, fd=fd, device=status.st_dev, inode=status.st_ino))
             assert "detached" in repr(y)
         assert descriptors.names() == before
     finally:
-        for fd in opened:
+        for fd in fds:
             os.close(fd)
 
 
@@ -299,10 +299,10 @@ def test_multiprocessing_is_not_a_plain_pickle(monkeypatch, mode):
     x = build(20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ours, theirs = multiprocessing.Pipe()
-        with ours, theirs:
-            ours.send({"deep": [x[:2]]})
-            assert theirs.recv()["deep"][0].segment is x.segment
+        sender, receiver = multiprocessing.Pipe()
+        with sender, receiver:
+            sender.send({"deep": [x[:2]]})
+            assert receiver.recv()["deep"][0].segment is x.segment
         queue = multiprocessing.SimpleQueue()
         queue.put(x)
         assert queue.get().segment is x.segment
@@ -325,7 +325,7 @@ def test_a_collection_during_the_sweep_of_pins():
     stores = [RecordList([i]) for i in range(50)]
     threshold = gc.get_threshold()
     try:
-        for most in range(1, 60, 3):
+        for allocations in range(1, 60, 3):
             for store in stores:
                 pickle.dumps(store)
             for key in list(pins._pins):
@@ -333,7 +333,7 @@ def test_a_collection_during_the_sweep_of_pins():
             gc.callbacks.remove(pins._after_collection)
             gc.collect()  # resets the counters and frees cached tuples
             gc.callbacks.append(pins._after_collection)
-            gc.set_threshold(most)
+            gc.set_threshold(allocations)
             pins.sweep_pins()
             gc.set_threshold(*threshold)
             assert not pins._pins

@@ -57,10 +57,10 @@ def test_futures(x):
 
 
 def test_an_object_that_pickles_its_parts(x):
-    ours, theirs = multiprocessing.Pipe()
-    with ours, theirs:
-        ours.send(Holder(x[:3]))
-        assert theirs.recv() == [0, 1, 2]
+    sender, receiver = multiprocessing.Pipe()
+    with sender, receiver:
+        sender.send(Holder(x[:3]))
+        assert receiver.recv() == [0, 1, 2]
     pytest.raises(recstore.Error, lambda: pickle.dumps(Holder(x))).match("writes a handle")
 
 

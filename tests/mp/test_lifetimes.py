@@ -1,4 +1,4 @@
-"""One test for each row of docs/lifetimes.md: what remains of a store after every event in the life of its holder or
+"""One test for each row of docs/lifetimes.md: what remains of a store after each event in the life of its holder or
 builder. The tests also check that the page has exactly these rows, and that the bold words in a cell are the outcome."""
 
 import ast
@@ -42,7 +42,7 @@ def test_the_page_has_the_rows_that_are_tested():
     assert sorted(page_rows()) == sorted(tested)
 
 
-def has(pid, identity):
+def uses(pid, identity):
     """Whether a process has a file open or mapped, under any name."""
     device, inode = identity
     mapped = f" {os.major(device):02x}:{os.minor(device):02x} {inode} "
@@ -50,12 +50,12 @@ def has(pid, identity):
         with open(f"/proc/{pid}/maps") as maps:
             if any(mapped in line for line in maps):
                 return True
-        return any(opened(f"/proc/{pid}/fd/{fd}") == identity for fd in os.listdir(f"/proc/{pid}/fd"))
+        return any(identity_of(f"/proc/{pid}/fd/{fd}") == identity for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return False  # it has ended
 
 
-def opened(link):
+def identity_of(link):
     try:
         status = os.stat(link)
     except OSError:
@@ -97,7 +97,7 @@ class Life:
 
     def is_held(self):
         pids = filter(str.isdigit, os.listdir("/proc"))
-        return self.identity is not None and any(has(pid, self.identity) for pid in pids)
+        return self.identity is not None and any(uses(pid, self.identity) for pid in pids)
 
     def next_call(self):
         """A later build of any program of this user, which collects."""
@@ -107,9 +107,9 @@ class Life:
 
     def state(self):
         """The remains of the store now and after the next call, in the words of the page."""
-        held, before = self.is_held(), self.files()
+        in_use, before = self.is_held(), self.files()
         self.next_call()
-        if held:
+        if in_use:
             assert self.files() == before and self.is_held()
             return "in use"
         if not before:
@@ -117,10 +117,10 @@ class Life:
         if not self.files():
             return "next call"
         assert self.files() == before
-        self.look_at_what_stays()
+        self.check_what_stays()
         return "stays"
 
-    def look_at_what_stays(self):
+    def check_what_stays(self):
         if self.kind == "file":
             with recstore.open(self.place.path) as x:
                 assert lifetime_steps.read(x)
@@ -137,12 +137,12 @@ class Life:
             self.next_call()
             assert os.path.exists(path) == there
 
-    def is_as_documented(self, *states):
+    def assert_documented(self, *states):
         if PAGE.exists():
             documented = re.findall(r"\*\*(.*?)\*\*", page_rows()[self.row][KINDS[self.kind]])
             assert list(states) == documented
 
-    def is_not_applicable(self):
+    def assert_not_applicable(self):
         assert not PAGE.exists() or page_rows()[self.row][KINDS[self.kind]].startswith("—")
 
 
@@ -171,7 +171,7 @@ def check_alive(life, code):
     """Runs code, and checks the store while the process goes on."""
     process = life.start(code + "\nsay('done')\nwait()")
     assert process.stdout.readline() == "done\n"
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
     process.communicate("\n")
     assert process.returncode == 0
 
@@ -203,7 +203,7 @@ ENDINGS = [("", 0), ("sys.exit(3)", 3), ("sys.stderr = None; 1/0", 1), ("cycle(x
 @pytest.mark.parametrize("ending, status", ENDINGS)
 def test_interpreter_exit(life, ending, status):
     life.run(f"x = place.make(); y = x[2:]; tell(x); {ending}", status)
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
 
 
 # ---- The process ends at once ----
@@ -212,7 +212,7 @@ def test_interpreter_exit(life, ending, status):
 @row("`os._exit()`")
 def test_os_exit(life):
     life.run("x = place.make(); tell(x); os._exit(0)")
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
 
 
 @row("`os.exec*()`: the process goes on as another program")
@@ -225,13 +225,13 @@ def test_exec(life):
     process.communicate()
     if life.kind == "directory":
         states.append(life.state())
-    life.is_as_documented(*states)
+    life.assert_documented(*states)
 
 
 @row("SIGKILL, the kernel's for lack of memory included")
 def test_killed(life):
     life.run("x = place.make(); tell(x); dies()", -signal.SIGKILL)
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
 
 
 # ---- fork ----
@@ -252,7 +252,7 @@ wait()
 say(read(x))
 """)
     assert process.stdout.readline() == "done\n"
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
     assert process.communicate("\n")[0] == "True\n"
 
 
@@ -273,7 +273,7 @@ def test_child_goes_on(life, child):
     assert process.stdout.readline() == "done\n"
     first = life.state()
     assert process.communicate("\n")[0] == "True\n"
-    life.is_as_documented(first, life.state())
+    life.assert_documented(first, life.state())
 
 
 @row("fork: the parent exits, the child goes on; then the child ends")
@@ -284,7 +284,7 @@ def test_parent_exits_first(life, child):
     first = life.state()
     assert process.communicate("\n")[0] == "True\n"
     until(lambda: not life.is_held())
-    life.is_as_documented(first, life.state())
+    life.assert_documented(first, life.state())
 
 
 # ---- Building ----
@@ -294,7 +294,7 @@ def test_parent_exits_first(life, child):
 def test_build_raises(life):
     process = life.begin("try: place.spoil(fails)\nexcept LookupError: say('done')\nwait()")
     assert process.stdout.readline() == "done\n" and workers.segment_fds(process.pid) == {}
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
     process.communicate("\n")
 
 
@@ -302,14 +302,14 @@ def test_build_raises(life):
 def test_interrupt_in_a_build(life):
     process = life.begin("try: place.spoil(interrupts)\nexcept KeyboardInterrupt: say('done')\nwait()")
     assert process.stdout.readline() == "done\n" and workers.segment_fds(process.pid) == {}
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
     process.communicate("\n")
 
 
 @row("SIGKILL in a build")
 def test_builder_killed(life):
     life.run("place.spoil(dies)", -signal.SIGKILL)
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
     if life.kind == "file":
         (temporary, _) = life.files()
         assert re.fullmatch(r"\.recstore-[0-9a-f]{16}\.tmp", temporary)
@@ -339,11 +339,11 @@ def test_full(life, tmp_path):
     assert reads == ["True", "True"]
     if life.kind == "anonymous":
         assert (outcome, there) == ("built 100", "")
-        life.is_not_applicable()
+        life.assert_not_applicable()
     else:
         assert outcome == "full True"
         assert there == ("x.recs" if life.kind == "file" else "")
-        life.is_as_documented("stays" if there else "gone")
+        life.assert_documented("stays" if there else "gone")
 
 
 @row("a notebook cell run again with a changed build")
@@ -353,7 +353,7 @@ cell = "x = place.make(lambda: {}, fingerprint=place.kind == 'kept' and '{}' or 
 exec(cell.format("RECORDS", 1)); tell(x)
 exec(cell.format("[7]", 2)); say(x.to_list())
 if place.kind == "kept":
-    exec(cell.format("[8]", 2)); say(x.to_list())  # changed, and the fingerprint is not
+    exec(cell.format("[8]", 2)); say(x.to_list())  # changed data under the same fingerprint
 wait()
 """)
     for _ in range(2 if life.kind == "kept" else 1):
@@ -362,14 +362,14 @@ wait()
     life.next_call()
     n = len(life.files())
     assert n == {"anonymous": 0, "kept": 2, "kept for 2h": 2}.get(life.kind, 1)
-    life.is_as_documented("stays" if n == 2 else "gone")
+    life.assert_documented("stays" if n == 2 else "gone")
     process.communicate("\n")
 
 
 @row("Ctrl-C in a wait for another process's build")
 def test_interrupt_in_a_wait(life):
     if life.kind not in lifetime_steps.KEEP:
-        life.is_not_applicable()
+        life.assert_not_applicable()
         return
     build = "lambda: say('building') or wait() or RECORDS"
     builder = life.begin(f"x = place.make({build}); say(read(x)); wait()")
@@ -382,7 +382,7 @@ def test_interrupt_in_a_wait(life):
     waiter.send_signal(signal.SIGINT)
     assert waiter.stdout.readline() == "done\n" and workers.segment_fds(waiter.pid) == {}
     assert life.files() == before and len(before) == 1  # the builder's lock
-    life.is_as_documented("gone")
+    life.assert_documented("gone")
     waiter.communicate("\n")
     builder.stdin.write("\n")
     builder.stdin.flush()
@@ -394,7 +394,7 @@ def test_interrupt_in_a_wait(life):
 @pytest.mark.parametrize("cut", [0, 1000, 5000])
 def test_half_written(life, cut):
     if life.kind == "anonymous":
-        life.is_not_applicable()
+        life.assert_not_applicable()
         return
     with recstore.RecordList(RECORDS * 10, backing="anonymous") as x:
         x.save(life.place.path)
@@ -411,10 +411,10 @@ def test_half_written(life, cut):
             pytest.raises(recstore.errors.CorruptError, lambda: call(path))
         life.next_call()
         assert life.files() == ["x.recs"]
-        life.is_as_documented("stays")
+        life.assert_documented("stays")
         os.unlink(path)
         return
-    life.is_as_documented(life.state())
+    life.assert_documented(life.state())
     if life.kind in lifetime_steps.KEEP:
         pathlib.Path(path).write_bytes(whole[:cut])
         os.chmod(path, 0o400)

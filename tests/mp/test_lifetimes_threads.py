@@ -93,6 +93,6 @@ if __name__ == "__main__":
 """)
     done = waiting.python(str(script), name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    # The warning has the line of the script that builds.
+    # The warning names the line of the script that builds.
     warning = f"{script}:3: RuntimeWarning: a spawned child builds a store while it imports its main module"
     assert done.stderr.count(warning) == done.stderr.count("RuntimeWarning") == (not guarded), done.stderr

@@ -17,7 +17,7 @@ from recstore import share_dataset
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 
 
-def made(kind, folder):
+def make_dataset(kind, folder):
     """A dataset that has a zeroed array of a kind three times, and an object to keep alive."""
     if "torch" in kind or "tensor" in kind:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
@@ -27,14 +27,14 @@ def made(kind, folder):
 
 
 @pytest.fixture
-def warned(caplog):
+def log_messages(caplog):
     with caplog.at_level(logging.WARNING, "recstore"):
         yield lambda: [record.getMessage() for record in caplog.records if record.name == "recstore"]
 
 
 @pytest.mark.parametrize("kind", arrays.SHARED)
-def test_shared_memory_stays_shared(kind, context, tmp_path, warned):
-    dataset, keep = made(kind, tmp_path)
+def test_shared_memory_stays_shared(kind, context, tmp_path, log_messages):
+    dataset, keep = make_dataset(kind, tmp_path)
     array, rows = dataset.a, dataset.rows
     array[1], array[2] = 1, 2
     where = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
@@ -42,7 +42,7 @@ def test_shared_memory_stays_shared(kind, context, tmp_path, warned):
     assert dataset.a is array and dataset.inside["a"] is array and dataset.rows is rows and report.replaced == []
     assert run_worker(context, arrays.send_after_write, dataset) == (1, 2, 0)
     assert float(array[5]) == 5 and float(array[6]) == 6 and float(rows[-1][3]) == 7
-    assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and warned() == []
+    assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and log_messages() == []
     arrays.release(keep)
 
 
@@ -56,7 +56,7 @@ def late(array):
 
 @pytest.mark.parametrize("kind", LATE)
 @pytest.mark.parametrize("hold", [late, lambda array: arrays.Holder(samples=dict(enumerate(late(array).samples)))])
-def test_shared_memory_found_while_a_list_is_packed(kind, hold, spawning, tmp_path, warned):
+def test_shared_memory_found_while_a_list_is_packed(kind, hold, spawning, tmp_path, log_messages):
     if "tensor" in kind:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     array, keep = arrays.SHARED[kind](str(tmp_path))
@@ -65,11 +65,11 @@ def test_shared_memory_found_while_a_list_is_packed(kind, hold, spawning, tmp_pa
     report = share_dataset(dataset, arrays.LEAST, strict=True)
     assert report.replaced == [] and dataset.samples[3777]["array"] is array
     assert run_worker(spawning, arrays.send_after_write_late, dataset) == 1
-    assert float(array[5]) == 5 and warned() == []
+    assert float(array[5]) == 5 and log_messages() == []
     arrays.release(keep)
 
 
-def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, warned):
+def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, log_messages):
     import mmap
 
     memory = mmap.mmap(-1, 8 * arrays.N)
@@ -78,7 +78,7 @@ def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, warned):
     report = share_dataset(dataset, arrays.LEAST)
     assert "SharedMemory" in report.skipped[0].reason
     assert run_worker(spawning, arrays.send_after_write, dataset) == (0, 0, 0)
-    assert float(array[5]) == 0 and len(warned()) == 1
+    assert float(array[5]) == 0 and len(log_messages()) == 1
 
 
 def files(folder):
@@ -104,7 +104,7 @@ def with_tensors(folder):
 
 
 @pytest.mark.parametrize("make", [files, with_tensors])
-def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, warned):
+def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, log_messages):
     path, dataset = make(str(tmp_path))
     names = list(vars(dataset))
     report = share_dataset(dataset, arrays.LEAST, strict=True)
@@ -112,7 +112,7 @@ def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, warned):
     expected = [arrays.described(getattr(dataset, name)) for name in names]
     assert {mapped_path for _, mapped_path, _ in expected} == {path}
     assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
-    assert max(sent) < 5000 and warned() == []
+    assert max(sent) < 5000 and log_messages() == []
 
 
 def test_a_mapped_checkpoint(spawning, tmp_path):
@@ -139,21 +139,21 @@ def test_a_worker_of_a_worker_maps_the_file(tmp_path):
     assert got == [arrays.described(dataset.whole), arrays.described(dataset.part)]
 
 
-def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, warned):
+def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, log_messages):
     path, dataset = files(str(tmp_path))
     dataset.again[3, 4] += 1000
     share_dataset(dataset, arrays.LEAST)
     got = run_worker(spawning, arrays.send_descriptions, dataset, ["again", "whole"])
     assert got[0][1:] == (None, dataset.again.sum()) and got[1][1:] == (path, dataset.whole.sum())
-    assert len(warned()) == 1 and "numpy.save" in warned()[0]
+    assert len(log_messages()) == 1 and "numpy.save" in log_messages()[0]
 
 
-@pytest.mark.parametrize("gone", [os.unlink, lambda path: os.rename(path, path + ".old")])
-def test_a_worker_reads_the_same_file_after_its_name_is_gone(gone, spawning, tmp_path):
+@pytest.mark.parametrize("remove", [os.unlink, lambda path: os.rename(path, path + ".old")])
+def test_a_worker_reads_the_same_file_after_its_name_is_gone(remove, spawning, tmp_path):
     path, dataset = files(str(tmp_path))
     share_dataset(dataset, arrays.LEAST)
     expected = dataset.whole.sum()
-    gone(path)
+    remove(path)
     np.save(path, np.zeros((300, 200)))
     (got,) = run_worker(spawning, arrays.send_descriptions, dataset, ["whole"])
     assert got[2] == expected
@@ -198,11 +198,11 @@ class Ranks:
 
     def start(self):
         context, *arguments = self.starting
-        ours, theirs = context.Pipe()
-        process = context.Process(target=arrays.rank, args=(theirs, *arguments))
+        parent_end, child_end = context.Pipe()
+        process = context.Process(target=arrays.rank, args=(child_end, *arguments))
         process.start()
-        theirs.close()
-        self.crew.append((process, ours))
+        child_end.close()
+        self.crew.append((process, parent_end))
         return self.answer(-1)
 
     def answer(self, number):

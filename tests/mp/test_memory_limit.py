@@ -1,4 +1,4 @@
-"""A store that would exceed its memory cgroup: OutOfSpaceError with the numbers, never SIGKILL."""
+"""A store that would exceed its memory cgroup or address space: OutOfSpaceError, never SIGKILL."""
 
 import os
 import pathlib
@@ -53,7 +53,7 @@ recstore.RecordList(os.urandom(1 << 20) for _ in range(96)).save(path)
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + (160 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-held = [recstore.open(path)]
+stores = [recstore.open(path)]
 big = (os.urandom(1 << 20) for _ in range(400))
 ways = {
     "list": lambda: recstore.RecordList(big),
@@ -67,7 +67,7 @@ try:
 except recstore.errors.OutOfSpaceError as e:
     assert e.errno == 28 and "ulimit -v" in str(e), e
     assert len(segment_fds()) <= 1
-    held.clear()
+    stores.clear()
     x = recstore.RecordList(os.urandom(1 << 20) for _ in range(8))  # the failed build freed its memory
     print("refused", len(x))
 """

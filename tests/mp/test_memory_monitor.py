@@ -202,7 +202,7 @@ def test_a_forked_child_does_not_own_the_watching_process(temporary):
     os.unlink(next(path for path in temporary.iterdir() if str(path) != monitor.log))  # the child ended by os._exit
 
 
-# Ends of a program without normal cleanup.
+# Ends of a program that does not stop its monitor.
 ENDS = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "os._exit": "os._exit(0)",
@@ -311,7 +311,7 @@ def run_program(code, redirected="", **environ):
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
 def test_a_program_without_standard_streams(closed, temporary, tmp_path):
-    """The next opened files get the descriptor numbers 0 to 2. The warning must not go to any of them."""
+    """The files opened next get the descriptor numbers 0 to 2. The warning must not go to any of them."""
     code = (
         "import recstore, sys\n"
         "with recstore.MemoryMonitor(interval=0.05, warn='1 MB') as m: pass\n"

@@ -25,8 +25,8 @@ def monitor(*arguments, **options):
     return waiting.run([*MONITOR, *map(str, arguments)], **options)
 
 
-def watching(path, *arguments, **options):
-    """Starts the monitor with ten samples a second and the log at `path`."""
+def start_monitor(path, *arguments, **options):
+    """Starts the monitor with ten samples per second and the log at `path`."""
     command = [*MONITOR, "--interval", "0.1", "--log", str(path), *map(str, arguments)]
     return subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **options})
 
@@ -100,11 +100,11 @@ def test_the_command_has_the_standard_streams():
 
 def test_a_signal_to_the_monitor_is_forwarded(tmp_path):
     code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(1, flush=True)\ntime.sleep(60)"
-    one = watching(tmp_path / "l", "--", *python(code), stdout=subprocess.PIPE, text=True)
-    assert one.stdout.readline() == "1\n"
-    one.terminate()
-    assert one.wait(LIMIT_S) == 5
-    one.stdout.close()
+    process = start_monitor(tmp_path / "l", "--", *python(code), stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "1\n"
+    process.terminate()
+    assert process.wait(LIMIT_S) == 5
+    process.stdout.close()
     assert log.read(tmp_path / "l").end["exit"] == 5
 
 
@@ -149,15 +149,15 @@ def work(gate):
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
     crew = [context.Process(target=work, args=(sys.argv[2],)) for _ in range(3)]
-    for one in crew:
-        one.start()
+    for process in crew:
+        process.start()
     while not os.path.exists(sys.argv[2]):
         time.sleep(0.02)
     crew[1].kill()
     while not os.path.exists(sys.argv[2] + "2"):  # so that the monitor sees the zombie
         time.sleep(0.02)
-    for one in crew:
-        one.join()
+    for process in crew:
+        process.join()
 """
 
 
@@ -165,7 +165,7 @@ if __name__ == "__main__":
 def test_labels_and_deaths_of_workers(method, tmp_path):
     program, go, path = tmp_path / "program.py", tmp_path / "go", tmp_path / "l"
     program.write_text(WORKERS)
-    one = watching(path, "--", sys.executable, program, method, go)
+    process = start_monitor(path, "--", sys.executable, program, method, go)
     names = {"main", "worker 0", "worker 1", "worker 2", *([] if method == "fork" else ["resource tracker"])}
     names |= {"fork server"} if method == "forkserver" else set()
     try:
@@ -183,7 +183,7 @@ def test_labels_and_deaths_of_workers(method, tmp_path):
     finally:
         go.touch()
         (tmp_path / "go2").touch()
-    assert one.wait(LIMIT_S) == 0
+    assert process.wait(LIMIT_S) == 0
     run = log.read(path)
     assert run.bad_lines == 0 and run.start["command"][-2] == method and run.end["exit"] == 0
     ends = {event["label"]: event for event in run.events if event["what"] == "ended"}
@@ -191,7 +191,9 @@ def test_labels_and_deaths_of_workers(method, tmp_path):
         assert ends["worker 1"]["signal"] == "SIGKILL"
     assert ends["main"]["exit"] == 0 and "worker 0" in ends
     assert os.getpid() not in {p["pid"] for s in run.samples for p in s["processes"]}
-    assert one.pid not in {p["pid"] for s in run.samples for p in s["processes"]}, "the monitor does not count itself"
+    assert process.pid not in {p["pid"] for s in run.samples for p in s["processes"]}, (
+        "the monitor does not count itself"
+    )
 
 
 DAEMON = """
@@ -213,7 +215,7 @@ time.sleep(float(sys.argv[2]))
 
 def test_a_daemon_stays_in_the_job(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
-    one = watching(path, "--", *python(DAEMON), go, 0)
+    process = start_monitor(path, "--", *python(DAEMON), go, 0)
     try:
         until((tmp_path / "go.pid").exists, "no daemon")
         until(lambda: (tmp_path / "go.pid").read_text(), "no pid")
@@ -224,7 +226,7 @@ def test_a_daemon_stays_in_the_job(tmp_path):
         )
     finally:
         go.touch()
-    assert one.wait(LIMIT_S) == 4
+    assert process.wait(LIMIT_S) == 4
 
 
 def test_processes_that_outlive_the_command_are_reported(tmp_path):
@@ -271,13 +273,13 @@ def test_a_bug_in_the_monitor_does_not_affect_the_command(tmp_path):
 def test_a_running_process_is_watched_until_it_ends(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    one = watching(path, "--pid", job.pid, stderr=subprocess.PIPE, text=True)
+    process = start_monitor(path, "--pid", job.pid, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: lines_of(path) > 3, "no samples")
     finally:
         job.communicate(b"\n")
-    _, errors = one.communicate(timeout=LIMIT_S)
-    assert one.returncode == 0 and f"process {job.pid} has ended" in errors
+    _, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0 and f"process {job.pid} has ended" in errors
     run = log.read(path)
     assert run.start["pid"] == job.pid and run.start["command"] is None
     assert run.samples[0]["processes"][0]["label"] == "main"
@@ -287,10 +289,10 @@ def test_the_job_goes_on_after_an_interrupted_monitor(tmp_path):
     path = tmp_path / "l"
     job = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        one = watching(path, "--pid", job.pid)
+        process = start_monitor(path, "--pid", job.pid)
         until(lambda: lines_of(path) > 3, "no samples")
-        one.send_signal(signal.SIGINT)
-        assert one.wait(LIMIT_S) == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_S) == 0
         assert job.poll() is None
         run = log.read(path)
         assert run.end is not None and "the job continues" in run.events[-1]["text"]
@@ -318,14 +320,14 @@ def test_classes_of_memory_and_a_store_that_counts_once(tmp_path):
     go, path = tmp_path / "go", tmp_path / "l"
     program = tmp_path / "program.py"
     program.write_text(STORE)
-    one = watching(path, "--", sys.executable, program, go)
+    process = start_monitor(path, "--", sys.executable, program, go)
     try:
         until(lambda: len(list(tmp_path.glob("go.*"))) == 3, "the workers have not read")
         seen = lines_of(path)
         until(lambda: lines_of(path) > seen + 20, "no samples")
     finally:
         go.touch()
-    assert one.wait(LIMIT_S) == 0
+    assert process.wait(LIMIT_S) == 0
     sample = next(s for s in reversed(log.read(path).samples) if len(s["processes"]) == 4)
     assert share_named(sample["named"]) >= 0.95
     (name,) = sample["named"]["stores"]

@@ -26,8 +26,8 @@ KILLED = "import os, signal, time; time.sleep(1); os.kill(os.getpid(), signal.SI
 
 
 @pytest.fixture
-def died(tmp_path):
-    """Runs a program under `recstore monitor` and examines its log."""
+def run_and_examine(tmp_path):
+    """A function that runs a program under `recstore monitor` and examines its log."""
 
     def run(code, status, before=()):
         path = tmp_path / "run.jsonl"
@@ -41,8 +41,8 @@ def died(tmp_path):
     return run
 
 
-def test_the_oom_killer(died, group):
-    report = died(GROW, 137, before=[sys.executable, "-c", JOIN, str(group / "cgroup.procs")])
+def test_the_oom_killer(run_and_examine, group):
+    report = run_and_examine(GROW, 137, before=[sys.executable, "-c", JOIN, str(group / "cgroup.procs")])
     assert report["oom"]["evidence"] == "certain", report["oom"]
     assert [(one["label"], one["signal"]) for one in report["died"]] == [("main", "SIGKILL")]
     assert list(report["grew"]) == ["private of each process"]
@@ -65,12 +65,12 @@ def test_a_list_whose_copies_exceed_the_limit(tmp_path, group):
         assert "unclear" not in text and "Make it smaller" not in text
 
 
-def test_an_external_kill(died):
-    report = died(KILLED, 137)
+def test_an_external_kill(run_and_examine):
+    report = run_and_examine(KILLED, 137)
     assert report["oom"]["evidence"] == "none" and report["died"][0]["signal"] == "SIGKILL"
     assert "comes from outside" in " ".join(report["next"])
 
 
-def test_an_exception(died):
-    report = died("import time; time.sleep(0.6); raise SystemExit(3)", 3)
+def test_an_exception(run_and_examine):
+    report = run_and_examine("import time; time.sleep(0.6); raise SystemExit(3)", 3)
     assert report["died"][0]["exit"] == 3 and report["oom"]["evidence"] == "none"

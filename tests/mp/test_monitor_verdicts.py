@@ -63,7 +63,7 @@ def test_a_list_in_workers_that_live_for_a_second(watched):
 
 
 @pytest.mark.parametrize(
-    "program", ["store_in_workers", "short_workers_with_store", "parent_writes", "parent_drops", "sister_ends"]
+    "program", ["store_in_workers", "short_workers_with_store", "parent_writes", "parent_drops", "sibling_ends"]
 )
 def test_no_copies(watched, program):
     assert kinds(watched(program)) == set()

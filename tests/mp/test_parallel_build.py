@@ -63,8 +63,8 @@ def test_mappings(forking, monkeypatch):
     parts = [*cut(kinds.Pairs, 5000, 6), {"key 8": "again", "new": 1}, {}, RecordDict({1: "one", "last": 2})]
     plain = dict(chained(part.items() if hasattr(part, "items") else part for part in parts))
     monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
-    one = RecordDict(chained(p.items() if hasattr(p, "items") else p for p in parts), backing="anonymous")
-    with one as x, RecordDict(parts, workers=3, backing="anonymous") as y:
+    serial = RecordDict(chained(p.items() if hasattr(p, "items") else p for p in parts), backing="anonymous")
+    with serial as x, RecordDict(parts, workers=3, backing="anonymous") as y:
         assert content(y) == content(x)
         assert list(y) == list(plain) and len(y) == len(plain)
         assert y["key 8"] == "again" and y[1] == "one" and y["last"] == 2
@@ -274,12 +274,12 @@ for delay in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1):
 
 
 def test_a_child_of_a_pool_may_have_no_workers(context):
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=kinds.build, args=(theirs, [[1], [2]], 2), daemon=True)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=kinds.build, args=(sender, [[1], [2]], 2), daemon=True)
     process.start()
-    theirs.close()
-    assert "may have no children: build with workers=0" in ours.recv()
-    ours.close()
+    sender.close()
+    assert "may have no children: build with workers=0" in receiver.recv()
+    receiver.close()
     process.join()
     process.close()
 
@@ -293,8 +293,8 @@ def test_a_child_that_is_not_a_daemon_may_have_workers(context):
 
 def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch):
     monkeypatch.setattr(parallel_build, "RUN_AHEAD", 4 << 20)
-    path, go = tmp_path / "far", tmp_path / "go"
-    far = []
+    path, go = tmp_path / "progress", tmp_path / "go"
+    counts = []
 
     def watch():
         # When its count stops, the worker waits for the first shard, which waits for the file.
@@ -304,7 +304,7 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
             same = same + 1 if count == last > 0 else 0
             last = count
             time.sleep(0.005)
-        far.append(last)
+        counts.append(last)
         go.touch()
 
     watcher = threading.Thread(target=watch)
@@ -312,7 +312,7 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
     with RecordList([kinds.Waiting(str(go)), kinds.Slow(0, 1000, str(path), 100_000)], workers=2) as x:
         assert len(x) == 1000
     watcher.join()
-    assert far[0] < 600, "of 1,000 records of 100 kB, 4 MB and the blocks in flight"
+    assert counts[0] < 600, "of 1,000 records of 100 kB, 4 MB and the blocks in flight"
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
@@ -323,9 +323,9 @@ import multiprocessing, sys
 from mp import shard_kinds as kinds
 from recstore import RecordList
 multiprocessing.set_start_method("fork")  # so that the workers are children of this process
-def watched(i):
+def shard(i):
     return kinds.Slow(0, 10**9, f"{sys.argv[1]}/{i}", 1000)
-RecordList(map(watched, range(3)), workers=3)
+RecordList(map(shard, range(3)), workers=3)
 """
     builder = python(code, str(tmp_path), wait=False)
     until(lambda: len(list(tmp_path.iterdir())) == 3)
