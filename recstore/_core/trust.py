@@ -82,9 +82,7 @@ class Writer:
 
     def note(self, name: ClassName, cls: type) -> None:
         """Remembers the class of a value. Raises EncodeError if another class of the same name was stored, because
-        readers cannot distinguish the two, or for an unregistered class with `registered_only`."""
-        if self.registered_only and name not in registered:
-            raise EncodeError(unregistered([name]))
+        readers cannot distinguish the two."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)

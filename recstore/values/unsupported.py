@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recstore._core import trust
 from recstore.errors import EncodeError
 from recstore.values import ext_types, remedies, value_paths
 from recstore.values.static_types import full_name, is_a
@@ -19,7 +20,7 @@ def explain(value: Any, depth: int, writer: Writer | None = None) -> EncodeError
     """The EncodeError for the first value within `value` that cannot be stored or, if `writer` pickles, that can be
     neither stored nor pickled."""
     pickled = writer is not None and writer.pickled
-    path, culprit = value_paths.first_bad(value, "$", depth, set(), _pickled if pickled else None)
+    path, culprit = value_paths.first_bad(value, "$", depth, set(), _pickled if pickled else None, writer)
     path = _shortened(path)
     if culprit is TOO_DEEP:
         return EncodeError(f"{path} ({depth + 1} levels): nested deeper than {depth} containers; flatten the record")
@@ -33,6 +34,8 @@ def explain(value: Any, depth: int, writer: Writer | None = None) -> EncodeError
             ext_types.pickled(culprit)
         except Exception as e:
             return EncodeError(f"{path}: cannot store {name}, nor pickle it: {type(e).__name__}: {e}")
+    if writer is not None and writer.registered_only and ext_types.describe(culprit) is not None:
+        return EncodeError(f"{path}: {trust.unregistered([trust.name_of(type(culprit))])}")
     return EncodeError(f"{path}: cannot store {name}; {remedies.of(culprit, writer is None or writer.offers_pickle)}")
 
 

@@ -26,12 +26,17 @@ _FIELDS = {
 
 
 def first_bad(
-    value: Any, path: str, depth: int, above: set[int], attributes: Attributes | None = None
+    value: Any,
+    path: str,
+    depth: int,
+    above: set[int],
+    attributes: Attributes | None = None,
+    writer: Writer | None = None,
 ) -> tuple[str, Any]:
     """`(path, culprit)` of the first unsupported value, in the order of encoding; `(path, None)` if there is none.
 
     `attributes` is a function that gives the `(path, part)` pairs of an object that `describe` does not know: an empty
-    iterable if the object can be stored, None if it cannot.
+    iterable if the object can be stored, None if it cannot. `writer` is as for `describe`.
     """
     if type(value) in LEAVES or is_storable_array(value):
         return path, None
@@ -40,7 +45,7 @@ def first_bad(
         return path, CYCLE
     children = children_of(value, path)
     if children is None:
-        described = ext_types.describe(value)
+        described = ext_types.describe(value, writer)
         if described is None:
             children = None if attributes is None else attributes(value, path)
             if not children:
@@ -54,7 +59,7 @@ def first_bad(
         return path, TOO_DEEP
     above.add(id(value))
     for child_path, child in children:
-        bad = first_bad(child, child_path, depth - 1, above, attributes)
+        bad = first_bad(child, child_path, depth - 1, above, attributes, writer)
         if bad[1] is not None:
             return bad
     above.discard(id(value))

@@ -9,7 +9,7 @@ enum { RECORDS = 300, NEST = 5, ELEMENTS = 9, SHAPES = 4 };
  * values. */
 typedef struct stream {
     rs_slice in, shape;
-    uint8_t behind; /* the last byte returned after the end of `in` */
+    uint8_t last_past_end; /* the last byte returned after the end of `in` */
     rs_buffer raw;
     uint64_t ends[RECORDS];
     size_t n;
@@ -20,7 +20,7 @@ static void put_value(stream *s, unsigned depth);
 static unsigned choose(stream *s) { return fuzz_take(&s->shape); }
 
 /* After the end of the input the bytes ascend, so that short inputs have different values too. */
-static unsigned value(stream *s) { return s->in.ptr != s->in.end ? *s->in.ptr++ : (s->behind += 5); }
+static unsigned value(stream *s) { return s->in.ptr != s->in.end ? *s->in.ptr++ : (s->last_past_end += 5); }
 
 static uint64_t number_of(stream *s, unsigned n_bytes) {
     uint64_t number = 0;
@@ -48,7 +48,7 @@ static void put_text(stream *s) {
     }
 }
 
-/* Text in wide units. As in Python's str, one unit needs the width. */
+/* Text in wide units. As in Python's str, at least one unit needs the width. */
 static void put_wide(stream *s, unsigned unit_bytes) {
     const unsigned n = 1 + value(s) % 20;
     make_tag(&s->raw, unit_bytes == 2 ? RS_FMT_TAG_STR2 : RS_FMT_TAG_STR4), make_varint(&s->raw, n);
@@ -88,7 +88,7 @@ static void put_numbers(stream *s, unsigned choice) {
     }
 }
 
-/* A dict with distinct keys: one of a few key sets, as in records, or chosen by the input. */
+/* A dict with distinct keys, from one of a few sets, as in records, or chosen by the input. */
 static void put_dict(stream *s, unsigned depth) {
     const unsigned choice = choose(s), n = choice % (ELEMENTS + 1);
     make_head(&s->raw, RS_FMT_TAG_DICT, n);
@@ -145,11 +145,11 @@ static void put_value(stream *s, unsigned depth) {
     }
 }
 
-/* Records of a few shapes, some with different elements, as the planner expects. */
+/* Mostly records of a few shapes, as the planner expects, and a few of other shapes. */
 static void put_records(stream *s, rs_slice in) {
     const unsigned n = 1 + (unsigned)fuzz_take_number(&in, 2) % RECORDS, n_shapes = 1 + fuzz_take(&in) % SHAPES;
     const size_t size = rs_slice_left(&in) / (SHAPES + 1);
-    s->behind = 0;
+    s->last_past_end = 0;
     s->in = rs_slice_of(in.ptr + SHAPES * size, rs_slice_left(&in) - SHAPES * size);
     for (s->n = 0; s->n < n; s->n++) {
         const unsigned choice = value(s);
@@ -176,7 +176,7 @@ static void build_list(const stream *s, rs_segment_writer *writer, const rs_choi
     for (uint64_t i = 0; i < s->n; i++) {
         append(&builder, record_of(s, i));
         FUZZ_MUST(rs_builder_end_record(&builder, NULL) == RS_OK);
-        /* Blocks of one group of records each, so that a few records make several blocks. */
+        /* Blocks of one group of records, then of two, so that a few records make several blocks. */
         if (i % 64 == 63 && (i / 64) % 2 == 0) FUZZ_MUST(rs_builder_flush(&builder, NULL) == RS_OK);
     }
     FUZZ_MUST(rs_builder_finish(&builder, NULL) == RS_OK);

@@ -1,4 +1,4 @@
-/* mutator.c: changes one field or part of a segment. It follows the layout only while that stays within the bytes. */
+/* mutator.c: changes fields and parts of a segment. Follows the layout only while that stays within the bytes. */
 #include "mutator.h"
 
 #include "tree_maker.h"
@@ -24,11 +24,11 @@ typedef struct part {
 typedef struct parts {
     uint8_t *data;
     uint64_t size;
-    part at[PARTS];
+    part items[PARTS];
     size_t n;
 } parts;
 
-/* A number within a part: where it begins and its bytes. */
+/* A number within a part: its offset and its size in bytes. */
 typedef struct field {
     uint16_t off, size;
 } field;
@@ -51,7 +51,7 @@ static bool within(const parts *self, uint64_t off, uint64_t size) {
 
 static void add(parts *self, part_kind kind, uint64_t off, uint64_t size) {
     if (self->n == PARTS || size == 0 || !within(self, off, size)) return;
-    self->at[self->n].kind = kind, self->at[self->n].off = off, self->at[self->n].size = size;
+    self->items[self->n].kind = kind, self->items[self->n].off = off, self->items[self->n].size = size;
     self->n++;
 }
 
@@ -62,7 +62,7 @@ static uint64_t directory_of(const parts *self, uint64_t *count) {
     return off;
 }
 
-/* Sets *out to a section; false when there is none within the bytes. */
+/* Sets *out to a section. Returns false if there is none within the bytes. */
 static bool section_of(const parts *self, unsigned kind, unsigned store, part *out) {
     uint64_t count, at = directory_of(self, &count);
     for (uint64_t i = 0; i < count; i++, at += RS_FMT_ENTRY_SIZE) {
@@ -75,7 +75,7 @@ static bool section_of(const parts *self, unsigned kind, unsigned store, part *o
     return false;
 }
 
-/* Adds entries of BLOCKS or TABLES, and the heaps and arrays that they name. */
+/* Adds the first entries of BLOCKS or TABLES, and the bytes that they name. */
 static void add_blocks(parts *self, unsigned kind, unsigned store) {
     part s;
     if (!section_of(self, kind, store, &s)) return;
@@ -118,11 +118,11 @@ static void find_parts(parts *self, uint8_t *data, uint64_t size) {
     for (uint64_t i = 0; i < count; i++, at += RS_FMT_ENTRY_SIZE) {
         const uint8_t *e = data + at;
         const unsigned kind = rs_load_u16(e + RS_FMT_E_KIND);
-        const uint64_t off = rs_load_u64(e + RS_FMT_E_OFFSET), section = rs_load_u64(e + RS_FMT_E_SIZE);
+        const uint64_t off = rs_load_u64(e + RS_FMT_E_OFFSET), section_size = rs_load_u64(e + RS_FMT_E_SIZE);
         add(self, PART_DIRECTORY, at, RS_FMT_ENTRY_SIZE);
-        if (kind == RS_FMT_SECTION_KEY_INDEX) add(self, PART_KEYS, off, section);
-        else if (kind == RS_FMT_SECTION_SAVED_INDEX) add(self, PART_SAVED, off, section);
-        else add(self, PART_BYTES, off, section);
+        if (kind == RS_FMT_SECTION_KEY_INDEX) add(self, PART_KEYS, off, section_size);
+        else if (kind == RS_FMT_SECTION_SAVED_INDEX) add(self, PART_SAVED, off, section_size);
+        else add(self, PART_BYTES, off, section_size);
     }
     for (unsigned store = 0; store < 2; store++) {
         add_blocks(self, RS_FMT_SECTION_BLOCKS, store);
@@ -143,7 +143,7 @@ static uint64_t load_number(const uint8_t *p, unsigned size) {
     return value;
 }
 
-/* A number at which a check may go wrong: near the old one, near a power of two, or near a size of the segment. */
+/* A number at which a check may go wrong: close to the old one, 0, a power of two, the segment's size or a part. */
 static uint64_t interesting(const parts *self, uint64_t old, uint64_t *random) {
     const uint64_t delta = fuzz_below(random, 5) - 2;
     switch (fuzz_below(random, 9)) {
@@ -153,7 +153,7 @@ static uint64_t interesting(const parts *self, uint64_t old, uint64_t *random) {
     case 3: return delta;
     case 4: return self->size + delta;
     case 5: return fuzz_below(random, 40);
-    case 6: return self->at[fuzz_below(random, self->n)].off + 64 * delta;
+    case 6: return self->items[fuzz_below(random, self->n)].off + 64 * delta;
     case 7: return old ^ UINT64_C(1) << fuzz_below(random, 64);
     default: return old * 2 + delta;
     }
@@ -167,7 +167,7 @@ static void change_field(const parts *self, uint64_t base, uint64_t room, const 
     store_number(p, f->size, interesting(self, load_number(p, f->size), random));
 }
 
-/* Changes bytes whose fields are unknown: a number anywhere, bits, a moved run, or the driver's own changes. */
+/* Changes bytes whose fields are unknown: a number, bit, byte or long varint, a moved run, or the driver's changes. */
 static void change_bytes(const parts *self, const part *p, uint64_t *random) {
     uint8_t *bytes = self->data + p->off;
     const uint64_t at = fuzz_below(random, p->size), left = p->size - at;
@@ -227,11 +227,11 @@ static void change_tree(const parts *self, const part *p, uint64_t *random) {
 
 /* Chooses a part. Rarely chooses a part where most changes make opening fail. */
 static const part *choose(const parts *self, uint64_t *random) {
-    const part *p = &self->at[fuzz_below(random, self->n)];
+    const part *p = &self->items[fuzz_below(random, self->n)];
     for (unsigned tries = 0; tries < 4; tries++) {
         const bool opens = p->kind == PART_HEADER || p->kind == PART_DIRECTORY || p->kind == PART_TREE_ENTRY;
         if (!opens || fuzz_below(random, 4) == 0) break;
-        p = &self->at[fuzz_below(random, self->n)];
+        p = &self->items[fuzz_below(random, self->n)];
     }
     return p;
 }

@@ -3,11 +3,11 @@
 
 #include "fuzz.h"
 
-/* Changes some fields, nodes or bytes of the segment in place, and mostly mends its checksums. Other bytes are changed
- * without a layout. Returns the new size. */
+/* Changes some fields, nodes or bytes of the segment in place, and mostly mends its checksums. An input that is not a
+ * segment is changed without a layout. Returns the new size. */
 size_t fuzz_mutate_segment(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
-/* A target that damages a segment, and reads it by a statement on `store`; `random` is a seed. */
+/* Defines a target that runs the statement `read` on a damaged segment's `store`; `random` is a seed. */
 #define FUZZ_SEGMENT(read) \
     int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { \
         const uint64_t random = fuzz_seed(data, size); \

@@ -40,11 +40,11 @@ static bool load_all(rs_store *store) {
 }
 
 void fuzz_read_sizes(rs_store *store) {
-    uint64_t most = 1;
+    uint64_t max_nodes = 1;
     if (!fuzz_is_small(store) || store->n_trees == 0 || !load_all(store)) return;
     for (uint64_t i = 0; i < store->n_trees; i++)
-        most = store->trees[i].n_nodes > most ? store->trees[i].n_nodes : most;
-    rs_node_size *sizes = (rs_node_size *)calloc((size_t)most, sizeof *sizes);
+        max_nodes = store->trees[i].n_nodes > max_nodes ? store->trees[i].n_nodes : max_nodes;
+    rs_node_size *sizes = (rs_node_size *)calloc((size_t)max_nodes, sizeof *sizes);
     FUZZ_MUST(sizes != NULL);
     for (uint64_t i = 0; i < store->n_blocks; i++) {
         if (store->blocks[i].n_records > FUZZ_VALUES) continue; /* nothing else limits the time for all blocks */
@@ -71,7 +71,7 @@ static void compare_key(rs_store *keys, uint64_t record, rs_scalar *scalar) {
     if (rs_store_key_equals_int(keys, record, 7) == RS_KEY_EQUAL) FUZZ_MUST(scalar->kind == RS_SCALAR_INT);
 }
 
-/* Every candidate of a lookup, and its key. */
+/* Compares the key of each candidate of a lookup. */
 static void look_up(rs_mapping *mapping, uint64_t hash, rs_scalar *scalar) {
     uint64_t entry, key, value;
     if (mapping->index.n_slots == 0) return;

@@ -6,7 +6,7 @@
 
 /* Checks each record. A valid record is decoded to its any value, which must be valid too. */
 void fuzz_read_records(rs_store *store);
-/* The bytes of the nodes of all blocks and tables, as in info(). */
+/* The sizes of the nodes in the blocks and value tables, as in info(). */
 void fuzz_read_sizes(rs_store *store);
 /* Compiled paths, and the values at their ends: elements, numbers, text, runs. */
 void fuzz_read_paths(rs_store *store, uint64_t seed);

@@ -55,7 +55,7 @@ static void import(const struct ArrowSchema *schema, const struct ArrowArray *ba
     rs_parcel_clear(&parcel);
 }
 
-/* Requests other types, because a consumer may request any schema. */
+/* Sets random formats, because a consumer may request any schema. */
 static void change_formats(struct ArrowSchema *schema, uint64_t *seed) {
     static const char *const formats[] = {"c", "L", "i", "g", "f", "U", "vu", "Z", "vz", "+L", "+l", "n", "b", "u", ""};
     if (fuzz_below(seed, 2) == 0) schema->format = formats[fuzz_below(seed, sizeof formats / sizeof formats[0])];

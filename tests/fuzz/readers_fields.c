@@ -6,8 +6,8 @@ enum { BATCH = 96 };
 
 /* ---- Walks ---- */
 
-/* A text can be assembled in two ways. The fast way may give up on any text and does not check limits; otherwise it
- * must agree with the slow way. */
+/* A text can be assembled in two ways. The fast way may give up on any text and does not check limits. If both
+ * succeed, they must agree. */
 static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     rs_cursor fast = *cursor, slow = *cursor;
     uint8_t out[RS_TEXT_INLINE];
@@ -126,7 +126,7 @@ void fuzz_read_paths(rs_store *store, uint64_t seed) {
 
 /* ---- Columns ---- */
 
-/* The place of the whole record. The binding would look up a value when a walk is unsure. */
+/* Sets *place to the whole record. If a walk is unsure, the binding would look up the field instead. */
 static rs_status place_of(rs_store *store, uint64_t index, rs_cursor *cursor, rs_place *place) {
     rs_record record;
     RS_TRY(rs_store_find(store, index, &record, NULL));
@@ -158,7 +158,7 @@ static rs_status read_column(fuzz_fields *fields, const rs_source *source, rs_co
     }
 }
 
-/* A source whose only field is number f. */
+/* Sets the paths of a source whose only field is number f. */
 static void one_field(const fuzz_fields *fields, uint32_t f, rs_tree_paths *paths, const rs_tree_paths **of_block) {
     static uint32_t order[1];
     for (uint64_t b = 0; b < fields->store->n_blocks; b++) {
@@ -225,8 +225,8 @@ static void set_spec(rs_gather_spec *spec, uint64_t *seed, const rs_names *names
     if (fuzz_below(seed, 3) == 0) spec->absent = rs_slice_of(zero, sizeof zero);
 }
 
-/* Allocates a buffer. Returns false if it is too large for a fuzz run. */
-static bool place(rs_gather *gather, uint8_t **buffer) {
+/* Allocates the buffer of a batch. Returns false if it has no layout or is too large for a fuzz run. */
+static bool place_buffer(rs_gather *gather, uint8_t **buffer) {
     uint64_t size = 0;
     if (rs_gather_layout(gather, &size, NULL) != RS_OK || gather->stop.why != RS_GATHER_DONE) return false;
     if (size > FUZZ_BYTES) return false;
@@ -240,13 +240,13 @@ static bool place(rs_gather *gather, uint8_t **buffer) {
 static rs_status measure(fuzz_fields *fields, rs_gather *gather, const int64_t *positions, uint64_t n) {
     while (gather->done < n || gather->stop.why != RS_GATHER_DONE) {
         rs_cursor cursor;
-        rs_place where;
+        rs_place place;
         RS_TRY(rs_gather_measure(gather, &fields->source, positions, 0, 1, n, NULL));
         if (gather->stop.why == RS_GATHER_BLOCK) {
             RS_TRY(fuzz_fields_know(fields, gather->stop.block));
         } else if (gather->stop.why == RS_GATHER_UNSURE) {
-            RS_TRY(place_of(fields->store, gather->stop.index, &cursor, &where));
-            RS_TRY(rs_gather_take(gather, &cursor, rs_path_is_lacking(&where) ? NULL : &where, NULL));
+            RS_TRY(place_of(fields->store, gather->stop.index, &cursor, &place));
+            RS_TRY(rs_gather_take(gather, &cursor, rs_path_is_lacking(&place) ? NULL : &place, NULL));
             if (gather->stop.why != RS_GATHER_DONE) return RS_OK;
         } else if (gather->stop.why != RS_GATHER_DONE) {
             return RS_OK;
@@ -257,9 +257,9 @@ static rs_status measure(fuzz_fields *fields, rs_gather *gather, const int64_t *
 
 static void read_batch(fuzz_fields *fields, rs_gather *gather, const int64_t *positions, uint64_t n) {
     uint8_t *buffer = NULL;
-    if (rs_gather_begin(gather, n, NULL) == RS_OK && (!gather->direct || place(gather, &buffer)) &&
+    if (rs_gather_begin(gather, n, NULL) == RS_OK && (!gather->direct || place_buffer(gather, &buffer)) &&
         measure(fields, gather, positions, n) == RS_OK && gather->stop.why == RS_GATHER_DONE && !gather->direct &&
-        place(gather, &buffer)) {
+        place_buffer(gather, &buffer)) {
         fuzz_any(rs_gather_fill(gather, buffer, NULL));
     }
     free(buffer);

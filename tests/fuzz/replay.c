@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 
-enum { PATH_SIZE = 4096, GROWN = 4096 };
+enum { PATH_SIZE = 4096, MAX_GROWTH = 4096 };
 
 typedef struct options {
     unsigned long long mutations, seed, executions;
@@ -22,7 +22,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) {
     uint64_t n = 1 + fuzz_below(&state, 4);
     for (; n > 0; n--) {
         const size_t at = size == 0 ? 0 : (size_t)fuzz_below(&state, size);
-        const size_t some = size == 0 ? 0 : 1 + (size_t)fuzz_below(&state, size - at < 16 ? size - at : 16);
+        const size_t n_bytes = size == 0 ? 0 : 1 + (size_t)fuzz_below(&state, size - at < 16 ? size - at : 16);
         switch (fuzz_below(&state, 6)) {
         case 0:
             if (size > 0) data[at] ^= (uint8_t)(1u << fuzz_below(&state, 8));
@@ -33,19 +33,19 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) {
         case 2:
             if (size < max_size) data[size++] = (uint8_t)fuzz_random(&state);
             break;
-        case 3: /* some bytes twice */
-            if (some > 0 && size + some <= max_size) {
-                memmove(data + at + some, data + at, size - at);
-                size += some;
+        case 3: /* repeats some bytes */
+            if (n_bytes > 0 && size + n_bytes <= max_size) {
+                memmove(data + at + n_bytes, data + at, size - at);
+                size += n_bytes;
             }
             break;
         case 4:
-            memmove(data + at, data + at + some, size - at - some);
-            size -= some;
+            memmove(data + at, data + at + n_bytes, size - at - n_bytes);
+            size -= n_bytes;
             break;
         default:
-            if (some == 0) break;
-            memmove(data + fuzz_below(&state, size - some + 1), data + at, some);
+            if (n_bytes == 0) break;
+            memmove(data + fuzz_below(&state, size - n_bytes + 1), data + at, n_bytes);
         }
     }
     return size;
@@ -64,7 +64,7 @@ static void run(options *o, const uint8_t *data, size_t size) {
 
 /* Runs the input and changes of it. Half of the changes start from the input, the others from the previous change. */
 static void run_changes(options *o, const uint8_t *data, size_t size) {
-    const size_t room = size + GROWN;
+    const size_t room = size + MAX_GROWTH;
     uint8_t *changed = (uint8_t *)malloc(room);
     size_t changed_size = size;
     FUZZ_MUST(changed != NULL);

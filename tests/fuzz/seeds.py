@@ -1,5 +1,5 @@
-"""Makes the seeds of the fuzz targets in corpus/, beside the golden files: small stores of usual data, and random
-bytes that targets read as choices. `python tests/fuzz/seeds.py` writes the missing ones."""
+"""Makes the seeds of the fuzz targets in corpus/, in addition to the golden files: small stores of usual data, random
+bytes that targets read as choices, and JSON texts. `python tests/fuzz/seeds.py` writes the missing ones."""
 
 import datetime
 import decimal
@@ -60,7 +60,7 @@ def sentences(rng, n):
 
 
 def tokens(rng, n):
-    """Rows in order: a group of many rows, an ascending number, and a value that is sometimes a str."""
+    """Sorted rows: groups of many rows, an ascending number, and a value that is sometimes a str."""
     at = 1_700_000_000
     for i in range(n):
         at += rng.randrange(50, 70)
@@ -85,7 +85,7 @@ def wide(rng, n):
 
 
 def stores():
-    """The bytes of each seed by its name."""
+    """Yields `(name, store, options of save)` of each seed."""
     from recstore import RecordDict, RecordList
 
     rng = random.Random(15)
@@ -111,7 +111,7 @@ def write_stores(folder):
 
 
 def write_choices(folder, seed):
-    """Random bytes, which are valid choices for every target."""
+    """Writes random bytes, which are valid choices for every target."""
     rng = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(N_CHOICES):
@@ -121,7 +121,7 @@ def write_choices(folder, seed):
 
 
 def write_texts(folder):
-    """The text after a container's opening bracket. The byte before it selects the bracket and the pieces."""
+    """Writes texts as they follow an opening bracket. The first byte selects the bracket and the size of pieces."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = [
         b'0{"a": [1, 2, {"b": "}]"}], "c": null}, "\\\\", "\\"", -1.5e3]',

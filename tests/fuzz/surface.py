@@ -1,7 +1,7 @@
-"""Damaged stores through the public surface of recstore: every read gives a value or a documented error.
+"""Reads damaged stores through the public API of recstore: each read gives a value or a documented error.
 
 `python tests/fuzz/surface.py N [SEED]`, run by `nox -s surface -- N`, reads N of them in child processes. The current
-store is the file current.rec in build/fuzz/surface. If a child dies, or a store takes more than a minute, the file is
+store is the file current.rec in build/fuzz/surface. If a child fails, or a store takes more than a minute, the file is
 kept as found-SEED-NUMBER.rec, and the run ends with an error."""
 
 import contextlib
@@ -27,7 +27,7 @@ import recstore  # noqa: E402
 SLICE = 500  # stores that one child reads
 SECONDS = 60  # for one store
 LIMITS = (1 << 14, 1 << 20)  # values and bytes of the largest record, so that reading a store is quick
-SOME = 12
+SAMPLE = 12
 # Any read of a damaged store may raise these, and the errors documented for a valid store.
 DAMAGE = (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.errors.UntrustedError)
 
@@ -55,14 +55,14 @@ def may_raise(*documented):
         return
 
 
-def exhaust(values, n=SOME):
+def read_first(values, n=SAMPLE):
     for _, value in zip(range(n), values):
         repr(value)
 
 
 def read_records(x, rng):
     n = len(x)
-    for i in {0, n - 1, *(rng.randrange(n) for _ in range(SOME))} if n else ():
+    for i in {0, n - 1, *(rng.randrange(n) for _ in range(SAMPLE))} if n else ():
         with may_raise():
             repr(x[i])
     with contextlib.suppress(IndexError):
@@ -71,10 +71,10 @@ def read_records(x, rng):
 
 def read_views(x, rng):
     n = len(x)
-    exhaust(x[: min(n, SOME) : 2])
-    exhaust(reversed(x[-SOME:]))
-    exhaust(x.shuffled(rng.randrange(9))[:SOME])
-    exhaust(x.get_many([rng.randrange(n) for _ in range(SOME)] if n else []))
+    read_first(x[: min(n, SAMPLE) : 2])
+    read_first(reversed(x[-SAMPLE:]))
+    read_first(x.shuffled(rng.randrange(9))[:SAMPLE])
+    read_first(x.get_many([rng.randrange(n) for _ in range(SAMPLE)] if n else []))
     if n <= 1000:
         repr(x.to_list())
         with contextlib.suppress(ValueError):  # numpy raises it when arrays are compared, as in a list
@@ -96,11 +96,11 @@ def read_fields(x, rng):
     n = min(len(x), 200)
     for name in names_of(x):
         for read in (
-            lambda: exhaust(x[:n].field(name)),
-            lambda: exhaust(x[:n].field(name, default=None)),
+            lambda: read_first(x[:n].field(name)),
+            lambda: read_first(x[:n].field(name, default=None)),
             lambda: x[:n].field(name, default=0).to_numpy(),
             lambda: x[:n].field(name).to_arrow(),
-            lambda: exhaust(x[:n].fields(name)),
+            lambda: read_first(x[:n].fields(name)),
             lambda: x[:n].group_by(name),
         ):
             # The field is missing, or its values have several types, fit no array or cannot be keys.
@@ -109,7 +109,7 @@ def read_fields(x, rng):
 
 
 def read_lazily(x, rng):
-    for record in x[:SOME].lazy():
+    for record in x[:SAMPLE].lazy():
         with may_raise():
             if isinstance(record, recstore.Record):
                 for key in record:
@@ -122,8 +122,8 @@ def read_saved_indexes(x, rng):
         for make in (x.index_by, x.group_by):
             with may_raise(KeyError, TypeError):
                 d = make(name)
-                for key in list(d)[:SOME]:
-                    exhaust([d[key]])
+                for key in list(d)[:SAMPLE]:
+                    read_first([d[key]])
                 d.get("no such key")
 
 
@@ -140,7 +140,7 @@ def read_info(x, rng):
         x.attributes
 
 
-def travel(x, rng):
+def read_pickled(x, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         again = pickle.loads(pickle.dumps(x))
@@ -151,52 +151,64 @@ def travel(x, rng):
 def save(x, rng):
     with tempfile.TemporaryDirectory() as folder:
         x.save(os.path.join(folder, "again.rec"))
-        (x[:SOME] if isinstance(x, recstore.RecordList) else x.values()[:SOME]).save(os.path.join(folder, "some.rec"))
+        (x[:SAMPLE] if isinstance(x, recstore.RecordList) else x.values()[:SAMPLE]).save(
+            os.path.join(folder, "some.rec")
+        )
 
 
 def read_keys(d, rng):
-    exhaust(d)
+    read_first(d)
     for key in ["no such key", 7, 1.5, None, ("a", 1), b"x"]:
         with may_raise():
             d.get(key)
             key in d
-    for key in list(d)[:SOME]:
+    for key in list(d)[:SAMPLE]:
         with may_raise(KeyError):
             repr(d[key])
     with may_raise():
-        exhaust(d.values())
+        read_first(d.values())
     with may_raise():
-        exhaust(d.items())
+        read_first(d.items())
     with may_raise(KeyError):
-        d.get_many(list(d.keys())[:SOME])
+        d.get_many(list(d.keys())[:SAMPLE])
     if len(d) <= 1000:
         repr(d.to_dict())
 
 
-# They wait for the disk, or read the kernel's figures of the whole process, so they run for one store in eight.
-SELDOM = [read_info, save]
-OF_LISTS = [read_records, read_views, read_fields, read_lazily, read_saved_indexes, read_arrow, read_info, travel, save]
-OF_DICTS = [read_keys, read_info, travel, save]
+# These wait for the disk, or read the kernel's figures of the whole process, so each runs one time in eight.
+SLOW_READS = [read_info, save]
+LIST_READS = [
+    read_records,
+    read_views,
+    read_fields,
+    read_lazily,
+    read_saved_indexes,
+    read_arrow,
+    read_info,
+    read_pickled,
+    save,
+]
+DICT_READS = [read_keys, read_info, read_pickled, save]
 
 
 def read_all(path, rng):
     """Reads a store in every way. An exception is a finding."""
     for verify in ("header", "full"):
         with may_raise(), recstore.open(path, verify=verify) as x:
-            for read in OF_LISTS if isinstance(x, recstore.RecordList) else OF_DICTS:
-                if read in SELDOM and rng.randrange(8) != 0:
+            for read in LIST_READS if isinstance(x, recstore.RecordList) else DICT_READS:
+                if read in SLOW_READS and rng.randrange(8) != 0:
                     continue
                 with may_raise():
                     read(x, rng)
 
 
 def write_damaged(path, original, rng):
-    """Makes the file `path` a damaged copy of a store."""
+    """Writes a damaged copy of a store to the file `path`."""
     Path(path).write_bytes(lowered(damaged(rng, original), *LIMITS))
 
 
 def run(path, seed, begin, end, note=None):
-    """Reads the damaged stores of these numbers, each from the file `path`."""
+    """Writes each of these damaged stores to the file `path` and reads it."""
     originals = seeds()
     for number in range(begin, end):
         rng = random.Random(f"{seed} {number}")

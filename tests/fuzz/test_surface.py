@@ -1,4 +1,4 @@
-"""Reads some hundred damaged stores through the public API in every test run; `nox -s surface -- N` reads more.
+"""Reads several hundred damaged stores through the public API in every test run; `nox -s surface -- N` reads more.
 Hypothesis makes some of them, so that it finds the smallest damage that fails. Also checks the damage itself: checksums
 are repaired, and many stores open."""
 
@@ -29,7 +29,7 @@ def test_every_read_gives_a_value_or_a_documented_error(part, tmp_path):
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(surface.seed_files()), st.randoms(use_true_random=False), st.integers(0, 2**32 - 1))
-def test_damage_of_which_each_choice_is_drawn(original, damage_rng, reading_seed):
+def test_damage_that_hypothesis_draws(original, damage_rng, reading_seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "damaged.rec"
         surface.write_damaged(path, original.read_bytes(), damage_rng)
@@ -54,7 +54,7 @@ def test_a_zone_that_no_system_knows_is_said_as_for_a_sound_store(tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "auto"])
 def test_a_key_whose_hash_overflows(compression, tmp_path):
-    """numpy 2.5 cannot hash it and raises CorruptError; earlier versions return the record."""
+    """numpy 2.5 cannot hash it, so reading raises CorruptError. With earlier versions, reading returns the record."""
     path, near, far = tmp_path / "far.rec", 0x1122334455, 2**62 + 5
     with recstore.RecordList([{np.datetime64(near, "7D"): 1}], compression=compression) as x:
         x.save(path)
@@ -92,8 +92,8 @@ def test_mending_hides_a_changed_byte_of_a_heap():
     assert reader.check(data) != reader.check(original)
 
 
-def test_many_damaged_stores_open_and_are_no_copies(tmp_path):
-    originals, opened = surface.seeds(), 0
+def test_many_damaged_stores_open_and_differ_from_their_originals(tmp_path):
+    originals, n_opened = surface.seeds(), 0
     for number in range(200):
         rng = random.Random(number)
         original = rng.choice(originals)
@@ -104,8 +104,8 @@ def test_many_damaged_stores_open_and_are_no_copies(tmp_path):
             recstore.open(path).close()
         except surface.DAMAGE:
             continue
-        opened += data != original
-    assert opened >= 60
+        n_opened += data != original
+    assert n_opened >= 60
 
 
 def test_every_target_is_built_and_run():

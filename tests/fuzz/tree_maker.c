@@ -13,10 +13,10 @@ enum {
     IN_STRUCT = 1, /* may be an optional key */
     IN_CONCAT = 2, /* a part of a str */
     IS_FIXED = 4,  /* has bodies of one size */
-    IS_RISING = 8, /* the child of rising */
-    IN_EXT = 16,   /* no ext, dict-coded or const of an ext value */
+    IN_RISING = 8, /* the child of a rising node */
+    IN_EXT = 16,   /* not an ext or dict-coded node */
     PLACED = 32,   /* may be a placed node */
-    IS_LEAF = 64,  /* deep enough */
+    IS_LEAF = 64,  /* has no children */
     NO_OPTIONAL = 128
 };
 
@@ -24,7 +24,7 @@ typedef struct made_node {
     uint8_t kind, param;
     uint16_t flags;
     uint32_t n_children, first_child, aux_off, aux_size, count;
-    unsigned where, number; /* number: among its siblings */
+    unsigned where, number; /* number: its position among its siblings */
 } made_node;
 
 typedef struct maker {
@@ -77,12 +77,12 @@ static void add_children(maker *m, made_node *node, uint32_t n, unsigned where) 
     }
 }
 
-/* The widths of numbers: half of them are whole bytes, which make a body. */
-static uint8_t take_width(maker *m, unsigned most) {
+/* Takes the width of a number. Half of the choices are whole bytes, which make a body. */
+static uint8_t take_width(maker *m, unsigned max_width) {
     static const uint8_t whole[] = {8, 16, 32, 64};
     const unsigned choice = fuzz_take(m->in);
     const uint8_t width = choice % 2 == 0 ? whole[choice / 2 % 4] : (uint8_t)(choice / 2 % 65);
-    return width > most ? (uint8_t)most : width;
+    return width > max_width ? (uint8_t)max_width : width;
 }
 
 static void fill_numbers(maker *m, made_node *node) {
@@ -150,7 +150,7 @@ static void fill(maker *m, made_node *node) {
     switch (node->kind) {
     case RS_FMT_NODE_CONST: put_const(m, node->where); break;
     case RS_FMT_NODE_INT:
-        node->param = (node->where & IS_RISING) != 0 ? 0 : take_width(m, 64);
+        node->param = (node->where & IN_RISING) != 0 ? 0 : take_width(m, 64);
         put_number(m, fuzz_take_number(m->in, 8), 8);
         break;
     case RS_FMT_NODE_STR: node->param = (uint8_t)(1u << fuzz_take(m->in) % 4 & 7); break;
@@ -174,7 +174,7 @@ static void fill(maker *m, made_node *node) {
     case RS_FMT_NODE_NDARRAY: fill_array(m, node); break;
     case RS_FMT_NODE_EXT: fill_ext(m, node); break;
     case RS_FMT_NODE_DECIMAL: {
-        const unsigned width = (node->where & IS_RISING) != 0 ? 0 : take_width(m, 64);
+        const unsigned width = (node->where & IN_RISING) != 0 ? 0 : take_width(m, 64);
         node->param = (uint8_t)width;
         put_number(m, fuzz_take_number(m->in, 8), 8);
         put_number(m, fuzz_take(m->in) % 23, 1);
@@ -186,7 +186,7 @@ static void fill(maker *m, made_node *node) {
     case RS_FMT_NODE_SYMBOLS: put_number(m, m->tables->n_values, 4); break;
     case RS_FMT_NODE_CONCAT: add_children(m, node, fuzz_take(m->in) % (CHILDREN + 2), IN_CONCAT | fixed); break;
     case RS_FMT_NODE_DIGITS:
-        node->param = (node->where & IS_RISING) != 0 ? 0 : take_width(m, 64);
+        node->param = (node->where & IN_RISING) != 0 ? 0 : take_width(m, 64);
         node->count = fuzz_take(m->in) % 21;
         put_number(m, fuzz_take_number(m->in, 8), 8);
         break;
@@ -196,7 +196,7 @@ static void fill(maker *m, made_node *node) {
         node->param = (node->where & IN_STRUCT) != 0 ? fuzz_take(m->in) & 1 : 1;
         add_children(m, node, 1, below | (row & PLACED) | NO_OPTIONAL);
         break;
-    case RS_FMT_NODE_RISING: add_children(m, node, 1, IS_RISING | (node->where & IN_EXT)); break;
+    case RS_FMT_NODE_RISING: add_children(m, node, 1, IN_RISING | (node->where & IN_EXT)); break;
     case RS_FMT_NODE_RUNS: add_children(m, node, 1, IS_FIXED | IS_LEAF | (node->where & IN_EXT)); break;
     case RS_FMT_NODE_EXCEPTIONS: add_children(m, node, 2, below | IS_LEAF | (node->where & PLACED)); break;
     case RS_FMT_NODE_MAP: add_children(m, node, 2, node->where & IS_LEAF); break;
@@ -210,7 +210,7 @@ static bool may_be(const maker *m, const made_node *node, uint8_t kind) {
     const unsigned where = node->where;
     if (kind == RS_FMT_NODE_DICT_CODED && m->tables->n_values == 0) return false;
     if (kind == RS_FMT_NODE_SYMBOLS && !m->tables->symbols) return false;
-    if ((where & IS_RISING) != 0) return kind == RS_FMT_NODE_INT || kind == RS_FMT_NODE_DIGITS;
+    if ((where & IN_RISING) != 0) return kind == RS_FMT_NODE_INT || kind == RS_FMT_NODE_DIGITS;
     if ((where & IN_CONCAT) != 0) {
         if (kind == RS_FMT_NODE_SAME) return node->number > 0;
         if ((where & IS_FIXED) != 0 && (kind == RS_FMT_NODE_STR || kind == RS_FMT_NODE_SYMBOLS)) return false;

@@ -14,6 +14,6 @@ typedef struct tree_tables {
 /* Appends the bytes of a tree. `in` has the choices: equal bytes give equal trees. */
 void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out);
 
-/* Replaces a tree of `size` bytes by a made tree without tables if that fits. The remaining bytes become part of its
- * aux. */
+/* Replaces a tree of `size` bytes by a random tree without tables, if that fits. The remaining bytes become part of
+ * its aux. */
 void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random);

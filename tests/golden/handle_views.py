@@ -8,7 +8,7 @@ from recstore import RecordDict, RecordList
 
 
 def views():
-    """`(name, container)` of each; their stores live as long as the containers."""
+    """Yields `(name, container)` of each view. The stores live as long as the containers."""
     records = [{"id": i, "image": i // 2, "meta": {"a": i, "b": str(i)}} for i in range(20)]
     x, y = RecordList(records), RecordList(range(5))
     yield "list", x

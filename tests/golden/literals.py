@@ -48,7 +48,7 @@ STORES = {
     "const": ([{"a": [1, 2]}] * 130, "auto"),
 }
 
-# name: the store it was made from, the error, its code, and when it is reported: at "open", at "full" verification, at "read"
+# name: the store it was made from, the error, its code, and when it is reported: at "open", "full" verification or "read"
 DAMAGED = {
     "truncated": ("structs", "CorruptError", "TRUNCATED", "open"),
     "header-bit": ("structs", "CorruptError", "CHECKSUM", "open"),

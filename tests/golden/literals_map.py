@@ -1,7 +1,7 @@
 """The records of the golden segments with maps, and the errors of the damaged segments."""
 
 WORDS = ["red", "green", "blue", "grey"]
-# Text keys, keys of a table, and keys that are ints; values that are fixed, that are not, and maps again.
+# Keys: text, entries of a table, ints. Values: of a fixed size, of varying sizes, and maps again.
 ROWS = [
     {
         "seen": {f"id{i * k % 17}": k * 5 for k in range(1, i % 6)},

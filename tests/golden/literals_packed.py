@@ -21,7 +21,7 @@ TABLES = [
 ]
 MAPPING = {word: {"path": PATHS[i % 3]} for i, word in enumerate(WORDS)}
 
-# name: records, of the mapping its items as a list
+# name: records
 STORES = {
     "packed-numbers": NUMBERS,
     "packed-texts": TEXTS,
@@ -30,7 +30,7 @@ STORES = {
     "tables": TABLES,
 }
 
-# as in literals.DAMAGED; the store is the most similar one
+# as in literals.DAMAGED, with the most similar store
 DAMAGED = {
     "decimal-scale": ("packed-numbers", "CorruptError", "TREE", "read"),
     "numbers-width": ("packed-numbers", "CorruptError", "VALUE", "read"),

@@ -1,6 +1,6 @@
 """Adds golden segments beside itself, with their hashes in the manifest.
 
-Committed segments are never changed: they are what an earlier version wrote, and every later version must read them.
+Committed segments never change: an earlier version wrote them, and every later version must read them.
 A new feature of the format gets new segments, from a script that calls `add`. The scripts of the committed segments are
 in the history of this folder: `git log --diff-filter=D --name-only -- 'tests/golden/make_*.py'`.
 """
@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def resealed(out):
-    """The bytes of a changed segment with valid checksums of its sections, directory and header."""
+    """Returns a changed segment with valid checksums of its directory, header and sections except HEAP."""
     count, at = struct.unpack_from("<IQ", out, 68)
     for entry in range(at, at + 40 * count, 40):
         kind, _, _, offset, size, _, _, _ = reader.ENTRY.unpack_from(out, entry)

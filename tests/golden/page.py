@@ -8,7 +8,7 @@ LINE = re.compile(r"    ([0-9A-F]{4})  ([0-9A-F]{2}(?: [0-9A-F]{2})*)(?: x (\d+)
 
 
 def section(title, level=2):
-    """The text under a heading, up to the next heading of its level."""
+    """The text under a heading, up to the next heading of its level or of level 2."""
     parts = re.split(rf"^{'#' * level} ", PAGE.read_text(), flags=re.MULTILINE)
     parts_found = [part for part in parts if part.startswith(title + "\n")]
     assert len(parts_found) == 1, f"{len(parts_found)} headings {title!r}"

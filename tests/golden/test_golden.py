@@ -25,8 +25,8 @@ import recstore
 from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
-# Modules of stores whose records have only types of Python and numpy.
-RECORDS = (
+# The modules whose STORES map a name to records, without a compression.
+RECORD_MODULES = (
     literals_packed,
     literals_ends,
     literals_alone,
@@ -38,17 +38,17 @@ RECORDS = (
 STORES = {
     **literals.STORES,
     **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
-    **{name: (records, None) for module in RECORDS for name, records in module.STORES.items()},
+    **{name: (records, None) for module in RECORD_MODULES for name, records in module.STORES.items()},
 }
 if np.finfo(np.longdouble).nmant != 63:  # not the long double of x86-64
     del STORES["long-doubles"]
-DAMAGED = {name: how for module in (literals, literals_ext, *RECORDS) for name, how in module.DAMAGED.items()}
+DAMAGED = {name: how for module in (literals, literals_ext, *RECORD_MODULES) for name, how in module.DAMAGED.items()}
 MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").read_text().splitlines())
 
 
 def test_the_files_are_the_committed_ones():
     assert sorted(path.name for path in HERE.glob("*.rec")) == sorted(MANIFEST)
-    modules = (literals, literals_ext, *RECORDS)
+    modules = (literals, literals_ext, *RECORD_MODULES)
     stores = {"tables-mapping"}.union(*(module.STORES for module in modules))
     expected = {f"v1-{name}.rec" for name in stores} | {f"v1-damaged-{name}.rec" for name in DAMAGED}
     assert expected <= set(MANIFEST)
@@ -70,7 +70,7 @@ def test_the_reference_reads(name):
 
 
 def by_names(value):
-    """The value of a literal as a reader without its class returns it: code, names, values."""
+    """The value of a literal as the reference, which has no classes, returns it: code, names, values."""
     kind = type(value)
     name = (kind.__module__, kind.__qualname__)
     if isinstance(value, enum.Enum):

@@ -14,11 +14,11 @@ GOLDEN = json.loads((pathlib.Path(__file__).parent / "handles.json").read_text()
 
 
 def test_views_are_described_in_the_same_bytes():
-    made = {
+    bodies = {
         name: body_of(container, view_bytes.write_records, view_bytes.write_mapping).hex()
         for name, container in views()
     }
-    assert made == {name: entry["body"] for name, entry in GOLDEN.items()}
+    assert bodies == {name: entry["body"] for name, entry in GOLDEN.items()}
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -60,4 +60,4 @@ def test_damaged(name):
         saved_indexes.check(path.read_bytes())
     assert caught.value.code == f"RS_E_FMT_{code}"
     with recstore.open(path) as x:
-        assert x.to_list() == literals_saved.RECORDS  # the records are whole
+        assert x.to_list() == literals_saved.RECORDS  # the records are undamaged

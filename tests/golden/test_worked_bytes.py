@@ -107,7 +107,7 @@ def test_trees(example, request):
     assert example.trees == list(map(w.tree_bytes, TREES[request.node.callspec.id]))
 
 
-def test_numbers_are_written_so():
+def test_the_reference_writes_the_numbers():
     for name, param in zip(TREES, EXAMPLES):
         if name.startswith("Numbers"):
             example = param.values[0]
@@ -182,8 +182,8 @@ def test_key_hash(text, form, first, second):
         assert hashes.since(0) == int(digest, 16).to_bytes(8, "little")
 
 
-def test_vectors_cover():
-    """Every way to store an int and a str, and each type that the table of the page begins with."""
+def test_vectors_cover_every_tag():
+    """Every way to store an int and a str, and each tag that begins a canonical form."""
     tags = {bytes.fromhex(form)[0] for _, form, _, _ in VECTORS}
     assert tags >= {0x00, 0x80, 0xFF, *range(0x03, 0x0D), 0x0E, 0x11}
     assert max(len(bytes.fromhex(form)) for _, form, _, _ in VECTORS) > 32  # past the first stripe of XXH64
@@ -215,12 +215,12 @@ def test_both_make_this_index():
 
 def test_records_of_the_mapping():
     text = page.section("A lookup in a mapping", 3).replace("\n", " ")
-    of_keys, of_values = re.search(r"Store 1 has the keys (.*?)\. Store 0 has the values (.*?)\. ", text).groups()
+    keys_text, values_text = re.search(r"Store 1 has the keys (.*?)\. Store 0 has the values (.*?)\. ", text).groups()
     m = mapping.Mapping(whole_mapping())
-    for store, listed in ((m.keys, of_keys), (m.values, of_values)):
+    for store, store_text in ((m.keys, keys_text), (m.values, values_text)):
         block = store.block(0)
         heap = store.data[block.heap_offset : block.heap_offset + block.heap_size]
-        assert b"".join(map(bytes.fromhex, re.findall(r"`(.*?)`", listed))) == heap
+        assert b"".join(map(bytes.fromhex, re.findall(r"`(.*?)`", store_text))) == heap
 
 
 @pytest.mark.parametrize("row", LOOKUPS, ids=[row[0] for row in LOOKUPS])

@@ -1,5 +1,5 @@
-"""Finds the pinned public names that the operations run. A name counts if an operation covers its owner, and the
-operation's source uses the name or syntax that calls it.
+"""Finds the pinned public names that no operation runs. A name counts as run if an operation covers it, or covers its
+owner and uses the name, or syntax that calls it, in its source.
 """
 
 import ast
@@ -22,7 +22,7 @@ CALLED = {
 }  # fmt: skip
 # Names that no operation runs, with the reason.
 LEFT_OUT = {
-    "recstore.lazy_names.*": "run by each name that a package gives late, and by errors for names of other libraries",
+    "recstore.lazy_names.*": "run by each name that a package imports late, and by errors for names of other libraries",
     "recstore.integrations.*": "adapters in Python over the containers here; they need packages of other projects",
     "recstore.monitor.*": "Python that holds no store: it reads /proc, its log and the series made of it",
     "recstore.MemoryMonitor": "see recstore.monitor",
@@ -60,33 +60,33 @@ def pinned(text):
 
 
 @functools.cache
-def used(name):
-    """The identifiers and the kinds of syntax in the text of an operation."""
+def names_and_syntax(name):
+    """The identifiers and the kinds of syntax in the source of an operation."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(operations.OPERATIONS[name][0])))
-    names_in = set()
+    found = set()
     for node in ast.walk(tree.body[0]):
-        names_in.add(type(node))
-        names_in.update(
+        found.add(type(node))
+        found.update(
             value
             for value in (getattr(node, "attr", None), getattr(node, "id", None), getattr(node, "arg", None))
             if value
         )
-    return frozenset(names_in)
+    return frozenset(found)
 
 
 def runs(operation, owner, last, plain):
-    text = used(operation)
+    used = names_and_syntax(operation)
     if last in SYNTAX:
-        return SYNTAX[last] in text
+        return SYNTAX[last] in used
     if last in CALLED:
-        return not text.isdisjoint(CALLED[last].split())
+        return not used.isdisjoint(CALLED[last].split())
     if last in ("__init__", "__new__"):
-        return owner.rpartition(".")[2] in text or last in text or "made" in text
-    return last in text or (plain and owner != "recstore" and "every_attribute" in text)
+        return owner.rpartition(".")[2] in used or last in used or "made" in used
+    return last in used or (plain and owner != "recstore" and "every_attribute" in used)
 
 
 def missing(names):
-    """The names that no operation runs and that LEFT_OUT does not have."""
+    """The names that no operation runs and no pattern of LEFT_OUT matches."""
     operations.load()
     by_owner = {}
     for operation, (_, covers) in operations.OPERATIONS.items():

@@ -1,7 +1,7 @@
 """The public operations of the leak check, each a function that makes its operands and drops them.
 
 `covers` has owners of the pinned public names: classes and modules. A name of such an owner counts as run if the
-function's source uses it; tests/rules/test_leaks.py compares them with tests/rules/public_names.txt.
+function's source uses it; tests/rules/test_leaks.py requires this of the names in tests/rules/public_names.txt.
 """
 
 import contextlib
@@ -237,7 +237,7 @@ def tables(folder):
     table = x.to_arrow(names=["id", "text"])
     x.to_pandas(), x.__arrow_c_stream__(), x.field("text").to_arrow(), x.field("id").to_pandas()
     recstore.RecordList(recstore.sources.table(x.to_pandas())), RecordList(recstore.sources.table(table))[3]
-    if importlib.util.find_spec("polars"):  # no wheel for every interpreter
+    if importlib.util.find_spec("polars"):  # not every interpreter has a wheel
         recstore.RecordList(recstore.sources.table(x.to_polars()))
     with pyarrow.OSFile(str(folder / "t.arrow"), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)

@@ -1,5 +1,5 @@
 """The operations of recstore.remote in the leak check: sets of shards in a folder, which need no other package.
-Sets in object stores have the same readers, and keep threads."""
+Sets in object stores have the same readers, but keep threads."""
 
 import copy
 import os

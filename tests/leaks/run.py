@@ -1,7 +1,7 @@
 """The leak check (`nox -s leaks`): runs every operation of operations.py in a loop, then the cycles of attaching.py.
 
 `python -P tests/leaks/run.py [CYCLES] [--kind name|file|handle] [--rounds N]` makes CYCLES cycles of each kind (10,000
-by default) after N rounds of each operation. Ends with status 1 if something grew.
+by default) after rounds of N runs of each operation. Ends with status 1 if something grew.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def check_operations(folder, rounds):
 
 
 def check_cycles(folder, cycles, kinds):
-    """Counts before and after, and prints a line at each tenth to show slow growth."""
+    """Counts before and after the cycles, and prints a line at each tenth to show slow growth."""
     bad = 0
     with Attaching(folder) as attaching:
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""Counts the resources of this process, and whether repeating an operation adds to them.
+"""Counts the resources of this process, and tells whether repeating an operation adds to them.
 
 Counts references on a debug build of Python, else blocks of its allocator; also descriptors, mappings
 of stores, and resident memory, which includes allocations of C code.
@@ -8,7 +8,7 @@ import gc
 import os
 import sys
 
-# The growth in some hundred cycles that is not a leak.
+# Growth up to these numbers is not a leak.
 SLACK = {"references": 60, "descriptors": 0, "mappings": 0}
 RSS_SLACK_BYTES = 4 << 20
 FEWEST_CYCLES = 80
@@ -39,7 +39,7 @@ def rss_bytes():
 def growth(operation, cycles, warm=3):
     """The growth of `cycles` runs beyond the slack, as {resource: (before, after)}; {} if nothing leaks.
 
-    A cache that fills passes the slack in some rounds, a leak in all.
+    A cache that fills exceeds the slack in some rounds, a leak in all.
     """
     for _ in range(warm):
         operation()

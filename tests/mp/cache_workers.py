@@ -15,7 +15,7 @@ N = 400
 
 
 def value(key):
-    """The value of a key: of very different sizes, and each byte depends on the key."""
+    """The value of a key. Sizes differ widely, and each byte depends on the key."""
     chance = random.Random(key)
     size = chance.choice((0, 10, 1000, 5000, 100_000))
     return {"key": key, "bytes": bytes([key % 251]) * size, "array": np.full(size // 4, key, "i8")}
@@ -51,7 +51,7 @@ def storm(name, options, faults, seed):
 
 
 def storm_of_large(name, seed):
-    """Stores values of several arenas until it is killed."""
+    """Stores values of several arenas each until it is killed."""
     cache = opened(name)
     for i in range(1000):
         cache.put((seed, i), np.full(5 << 20, seed, "i8"))
@@ -65,7 +65,7 @@ def stopped_while_writing(name):
 
 
 def stays(name, ready):
-    """Uses the cache until it is killed."""
+    """Keeps the cache open until it is killed."""
     cache = opened(name)
     cache.put("stays", 1)
     ready.set()

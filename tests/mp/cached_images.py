@@ -42,7 +42,7 @@ class Images(torch.utils.data.Dataset):
 
 
 class Then(torch.utils.data.Dataset):
-    """A dataset without a cache, and a function after it."""
+    """Applies a function to the samples of a dataset, without a cache."""
 
     def __init__(self, dataset, then):
         self.dataset, self.then = dataset, then
@@ -86,7 +86,7 @@ def say(*values):
 
 
 def train(dataset, batches):
-    """The digests of batches. If a worker is killed, a new loader continues."""
+    """Returns the digests of the batches. If a worker is killed, a new loader continues."""
     out = []
     while len(out) < len(batches):
         try:

@@ -1,4 +1,4 @@
-"""Processes that write to a file while another process reads it; for tests/mp/test_changing_file.py."""
+"""A process that writes to a file while another process reads it; for tests/mp/test_changing_file.py."""
 
 import mmap
 import multiprocessing

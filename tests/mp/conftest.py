@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def forking():
-    """Builds fork their workers."""
+    """Makes builds fork their workers."""
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("fork", force=True)
     yield
@@ -92,7 +92,7 @@ def anonymous_only():
         pytest.skip("needs anonymous memory; this run has RECSTORE_BACKING=dir")
 
 
-def _left():
+def _resources():
     return workers.segment_fds(), workers.mappings(), shm.names()
 
 
@@ -100,13 +100,13 @@ def _left():
 def nothing_left(request):
     pins.clear()
     gc.collect()  # garbage of earlier tests
-    before = _left()
+    before = _resources()
     yield
     # In a free-threaded interpreter, the store of a fixture stays mapped while pytest keeps the value of the fixture.
     request.node.funcargs.clear()
     pins.clear()
     gc.collect()
-    assert _left() == before
+    assert _resources() == before
     assert multiprocessing.active_children() == []
     handles._warned = False
 

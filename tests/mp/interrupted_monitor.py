@@ -1,6 +1,6 @@
-"""Interrupts the start or stop of a MemoryMonitor at every line that the main thread executes:
-`python interrupted_monitor.py start|stop FOLDER [LOG]`. Checks after each interrupt that nothing is left, and prints
-the number of interrupts. FOLDER is for temporary files."""
+"""Interrupts the start or stop of a MemoryMonitor at every line that the main thread executes, or by signals:
+`python interrupted_monitor.py start|stop|signal FOLDER [LOG]`. Checks after each interrupt that nothing is left, and
+prints the number of interrupts. FOLDER is for temporary files."""
 
 import gc
 import os
@@ -78,7 +78,7 @@ def main(what, folder, log=None):
 
 
 def by_signal(folder, log=None):
-    """The same with real signals at various times."""
+    """Interrupts the start, or the time after it, by real signals."""
     tempfile.tempdir = folder
     gc.collect()
     before = left(folder)

@@ -44,7 +44,7 @@ class Place:
 
 
 class Loud:
-    """Calls `event` when a save encodes it."""
+    """Calls `event` when a save encodes it, if armed."""
 
     armed = False
 

@@ -28,7 +28,7 @@ class Holder:
         return 40
 
     def __getitem__(self, i):
-        """The cached value of i, then sets it."""
+        """Returns the cached value and the token of i, and sets the cached value."""
         before = float(self.cache[i])
         self.cache[i] = i + 1
         return before, float(self.tokens[i])
@@ -233,7 +233,7 @@ class Changed(Files):
 
 
 def rank(connection, kind, name, log, path):
-    """Makes or attaches a dataset, and then runs requests: the name of a function below, and its arguments."""
+    """Makes or attaches a dataset, and then runs requests: each has the name of a function below and its arguments."""
     try:
         dataset = recstore.share_dataset(lambda: kind(log, path), LEAST, shared=name, fingerprint="1")
     except Exception as error:

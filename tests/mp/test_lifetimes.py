@@ -26,7 +26,7 @@ from recstore.shm import named_segments
 PAGE = launching.TESTS.parent / "docs" / "lifetimes.md"
 # The kinds of stores, and their columns on the page.
 KINDS = {"anonymous": 1, "named": 2, "kept": 3, "kept for 2h": 3, "directory": 4, "file": 5}
-HEAD = "import os, sys, signal, recstore\nfrom mp.living import *\nplace = here()\n"
+HEAD = "import os, sys, signal, recstore\nfrom mp.lifetime_steps import *\nplace = here()\n"
 
 
 def page_rows():

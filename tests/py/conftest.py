@@ -1,4 +1,4 @@
-"""Fixtures that several files of tests share."""
+"""Fixtures that several test files share."""
 
 import pytest
 from s3_sets import bucket, made, running, server  # noqa: F401

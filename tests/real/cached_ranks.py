@@ -17,7 +17,7 @@ if vision.prepare():
 
 
 def text(value):
-    """All content of a batch."""
+    """The content of a batch as text."""
     if isinstance(value, dict):
         value = {key: item for key, item in value.items() if key != "id"}  # MONAI's "id" is an address
         return str({key: text(item) for key, item in sorted(value.items(), key=str)})
@@ -83,7 +83,7 @@ def volumes(folder, n):
 
 
 def load_array(results):
-    """A step of a pipeline that reads the file."""
+    """A pipeline step that reads the array of a sample."""
     return {**results, "img": np.load(results["img_path"])}
 
 
@@ -112,7 +112,7 @@ def detection(folder, cached):
 
 
 def yolo(folder, cached):
-    """A dataset for training as the trainer makes it, with cache="ram" or with no cache."""
+    """The training dataset that the trainer makes, with recstore's cache or with no cache."""
     os.environ.setdefault("YOLO_CONFIG_DIR", str(folder))
     import cv2
     import torch
@@ -143,8 +143,8 @@ def yolo(folder, cached):
 
 
 def yolo_images(folder, ranks, rank):
-    """What a rank reads, and the number of images in the cache."""
+    """The images that a rank reads, as text in the order of the dataset, and the number of images in the cache."""
     dataset = yolo(folder, True)
     read = [dataset.load_image((i + rank) % len(dataset)) for i in range(len(dataset))]
-    turned = read[-rank:] + read[:-rank] if rank else read
-    return text(turned), len(dataset.load_image.images)
+    in_order = read[-rank:] + read[:-rank] if rank else read
+    return text(in_order), len(dataset.load_image.images)

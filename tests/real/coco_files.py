@@ -9,7 +9,7 @@ from real import ranks
 
 
 def document(images, annotations, seed=2017):
-    """A COCO document with polygons, crowds in run lengths, images without annotations and a category without images."""
+    """A COCO document with polygons, run-length crowds, images without annotations and a category without images."""
     draw = random.Random(seed)
     made = {
         "info": {"year": 2017, "description": "made"},
@@ -77,6 +77,6 @@ def load_shared(path, name):
 
 
 def read(coco):
-    """A checksum of all annotations by image, images and categories."""
+    """A checksum of the annotations of each image, the images and the categories."""
     by_image = (coco.loadAnns(coco.getAnnIds(imgIds=[image])) for image in coco.getImgIds())
     return ranks.checksum(by_image) ^ ranks.checksum(coco.loadImgs(coco.getImgIds())) ^ ranks.checksum(coco.cats)

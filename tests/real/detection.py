@@ -1,7 +1,7 @@
 """Datasets of detectron2 for tests, and the functions that ranks and workers run on them.
 
-detectron2 is not on a package index. If it is missing, the modules below imitate the part of its public interface that the adapter
-uses: the catalogs, the loading of dicts, DatasetFromList, BoxMode. `real` is whether it is the package.
+detectron2 is not on a package index. If it is missing, the modules below imitate the part of its public interface that
+the adapter uses: the catalogs, the loading of dicts, DatasetFromList, BoxMode. `real` says whether it is installed.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class _Metadata(types.SimpleNamespace):
         return dict(vars(self))
 
 
-class _Datasets(dict):
+class _DatasetCatalog(dict):
     def register(self, name, function):
         assert callable(function) and name not in self
         self[name] = function
@@ -41,7 +41,7 @@ class _Datasets(dict):
         del self[name]
 
 
-class _Known(dict):
+class _MetadataCatalog(dict):
     def get(self, name):
         return self.setdefault(name, _Metadata(name=name))
 
@@ -81,7 +81,7 @@ def _stand_in():
     package, data, common, structures = (
         types.ModuleType(f"detectron2{name}") for name in ("", ".data", ".data.common", ".structures")
     )
-    data.DatasetCatalog, data.MetadataCatalog = _Datasets(), _Known()
+    data.DatasetCatalog, data.MetadataCatalog = _DatasetCatalog(), _MetadataCatalog()
     data.get_detection_dataset_dicts, data.DatasetFromList = _all_dicts, _FromList
     common.DatasetFromList, common.set_default_dataset_from_list_serialize_method = _FromList, _method
     structures.BoxMode = BoxMode
@@ -96,21 +96,21 @@ data = importlib.import_module("detectron2.data")
 Mode = importlib.import_module("detectron2.structures").BoxMode
 adapter = importlib.import_module("recstore.integrations.detectron2")
 
-loads = []  # a path for each call of `load` in this process
+loads = []  # the path of each call of `load` in this process
 
 
 def load(path, name):
-    """Like detectron2's load_coco_json: the dicts of a file, and metadata of the dataset."""
+    """Returns the dicts of a file and sets the dataset's metadata, like detectron2's load_coco_json."""
     loads.append(path)
     with open(path) as file:
-        made = json.load(file)
+        content = json.load(file)
     metadata = data.MetadataCatalog.get(name)
-    metadata.thing_classes = made["classes"]
-    metadata.thing_dataset_id_to_contiguous_id = {3 * i + 1: i for i in range(len(made["classes"]))}
-    for record in made["dicts"]:
+    metadata.thing_classes = content["classes"]
+    metadata.thing_dataset_id_to_contiguous_id = {3 * i + 1: i for i in range(len(content["classes"]))}
+    for record in content["dicts"]:
         for ann in record["annotations"]:
             ann["bbox_mode"] = Mode.XYWH_ABS
-    return made["dicts"]
+    return content["dicts"]
 
 
 def register(name, path):
@@ -120,7 +120,7 @@ def register(name, path):
 
 
 def write(path, images, boxes=3):
-    """A file for `load`. The second image has only crowds, the third has no annotations."""
+    """Writes a file for `load`. The second image has only crowds, the third has no annotations."""
     dicts = [
         {
             "file_name": f"images/{i:012}.jpg",
@@ -140,7 +140,7 @@ def write(path, images, boxes=3):
 
 
 def boxes_of(record):
-    """The result of a mapper: the image's number and the modes and types of its boxes."""
+    """The result of a mapper: the image's number, and for each box its mode and whether that is a BoxMode."""
     return record["image_id"], [(ann["bbox_mode"], type(ann["bbox_mode"]) is Mode) for ann in record["annotations"]]
 
 

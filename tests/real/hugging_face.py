@@ -1,5 +1,5 @@
-"""Datasets of Hugging Face for tests, and the functions that ranks and workers run on them. `datasets` is the package, or None if it is
-missing."""
+"""Datasets of Hugging Face for tests, and the functions that ranks and workers run on them. `datasets` is the package, or
+None if it is missing."""
 
 import importlib.util
 import json
@@ -43,7 +43,7 @@ def dataset(count=60):
 
 
 class Loader:
-    """A function that loads a file, for SharedDataset."""
+    """A callable that loads a file, for SharedDataset."""
 
     def __init__(self, path):
         self.path = path

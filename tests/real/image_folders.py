@@ -1,5 +1,5 @@
-"""Image folders for tests, and the functions that ranks and workers run with torchvision. `datasets` is torchvision.datasets, or None if it is
-missing."""
+"""Image folders for tests, and the functions that ranks and workers run with torchvision. `datasets` is
+torchvision.datasets, or None if torchvision or torch is missing."""
 
 import importlib.util
 import pathlib
@@ -40,8 +40,8 @@ def size_of(image):
     return 1000 * image.size[0] + image.size[1]
 
 
-def no_label(target):
-    return len(target)
+def count_of(annotations):
+    return len(annotations)
 
 
 def ends_in_png(path):
@@ -49,7 +49,7 @@ def ends_in_png(path):
 
 
 def image_folder(root, classes, files, content=b""):
-    """A folder of image files, some in subfolders, and of other files."""
+    """Makes a folder of image files, some in subfolders, and other files."""
     for i in range(classes):
         folder = pathlib.Path(root) / f"class{i:03}"
         (folder / "more").mkdir(parents=True)

@@ -1,5 +1,5 @@
-"""Annotation files and dataset classes of mmengine for tests, and the functions that ranks and workers run. `mmengine` is the package, or
-None if it is missing."""
+"""Annotation files and dataset classes of mmengine for tests, and the functions that ranks and workers run. `mmengine` is
+the package, or None if it or torch is missing."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ if importlib.util.find_spec("mmengine") is not None and importlib.util.find_spec
     from recstore.integrations.mmengine import SharedData
 
     class Boxes(mmengine.dataset.BaseDataset):
-        """A dataset like those of packages over mmengine, with its own parser, filter and attributes."""
+        """A dataset like in packages based on mmengine, with its own parser, filter and attributes."""
 
         METAINFO = {"task": "boxes"}
 
@@ -75,12 +75,12 @@ def arguments(path, **more):
     return {"ann_file": path, "data_prefix": {"img_path": "images"}, **more}
 
 
-def label_of(info):
-    """A pipeline that returns some numbers of a sample."""
+def numbers_of(info):
+    """A pipeline step that returns three numbers of a sample."""
     return info["sample_idx"], len(info["instances"]), info["height"]
 
 
-def dropping(info):
+def height_or_none(info):
     return None if info["height"] == 11 else info["height"]
 
 

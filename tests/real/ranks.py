@@ -1,7 +1,7 @@
-"""The memory of several processes that load one dataset at the same time, like the ranks of a training job on one machine.
+"""The memory of several processes that load one dataset at the same time, like the ranks of a job on one machine.
 
-A launcher process imports the libraries, holds no data, and forks the ranks. It adds up their PSS again and again while they load, and
-once more when all of them hold the data.
+A launcher process imports the libraries, holds no data, and forks the ranks. It adds up their PSS again and again while
+they load, and once more when all of them hold the data.
 """
 
 import gc
@@ -18,26 +18,27 @@ RANKS = 4
 DEADLINE = 120
 
 
-def assert_shared(load_plain, load_shared, argument, modules, held=2):
-    """Compares the memory of all ranks with `load_shared(argument, name)` and with `load_plain(argument)`. The shared load may take at most
-    1 / `held` of the memory of the plain load once all ranks hold the dataset, and 2 / 3 of it at the peak. Both must give all ranks the
-    same result. The functions are importable and return `(data, result)`. `modules` are imported before the ranks start."""
+def assert_shared(load_plain, load_shared, argument, modules, factor=2):
+    """Compares the memory of all ranks with `load_shared(argument, name)` and with `load_plain(argument)`. The shared load
+    must take less than 1 / `factor` of the plain load's memory once all ranks hold the dataset, and less than 2 / 3 at the
+    peak. Both must give all ranks the same result. The functions are importable and return `(data, result)`. `modules`
+    are imported before the ranks start."""
     context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe()
+    receiver, sender = context.Pipe()
     ways = (load_plain, argument), (load_shared, argument, fresh_name())
-    launcher = context.Process(target=_launch, args=(theirs, ways, modules))
+    launcher = context.Process(target=_launch, args=(sender, ways, modules))
     launcher.start()
-    theirs.close()
+    sender.close()
     try:
-        assert mine.poll(DEADLINE), "the ranks did not finish"
-        (peak_before, held_before, plain), (peak, held_after, shared) = mine.recv()
+        assert receiver.poll(DEADLINE), "the ranks did not finish"
+        (plain_peak, plain_held, plain_results), (shared_peak, shared_held, shared_results) = receiver.recv()
     finally:
         launcher.join(DEADLINE)
         launcher.close()
-        mine.close()
-    assert len(set(map(repr, plain + shared))) == 1, plain + shared
-    print(f"held {held_before >> 20} -> {held_after >> 20} MiB, peak {peak_before >> 20} -> {peak >> 20} MiB")
-    assert held_after < held_before / held and peak < peak_before / 1.5
+        receiver.close()
+    assert len(set(map(repr, plain_results + shared_results))) == 1, plain_results + shared_results
+    print(f"held {plain_held >> 20} -> {shared_held >> 20} MiB, peak {plain_peak >> 20} -> {shared_peak >> 20} MiB")
+    assert shared_held < plain_held / factor and shared_peak < plain_peak / 1.5
 
 
 def _launch(connection, ways, modules):

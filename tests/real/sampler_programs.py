@@ -1,6 +1,6 @@
-"""The ranks of test_samplers_real: `sampler_programs.py PROGRAM FOLDER` writes down the indices that each rank trains on.
+"""The ranks of test_samplers_real and test_shard_sampler_real: `sampler_programs.py PROGRAM FOLDER`.
 
-Each rank writes a JSON file with a list of batches for each epoch. With a state, a run resumes where another stopped."""
+Each rank writes a JSON file: the batches that it trains on in each epoch, or the message of an expected error."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SHARDS = [9, 9, 30, 41, 60, 77, 90, N]
 
 
 class Indices(Dataset):
-    """Returns its index, or array of indices, as a tensor."""
+    """A dataset whose item is its index, or array of indices, as a tensor."""
 
     def __len__(self):
         return N
@@ -31,7 +31,7 @@ def lengths():
 
 
 def loader_of(form, workers=0):
-    """A DataLoader for each way to pass it a sampler."""
+    """Returns a sampler and a DataLoader that gets it in the way that `form` names."""
     if form.startswith("shards"):
         form, sampler = form.removeprefix("shards as "), ShardSampler(N, boundaries=SHARDS, window=2, seed=3)
     else:
@@ -105,7 +105,7 @@ def accelerate(folder, form, workers="0"):
     note(folder, accelerator.process_index, seen)
 
 
-def going_on(folder, form, forgotten=""):
+def resume(folder, form, forget_epoch=""):
     """A run that resumes in the second epoch. The loop must set the epoch."""
     from accelerate import Accelerator
 
@@ -113,7 +113,7 @@ def going_on(folder, form, forgotten=""):
     sampler.load_state_dict({**sampler.state_dict(), "epoch": 1, "consumed": 40})
     accelerator = Accelerator(cpu=True)
     loader = accelerator.prepare(loader)
-    if not forgotten:
+    if not forget_epoch:
         loader.set_epoch(1)
     try:
         seen = [[batch.tolist() for batch in loader] for _ in range(2)]
@@ -152,7 +152,7 @@ def twice(folder, form="sampler"):
 
 
 def ranks(folder, form, steps="-1", state=""):
-    """Ranks of torchrun that resume from `state` and stop after some steps of the second epoch."""
+    """A rank of torchrun. It resumes from `state` if that is given, and stops at step `steps` of the second epoch."""
     torch.distributed.init_process_group("gloo")
     sampler, loader = loader_of(form, 2)
     seen, first = [], 0
@@ -178,5 +178,5 @@ def ranks(folder, form, steps="-1", state=""):
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    programs = (lightning, accelerate, going_on, unprepared, twice, ranks)
+    programs = (lightning, accelerate, resume, unprepared, twice, ranks)
     {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

@@ -1,4 +1,5 @@
-"""Manifests of lhotse for tests, and the functions that ranks and workers run on them. `lhotse` is the package, or None if it is missing."""
+"""Manifests of lhotse for tests, and the functions that ranks and workers run on them. `lhotse` is the package, or None
+if it or torch is missing."""
 
 import importlib.util
 import random
@@ -14,7 +15,7 @@ if importlib.util.find_spec("lhotse") is not None and importlib.util.find_spec("
     from recstore.integrations import lhotse as ours
 
     class Ids(torch.utils.data.Dataset):
-        """A dataset of the ids and texts of a batch's cuts."""
+        """A dataset of the ids, durations and texts of a batch's cuts."""
 
         def __getitem__(self, cuts):
             return [f"{cut.id} {cut.duration} {[supervision.text for supervision in cut.supervisions]}" for cut in cuts]

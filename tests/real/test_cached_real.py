@@ -1,4 +1,4 @@
-"""Datasets of libraries over a cache: the same batches with and without, made once for all ranks and workers."""
+"""Datasets of libraries over a cache: the same batches as without it, and one cache for all ranks and workers."""
 
 import doctest
 import gc
@@ -33,7 +33,7 @@ def own_folder(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(folder))
     yield
     gc.collect()
-    recstore.names.collect()  # of processes that were killed
+    recstore.names.collect()  # what killed processes left
     assert [file for file in os.listdir(folder) if file.endswith(".cache")] == []
 
 
@@ -153,7 +153,7 @@ def test_mmengine(tmp_path, method):
     for i in range(10):
         os.unlink(tmp_path / f"{i}.npy")
     assert len(epochs(mine, method)) == 6 and len(cache) == 10, "no file is read again"
-    type(mine)._copy_without_annotation.__defaults__[0].clear()  # where mmengine keeps what get_subset has copied
+    type(mine)._copy_without_annotation.__defaults__[0].clear()  # mmengine keeps the copies of get_subset there
 
 
 # ---- ultralytics ----

@@ -21,13 +21,13 @@ RECORDS = [{"id": i, "text": f"sentence {i}"} for i in range(400)]
 SOURCES = {
     "memory": lambda path: RecordList(RECORDS),
     "view": lambda path: RecordList(RECORDS)[:],
-    "file": lambda path: saved(path),
-    "view of a file": lambda path: saved(path)[:],
+    "file": lambda path: save_and_open(path),
+    "view of a file": lambda path: save_and_open(path)[:],
     "copy": lambda path: recstore.open(path, copy=True),
 }
 
 
-def saved(path):
+def save_and_open(path):
     RecordList(RECORDS).save(path)
     return recstore.open(path)
 
@@ -43,7 +43,7 @@ def test_grain_resumes_over_another_store_of_the_same_records(source, tmp_path):
         order = grain.samplers.IndexSampler(len(records), shuffle=True, seed=3, num_epochs=1)
         return grain.DataLoader(data_source=records, sampler=order, operations=[], worker_count=0)
 
-    first = iter(loader(saved(tmp_path / "a.recs")))
+    first = iter(loader(save_and_open(tmp_path / "a.recs")))
     for _ in range(150):
         next(first)
     again = iter(loader(SOURCES[source](tmp_path / "a.recs")))
@@ -112,7 +112,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(kind, tmp_path):
     path, fields, ids = tmp_path / "a.ckpt", Fields(RecordList(RECORDS), "id"), []
     options = {"max_epochs": 2, "accelerator": "cpu", "devices": 1, "logger": False}
     quiet = {f"enable_{what}": False for what in ("checkpointing", "progress_bar", "model_summary")}
-    for at in (15, 55, 70, None):  # of 2 epochs of 40 batches
+    for at in (15, 55, 70, None):  # steps; an epoch has 40
         if kind == "Loader":
             loader, callbacks = Loader(fields, batch_size=10, shuffle=True, seed=1), []
         else:
@@ -143,11 +143,11 @@ def test_collators_of_transformers_make_the_batches_of_a_list(dtype):
         return list(range(4)) if dtype is None else np.arange(4, dtype=dtype) + i % 5
 
     records = [{"input_ids": tokens(i), "labels": i % 2} for i in range(20)]
-    mine = transformers.default_data_collator(RecordList(records).get_many([3, 7]))
-    theirs = transformers.default_data_collator([records[3], records[7]])
-    assert mine.keys() == theirs.keys()
-    for name, tensor in theirs.items():
-        assert torch.equal(mine[name], tensor) and mine[name].dtype == tensor.dtype
+    batch = transformers.default_data_collator(RecordList(records).get_many([3, 7]))
+    expected = transformers.default_data_collator([records[3], records[7]])
+    assert batch.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(batch[name], tensor) and batch[name].dtype == tensor.dtype
 
 
 # ---- gunicorn ----
@@ -185,7 +185,7 @@ def test_workers_of_gunicorn_end_silently(options, tmp_path):
 
 
 def answer(port, i):
-    """The process that answered a request; waits for the server to start."""
+    """Sends a request, once the server has started, and returns the pid of the worker that answers."""
     for _ in range(200):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/k{i}", timeout=10) as reply:

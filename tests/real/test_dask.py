@@ -22,7 +22,7 @@ to_shards, from_shards = recstore.remote.dask.to_shards, recstore.remote.dask.fr
 
 @pytest.fixture(autouse=True)
 def _in_this_process():
-    """Without this, processes that import the main module compute bags."""
+    """Computes bags here; by default Dask computes them in processes that import the main module."""
     with dask.config.set(scheduler="threads"):
         yield
 
@@ -109,8 +109,8 @@ def test_errors(tmp_path):
 
 
 def test_a_killed_worker_duplicates_nothing(tmp_path):
-    """The worker is killed after it uploaded the shard file of one partition, while it works on another. Its report is lost, so
-    that partition is written again. Records contain the pid, so the two attempts write different files."""
+    """The worker is killed after it uploaded the shard file of one partition, while it works on another. Its report is
+    lost, so that partition is written again. Records contain the pid, so the two attempts write different files."""
     distributed = pytest.importorskip("distributed", reason=WHY)
     folder, url = str(tmp_path), str(tmp_path / "set")
 
@@ -122,7 +122,7 @@ def test_a_killed_worker_duplicates_nothing(tmp_path):
                 with open(f"{folder}/killed", "x"):
                     os.kill(os.getpid(), signal.SIGKILL)
             except FileExistsError:
-                pass  # in an earlier attempt
+                pass  # killed in an earlier attempt
         return {**record, "pid": os.getpid()}
 
     local = distributed.LocalCluster(

@@ -1,4 +1,4 @@
-"""SharedDataset of recstore.integrations.datasets against a Dataset of Hugging Face: the same rows, and one copy for all ranks."""
+"""SharedDataset of recstore.integrations.datasets against Hugging Face's Dataset: the same rows, one copy for all ranks."""
 
 import datetime
 import doctest
@@ -19,13 +19,13 @@ from recstore.integrations.datasets import SharedDataset
 
 
 @pytest.fixture
-def both():
+def mine_and_plain():
     plain = hugging_face.dataset()
     return SharedDataset(plain), plain
 
 
-def test_rows(both):
-    mine, plain = both
+def test_rows(mine_and_plain):
+    mine, plain = mine_and_plain
     assert repr([*mine]) == repr([*plain]) and len(mine) == len(plain) == mine.num_rows == 60
     assert mine.features == plain.features and mine.column_names == plain.column_names
     for key in (0, -1, np.int64(7), 59):
@@ -41,8 +41,8 @@ def test_rows(both):
     assert repr(mine) == "SharedDataset(features=['id', 'text', 'label', 'scores', 'meta', 'note'], num_rows=60)"
 
 
-def test_order(both):
-    mine, plain = both
+def test_order(mine_and_plain):
+    mine, plain = mine_and_plain
     shuffled = mine.shuffle(seed=3)
     assert [*shuffled] == [*plain.shuffle(seed=3)] != [*plain]
     assert [*shuffled.select(range(5, 9))] == [*plain.shuffle(seed=3).select(range(5, 9))]
@@ -51,8 +51,8 @@ def test_order(both):
     assert [*SharedDataset(plain.shuffle(seed=3).select(range(7)))] == [*plain.shuffle(seed=3).select(range(7))]
 
 
-def test_transforms(both):
-    mine, plain = both
+def test_transforms(mine_and_plain):
+    mine, plain = mine_and_plain
     theirs, other = plain.with_transform(hugging_face.sizes), mine.with_transform(hugging_face.sizes)
     assert other[4] == theirs[4] and other[4:7] == theirs[4:7] and [*other][:3] == [*theirs][:3]
     assert other.__getitems__([1, 2, 3]) == theirs.__getitems__([1, 2, 3]) and other[1]["batch"] == 1
@@ -65,9 +65,9 @@ def test_transforms(both):
 def test_media():
     from PIL import Image
 
-    draws = [Image.new("RGB", (3 + i, 2), (i, 0, 0)) for i in range(3)]
+    images = [Image.new("RGB", (3 + i, 2), (i, 0, 0)) for i in range(3)]
     features = {"image": datasets.Image(), "of": {"all": datasets.List(datasets.Image())}, "n": datasets.Value("int8")}
-    rows = {"image": [*draws[:2], None], "of": [{"all": draws}, {"all": []}, None], "n": [1, 2, 3]}
+    rows = {"image": [*images[:2], None], "of": [{"all": images}, {"all": []}, None], "n": [1, 2, 3]}
     plain = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
     mine = SharedDataset(plain)
     assert type(mine.store[0]["image"]["bytes"]) is bytes and mine[0]["image"].size == plain[0]["image"].size == (3, 2)
@@ -78,15 +78,15 @@ def test_media():
     assert io.BytesIO(mine.store[1]["image"]["bytes"]).read(4) == b"\x89PNG"
 
 
-def test_and_back(both):
-    mine, plain = both
+def test_and_back(mine_and_plain):
+    mine, plain = mine_and_plain
     back = mine.to_hf()
     assert type(back) is datasets.Dataset and back.features == plain.features and [*back] == [*plain]
     assert back.data.schema.types == plain.data.schema.types
     assert [*mine.select([4, 2]).to_hf()] == [plain[4], plain[2]]
-    none = SharedDataset(plain.select([]))
-    assert len(none.to_hf()) == len(none) == 0 and none.to_hf().features == plain.features and none[:] == plain[:0]
-    every = {
+    empty = SharedDataset(plain.select([]))
+    assert len(empty.to_hf()) == len(empty) == 0 and empty.to_hf().features == plain.features and empty[:] == plain[:0]
+    features = {
         "i": datasets.Value("uint8"),
         "f": datasets.Value("float32"),
         "d": datasets.Value("date32"),
@@ -98,7 +98,7 @@ def test_and_back(both):
     }
     day = datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.timezone.utc)
     row = {"i": 7, "f": 0.5, "d": day.date(), "t": day, "b": b"x", "large": "y", "fixed": [1, 2], "grid": [[1, 2]]}
-    plain = datasets.Dataset.from_list([row, {**row, "i": None, "f": None}], features=datasets.Features(every))
+    plain = datasets.Dataset.from_list([row, {**row, "i": None, "f": None}], features=datasets.Features(features))
     mine = SharedDataset(plain)
     assert repr([*mine]) == repr([*plain])
     back = mine.to_hf()
@@ -148,9 +148,9 @@ def test_bad_sources():
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers(both, method):
+def test_workers(mine_and_plain, method):
     data = pytest.importorskip("torch.utils.data")
-    mine, plain = (dataset.with_transform(hugging_face.sizes) for dataset in both)
+    mine, plain = (dataset.with_transform(hugging_face.sizes) for dataset in mine_and_plain)
     options = {"num_workers": 2, "multiprocessing_context": method, "batch_size": 7}
     got = [{name: column.tolist() for name, column in batch.items()} for batch in data.DataLoader(mine, **options)]
     assert got[0]["batch"] == [7] * 7 and [n for batch in got for n in batch["size"]] == plain[:]["size"]
@@ -162,4 +162,4 @@ def test_examples():
 
 def test_memory_of_four_ranks(tmp_path):
     path = hugging_face.write(tmp_path / "large.jsonl", 25_000)
-    ranks.assert_shared(hugging_face.load_plain, hugging_face.load_shared, path, ["real.hugging_face"], held=1.5)
+    ranks.assert_shared(hugging_face.load_plain, hugging_face.load_shared, path, ["real.hugging_face"], factor=1.5)

@@ -1,4 +1,4 @@
-"""recstore.integrations.detectron2 against detectron2, or, if that is missing, against modules with its public interface (detection.py)."""
+"""recstore.integrations.detectron2 against detectron2, or, if it is missing, against an imitation (detection.py)."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_real_package():
 
 @pytest.fixture
 def name(tmp_path, request):
-    """The name of a registered dataset of 30 images, 28 of them with boxes."""
+    """The name of a registered dataset of 30 images, 28 of them with boxes that are not crowds."""
     name = f"{request.node.name} {tmp_path}"
     detection.register(name, detection.write(tmp_path / "boxes.json", 30))
     detection.loads.clear()
@@ -35,7 +35,7 @@ def test_the_same_dicts_and_metadata(name):
     shared = ranks.fresh_name()
     detection.loads.clear()
     first = adapter.get_detection_dataset_dicts(name, shared=shared)
-    del data.MetadataCatalog[name]  # as in a rank that has not loaded
+    del data.MetadataCatalog[name]  # as in a rank that has not loaded the dataset
     data.MetadataCatalog.get(name).json_file = metadata["json_file"]
     second = adapter.get_detection_dataset_dicts([name], shared=shared)
     assert len(detection.loads) == 1, "the second call attached"
@@ -112,7 +112,7 @@ def test_workers(name, method):
     dataset = detection.Mapped(dicts)
     loader = torch.utils.data.DataLoader(dataset, 4, num_workers=2, multiprocessing_context=method, collate_fn=list)
     got = [sample for batch in loader for sample in batch]
-    assert got == [dataset[i] for i in range(28)] and all(kind for _, boxes in got for _, kind in boxes)
+    assert got == [dataset[i] for i in range(28)] and all(is_mode for _, boxes in got for _, is_mode in boxes)
 
 
 def test_memory_of_four_ranks(tmp_path):

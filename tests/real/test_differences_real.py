@@ -1,5 +1,5 @@
-"""The rows of docs/list-and-dict/ about accelerate and transformers, which `nox -s real` installs. It checks
-exact results and messages, as test_differences.py does."""
+"""The rows of docs/list-and-dict/ about accelerate and transformers, which `nox -s real` installs. Results and
+messages must be exact, as in test_differences.py."""
 
 import pytest
 from difference_pages import fails, n, row  # noqa: F401
@@ -59,8 +59,8 @@ def test_collator(tokenizer, fails):
     with RecordList({"input_ids": [2, 3 + i][: 1 + i % 2], "attention_mask": [1] * (1 + i % 2)} for i in range(4)) as x:
         fails(AttributeError, "'RecordView' object has no attribute 'keys'", lambda: collate(x[:2]))
         assert collate(x[:2].to_list())["input_ids"].tolist() == [[2, 0], [2, 4]]
-        with RecordList({"input_ids": [i, i]} for i in range(3)) as same:
-            assert transformers.default_data_collator(same[:2])["input_ids"].tolist() == [[0, 0], [1, 1]]
+        with RecordList({"input_ids": [i, i]} for i in range(3)) as equally_long:
+            assert transformers.default_data_collator(equally_long[:2])["input_ids"].tolist() == [[0, 0], [1, 1]]
         torch = pytest.importorskip("torch.utils.data")
         loader = torch.DataLoader(x, batch_size=2, collate_fn=collate)
         assert [batch["input_ids"].tolist() for batch in loader] == [[[2, 0], [2, 4]], [[2, 0], [2, 6]]]

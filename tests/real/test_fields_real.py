@@ -25,7 +25,7 @@ def f():
         yield Fields(x, "id", "box", "name", t="jagged", p=Field("padded", "t"), r=Field("ragged", "t"))
 
 
-def imported(name):
+def import_or_skip(name):
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -35,7 +35,7 @@ def imported(name):
 
 
 def test_lightning_moves_a_batch(f):
-    utilities = imported("lightning.fabric.utilities")
+    utilities = import_or_skip("lightning.fabric.utilities")
     batch = f[[3, 1]]
     moved = utilities.move_data_to_device(batch, "cpu")
     assert type(moved) is Batch
@@ -47,7 +47,7 @@ def test_lightning_moves_a_batch(f):
 
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_trains_on_batches(f, tmp_path):
-    lightning = imported("lightning.pytorch")
+    lightning = import_or_skip("lightning.pytorch")
     seen = []
 
     class Model(lightning.LightningModule):
@@ -78,7 +78,7 @@ def test_lightning_trains_on_batches(f, tmp_path):
 
 
 def test_accelerate_moves_a_batch(f):
-    operations = imported("accelerate.utils.operations")
+    operations = import_or_skip("accelerate.utils.operations")
     batch = f[[3, 1]]
     assert_same(operations.send_to_device(batch, torch.device("cpu")), batch)
     assert operations.find_batch_size(batch) == 2
@@ -86,7 +86,7 @@ def test_accelerate_moves_a_batch(f):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_stateful_loader(f, workers):
-    module = imported("torchdata.stateful_dataloader")
+    module = import_or_skip("torchdata.stateful_dataloader")
     order = [i for batch in NativeBatches(ShuffleSampler(N, seed=1), 8) for i in batch.tolist()]
     for options in (
         {"sampler": NativeBatches(ShuffleSampler(N, seed=1), 8), "batch_size": None},
@@ -103,6 +103,6 @@ def test_torch_converts_and_collates_batches(f):
     batch = f[[3, 1]]
     assert_same(default_convert(batch), batch)
     ids = Fields(f.records, "id", "box")
-    both = default_collate([ids[[3, 1]], ids[[5, 6]]])
-    assert type(both) is Batch
-    assert both["id"].tolist() == [[3, 1], [5, 6]]
+    collated = default_collate([ids[[3, 1]], ids[[5, 6]]])
+    assert type(collated) is Batch
+    assert collated["id"].tolist() == [[3, 1], [5, 6]]

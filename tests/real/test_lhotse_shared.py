@@ -1,4 +1,4 @@
-"""The manifests of recstore.integrations.lhotse against lhotse's own: the same items and batches, and one copy for all ranks."""
+"""The manifests of recstore.integrations.lhotse against lhotse's own: the same items, and one copy for all ranks."""
 
 import doctest
 import json
@@ -108,24 +108,24 @@ def test_workers(cuts, method):
 def test_other_manifests(tmp_path, cuts):
     plain = lhotse.CutSet.from_jsonl(cuts)
     simple = [cut for cut in plain if isinstance(cut, lhotse.MonoCut)]
-    made = {
+    items_by_kind = {
         "RecordingSet": [cut.recording for cut in simple],
         "SupervisionSet": [cut.supervisions[0] for cut in simple],
         "CutSet": simple,
     }
-    for kind, items in made.items():
+    for kind, items in items_by_kind.items():
         path = speech.write(tmp_path / f"{kind}.jsonl.gz", items, kind)
-        theirs = getattr(lhotse, kind).from_jsonl(path)
+        expected = getattr(lhotse, kind).from_jsonl(path)
         for mine in (getattr(ours, kind).from_file(path), ours.load_manifest(path)):
             assert type(mine) is getattr(ours, kind) and isinstance(mine, getattr(lhotse, kind))
-            assert [*mine] == [*theirs] == items and mine[items[3].id] == items[3]
+            assert [*mine] == [*expected] == items and mine[items[3].id] == items[3]
             assert [*mine.subset(2)] == items[:2] if kind != "CutSet" else ids(mine.subset(first=2)) == ids(items[:2])
-            assert ids(mine.shuffle(random.Random(1))) == ids(theirs.shuffle(random.Random(1)))
-    theirs, mine = (
+            assert ids(mine.shuffle(random.Random(1))) == ids(expected.shuffle(random.Random(1)))
+    expected, mine = (
         package.SupervisionSet.from_jsonl(tmp_path / "SupervisionSet.jsonl.gz") for package in (lhotse, ours)
     )
-    recording = made["SupervisionSet"][5].recording_id
-    assert [*mine.find(recording)] == [*theirs.find(recording)] != []
+    recording = items_by_kind["SupervisionSet"][5].recording_id
+    assert [*mine.find(recording)] == [*expected.find(recording)] != []
 
 
 def test_one_reading(cuts):

@@ -67,7 +67,7 @@ def flat(batches):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_lightnings_trainer_trains_on_it(f, regression, trainer):
+def test_lightnings_trainer_trains_on_a_loader(f, regression, trainer):
     model = regression()
     loaders = Loader(f, batch_size=8, shuffle=True, seed=1), Loader(f, batch_size=16)
     trainer(max_epochs=3, enable_checkpointing=False, num_sanity_val_steps=0).fit(model, *loaders)
@@ -83,16 +83,16 @@ def test_lightnings_trainer_trains_on_it(f, regression, trainer):
 
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, trainer, tmp_path):
-    """The checkpoints of Lightning have the state of a stateful loader."""
+    """The checkpoints of Lightning contain the state of a stateful loader."""
     first = regression()
-    saving = lightning.callbacks.ModelCheckpoint(tmp_path, "step", every_n_train_steps=8, enable_version_counter=False)
+    saver = lightning.callbacks.ModelCheckpoint(tmp_path, "step", every_n_train_steps=8, enable_version_counter=False)
     # An epoch has 6 batches.
-    trainer(max_steps=8, callbacks=[saving]).fit(first, Loader(f, batch_size=8, shuffle=True, seed=1))
+    trainer(max_steps=8, callbacks=[saver]).fit(first, Loader(f, batch_size=8, shuffle=True, seed=1))
     assert [len(batches) for batches in first.seen.values()] == [6, 2]
     second = regression()
-    made = Loader(f, batch_size=4, shuffle=True, seed=1, threads=2)
+    loader = Loader(f, batch_size=4, shuffle=True, seed=1, threads=2)
     trainer(max_epochs=3, enable_checkpointing=False).fit(
-        second, made, ckpt_path=tmp_path / "step.ckpt", weights_only=False
+        second, loader, ckpt_path=tmp_path / "step.ckpt", weights_only=False
     )
     epoch = flat(first.seen[1]) + flat(second.seen[1])
     assert sorted(epoch) == list(range(N))
@@ -104,11 +104,11 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, t
 
 def test_accelerate_does_not_change_a_loader(f):
     accelerate = pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
-    made = Loader(f, batch_size=8)
+    loader = Loader(f, batch_size=8)
     accelerator = accelerate.Accelerator(cpu=True)
     try:
-        model, prepared = accelerator.prepare(torch.nn.Linear(2, 1), made)
-        assert prepared is made
+        model, prepared = accelerator.prepare(torch.nn.Linear(2, 1), loader)
+        assert prepared is loader
         assert flat(batch["id"].tolist() for batch in prepared) == list(range(N))
     finally:
         accelerator.free_memory()

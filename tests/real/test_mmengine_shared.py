@@ -1,4 +1,4 @@
-"""The datasets of recstore.integrations.mmengine against mmengine's own: the same samples, and one copy for all ranks."""
+"""The datasets of recstore.integrations.mmengine against mmengine's own: the same samples, one copy for all ranks."""
 
 import copy
 import random
@@ -111,7 +111,7 @@ def test_wrappers(path):
     for kind in (Boxes, SharedBoxes):
         several = ConcatDataset([kind(**arguments(path)), kind(**arguments(path, indices=3))])
         balanced = ClassBalancedDataset(kind(**arguments(path)), oversample_thr=0.9)
-        repeated = RepeatDataset(kind(**arguments(path, pipeline=[open_mmlab.label_of])), times=2)
+        repeated = RepeatDataset(kind(**arguments(path, pipeline=[open_mmlab.numbers_of])), times=2)
         made.append(
             [
                 [*map(several.get_data_info, range(len(several)))],
@@ -130,7 +130,7 @@ def test_base_dataset(path):
     """Tests BaseDataset itself, with a pipeline that drops samples."""
     plain = open_mmlab.mmengine.dataset.BaseDataset(**arguments(path))
     assert infos(BaseDataset(**arguments(path))) == infos(plain)
-    dataset = BaseDataset(**arguments(path, pipeline=[open_mmlab.dropping]))
+    dataset = BaseDataset(**arguments(path, pipeline=[open_mmlab.height_or_none]))
     np.random.seed(0)
     assert dataset[1] != 11 and dataset[2] == 12
     with pytest.raises(FileNotFoundError):
@@ -191,7 +191,8 @@ def test_attributes_that_cannot_be_stored(path):
 
 
 def test_the_fingerprint(path):
-    """A different file, argument or class makes a different store; a different pipeline does not."""
+    """A different file, argument or class makes a different store; a different pipeline, max_refetch or serialize_data
+    does not."""
     name = ranks.fresh_name()
     stores = [SharedBoxes(**arguments(path), shared=name)]
     for change in ({"large": 9}, {"test_mode": True}, {"indices": 5}, {"metainfo": {"classes": ("a",)}}):
@@ -201,7 +202,7 @@ def test_the_fingerprint(path):
     open_mmlab.write(path, 20)
     stores.append(SharedBoxes(**arguments(path), shared=name))
     assert len(recstore.names.list(name)) == len(stores) and len(stores[-1]) == 21
-    SharedBoxes(**arguments(path, pipeline=[open_mmlab.label_of]), shared=name, max_refetch=3, serialize_data=False)
+    SharedBoxes(**arguments(path, pipeline=[open_mmlab.numbers_of]), shared=name, max_refetch=3, serialize_data=False)
     assert len(recstore.names.list(name)) == len(stores)
     with pytest.raises(TypeError, match="keep requires shared="):
         SharedBoxes(**arguments(path), keep="2h")
@@ -209,10 +210,10 @@ def test_the_fingerprint(path):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers(path, method):
-    dataset = SharedBoxes(**arguments(path, pipeline=[open_mmlab.label_of]), shared=ranks.fresh_name())
+    dataset = SharedBoxes(**arguments(path, pipeline=[open_mmlab.numbers_of]), shared=ranks.fresh_name())
     loader = torch.utils.data.DataLoader(dataset, 8, num_workers=2, multiprocessing_context=method)
     got = [tuple(map(int, sample)) for batch in loader for sample in zip(*batch)]
-    assert got == list(Boxes(**arguments(path, pipeline=[open_mmlab.label_of])))
+    assert got == list(Boxes(**arguments(path, pipeline=[open_mmlab.numbers_of])))
 
 
 def test_memory_of_four_ranks(tmp_path):

@@ -1,4 +1,4 @@
-"""recstore.monitor.lightning in a training: it marks epochs, sees workers, and writes the page."""
+"""recstore.monitor.lightning in a training run: it marks epochs, sees workers, and writes the page."""
 
 import pathlib
 
@@ -29,7 +29,7 @@ class Model(lightning.pytorch.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.01)
 
 
-def trained(callback, folder, **model_options):
+def train(callback, folder, **model_options):
     loader = torch.utils.data.DataLoader(RecordList(range(64)), batch_size=8, num_workers=2)
     options = {
         "max_epochs": 2,
@@ -45,14 +45,14 @@ def trained(callback, folder, **model_options):
     return trainer
 
 
-def test_a_training_is_monitored(tmp_path):
+def test_a_training_run_is_monitored(tmp_path):
     pytest.importorskip("plotly")
     from recstore.monitor.lightning import MemoryMonitorCallback
 
     callback = MemoryMonitorCallback(
         str(tmp_path / "rank{rank}.jsonl"), page=tmp_path / "rank{rank}.html", interval=0.05
     )
-    trained(callback, tmp_path)
+    train(callback, tmp_path)
     run = log.read(tmp_path / "rank0.jsonl")
     assert [event["text"] for event in run.events if event["what"] == "epoch"] == ["epoch 0", "epoch 1"]
     assert "worker 0" in {process["label"] for sample in run.samples for process in sample["processes"]}
@@ -60,12 +60,12 @@ def test_a_training_is_monitored(tmp_path):
     assert "epoch 1" in pathlib.Path(tmp_path / "rank0.html").read_text()
 
 
-def test_a_training_that_fails_ends_the_monitor(tmp_path):
+def test_a_failing_training_run_ends_the_monitor(tmp_path):
     from recstore.monitor.lightning import MemoryMonitorCallback
 
     callback = MemoryMonitorCallback(tmp_path / "l", interval=0.05)
     with pytest.raises(RuntimeError, match="no more"):
-        trained(callback, tmp_path, fail=True)
+        train(callback, tmp_path, fail=True)
     run = log.read(tmp_path / "l")
     assert run.end is not None
     assert [event["text"] for event in run.events if event["what"] == "warning"] == ["RuntimeError: no more"]

@@ -1,4 +1,4 @@
-"""The HTML page of a run in a real browser, narrow and wide: nothing overflows, nothing is fetched, values show on hover."""
+"""The HTML page of a run in a real browser, narrow and wide: it fits, fetches nothing, and shows values on hover."""
 
 import made_runs
 import pytest
@@ -9,8 +9,8 @@ from recstore.monitor import page
 
 
 @pytest.fixture(params=[400, 1400])
-def opened(browser, request, tmp_path):
-    """Opens the page of a run; returns the page, its requests and its errors."""
+def open_page(browser, request, tmp_path):
+    """A function that opens the page of a run and returns the tab, its requests and its errors."""
     tabs = []
 
     def show(run):
@@ -51,16 +51,16 @@ def check(tab, fetched, errors):
     assert tab.locator(".plot .main-svg").first.bounding_box()["width"] > 0.8 * tab.viewport_size["width"]
 
 
-def test_the_page(opened):
-    tab, fetched, errors = opened(job())
+def test_the_page(open_page):
+    tab, fetched, errors = open_page(job())
     check(tab, fetched, errors)
     assert tab.locator(".verdict h3").all_inner_texts() == ["copy-on-read"]
     assert "limit 900 MB" in tab.locator("#memory").text_content()
     assert tab.locator("#where .main-svg").count() > 0
 
 
-def test_values_on_hover(opened):
-    tab, _, errors = opened(job())
+def test_values_on_hover(open_page):
+    tab, _, errors = open_page(job())
     box = tab.locator("#memory .nsewdrag").first.bounding_box()
     tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     tab.wait_for_selector("#memory .hoverlayer .legendtext, #memory .hoverlayer text")
@@ -68,27 +68,27 @@ def test_values_on_hover(opened):
     assert "main, pid 10 : " in hover and "MB" in hover and " s" in hover and errors == []
 
 
-def test_no_button_leads_outside(opened):
-    """plotly 7 has a button that sends the plot to its maker's server."""
-    tab, _, _ = opened(job())
+def test_no_button_leads_outside(open_page):
+    """plotly 7 has a button that sends the plot to plotly's server."""
+    tab, _, _ = open_page(job())
     tab.hover("#memory .nsewdrag")
     titles = tab.evaluate("[...document.querySelectorAll('#memory .modebar-btn')].map(one => one.dataset.title)")
     assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
     assert tab.evaluate("document.querySelectorAll('a[href], #memory a').length") == 0
 
 
-def test_another_figure(opened):
-    tab, _, errors = opened(job())
+def test_another_figure(open_page):
+    tab, _, errors = open_page(job())
     before = tab.evaluate("document.getElementById('memory').data.map(trace => trace.y[0])")
     tab.select_option("#figure", "uss")
     tab.wait_for_function("document.getElementById('memory').layout.yaxis.title.text == 'USS'")
     assert tab.evaluate("document.getElementById('memory').data.map(trace => trace.y[0])") != before and errors == []
 
 
-def test_many_processes_and_long_words(opened):
-    check(*opened(job(workers=499, command="/data/" + "a_long_name_without_a_space/" * 12 + "train.py")))
+def test_many_processes_and_long_words(open_page):
+    check(*open_page(job(workers=499, command="/data/" + "a_long_name_without_a_space/" * 12 + "train.py")))
 
 
-def test_an_unfinished_run_without_figures(opened):
+def test_an_unfinished_run_without_figures(open_page):
     entries = [sample(t, [process("main", 10, uss=None, pss=None, shared=None, rss=50)]) for t in range(9)]
-    check(*opened(made_runs.run(*entries)))
+    check(*open_page(made_runs.run(*entries)))

@@ -33,17 +33,17 @@ FILES = (
     "nested/nlvr2/dev.jsonl",
     "map/cmudict.dict",
 )
-MOST = 3000  # lines of a file
+MAX_LINES = 3000  # of a file
 BATCH = 50
 
 
 def lines(name):
-    """The first lines of a real file; generated lines without the real files."""
+    """The first lines of a real file, or generated lines if it is missing."""
     for path in (SHARED / f"{name}.xz", SHARED / name):
         if path.exists():
             with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8-sig", newline="\n") as file:
-                return [line for line, _ in zip(file, range(MOST))]
-    return [f"line {i} of {name}\n" for i in range(MOST)]
+                return [line for line, _ in zip(file, range(MAX_LINES))]
+    return [f"line {i} of {name}\n" for i in range(MAX_LINES)]
 
 
 def tables():
@@ -53,7 +53,7 @@ def tables():
         yield pyarrow.table({"file": [name] * len(texts), "line": list(range(len(texts))), "text": texts})
 
 
-def sink_that_is_killed(url, mark, **options):
+def killing_sink(url, mark, **options):
     """A Datasink that kills the process of one task, once, after it uploaded its shards."""
     kind = type(recstore.remote.ray.Datasink(url, **options))
 
@@ -72,7 +72,7 @@ def sink_that_is_killed(url, mark, **options):
 
 
 def write(server, folder):
-    """Writes all records through a cluster of two nodes. Returns the URL of the set."""
+    """Writes all records through a cluster of two nodes. Returns the URL with the manifest's number."""
     url, mark = f"{server.url('bucket/train')}", str(folder / "killed")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
@@ -80,7 +80,7 @@ def write(server, folder):
         ray.init(address=cluster.address, configure_logging=False, log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         dataset = ray.data.from_arrow(list(tables()))
-        sink = sink_that_is_killed(url, mark, options=server.options, shard_records=1000)
+        sink = killing_sink(url, mark, options=server.options, shard_records=1000)
         dataset.write_datasink(sink, ray_remote_args={"max_retries": 3})
     finally:
         ray.shutdown()
@@ -90,7 +90,7 @@ def write(server, folder):
 
 
 def train(rank, node, options, url, cache, out, **settings):
-    """Starts a rank on a node, or on this machine if it cannot make nodes."""
+    """Starts a rank on a node."""
     request = {
         "url": url,
         "options": options,
@@ -172,9 +172,9 @@ def test_write_kill_train_stop_resume(tmp_path):
         assert seen == expected
         report = recstore.remote.gc(server.url("bucket/train"), days=0, options=server.options)
         assert report.files, "the killed writer left shard files that are not in a manifest"
-        left = {key for key in server.objects() if key.endswith(".recs")}
+        remaining = {key for key in server.objects() if key.endswith(".recs")}
         with recstore.open(url, cache=str(tmp_path / "last"), options=server.options) as x:
-            assert len(left) == len(x.selection.shards) and len(x) == len(expected)
+            assert len(remaining) == len(x.selection.shards) and len(x) == len(expected)
 
 
 def largest(server):

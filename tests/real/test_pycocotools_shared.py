@@ -1,4 +1,4 @@
-"""The COCO class of recstore.integrations.pycocotools against pycocotools' own: the same answers, and one copy for all ranks."""
+"""The COCO class of recstore.integrations.pycocotools against pycocotools' own: the same answers, one copy for all ranks."""
 
 import copy
 import gzip
@@ -34,14 +34,14 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def both(path):
+def coco_and_plain(path):
     with quiet():
         plain = Plain(path)
     return COCO(path), plain
 
 
-def test_answers(both):
-    coco, plain = both
+def test_answers(coco_and_plain):
+    coco, plain = coco_and_plain
     assert list(coco.dataset) == list(plain.dataset) and dict(coco.dataset) == plain.dataset
     for name in ("anns", "imgs", "cats", "imgToAnns", "catToImgs"):
         assert type(getattr(coco, name)) is RecordDict and getattr(coco, name) == getattr(plain, name), name
@@ -57,7 +57,7 @@ def test_answers(both):
         np.testing.assert_array_equal(coco.annToMask(ann), plain.annToMask(ann))
 
 
-def found_in(plain):
+def detections_near(plain):
     draw, detections = random.Random(1), []
     for ann in plain.dataset["annotations"]:
         if draw.random() > 0.1:
@@ -73,10 +73,10 @@ def found_in(plain):
     return detections
 
 
-def test_evaluation(both, tmp_path):
+def test_evaluation(coco_and_plain, tmp_path):
     """Tests loadRes of a list and of a file, and a whole evaluation."""
-    coco, plain = both
-    detections = found_in(plain)
+    coco, plain = coco_and_plain
+    detections = detections_near(plain)
     (tmp_path / "found.json").write_text(json.dumps(detections))
     stats = []
     for truth, results in ((plain, detections), (coco, detections), (coco, str(tmp_path / "found.json"))):
@@ -88,8 +88,8 @@ def test_evaluation(both, tmp_path):
         stats.append((run.stats, run.eval["precision"], run.eval["scores"]))
     assert stats[0][0][0] > 0.1
     for other in stats[1:]:
-        for mine, theirs in zip(other, stats[0]):
-            np.testing.assert_array_equal(mine, theirs)
+        for got, expected in zip(other, stats[0]):
+            np.testing.assert_array_equal(got, expected)
 
 
 def test_files(path, tmp_path):
@@ -108,7 +108,7 @@ def test_files(path, tmp_path):
 
 
 def test_other_values(tmp_path):
-    """All values except arrays, including values of a repeated key, equal the values of json.load."""
+    """As JSON, all values equal the values of json.load, including values of a repeated key."""
     text = """{"a": 1, "info": {"year": {"of": [1, null]}, "é": "x"}, "images": [{"id": 1}], "images": [{"id": 2}],
         "a": [[1], "s", NaN], "b": [1], "b": null, "long": 123456789012345678901234567890, "empty": {}}"""
     (tmp_path / "other.json").write_text("\ufeff" + text, encoding="utf-8")
@@ -132,7 +132,7 @@ def test_a_file_that_changes_between_two_of_its_stores(options, tmp_path, monkey
 
 
 def test_own_index(path):
-    """createIndex after the caller changed the document, and with stores."""
+    """createIndex with stores, and after the caller changed the document."""
     coco = COCO(path)
     coco.createIndex()
     assert type(coco.anns) is RecordDict
@@ -143,7 +143,7 @@ def test_own_index(path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[1, 2]", "a COCO file must be a JSON object"),
         ('{"images": [', "not JSON: the file ends too early"),
@@ -152,11 +152,11 @@ def test_own_index(path):
         ("", "the file is empty"),
     ],
 )
-def test_files_without_a_document(tmp_path, text, says):
+def test_files_without_a_document(tmp_path, text, message):
     (tmp_path / "bad.json").write_text(text)
     name = ranks.fresh_name()
     for options in ({}, {"shared": name}):
-        with pytest.raises(recstore.errors.InputError, match=f"bad.json: {says}"):
+        with pytest.raises(recstore.errors.InputError, match=f"bad.json: {message}"):
             COCO(tmp_path / "bad.json", **options)
     assert len(recstore.names.list(name)) == 0
 
@@ -179,7 +179,7 @@ def test_arguments(path):
         COCO(shared="coco")
     with pytest.raises(TypeError, match="unexpected keyword argument 'share'"):
         COCO(path, share="coco")
-    for option in ("name", "save", "index_by", "group_by"):  # it has several stores
+    for option in ("name", "save", "index_by", "group_by"):  # a COCO has several stores
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
             COCO(path, **{option: "id"})
     with pytest.raises(TypeError, match="keep requires shared="):
@@ -215,4 +215,4 @@ def test_workers(path, method):
 def test_memory_of_four_ranks(tmp_path):
     path = coco_files.write(tmp_path / "large.json", 3_000, 30_000)
     modules = ["pycocotools.coco", "recstore.integrations.pycocotools"]
-    ranks.assert_shared(coco_files.load_plain, coco_files.load_shared, path, modules, held=4)
+    ranks.assert_shared(coco_files.load_plain, coco_files.load_shared, path, modules, factor=4)

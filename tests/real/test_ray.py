@@ -64,8 +64,7 @@ def shard_files(folder):
 
 
 def test_datasets_of_every_kind_of_block(cluster, tmp_path):
-    """The blocks have Arrow tables, pandas frames, tensors of one shape and of different shapes, and objects that Ray
-    pickles."""
+    """The blocks are Arrow tables, pandas frames, tensors of one shape or of several, and objects that Ray pickles."""
     url = str(tmp_path / "set")
     rows = [
         {"a": 1, "s": "x", "l": [0.5], "d": {"k": None, "n": 1}},
@@ -122,7 +121,11 @@ def test_reading(cluster, tmp_path):
     assert dataset.count() == 250 and dataset.sum("id") == sum(range(250))
     assert sorted(dataset.take_all(), key=lambda row: row["id"])[249] == {"id": 249, "name": "n249", "box": [249, 1]}
     blocks = recstore.remote.ray.read(url, override_num_blocks=3).materialize().to_arrow_refs()
-    assert sorted(len(ray.get(block)) for block in blocks) == [50, 100, 100]  # unless Ray splits them for its cores
+    assert sorted(len(ray.get(block)) for block in blocks) == [
+        50,
+        100,
+        100,
+    ]  # without the option, Ray may split them for its cores
     only = recstore.remote.ray.read(url, columns=["id"], override_num_blocks=3)
     assert only.schema().names == ["id"] and ids(only.iter_rows()) == list(range(250))
     writer.commit([writer.write([{"id": 1}])])
@@ -179,11 +182,11 @@ def doomed_sink(url, notes, **options):
 
 
 def test_a_killed_task_duplicates_nothing(cluster, tmp_path):
-    """On all nodes of the cluster. The files of the killed attempt differ, and are not in a manifest."""
+    """All nodes write. The files of the killed attempt differ from the second attempt's and are in no manifest."""
     url, notes = str(tmp_path / "set"), tmp_path / "notes"
     notes.mkdir()
 
-    def stamped(row):  # the process that makes a row, so that two attempts write different files
+    def stamped(row):  # adds the pid, so that two attempts write different files
         return {**row, "pid": os.getpid()}
 
     numbers(900, 9).map(stamped).write_datasink(doomed_sink(url, notes, shard_records=50))

@@ -1,4 +1,4 @@
-"""The remedies for values of packages that the other tests only imitate, on their own classes."""
+"""The remedies for values of packages that the other tests only imitate, with the packages' own classes."""
 
 import os
 
@@ -46,8 +46,8 @@ def test_configurations_of_omegaconf():
 
 
 def test_images():
-    """In a process of its own: recstore.integrations.torchvision registers images, and a process keeps what it learned
-    of a class."""
+    """Runs in its own process: recstore.integrations.torchvision registers images, and a process remembers what it
+    learned about a class."""
     pytest.importorskip("PIL.Image")
     code = """
 import sys

@@ -1,5 +1,5 @@
-"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: each calls set_epoch, none divides
-records twice, and runs resume where they stopped."""
+"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: Lightning and accelerate set the
+epoch, none divides records twice, and runs resume where they stopped."""
 
 import itertools
 import json
@@ -70,9 +70,9 @@ def trainer_of(lightning, folder, **options):
     )
 
 
-def saving(lightning, folder):
-    """Saves a checkpoint in the middle of the second epoch. A checkpoint written after `fit` would say that the epoch
-    has ended."""
+def saver_in_second_epoch(lightning, folder):
+    """A callback that saves a checkpoint in the middle of the second epoch. A checkpoint written after `fit` would say
+    that the epoch has ended."""
     return lightning.callbacks.ModelCheckpoint(
         folder, "checkpoint", every_n_train_steps=26 + 7, save_on_train_epoch_end=False
     )
@@ -104,13 +104,13 @@ def test_lightning_sets_the_epochs_of_batches_by_length(programs, quiet, tmp_pat
 @pytest.mark.parametrize(("form", "workers"), [("sampler", "0"), ("batches", "2"), ("lengths as sampler", "0")])
 def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
     vision.lightning()
-    noted = start(tmp_path, PROGRAM, "lightning", tmp_path, form, workers)
-    assert len(noted) == 2
+    by_rank = start(tmp_path, PROGRAM, "lightning", tmp_path, form, workers)
+    assert len(by_rank) == 2
     for epoch in range(programs.EPOCHS):
-        per_rank = [rank[epoch] for rank in noted]
+        per_rank = [rank[epoch] for rank in by_rank]
         if form == "lengths as sampler":
-            counts = list(itertools.chain(*map(itertools.chain.from_iterable, per_rank)))
-            assert set(counts) == set(range(programs.N)) and len(per_rank[0]) == len(per_rank[1])
+            indices = list(itertools.chain(*map(itertools.chain.from_iterable, per_rank)))
+            assert set(indices) == set(range(programs.N)) and len(per_rank[0]) == len(per_rank[1])
         else:
             assert in_turn(per_rank) == [*order(programs.N, epoch), order(programs.N, epoch)[0]]
 
@@ -126,7 +126,7 @@ def test_lightning_resumes_from_a_checkpoint(programs, quiet, tmp_path, workers)
         return stateful.StatefulDataLoader(programs.Indices(), sampler=batches, batch_size=None, num_workers=workers)
 
     before, after = {}, {}
-    trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=[saving(lightning, tmp_path)]).fit(
+    trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=[saver_in_second_epoch(lightning, tmp_path)]).fit(
         vision.module_of(lightning, before), loader()
     )
     assert before == {0: order(programs.N, 0), 1: order(programs.N, 1)[:28]}
@@ -159,7 +159,7 @@ def test_lightning_resumes_with_the_state_of_a_callback(programs, quiet, tmp_pat
 
     before, after = {}, {}
     batches, loader = programs.loader_of("batches", 2)
-    callbacks = [SamplerState(batches), saving(lightning, tmp_path)]
+    callbacks = [SamplerState(batches), saver_in_second_epoch(lightning, tmp_path)]
     trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=callbacks).fit(
         vision.module_of(lightning, before), loader
     )
@@ -187,12 +187,12 @@ def test_a_sampler_warns_that_lightning_resumes_without_its_state(programs, tmp_
 
     steps = len(programs.loader_of(form)[1])
     middle, end = tmp_path / "middle.ckpt", tmp_path / "end.ckpt"
-    saver = lightning.callbacks.ModelCheckpoint(
+    middle_saver = lightning.callbacks.ModelCheckpoint(
         tmp_path, "middle", every_n_train_steps=steps + 3, save_on_train_epoch_end=False
     )
-    assert warned({}, trainer={"max_steps": steps + 3, "callbacks": [saver]}) == []
-    ends = lightning.callbacks.ModelCheckpoint(tmp_path, "end", save_on_train_epoch_end=True)
-    assert warned({}, trainer={"max_epochs": 1, "callbacks": [ends]}) == []
+    assert warned({}, trainer={"max_steps": steps + 3, "callbacks": [middle_saver]}) == []
+    end_saver = lightning.callbacks.ModelCheckpoint(tmp_path, "end", save_on_train_epoch_end=True)
+    assert warned({}, trainer={"max_epochs": 1, "callbacks": [end_saver]}) == []
     options = {"trainer": {"max_epochs": 4, "enable_checkpointing": False}, "weights_only": False}
     (warning,) = warned({}, ckpt_path=middle, **options)
     assert warning.category is UserWarning
@@ -208,13 +208,13 @@ def test_a_sampler_warns_that_lightning_resumes_without_its_state(programs, tmp_
 )
 def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
-    noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
-    assert len(noted) == 2
+    by_rank = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
+    assert len(by_rank) == 2
     for epoch in range(programs.EPOCHS):
-        batches = [batch for step in zip(*(rank[epoch] for rank in noted)) for batch in step]
+        batches = [batch for step in zip(*(rank[epoch] for rank in by_rank)) for batch in step]
         taken = list(itertools.chain(*batches))
         if form == "lengths":
-            assert set(taken) == set(range(programs.N)) and noted[0][0] != noted[0][1]
+            assert set(taken) == set(range(programs.N)) and by_rank[0][0] != by_rank[0][1]
         else:  # accelerate completes the last batch of each process with the first samples
             assert taken[: programs.N] == order(programs.N, epoch) and len(taken) == 104
 
@@ -222,18 +222,18 @@ def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
 @pytest.mark.parametrize("form", ["sampler", "batches"])
 def test_accelerate_resumes(tmp_path, programs, form):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
-    noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
+    by_rank = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "resume", tmp_path, form)
     for number, expected in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
-        batches = [batch for step in zip(*(rank[number] for rank in noted)) for batch in step]
+        batches = [batch for step in zip(*(rank[number] for rank in by_rank)) for batch in step]
         assert list(itertools.chain(*batches))[: len(expected)] == expected
 
 
 def test_accelerate_must_set_the_epoch_to_resume(tmp_path):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
-    noted = start(
-        tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten"
+    by_rank = start(
+        tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "resume", tmp_path, "sampler", "forget_epoch"
     )
-    assert len(noted) == 2 and all("Begin the loop at epoch 1" in message for message in noted)
+    assert len(by_rank) == 2 and all("Begin the loop at epoch 1" in message for message in by_rank)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,8 @@ def test_accelerate_must_set_the_epoch_to_resume(tmp_path):
 )
 def test_accelerate_divides_batches_exactly_once(tmp_path, program, message):
     pytest.importorskip("accelerate", reason="needs the packages of `nox -s real`")
-    noted = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
-    assert len(noted) == 2 and all(message in text for text in noted)
+    by_rank = start(tmp_path, *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
+    assert len(by_rank) == 2 and all(message in text for text in by_rank)
 
 
 # ---- torchrun ----
@@ -284,7 +284,7 @@ def flat(batches):
 @pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
 def test_stateful_dataloader_resumes(programs, quiet, form, before, after):
-    """On the same number of workers the loader resumes with its own state. On another number the sampler loads its
+    """With the same number of workers, the loader resumes with its own state. With another number, the sampler loads its
     state from the loader's."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 

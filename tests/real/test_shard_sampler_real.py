@@ -36,7 +36,7 @@ def order(programs, epoch, nodes=1):
     return list(sampler)
 
 
-def noted(folder):
+def read_notes(folder):
     return [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
 
 
@@ -48,14 +48,14 @@ def torchrun(folder, nodes, ranks, *arguments):
     with contextlib.ExitStack() as stack:
         running = []
         for node in range(nodes):
-            own = folder / f"node{node}"
-            own.mkdir(parents=True)
+            node_folder = folder / f"node{node}"
+            node_folder.mkdir(parents=True)
             where = f"--nnodes={nodes}", f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}"
             command = "-m", "torch.distributed.run", *where, f"--nproc-per-node={ranks}", PROGRAM, "ranks", folder
-            running.append((own, stack.enter_context(launching.launched(own, *command, *arguments))))
-        for own, process in running:
-            assert process.wait(DEADLINE) == 0, (own / "output").read_text()[-3000:]
-    return noted(folder)
+            running.append((node_folder, stack.enter_context(launching.launched(node_folder, *command, *arguments))))
+        for node_folder, process in running:
+            assert process.wait(DEADLINE) == 0, (node_folder / "output").read_text()[-3000:]
+    return read_notes(folder)
 
 
 def records(batches):
@@ -104,7 +104,7 @@ def test_two_ranks_of_lightning(tmp_path, programs, form):
     vision.lightning()
     with launching.launched(tmp_path, PROGRAM, "lightning", tmp_path, form, PYTHONWARNINGS="ignore") as process:
         assert process.wait(DEADLINE) == 0, (tmp_path / "output").read_text()[-3000:]
-    ranks = noted(tmp_path)
+    ranks = read_notes(tmp_path)
     for epoch in range(programs.EPOCHS):
         taken = [index for step in zip(*(records(rank[epoch]) for rank in ranks)) for index in step]
         assert taken[: programs.N] == order(programs, epoch) and len(taken) == programs.N + 1
@@ -116,7 +116,7 @@ def test_two_processes_of_accelerate(tmp_path, programs, form):
     command = *launching.TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form
     with launching.launched(tmp_path, *command, PYTHONWARNINGS="ignore") as process:
         assert process.wait(DEADLINE) == 0, (tmp_path / "output").read_text()[-3000:]
-    ranks = noted(tmp_path)
+    ranks = read_notes(tmp_path)
     assert len(ranks) == 2
     for epoch in range(programs.EPOCHS):
         taken = records(batch for step in zip(*(rank[epoch] for rank in ranks)) for batch in step)

@@ -1,5 +1,6 @@
-"""The site of docs/, built with warnings as errors and opened page by page in chromium, wide and narrow: no page is wider
-than its window, no link is dead, and the search works. RECSTORE_SCREENSHOTS=FOLDER saves screenshots of some pages."""
+"""The site of docs/, built with warnings as errors and opened page by page in chromium, wide and narrow: no page is
+wider than its window, no link is dead, and the search works. RECSTORE_SCREENSHOTS=FOLDER saves screenshots of some
+pages."""
 
 import functools
 import html.parser
@@ -20,7 +21,7 @@ pytest.importorskip("pydata_sphinx_theme")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WIDTHS = {"wide": 1400, "narrow": 400}
-SHOWN = {
+SCREENSHOT_PAGES = {
     "start": "docs/index.html",
     "tutorial": "docs/tutorial.html",
     "how-to": "docs/how-to/index.html",
@@ -152,10 +153,11 @@ class Links(html.parser.HTMLParser):
 
 
 def dead_links(site):
-    """`(page, target)` of dead links. Checks the file and the anchor of internal links, the form of others."""
-    read = {name: Links((site / name).read_text(encoding="utf-8")) for name in [*pages_of(site), "index.html"]}
+    """`(page, target)` of each dead link, and the number of links. Checks the file and anchor of internal links, the form
+    of others."""
+    links_of = {name: Links((site / name).read_text(encoding="utf-8")) for name in [*pages_of(site), "index.html"]}
     dead, number = [], 0
-    for page, links in read.items():
+    for page, links in links_of.items():
         number += len(links.targets)
         for target in links.targets:
             parts = urllib.parse.urlsplit(target)
@@ -165,8 +167,8 @@ def dead_links(site):
                 path = os.path.normpath(os.path.join(os.path.dirname(page), urllib.parse.unquote(parts.path)))
                 path = path if parts.path else page
                 alive = (site / path).is_file()
-                if alive and parts.fragment and path in read:
-                    alive = urllib.parse.unquote(parts.fragment) in read[path].anchors
+                if alive and parts.fragment and path in links_of:
+                    alive = urllib.parse.unquote(parts.fragment) in links_of[path].anchors
             if not alive:
                 dead.append((page, target))
     return dead, number
@@ -206,10 +208,10 @@ def test_search_without_results(address, browser):
 
 
 def test_pictures(address, window, tmp_path):
-    """Each page shows text in the window. The screenshots are for whoever changes the style."""
+    """The heading of each page is visible. The screenshots are for whoever changes the style."""
     folder = pathlib.Path(os.environ.get("RECSTORE_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
-    for name, path in SHOWN.items():
+    for name, path in SCREENSHOT_PAGES.items():
         window.goto(f"{address}/{path}", wait_until="load")
         file = folder / f"{name}-{window.kind}.png"
         window.screenshot(path=str(file))
@@ -217,7 +219,7 @@ def test_pictures(address, window, tmp_path):
         assert window.locator("main h1").first.is_visible()
     if window.kind == "wide":
         window.emulate_media(color_scheme="dark")
-        window.goto(f"{address}/{SHOWN['start']}")
+        window.goto(f"{address}/{SCREENSHOT_PAGES['start']}")
         window.evaluate("document.documentElement.dataset.theme = 'dark'")
         window.screenshot(path=str(folder / "start-dark.png"))
 

@@ -25,19 +25,19 @@ ATTEMPTS = 3
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    """A session of two threads that try a task three times. Its Python workers have this process's import path."""
+    """A session of two threads that tries each task up to three times. Its Python workers have this process's import path."""
     from pyspark.sql import SparkSession
 
     folder = tmp_path_factory.mktemp("spark")
-    places = {
+    environment = {
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TMPDIR": str(folder),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    before = {name: os.environ.get(name) for name in places}
-    os.environ.update(places)
-    temporary, tempfile.tempdir = tempfile.tempdir, str(folder)
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    tempdir_before, tempfile.tempdir = tempfile.tempdir, str(folder)
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -53,11 +53,11 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("OFF")
     recstore.remote.spark.register(session)
     yield session
-    tempfile.tempdir = temporary
+    tempfile.tempdir = tempdir_before
     session.stop()
     gateway = type(session.sparkContext)._gateway
     gateway.shutdown()
-    gateway.proc.stdin.close()  # Java ends with it
+    gateway.proc.stdin.close()  # this ends Java
     gateway.proc.wait(60)
     type(session.sparkContext)._gateway = type(session.sparkContext)._jvm = None
     for name, value in before.items():
@@ -66,7 +66,7 @@ def spark(tmp_path_factory):
             os.environ[name] = value
 
 
-def loaded(spark, url, **options):
+def load(spark, url, **options):
     return spark.read.format("recstore").options(**options).load(str(url))
 
 
@@ -94,7 +94,7 @@ def test_round_trip(spark, tmp_path):
         "counts": [("k", 3)],
     }
     assert second == {**dict.fromkeys(frame.columns), "id": 2}
-    back = loaded(spark, tmp_path / "set").first()
+    back = load(spark, tmp_path / "set").first()
     assert (back.id, back.name, back.blob, back.at, back.at_place.y) == (1, "é", b"\0\1", when, "b")
     same = spark.read.schema(frame.select("counts", "small", "id").schema).format("recstore")
     narrow = spark.read.schema("small int, id long, other string").format("recstore").load(str(tmp_path / "set"))
@@ -110,44 +110,44 @@ def test_partitions_appending_and_manifests(spark, tmp_path):
     with recstore.open(url) as x:
         assert x.field("id").to_numpy().tolist() == list(range(300))
     save(spark.range(300, 310, 1, 1), url, mode="append", shard_bytes="64MiB", compression="fast")
-    read = loaded(spark, url)
+    read = load(spark, url)
     assert read.rdd.getNumPartitions() == 4
     assert sorted(row.id for row in read.collect()) == list(range(310))
-    assert loaded(spark, f"{url}@1").count() == 300
+    assert load(spark, f"{url}@1").count() == 300
     save(spark.range(1), url)
-    assert loaded(spark, url).count() == 1 and loaded(spark, f"{url}@2").count() == 310
+    assert load(spark, url).count() == 1 and load(spark, f"{url}@2").count() == 310
     save(spark.range(5).filter("id > 10"), tmp_path / "empty")
     assert shard_tables.parts(tmp_path / "empty") == []
 
 
 def test_values_and_mappings(spark, tmp_path):
     shard_sets.write(tmp_path / "values", [[1, 2], [3]])
-    assert [row.item for row in loaded(spark, tmp_path / "values").collect()] == [1, 2, 3]
+    assert [row.item for row in load(spark, tmp_path / "values").collect()] == [1, 2, 3]
     shard_sets.write(tmp_path / "mapping", [{"a": {"x": 1}}, {"b": {"x": 2}}])
-    assert [(row.key, row.value.x) for row in loaded(spark, tmp_path / "mapping").collect()] == [("a", 1), ("b", 2)]
+    assert [(row.key, row.value.x) for row in load(spark, tmp_path / "mapping").collect()] == [("a", 1), ("b", 2)]
 
 
 def test_a_field_that_only_a_later_file_has(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}], [{"a": 2, "b": "x"}]])
     with pytest.raises(Exception, match="has the field 'b', which the first shard file lacks: give all fields with"):
-        loaded(spark, tmp_path / "set").collect()
+        load(spark, tmp_path / "set").collect()
     frame = spark.read.schema("a long, b string").format("recstore").load(str(tmp_path / "set"))
     assert [tuple(row) for row in frame.collect()] == [(1, None), (2, "x")]
 
 
 def test_errors(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}]])
-    for why, read in (
+    for message, options in (
         (
             "reading the format recstore has no option 'shard_size': the options are path, cache and storage.NAME",
             {"shard_size": "1"},
         ),
         ("options are for object stores", {"storage.endpoint": "http://127.0.0.1:1"}),
     ):
-        with pytest.raises(Exception, match=why):
-            loaded(spark, tmp_path / "set", **read)
+        with pytest.raises(Exception, match=message):
+            load(spark, tmp_path / "set", **options)
     with pytest.raises(Exception, match="no set of shards"):
-        loaded(spark, tmp_path / "elsewhere")
+        load(spark, tmp_path / "elsewhere")
     with pytest.raises(Exception, match="needs a URL or folder: give it to"):
         spark.read.format("recstore").load()
     with pytest.raises(Exception, match="writing the format recstore has no option 'cache'"):
@@ -164,7 +164,7 @@ def test_a_failed_job_changes_nothing(spark, tmp_path):
 
     with pytest.raises(Exception, match="a batch that cannot be made"):
         save(spark.range(0, 10, 1, 2).mapInArrow(fails, "id long"), tmp_path / "set", mode="append")
-    assert loaded(spark, tmp_path / "set").count() == 3
+    assert load(spark, tmp_path / "set").count() == 3
     assert [path.name for path in (tmp_path / "set").glob("manifest-*")] == ["manifest-1.json"]
 
 
@@ -188,6 +188,6 @@ def test_a_killed_task_duplicates_nothing(spark, tmp_path):
     assert markers[0] == "killed" and "written" in markers
     parts = shard_tables.parts(tmp_path / "set")
     assert [part.records for part in parts] == [100] * 4
-    assert sorted(row.id for row in loaded(spark, tmp_path / "set").collect()) == list(range(400))
-    there = {path.stem for path in (tmp_path / "set").glob("*.recs")}
-    assert {part.hash for part in parts} < there
+    assert sorted(row.id for row in load(spark, tmp_path / "set").collect()) == list(range(400))
+    hashes = {path.stem for path in (tmp_path / "set").glob("*.recs")}
+    assert {part.hash for part in parts} < hashes

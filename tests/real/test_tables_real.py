@@ -52,7 +52,7 @@ def test_polars_types(polars):
             "zoned": polars.Series([datetime.datetime(2024, 7, 1), None]).dt.replace_time_zone("Europe/Paris"),
             "span": [datetime.timedelta(1, 2, 3), None],
             "fixed": polars.Series([[1, 2], None], dtype=polars.Array(polars.Int16, 2)),
-            "struct": [{"x": 1, "y": "long enough to be no inline view"}, None],
+            "struct": [{"x": 1, "y": "too long to be an inline view"}, None],
             "blob": [b"\0\1", None],
             "bool": [True, None],
             "null": [None, None],

@@ -1,4 +1,4 @@
-"""The datasets of recstore.integrations.torchvision against torchvision's own: the same samples, and one copy for all ranks."""
+"""The datasets of recstore.integrations.torchvision against torchvision's own: the same samples, one copy for all ranks."""
 
 import doctest
 import os
@@ -33,7 +33,7 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def annotated(tmp_path):
+def coco_paths(tmp_path):
     """`(folder, annotation file)`; the ids of the images are not sorted."""
     document = coco_files.document(10, 60)
     document["images"].reverse()
@@ -44,8 +44,8 @@ def annotated(tmp_path):
     return str(tmp_path), coco_files.write_document(tmp_path / "instances.json", document)
 
 
-def same(mine, theirs):
-    """Checks that two dataset objects have equal attributes."""
+def check_equal(mine, theirs):
+    """Checks that a shared dataset has the attributes of torchvision's, with its samples in a view."""
     assert vars(mine).keys() == vars(theirs).keys()
     for name in ("samples", "targets", "imgs", "classes", "class_to_idx", "extensions", "loader", "root"):
         if hasattr(theirs, name):
@@ -56,16 +56,16 @@ def same(mine, theirs):
 
 def test_image_folder(root):
     mine, theirs = ImageFolder(root), datasets.ImageFolder(root)
-    same(mine, theirs)
+    check_equal(mine, theirs)
     assert isinstance(mine, datasets.ImageFolder)
     np.testing.assert_array_equal(np.array(mine.targets), theirs.targets)
     assert np.bincount(mine.targets).tolist() == [12, 12, 12] and torch.tensor(mine.targets)[-1] == 2
-    same(
+    check_equal(
         ImageFolder(root, is_valid_file=image_folders.ends_in_png),
         datasets.ImageFolder(root, is_valid_file=image_folders.ends_in_png),
     )
     arguments = folders.default_loader, (".txt",)
-    same(DatasetFolder(root, *arguments), datasets.DatasetFolder(root, *arguments))
+    check_equal(DatasetFolder(root, *arguments), datasets.DatasetFolder(root, *arguments))
     transforms = {"transform": image_folders.size_of, "target_transform": str}
     mine, theirs = ImageFolder(root, **transforms), datasets.ImageFolder(root, **transforms)
     assert list(mine) == list(theirs) and mine[35] == (6008, "2")
@@ -117,38 +117,38 @@ def test_bad_folders(root, tmp_path):
             assert str(mine.value) == str(theirs.value) or where == "missing"
     with pytest.raises(ValueError, match="Both extensions and is_valid_file cannot be None"):
         DatasetFolder(root, str)
-    same(ImageFolder(root, allow_empty=True), datasets.ImageFolder(root, allow_empty=True))
+    check_equal(ImageFolder(root, allow_empty=True), datasets.ImageFolder(root, allow_empty=True))
     with pytest.raises(TypeError, match=r"ImageFolder\(\) got an unexpected keyword argument 'share'"):
         ImageFolder(root, share=name)
     assert len(recstore.names.list(name)) == 0
 
 
-def test_coco_detection(annotated):
+def test_coco_detection(coco_paths):
     with coco_files.quiet():
-        theirs = datasets.CocoDetection(*annotated, image_folders.size_of)
-    mine = CocoDetection(*annotated, image_folders.size_of)
+        theirs = datasets.CocoDetection(*coco_paths, image_folders.size_of)
+    mine = CocoDetection(*coco_paths, image_folders.size_of)
     assert vars(mine).keys() == vars(theirs).keys() and isinstance(mine, datasets.CocoDetection)
     assert mine.ids == theirs.ids == sorted(theirs.coco.imgs) != list(mine.coco.imgs)
     assert list(mine) == list(theirs) and repr(mine) == repr(theirs)
     with coco_files.quiet():
-        theirs = datasets.CocoCaptions(*annotated, image_folders.size_of)
-    mine = CocoCaptions(*annotated, image_folders.size_of)
+        theirs = datasets.CocoCaptions(*coco_paths, image_folders.size_of)
+    mine = CocoCaptions(*coco_paths, image_folders.size_of)
     assert list(mine) == list(theirs) and mine[3][1][0].startswith("the ")
 
 
-def test_transforms_v2(annotated):
+def test_transforms_v2(coco_paths):
     wrapped = []
     with coco_files.quiet():
         for kind in (datasets.CocoDetection, CocoDetection):
-            dataset = datasets.wrap_dataset_for_transforms_v2(kind(*annotated), target_keys=("boxes", "labels"))
+            dataset = datasets.wrap_dataset_for_transforms_v2(kind(*coco_paths), target_keys=("boxes", "labels"))
             wrapped.append([target["boxes"].tolist() if "boxes" in target else None for _, target in dataset])
     assert wrapped[0] == wrapped[1] and any(wrapped[0])
 
 
 @METHODS
-def test_coco_workers(annotated, method):
+def test_coco_workers(coco_paths, method):
     dataset = image_folders.Detection(
-        *annotated, image_folders.size_of, image_folders.no_label, shared=ranks.fresh_name()
+        *coco_paths, image_folders.size_of, image_folders.count_of, shared=ranks.fresh_name()
     )
     loader = torch.utils.data.DataLoader(dataset, 4, num_workers=2, multiprocessing_context=method)
     counts = torch.cat([labels for _, labels in loader]).tolist()

@@ -1,5 +1,5 @@
-"""The warning about a pickled handle with Hugging Face's datasets and dill, which `nox -s real` installs: it is silent when
-they hash a store or send it to workers."""
+"""The warning about a pickled handle with Hugging Face's datasets and dill, which `nox -s real` installs: it is silent
+when they hash a store or send it to workers."""
 
 import io
 import os
@@ -17,7 +17,7 @@ WHY = "needs the packages of `nox -s real`"
 
 @pytest.fixture(autouse=True)
 def plain_pickles_are_errors(monkeypatch):
-    monkeypatch.setattr(os, "environ", os.environ)  # datasets replaces it by a copy, which monkeypatch does not know
+    monkeypatch.setattr(os, "environ", os.environ)  # datasets replaces it with a copy that monkeypatch misses
     monkeypatch.setenv("RECSTORE_PICKLE", "error")
 
 

@@ -3,6 +3,6 @@
 It needs numpy but not the package, so it recovers data where the package cannot be installed. In the root of the
 source archive:
 
-    python tests/ref FILE          # every record, or every pair of a mapping, a line each
+    python tests/ref FILE          # every record, or every pair of a mapping, one per line
     python tests/ref --check FILE  # the deep check first
 """

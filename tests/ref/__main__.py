@@ -1,5 +1,5 @@
-"""Prints the records of a segment, or the pairs of a mapping, one per line. See `ref`. It needs numpy but not the package,
-so it recovers data where the package cannot be installed.
+"""Prints the records of a segment, or the pairs of a mapping, one per line. See `ref`. It needs numpy but not the
+package, so it recovers data where the package cannot be installed.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """Weighted draws in plain Python, written from the comment at the head of csrc/base/rs_alias.h alone. The tables are
-exact fractions, so draws agree with the core except where a word is within 2^-50 of a boundary."""
+exact fractions, so draws agree with the core unless a word is within 2^-50 of a boundary."""
 
 from fractions import Fraction
 from math import log

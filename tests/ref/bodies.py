@@ -1,5 +1,4 @@
-"""The bodies of nodes of csrc/FORMAT.md: makes the value of a record, or of a value in a table, from its bytes and a
-tree."""
+"""The bodies of nodes of csrc/FORMAT.md: makes a record, or a value in a table, from its bytes and a tree."""
 
 import struct
 

@@ -1,5 +1,5 @@
-"""The error of a broken rule, the budget of a record, and a position in bytes: all modules of the reference reader
-use these."""
+"""The error of a broken rule, the budget of a record, and a position in bytes, for the modules of the reference
+reader."""
 
 import struct
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Budget:
 @dataclass
 class Cursor:
     """A position in data[:end]. arrays is (offset, size) of the block's arrays, None if no array may be stored
-    outside. shared: the bytes are the value of a table, which many records may use."""
+    outside. shared: the bytes are a value of a table or of an exception, which many records may use."""
 
     data: bytes
     pos: int

@@ -86,7 +86,7 @@ def read_name(cur):
         name = raw.decode()
     except UnicodeDecodeError:
         name = ""
-    return name or fail("VALUE", start, "a field name that is empty or no UTF-8")
+    return name or fail("VALUE", start, "a field name that is empty or not UTF-8")
 
 
 def read_shape(cur):

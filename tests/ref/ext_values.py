@@ -1,4 +1,4 @@
-"""Ext values of csrc/FORMAT.md. `make` builds the Python value from a code, an EXTRA and a payload; `ext_of` is its inverse.
+"""Ext values of csrc/FORMAT.md. `make` builds a Python value from code, EXTRA and payload; `ext_of` is its inverse.
 
 Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an
 `Ext`.
@@ -47,7 +47,7 @@ def want(ok, text):
 
 
 def typed(value, *types):
-    """The value, whose type must be in `types`, not a subclass."""
+    """Returns the value, whose exact type must be in `types`."""
     want(type(value) in types, f"{type(value).__name__} in place of {types}")
     return value
 
@@ -151,7 +151,7 @@ MAKERS = {
 
 
 def check_extra(code, extra, payload):
-    """Checks a value that stays an Ext. EXTRA of a class is its module and qualname and, except of an enum, the field
+    """Checks a value that stays an Ext. EXTRA of a class is its module and qualname and, except for an enum, the field
     names."""
     if code == PICKLED:
         return want(extra is None, "EXTRA") or typed(payload, bytes)
@@ -166,8 +166,8 @@ def check_extra(code, extra, payload):
 
 
 def make(code, extra, payload):
-    """The Python value. If Python cannot build it, raises Python's error: ValueError, TypeError, OverflowError and
-    others."""
+    """Returns the Python value, or an Ext for codes 23 to 29. If Python cannot build the value, raises Python's error:
+    ValueError, TypeError, OverflowError and others."""
     if ENUM <= code <= TENSOR:
         check_extra(code, extra, payload)
         return Ext(code, extra, payload)
@@ -190,7 +190,7 @@ def zone_parts(value):
     return None, (offset // MICRO, name[0] if name else None)
 
 
-KINDS = {  # type: code, function to (EXTRA, payload)
+KINDS = {  # type: (code, function that returns (EXTRA, payload))
     complex: (COMPLEX, lambda v: (None, (v.real, v.imag))),
     bytearray: (BYTEARRAY, lambda v: (None, bytes(v))),
     set: (SET, lambda v: (None, list(v))),
@@ -217,7 +217,7 @@ KINDS = {  # type: code, function to (EXTRA, payload)
 
 
 def ext_of(value):
-    """`(code, EXTRA, payload)` of a value that is stored as an ext value; None of any other."""
+    """`(code, EXTRA, payload)` of a value that is stored as an ext value; None for any other value."""
     if type(value) is Ext:
         return value.code, value.extra, value.payload
     if STRING_ARRAYS and type(value) is np.ndarray and isinstance(value.dtype, np.dtypes.StringDType):

@@ -1,7 +1,7 @@
 """Reads mappings, from csrc/FORMAT.md alone: entries, lookups by canonical forms, the deep check of a key index.
 
 The form of a key is the form of the Python value from `reader`. A value that `reader` leaves as an `Ext` has no
-form here, so a mapping with such keys reads only where they are opaque. The numbers in comments are the rules of that
+form here, so `check` accepts such a key only in an opaque entry. The numbers in comments are the rules of that
 document.
 """
 
@@ -78,7 +78,7 @@ def xxh64(data, seed=0):
 NONE = b"\0"
 
 
-def x(code, extra, payload):
+def ext_form(code, extra, payload):
     return bytes([0x11, code]) + extra + payload
 
 
@@ -90,7 +90,7 @@ def tuple_form(parts):
 def number(r):
     """The form of a finite real number."""
     if isinstance(r, Decimal) and r and r.adjusted() > 400:
-        return x(20, NONE, any_value(hash(r)))  # int(r) might not fit any memory
+        return ext_form(20, NONE, any_value(hash(r)))  # int(r) might not fit in memory
     if r == int(r) and abs(int(r)) < 1 << 1024:
         return any_value(int(r))
     try:
@@ -99,7 +99,7 @@ def number(r):
         as_float = math.inf
     if r != int(r) and as_float == r:
         return any_value(as_float)
-    return x(20, NONE, any_value(hash(r)))
+    return ext_form(20, NONE, any_value(hash(r)))
 
 
 def real(r):
@@ -121,37 +121,37 @@ def complex_form(z):
         raise Opaque("NaN")
     if z.imag == 0:
         return real(z.real)
-    return x(1, NONE, tuple_form(any_value(float(part) + 0.0) for part in (z.real, z.imag)))
+    return ext_form(1, NONE, tuple_form(any_value(float(part) + 0.0) for part in (z.real, z.imag)))
 
 
 MICROSECOND = timedelta(microseconds=1)
-UTC_FORM = x(17, NONE, tuple_form([any_value(0), NONE]))
+UTC_FORM = ext_form(17, NONE, tuple_form([any_value(0), NONE]))
 
 
 def time_form(code, microseconds, offset):
     if offset is None:
-        return x(code, NONE, tuple_form([any_value(microseconds), any_value(0), NONE]))
-    return x(code, NONE, tuple_form([any_value(microseconds - offset // MICROSECOND), any_value(0), UTC_FORM]))
+        return ext_form(code, NONE, tuple_form([any_value(microseconds), any_value(0), NONE]))
+    return ext_form(code, NONE, tuple_form([any_value(microseconds - offset // MICROSECOND), any_value(0), UTC_FORM]))
 
 
 def moment(v):
-    """date, time, datetime, timedelta, timezone."""
+    """The form of a date, time, datetime, timedelta or timezone."""
     if isinstance(v, datetime):
         naive = v.replace(tzinfo=None, fold=0)
         return time_form(15, (naive - datetime(1, 1, 1)) // MICROSECOND, v.replace(fold=0).utcoffset())
     if isinstance(v, date):
-        return x(13, NONE, any_value(v.toordinal()))
+        return ext_form(13, NONE, any_value(v.toordinal()))
     if isinstance(v, time):
         since = ((v.hour * 60 + v.minute) * 60 + v.second) * 10**6 + v.microsecond
         return time_form(14, since, v.replace(fold=0).utcoffset())
     if isinstance(v, timedelta):
-        return x(16, NONE, any_value(v // MICROSECOND))
-    return x(17, NONE, tuple_form([any_value(v.utcoffset(None) // MICROSECOND), NONE]))
+        return ext_form(16, NONE, any_value(v // MICROSECOND))
+    return ext_form(17, NONE, tuple_form([any_value(v.utcoffset(None) // MICROSECOND), NONE]))
 
 
 def range_form(v):
     n = len(v)
-    return x(
+    return ext_form(
         5, NONE, tuple_form([any_value(n), any_value(v.start) if n else NONE, any_value(v.step) if n > 1 else NONE])
     )
 
@@ -163,7 +163,7 @@ def canonical(v):
     if isinstance(v, enum.Enum) and not isinstance(v, (int, str)):
         cls = type(v)
         name = v.name if v.name in cls.__members__ else v.value  # later Pythons name composite Flags too
-        return x(23, tuple_form(map(any_value, (cls.__module__, cls.__qualname__))), any_value(name))
+        return ext_form(23, tuple_form(map(any_value, (cls.__module__, cls.__qualname__))), any_value(name))
     if isinstance(v, str):
         return any_value("".join(v))
     if isinstance(v, bytes):
@@ -177,32 +177,32 @@ def canonical(v):
     if isinstance(v, tuple):
         return tuple_form(map(canonical, v))
     if isinstance(v, frozenset):
-        return x(4, NONE, tuple_form(sorted(map(canonical, v))))
+        return ext_form(4, NONE, tuple_form(sorted(map(canonical, v))))
     if isinstance(v, range):
         return range_form(v)
     if isinstance(v, slice):
-        return x(6, NONE, tuple_form(map(canonical, (v.start, v.stop, v.step))))
+        return ext_form(6, NONE, tuple_form(map(canonical, (v.start, v.stop, v.step))))
     if v is Ellipsis:
-        return x(7, NONE, NONE)
+        return ext_form(7, NONE, NONE)
     if isinstance(v, (date, time, timedelta, timezone)):
         return moment(v)
     return late_form(v)
 
 
 def late_form(v):
-    """Types whose modules are imported when the first such key comes."""
+    """The form of a key of any other type. Raises Opaque for a type without a form."""
     from pathlib import PurePosixPath, PureWindowsPath
     from uuid import UUID
     from zoneinfo import ZoneInfo
 
     if isinstance(v, ZoneInfo):
-        return x(18, NONE, any_value(v.key))
+        return ext_form(18, NONE, any_value(v.key))
     if isinstance(v, UUID):
-        return x(21, NONE, any_value(v.bytes))
+        return ext_form(21, NONE, any_value(v.bytes))
     if isinstance(v, PurePosixPath):
-        return x(22, any_value("PurePosixPath"), any_value(str(v)))
+        return ext_form(22, any_value("PurePosixPath"), any_value(str(v)))
     if isinstance(v, PureWindowsPath) and str(v).isascii():
-        return x(22, any_value("PureWindowsPath"), any_value(str(v).lower()))
+        return ext_form(22, any_value("PureWindowsPath"), any_value(str(v).lower()))
     raise Opaque(type(v).__name__)
 
 
@@ -210,7 +210,7 @@ def late_form(v):
 
 
 class KeyIndex:
-    """The section KEY_INDEX: data[start:start + size]."""
+    """A key index: data[start:start + size]."""
 
     def __init__(self, data, start, size):
         self.data, self.start = data, start
@@ -223,7 +223,7 @@ class KeyIndex:
             fail("VERSION", start + 48, f"factory {h.factory}")
         n, m = h.n_entries, h.n_entries - h.n_opaque
         self.slots_end = start + 64 + h.n_slots * h.slot_width
-        self.looked = 0  # slots, by all lookups
+        self.slots_read = 0  # by all lookups
         self.opaque_start = start + 64 + -(-h.n_slots * h.slot_width // 8) * 8
         if (
             n > 1 << 48
@@ -253,17 +253,17 @@ class KeyIndex:
         home, mask = digest * h.n_slots >> 64, (1 << 8 * h.slot_width - h.index_bits) - 1
         for step in range(h.longest_probe):
             slot = self.slot((home + step) % h.n_slots)
-            self.looked += 1
+            self.slots_read += 1
             if slot is None:
                 return
             if slot[1] == digest & mask:
                 yield slot[0]
 
     def opaque(self):
-        numbers_ = struct.unpack_from(f"<{self.head.n_opaque}Q", self.data, self.opaque_start)
-        if any(e >= self.head.n_entries for e in numbers_):  # 27
+        numbers = struct.unpack_from(f"<{self.head.n_opaque}Q", self.data, self.opaque_start)
+        if any(e >= self.head.n_entries for e in numbers):  # 27
             fail("KEYS", self.opaque_start, "an opaque number is out of range")
-        return numbers_
+        return numbers
 
 
 class Mapping:
@@ -289,7 +289,7 @@ class Mapping:
             fail("KEYS", self.order.offset, "size of ORDER")
 
     def records(self, e):
-        """The records of key and value."""
+        """The record numbers of the key and of the value of entry e."""
         if self.order is None:
             return e, e
         at = self.order.offset + e * 2 * self.width
@@ -305,7 +305,7 @@ class Mapping:
         return self.values.record(self.records(e)[1])
 
     def find(self, key):
-        """The entry of a key, None when there is none."""
+        """The entry of a key; None if the mapping lacks it."""
         try:
             candidates = self.index.candidates(xxh64(canonical(key), self.index.head.seed))
         except Opaque:
@@ -327,11 +327,11 @@ class Mapping:
         keys = [self.records(e)[0] for e in range(self.n)]
         if any(a >= b for a, b in zip(keys, keys[1:])):
             fail("KEYS", self.order.offset, "the keys of ORDER do not increase")
-        index.looked = 0
+        index.slots_read = 0
         for e in sorted(set(range(self.n)) - set(opaque)):
             self.check_entry(e)
-        if index.looked > PROBE_MEAN * (index.head.n_slots + 1):  # 45
-            fail("KEYS", index.start, f"{index.looked} slots are read for {self.n} entries")
+        if index.slots_read > PROBE_MEAN * (index.head.n_slots + 1):  # 45
+            fail("KEYS", index.start, f"{index.slots_read} slots are read for {self.n} entries")
 
     def check_entry(self, e):
         key = self.key(e)
@@ -347,7 +347,7 @@ class Mapping:
 
 
 def read(data):
-    """Keys and values, in order."""
+    """The pairs of keys and values, in order."""
     with deep_recursion():
         return Mapping(bytes(data)).items()
 

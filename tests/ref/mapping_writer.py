@@ -95,13 +95,13 @@ def mapping(
         of_values = store_sections(out, values, [value_root, *trees[0]], plan[1], tables[0])
         of_keys = store_sections(out, keys, [key_root, *trees[1]], plan[2], tables[1])
         sections = [(0, *section) for section in of_values] + [(1, *section) for section in of_keys]
-        living = keys if order is None else [keys[k] for k, _ in order]
+        entry_keys = keys if order is None else [keys[k] for k, _ in order]
         sections.append(
             (
                 1,
                 7,
-                key_index_of([form(w.plain(key)) for key in living]) if key_index is None else key_index,
-                len(living),
+                key_index_of([form(w.plain(key)) for key in entry_keys]) if key_index is None else key_index,
+                len(entry_keys),
             )
         )
         if order is not None:
@@ -119,7 +119,7 @@ def mapping(
 
 
 def close(out, directory, n_records, header):
-    """Directory and header of the segment."""
+    """Appends the directory, writes the header, and returns the segment."""
     at = w.align(out)
     out += directory
     fields = {

@@ -1,4 +1,4 @@
-"""Nodes of kinds 14 to 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. Its only choice is the
+"""Nodes of kinds 14 to 22 and 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. Its only choice is the
 narrowest width for each chunk of numbers.
 """
 
@@ -193,17 +193,17 @@ def pack(fields, width):
 
 
 def numbers_body(node, values):
-    """Count and packed numbers. Values may be a Stored whose number is the list of integers."""
+    """Count and packed numbers. `values` may be a Stored whose number is the list of integers."""
     base, floats, scale, stride, head_width, max_width = struct.unpack_from("<QBBBBB", node.aux)
-    plain = (
+    integers = (
         values.number if isinstance(values, Stored) else [whole(v, scale) for v in values] if floats else list(values)
     )
-    count = b"" if node.flags & FIXED else varint(len(plain))
-    if not plain:
+    count = b"" if node.flags & FIXED else varint(len(integers))
+    if not integers:
         return count
-    head, fields = plain[:stride], []
-    for i, number in list(enumerate(plain))[len(head) :]:
-        difference = (number - plain[i - stride]) & MASK if stride else (number - base) & MASK
+    head, fields = integers[:stride], []
+    for i, number in list(enumerate(integers))[len(head) :]:
+        difference = (number - integers[i - stride]) & MASK if stride else (number - base) & MASK
         fields.append((difference << 1 ^ -(difference >> 63)) & MASK if stride else difference)
     least, codes, chunks = max(max_width - 15, 0), [], b""
     for at in range(0, len(fields), 8):

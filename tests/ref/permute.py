@@ -44,5 +44,5 @@ def at(n, seed, i):
 
 
 def order(n, seed):
-    """All n elements in order."""
+    """All n elements in permuted order."""
     return [at(n, seed, i) for i in range(n)]

@@ -85,8 +85,8 @@ class Marked:
             fail("RESERVED", at, "reserved of marks")
         if self.m > 65535 or self.form > 1:
             fail("BLOCK", at, "a field of marks")
-        self.each = (256, 64)[self.form]
-        parts = -(-places.n // self.each)
+        self.part_size = (256, 64)[self.form]
+        parts = -(-places.n // self.part_size)
         size = 10 * parts if self.form else 2 * parts + self.m
         self.marks = places.take(at + 8, size, "marks")
         self.data = at + 8 + size
@@ -95,7 +95,7 @@ class Marked:
         places.take(self.data, (self.m + 1) * self.value_size if node.kind == RUNS else 4 * self.m, "values or ends")
 
     def before(self, part):
-        """The count before a part, and the low bits of its marks."""
+        """The number of marks before a part, and the positions of its marks within it."""
         if self.form:
             count, bits = struct.unpack_from("<HQ", self.marks, 10 * part)
             return count, [k for k in range(64) if bits >> k & 1]
@@ -107,8 +107,8 @@ class Marked:
         return begin, list(self.marks[2 * parts + begin : 2 * parts + end])
 
     def rank(self, j):
-        """The number of marks up to record j, and whether it is marked."""
-        part, low = divmod(j, self.each)
+        """The number of marks up to and including record j, and whether record j is marked."""
+        part, low = divmod(j, self.part_size)
         before, lows = self.before(part)
         rank = before + sum(x <= low for x in lows)
         if rank > self.m:
@@ -133,9 +133,9 @@ class Marked:
 
     def check(self):  # 42
         seen = 0
-        for part in range(-(-self.places.n // self.each)):
+        for part in range(-(-self.places.n // self.part_size)):
             before, lows = self.before(part)
-            left = self.places.n - part * self.each
+            left = self.places.n - part * self.part_size
             if before != seen or sorted(set(lows)) != lows or any(x >= left for x in lows):
                 fail("BLOCK", self.at, "marks that do not add up")
             seen += len(lows)

@@ -73,8 +73,8 @@ def number_of(child, value):
 
 def marks_head(form, n, marked):
     """Head and marks of a runs or exceptions node."""
-    each = (256, 64)[form]
-    starts = range(0, n, each)
+    part_size = (256, 64)[form]
+    starts = range(0, n, part_size)
     counts = [sum(j < at for j in marked) for at in starts]
     if form:
         marks = b"".join(
@@ -86,15 +86,15 @@ def marks_head(form, n, marked):
     return struct.pack("<IB3x", len(marked), form) + marks
 
 
-def runs_section(node, n, some):
+def runs_section(node, n, pairs):
     child = node.children[0]
-    values = [(j, encode(child, value)) for j, value in some]
-    kept = [values[i] for i in range(len(values)) if i == 0 or values[i][1] != values[i - 1][1]]
-    return marks_head(node.how, n, [j for j, _ in kept[1:]]) + b"".join(raw for _, raw in kept)
+    values = [(j, encode(child, value)) for j, value in pairs]
+    run_values = [values[i] for i in range(len(values)) if i == 0 or values[i][1] != values[i - 1][1]]
+    return marks_head(node.how, n, [j for j, _ in run_values[1:]]) + b"".join(raw for _, raw in run_values)
 
 
-def exceptions_section(node, n, some):
-    own = [(j, encode(node.children[1], value.value)) for j, value in some if isinstance(value, Own)]
+def exceptions_section(node, n, pairs):
+    own = [(j, encode(node.children[1], value.value)) for j, value in pairs if isinstance(value, Own)]
     ends, at = b"", 0
     for _, raw in own:
         at += len(raw)
@@ -102,25 +102,25 @@ def exceptions_section(node, n, some):
     return marks_head(node.how, n, [j for j, _ in own]) + ends + b"".join(raw for _, raw in own)
 
 
-def rising_section(node, n, some):
-    """Records without a value have the number of the record before, or of the first."""
+def rising_section(node, n, pairs):
+    """A record without a value has the number of the record before it, or of the first value."""
     line = node.how
-    stored = {j: number_of(node.children[0], value) for j, value in some}
-    last = stored[some[0][0]]
+    stored = {j: number_of(node.children[0], value) for j, value in pairs}
+    last = stored[pairs[0][0]]
     numbers = [last := stored.get(j, last) for j in range(n)]
-    off = [number - (signed(line.step * j) >> line.shift) & MASK for j, number in enumerate(numbers)]
+    offsets = [number - (signed(line.step * j) >> line.shift) & MASK for j, number in enumerate(numbers)]
     if line.form == 0:
-        base = min(off)
-        width = (max(off) - base).bit_length()
-        return struct.pack("<QqBBB5x", base, line.step, line.shift, 0, width) + pack([o - base for o in off], width)
+        base = min(offsets)
+        width = (max(offsets) - base).bit_length()
+        return struct.pack("<QqBBB5x", base, line.step, line.shift, 0, width) + pack([o - base for o in offsets], width)
     frames = -(-n // 64)
-    base = min(off)
-    corners = [off[min(64 * f, n - 1)] - base for f in range(frames + 1)]
+    base = min(offsets)
+    corners = [offsets[min(64 * f, n - 1)] - base for f in range(frames + 1)]
     width = max(corners).bit_length()
     starts, residuals = [0], b""
     for f in range(frames):
         way = [signed(signed(corners[f + 1] - corners[f]) * k) >> 6 for k in range(64)]
-        left = [signed(o - base - corners[f] - way[k]) for k, o in enumerate(off[64 * f : 64 * f + 64])]
+        left = [signed(o - base - corners[f] - way[k]) for k, o in enumerate(offsets[64 * f : 64 * f + 64])]
         w = max((z if z >= 0 else ~z).bit_length() + 1 if z else 0 for z in left)
         assert w <= 64
         half = 1 << w - 1 if w else 0

@@ -48,7 +48,7 @@ KNOWN_FEATURES = (
     | FEATURE_MAP
 )
 KINDS = ({*range(HEAP, KEY_INDEX), TABLES}, set(range(OFFSETS, TABLES + 1)))  # of store 0 and store 1
-OF_LISTS = {*range(HEAP, KEY_INDEX), TABLES}
+LIST_KINDS = {*range(HEAP, KEY_INDEX), TABLES}
 ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16, TABLES: 80}
 
 Header = namedtuple(
@@ -105,7 +105,7 @@ def within(offset, size, low, high):
 
 
 def group_size(block):
-    """The bytes of an offset group."""
+    """The size of an offset group in bytes."""
     return 8 + 8 * block.index_bits if block.index_width == 1 else 8 + 64 * block.index_width
 
 
@@ -167,7 +167,7 @@ def read_directory(data, h):
         if (
             entry.kind > TABLES
             or entry.store > (h.content == MAPPING)
-            or (h.content == LIST and entry.kind not in OF_LISTS)
+            or (h.content == LIST and entry.kind not in LIST_KINDS)
         ):
             fail("VERSION", at, f"section kind {entry.kind}, store {entry.store}")
         sections = stores[entry.store]
@@ -181,7 +181,7 @@ def read_directory(data, h):
             fail("SECTION", h.directory_offset, "a kind is missing")
     for sections in stores[: h.content]:
         check_counts(h, sections)
-    stores[1][HEAP] = stores[0][HEAP]  # it holds the heaps of the keys too
+    stores[1][HEAP] = stores[0][HEAP]  # this HEAP has the heaps of the keys too
     return stores
 
 
@@ -234,12 +234,12 @@ class Segment:
             fail("RESERVED", at, "reserved of a block")
         heap, offsets = self.sections[HEAP], self.sections[OFFSETS]
         for start, size in ((block.heap_offset, block.heap_size), (block.arrays_offset, block.arrays_size)):
-            if not aligned(start) or not within(start, size, heap.offset, heap.offset + heap.size):  # empty ones too
+            if not aligned(start) or not within(start, size, heap.offset, heap.offset + heap.size):  # even if empty
                 fail("BLOCK", at, "heap or arrays outside HEAP")
         if block.places_size > block.heap_size:
             fail("BLOCK", at, "places beyond the heap")
         n, width = block.n_records, block.index_width
-        if symbols:  # check_fields has seen that the other fields are zero
+        if symbols:  # check_fields has checked that the other fields are zero
             return
         if (
             block.first_record >= 1 << 48
@@ -264,7 +264,7 @@ class Segment:
             fail("BLOCK", at, "offset groups")
 
     def tree(self, t, below=None):
-        """Tree t with its tables. `below` is the number of the table that has the tree, None for the tree of a block."""
+        """Tree t with its tables. `below` is the number of the table that has the tree, None for a block's tree."""
         if t not in self.trees:
             table, trees = self.sections[TREE_TABLE], self.sections[TREES]
             offset, size, crc = struct.unpack_from("<QII", self.data, table.offset + 16 * t)
@@ -371,8 +371,8 @@ class Segment:
     def check_becomes(self, counted=None, times=1):  # 43
         counted = self.counted.values() if counted is None else counted
         values, size = (sum(column) for column in zip(*counted, strict=True)) if counted else (0, 0)
-        most = times * self.header.segment_size
-        if values > BECOMES_VALUES * most or size > BECOMES_BYTES * most:
+        scaled_size = times * self.header.segment_size
+        if values > BECOMES_VALUES * scaled_size or size > BECOMES_BYTES * scaled_size:
             fail("LIMIT", 88, f"{values} values and {size} bytes of a segment of {self.header.segment_size}")
 
     def check_spans(self, block):  # 43
@@ -390,11 +390,11 @@ class Segment:
         if self.header.max_values == 0:
             fail("LIMIT", 88, "max_values is 0")
         size = self.header.segment_size
-        most = (
+        limits = (
             min(self.header.max_values, BECOMES_VALUES * size),
             min(self.header.max_bytes, BECOMES_BYTES * size),
         )  # 43
-        return Budget(most[0] - 1, most[1], self.header.max_depth)
+        return Budget(limits[0] - 1, limits[1], self.header.max_depth)
 
     def check(self):
         """The part of the deep check beyond reading all records."""
@@ -441,7 +441,7 @@ class Segment:
 
 @contextlib.contextmanager
 def deep_recursion():
-    """A tree may nest some thousand unions, each with a few Python frames."""
+    """Raises the recursion limit: a tree may have 400 levels, each with several Python frames."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20000))
     try:
@@ -451,7 +451,7 @@ def deep_recursion():
 
 
 def read(data):
-    """The records of the segment in `data`; FormatError for the first broken rule met."""
+    """The records of the segment in `data`; raises FormatError for the first broken rule met."""
     with deep_recursion():
         segment = Segment(bytes(data))
         return [segment.record(i) for i in range(segment.header.n_records)]

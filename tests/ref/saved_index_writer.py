@@ -43,6 +43,6 @@ def saved_index(records, kind, path, /, **head):
 def segment(records, indexes, tree=None):
     """A list of one block with these saved indexes, each `(kind, path)` or a result of `saved_index`."""
     root = w.any_() if tree is None else tree
-    extra = [one if len(one) == 3 else saved_index(records, *one) for one in indexes]
+    extra = [index if len(index) == 3 else saved_index(records, *index) for index in indexes]
     blocks = [w.Block([w.encode(root, record) for record in records])] if records else []
     return w.segment(blocks, [root], extra=extra)

@@ -1,4 +1,4 @@
-"""Reads saved indexes, from csrc/FORMAT.md alone: lookups by a field, and the deep check. The numbers in comments are the
+"""Reads saved indexes, from csrc/FORMAT.md alone: lookups by field and the deep check. The numbers in comments are the
 rules of that document."""
 
 import struct
@@ -9,17 +9,17 @@ from .reader import ENTRY, LIST, Entry, Segment, check_crc, deep_recursion
 from .reader import check as check_records
 from .values import read_any
 
-SAVED_INDEX, RECORDS, GROUPS, MOST = 32769, 1, 2, 16
+SAVED_INDEX, RECORDS, GROUPS, MAX_INDEXES = 32769, 1, 2, 16
 HEAD = struct.Struct("<IIQQQ32s")
 
 
 def sections_of(data, header):
-    """The directory entries of the saved indexes."""
+    """The directory entries of the saved indexes, at most MAX_INDEXES."""
     if header.content != LIST:
         return []
     at = header.directory_offset
     entries = [Entry(*ENTRY.unpack_from(data, at + 40 * i)) for i in range(header.directory_count)]
-    return [entry for entry in entries if entry.kind == SAVED_INDEX and entry.store == 0][:MOST]
+    return [entry for entry in entries if entry.kind == SAVED_INDEX and entry.store == 0][:MAX_INDEXES]
 
 
 def take(value, step):
@@ -92,7 +92,7 @@ class SavedIndex:
         return path
 
     def records(self, e):
-        """The records of an entry: of kind 1 the first and the last, of kind 2 its group."""
+        """The records of an entry: for kind 1 the first and the last, for kind 2 its group."""
         if self.kind == RECORDS:
             out = (e, e) if self.in_order else self.numbers[2 * e : 2 * e + 2]
         else:
@@ -112,7 +112,7 @@ class SavedIndex:
         return key
 
     def find(self, key):
-        """The records of a key, in order; an empty list for none. Of kind 1 the last record alone."""
+        """The records of a key, in order; for kind 1, only the last. An empty list if no record has the key."""
         try:
             candidates = self.index.candidates(xxh64(canonical(key), self.index.head.seed))
         except Opaque:
@@ -167,14 +167,14 @@ class SavedIndex:
 
 
 def open_all(data):
-    """The SavedIndexes of a segment, without later kinds."""
+    """The SavedIndexes of a segment, without those of unknown kinds."""
     segment = Segment(bytes(data))
     indexes = [SavedIndex(segment, entry) for entry in sections_of(segment.data, segment.header)]
     return [index for index in indexes if index.kind in (RECORDS, GROUPS)]
 
 
 def check(data):
-    """A deep check of the records and of the saved indexes, which are returned."""
+    """Checks the records and the saved indexes deeply. Returns the saved indexes."""
     data = bytes(data)
     check_records(data)
     with deep_recursion():

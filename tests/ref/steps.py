@@ -19,7 +19,7 @@ def signed(number):
 
 
 def stored(node, cur, bits):
-    """The stored number of an int, decimal or digits node: its body of w / 8 bytes, or its w bits."""
+    """The stored number of an int, decimal or digits node: its body, or its bits if the body is empty."""
     return int.from_bytes(cur.take(node.size), "little") if node.size else bits
 
 

@@ -31,9 +31,9 @@ def read_part(node, cur, bits, left):
         return read_str(node, cur)
     if node.kind == DICT_CODED:
         with table_value(node, cur, bits) as (root, inner):
-            return alone(root, inner, left)
+            return read_alone_part(root, inner, left)
     if node.kind == UNION:
-        return alone(union_child(node, bits, start), cur, left)
+        return read_alone_part(union_child(node, bits, start), cur, left)
     if node.kind == OPTIONAL and bits & 1:
         return read_part(node.children[0], cur, bits >> 1, left)
     if node.kind in (CONST, ANY):
@@ -43,7 +43,7 @@ def read_part(node, cur, bits, left):
     fail("VALUE", start, f"a part of a concat is of kind {node.kind}")
 
 
-def alone(node, cur, left):
+def read_alone_part(node, cur, left):
     return read_part(node, cur, bit_field(cur.take(ceil8(node.bits)), 0, node.bits), left)
 
 

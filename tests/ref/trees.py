@@ -1,4 +1,4 @@
-"""Trees of csrc/FORMAT.md: parses nodes, checks rules 17 to 19, computes bits and fixed sizes. The numbers in
+"""Trees of csrc/FORMAT.md: parses nodes, checks rules 17 to 19 and 39, computes bits and fixed sizes. The numbers in
 comments are rules."""
 
 import struct
@@ -49,7 +49,7 @@ class Node:
     size: int | None = None
     array: tuple = ()
     extra: object = None
-    payload: bool = False  # its value is the payload of an ext node, directly or through unions and optionals
+    payload: bool = False  # its value is the payload of an ext node; see check_payloads
     packed: Packed | None = None
     tables: list = field(default_factory=list)  # of dict-coded and symbols, set by Segment.link
 
@@ -100,7 +100,7 @@ def ceil8(bits):
 
 
 def read_tree(data, start, size):
-    """The tree in data[start:start + size], after rules 17 to 19 without the crc."""
+    """The tree in data[start:start + size], after rules 17 to 19 and 39, without the crc."""
     if size > TREE_BYTES or size < 8:
         fail("TREE", start, f"tree of {size} bytes")
     n_nodes, aux_size = struct.unpack_from("<II", data, start)
@@ -131,7 +131,7 @@ def read_tree(data, start, size):
         check_node(node)
     levels = check_depth(nodes, spans)
     check_payloads(nodes)
-    check_places(nodes)
+    check_positions(nodes)
     check_placed(nodes)
     return Tree(nodes, levels)
 
@@ -150,8 +150,8 @@ def check_depth(nodes, spans):  # 17
 
 
 def check_payloads(nodes):  # 19
-    """Refuses an ext or dict-coded node that is the payload of an ext, directly or through unions and optionals. An
-    any node is checked when it is read."""
+    """Refuses an ext value or dict-coded node as the payload of an ext node, directly or through unions, optionals and
+    placed nodes. An any node is checked when it is read."""
     for node in nodes:  # parents before children
         if node.payload and (node.kind in (EXT, DICT_CODED) or (node.kind == CONST and node.aux.peek() == 0x11)):
             fail("TREE", node.offset, "an ext or dict-coded node directly within an ext")
@@ -159,8 +159,8 @@ def check_payloads(nodes):  # 19
             child.payload = node.kind == EXT or (node.payload and (node.kind in (UNION, OPTIONAL) or node.is_placed()))
 
 
-def check_places(nodes):  # 18
-    """Checks the nodes that are allowed only in some places: REST, same, optional keys, parts of a concat."""
+def check_positions(nodes):  # 18
+    """Checks the nodes that are allowed only in some positions: REST, same, optional keys, parts of a concat."""
     tail = {id(nodes[0])}
     if nodes[0].kind == SAME or nodes[0].is_key():
         fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")
@@ -178,12 +178,12 @@ def check_places(nodes):  # 18
 
 def check_placed(nodes):  # 39
     """Checks that a record has at most one value of each placed node."""
-    often = set()
+    repeated = set()
     for node in nodes:
-        if node.is_placed() and id(node) in often:
+        if node.is_placed() and id(node) in repeated:
             fail("TREE", node.offset, "a placed node where a record may have several values")
-        if id(node) in often or node.kind not in (TUPLE, STRUCT, UNION, EXT, OPTIONAL, EXCEPTIONS):
-            often.update(map(id, node.children))
+        if id(node) in repeated or node.kind not in (TUPLE, STRUCT, UNION, EXT, OPTIONAL, EXCEPTIONS):
+            repeated.update(map(id, node.children))
 
 
 def tail_children(node):
@@ -221,7 +221,7 @@ COUNTS = {
     DIGITS: range(21),
     HEX: range(1, 65536),
     SAME: range(64),
-}  # kind: what count may be
+}  # kind: legal counts
 
 
 def check_node(node):

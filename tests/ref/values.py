@@ -112,8 +112,8 @@ def read_any_container(cur, tag, depth, start):
 
 
 def any_size(value):
-    """The size of the value that a writer stores as an any value. A lower bound for an array of integers, which may be
-    narrow, and for an array that is stored outside."""
+    """The size of `value` as an any value. A lower bound for numpy values, whose dtypes may take more bytes and whose
+    data may be narrow or outside."""
     ext = ext_of(value)
     if ext is not None:
         return 2 + any_size(ext[1]) + any_size(ext[2])

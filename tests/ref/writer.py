@@ -1,8 +1,8 @@
-"""Makes segments by hand from csrc/FORMAT.md, from trees and the values or bytes of records. The caller may
+"""Makes segments by hand as csrc/FORMAT.md says, from trees and the values or bytes of records. The caller may
 override fields.
 
-It shares only the crc with the reader. It chooses no tree and checks nothing, so tests can make broken segments with
-valid checksums.
+It shares the crc, dtype codes and ext values with the reader. It chooses no tree and checks nothing, so tests
+can make broken segments with valid checksums.
 """
 
 import struct
@@ -111,7 +111,7 @@ def int_value(value):
 
 
 def any_value(value, arrays=None):
-    """The any value, as a writer must store it. arrays is the bytearray for array data of 1024 bytes and more."""
+    """The any value, as a writer must store it. arrays is the bytearray for array data of 1024 bytes or more."""
     if isinstance(value, Coded):
         return value.raw
     ext = ext_of(value)
@@ -246,7 +246,7 @@ def node_bits(node):
 
 
 def fixed_size(node):
-    """Bytes of the body, None when the node is not fixed."""
+    """The size of the body in bytes; None if the node is not fixed."""
     sizes = [fixed_size(kid) for kid in node.children]
     bits = [node_bits(kid) for kid in node.children]
     if node.kind in (2, 4, 5):
@@ -389,7 +389,8 @@ HEADER_FIELDS = {"magic": "8s", "version": "H", "reader_version": "H", "header_s
 
 
 def block_entries(out, blocks, index_start, index):
-    """The BLOCKS section, or TABLES; heaps and arrays go to `out`, offset groups to `index`."""
+    """The section BLOCKS or TABLES. Heaps and arrays go to `out`, offset groups to `index`, which has offset
+    `index_start`."""
     entries, first = b"", 0
     for block in blocks:
         if isinstance(block, SymbolTable):
@@ -404,7 +405,7 @@ def block_entries(out, blocks, index_start, index):
         entry["arrays_offset"] = align(out)
         out += block.arrays
         if block.index_width:
-            entry["index_offset"] = index_start + len(index)  # moved by `segment`, which knows where OFFSETS begins
+            entry["index_offset"] = index_start + len(index)
             if block.index_width == 1:
                 index += line_groups(block.records, block.index_bits)
             else:

@@ -1,7 +1,7 @@
 """Runs the code of README.md and docs/, and checks their links.
 
-Each python block of README.md runs by itself, as if pasted into a new file in an empty folder. The blocks of another page
-run in order as one module; a block that begins with `# name.py` is a program that runs by itself. The output of pycon
+Each python block of README.md runs by itself, as if pasted into a new file in an empty folder. The blocks of another
+page run in order as one module; a block that begins with `# name.py` is a program that runs by itself. The output of pycon
 blocks is compared.
 """
 
@@ -48,7 +48,7 @@ def module(tmp_path, monkeypatch):
     from recstore._core import trust
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", os.environ)  # datasets replaces it by a copy
+    monkeypatch.setattr(os, "environ", os.environ)  # datasets replaces it with a copy
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "named"))
     monkeypatch.setenv("RECSTORE_STRICT", "0")  # a page may change it
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # otherwise Ray writes a token into the home folder
@@ -80,7 +80,7 @@ CONTINUED = ("ray", "spark", "dask", "tutorial")  # pages where each block needs
 
 
 def missing(code):
-    """The first module of MAYBE_MISSING that a block imports and that is not installed."""
+    """The first module of MAYBE_MISSING that a block imports but is not installed; "Java" if pyspark lacks it."""
     for name in MAYBE_MISSING:
         if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
             try:

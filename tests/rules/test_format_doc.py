@@ -101,7 +101,7 @@ def test_size(name, value):
 
 
 def test_tags():
-    """The page lists tags by number and Python type; the tags of a type are in the order of their widths."""
+    """The page lists each tag with a Python type, which the name of its constant contains."""
     table = rows("any values", "Tag")
     single = [int(row[0], 16) for row in table if "to" not in row[0]]
     tags = {name: value for name, value in CONSTANTS.items() if name.startswith("RS_FMT_TAG_")}
@@ -142,7 +142,7 @@ def test_tables_have_no_hole():
 
 
 def test_every_constant_is_on_the_page():
-    """The header has no field, node or tag that the page lacks."""
+    """The header has no field, node kind or ext code that the page lacks."""
     known = {name for found in OFFSETS.values() for name in found}
     assert CONSTANTS["RS_FMT_B_TABLE_KIND"] == CONSTANTS["RS_FMT_B_FIRST_RECORD"]  # the page says so in words
     known.add("RS_FMT_B_TABLE_KIND")

@@ -45,8 +45,8 @@ TOP_MODULES = {
 # The modules of containers/ in their order: each may import only earlier ones.
 CONTAINERS = "base columns exports field_names views records opening dicts fields grouping node_sizes info"
 # {(module, later module): reason} of the imports inside functions that lead to a later room, to a later module of
-# containers/, or back to a module that imports this one. Allow them only for methods that delegate and are rarely called.
-LATE = {
+# containers/, or back to a module that imports this one. Allow them only for methods that delegate and are rarely
+called.LATE = {
     ("containers.records", "containers.fields"): "field() returns a FieldView",
     ("containers.records", "containers.grouping"): "index_by() and group_by() delegate",
     ("containers.records", "containers.info"): "info() delegates",
@@ -128,11 +128,11 @@ def room_of(module):
 def may_import(module, other):
     """Whether the order of the rooms and of the containers allows an import."""
     rank = {room: number for number, line in enumerate(ROOMS) for room in line}
-    mine, theirs = room_of(module), room_of(other)
-    if mine == theirs == "containers" and module.startswith("containers."):
+    room, other_room = room_of(module), room_of(other)
+    if room == other_room == "containers" and module.startswith("containers."):
         order = [f"containers.{name}" for name in CONTAINERS.split()]
         return other in order and order.index(other) < order.index(module)
-    return mine == theirs or rank[theirs] < rank[mine]
+    return room == other_room or rank[other_room] < rank[room]
 
 
 def circles(graph):
@@ -174,22 +174,22 @@ def test_imports_have_no_circles():
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
     assert circles({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == {("a", "b"), ("b", "a")}
     # Imports inside functions count, except for those in LATE.
-    whole = {
+    graph = {
         module: {other for other, late in IMPORTS[module] if not (late and (module, other) in LATE)} for module in FILES
     }
-    assert sorted(circles(whole)) == []
+    assert sorted(circles(graph)) == []
 
 
 def test_late_lists_only_imports_that_need_it():
     late = {(module, other) for module in FILES for other, is_late in IMPORTS[module] if is_late}
     assert sorted(set(LATE) - late) == [], "remove these from LATE: no function has this import"
-    whole = {module: {other for other, _ in IMPORTS[module] if (module, other) not in LATE} for module in FILES}
-    free = {
+    graph = {module: {other for other, _ in IMPORTS[module] if (module, other) not in LATE} for module in FILES}
+    needless = {
         (module, other)
         for module, other in LATE
-        if may_import(module, other) and (module, other) not in circles({**whole, module: whole[module] | {other}})
+        if may_import(module, other) and (module, other) not in circles({**graph, module: graph[module] | {other}})
     }
-    assert sorted(free) == [], "remove these from LATE: they do not break a rule"
+    assert sorted(needless) == [], "remove these from LATE: they do not break a rule"
 
 
 def test_native_includes_every_pyx():

@@ -49,7 +49,7 @@ CHANGES = {
 }
 
 
-def test_what_is_changed():
+def test_mutants_of_a_source():
     changes = {}
     for mutant in mutants_of("csrc/f.c", SOURCE):
         assert SOURCE.splitlines()[mutant.line - 1].strip() == mutant.before

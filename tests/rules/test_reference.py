@@ -26,7 +26,7 @@ NOT_DOCUMENTED |= {
 }
 
 
-def documented():
+def documented_names():
     """The names in the tables of the reference."""
     names = []
     for page in sorted(REFERENCE.glob("*.md")):
@@ -35,7 +35,7 @@ def documented():
     return names
 
 
-def public():
+def exported_names():
     """The full names of the names in `__all__` of each module, from the source."""
     full_names = set()
     for path in MODULES:
@@ -62,27 +62,27 @@ def object_of(name):
 
 
 def test_no_public_name_is_missing():
-    names = documented()
+    names = documented_names()
     objects = [value for value in map(object_of, names) if not isinstance(value, str)]
     missing = [
         name
-        for name in public() - set(names) - NOT_DOCUMENTED
+        for name in exported_names() - set(names) - NOT_DOCUMENTED
         if not isinstance(object_of(name), str) and not any(object_of(name) is value for value in objects)
     ]
     assert sorted(missing) == [], "list each name on a page of docs/reference/"
 
 
 def test_the_walk_finds_names():
-    assert {"recstore.shared", "recstore.torch.Loader", "recstore.integrations.lhotse.CutSet"} <= public()
-    assert "recstore.RecordList" in documented() and len(documented()) > 100
+    assert {"recstore.shared", "recstore.torch.Loader", "recstore.integrations.lhotse.CutSet"} <= exported_names()
+    assert "recstore.RecordList" in documented_names() and len(documented_names()) > 100
 
 
 def test_no_name_is_listed_twice():
-    names = documented()
+    names = documented_names()
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
-@pytest.mark.parametrize("name", documented())
+@pytest.mark.parametrize("name", documented_names())
 def test_documented_name_exists(name):
     value = object_of(name)
     if isinstance(value, str):

@@ -39,7 +39,7 @@ def test_the_version_is_in_one_place():
 
 @pytest.mark.parametrize("manifest", RELEASED, ids=lambda path: path.stem)
 def test_files_of_a_release_are_as_they_were(manifest):
-    """A released version wrote or read these files. After a change of the format, add files; do not regenerate these."""
+    """A released version wrote or read these files. After a format change, add files; do not regenerate these."""
     assert files_of(manifest), manifest
     for digest, name in files_of(manifest):
         actual = hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest()
@@ -68,7 +68,7 @@ def test_the_plain_reader_recovers_a_store_of_today(tmp_path, compression):
     path = tmp_path / "x.recs"
     with RecordList(RECORDS, compression=compression) as x:
         x.save(path)
-    # Isolated, so that it cannot import recstore.
+    # -I ignores PYTHONPATH and the user's packages.
     process = subprocess.run(
         [sys.executable, "-I", str(ROOT / "tests/ref"), "--check", str(path)], capture_output=True, text=True
     )
@@ -103,7 +103,8 @@ def test_public_names_change_on_purpose():
 
 
 def test_an_argument_has_one_name():
-    """No function has an argument with a name that the last column of the table in CONTRIBUTING.md rules out."""
+    """No function outside recstore.integrations has an argument with a name that the last column of the table in
+    CONTRIBUTING.md rules out, except `limit` for a cache."""
     rows = re.findall(r"^\| `(\w+)` \| .* \| (`.*`) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     others = {other: name for name, cell in rows for other in re.findall(r"`(\w+)`", cell)}
     assert len(others) > 20

@@ -16,8 +16,8 @@ CSRC = ROOT / "csrc"
 if not CSRC.is_dir():
     pytest.skip("these tests read the checkout, which is not here", allow_module_level=True)
 
-# {layer: other layers that its files may include}. A layer is a folder of csrc/ and may name only earlier layers of this
-# table. Within a layer, includes have no circles.
+# {layer: other layers that its files may include}. A layer is a folder of csrc/ and may name only earlier layers of
+# this table. Within a layer, includes have no circles.
 LAYERS = {
     "base": set(),
     "os": {"base"},
@@ -35,7 +35,7 @@ LAYERS = {
 READING = {"read", "columns", "verify"}
 WRITING = {"symbols", "plan", "write"}
 UMBRELLA = CSRC / "recstore.h"  # includes all public headers; no file of the core includes it
-# Only os/ may include other headers than these, and no layer may use the streams of stdio.
+# Only .c files of os/ may include other system headers, and no layer may use the streams of stdio.
 C11_HEADERS = set(
     "assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h "
     "stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h "
@@ -45,7 +45,7 @@ STREAMS = re.compile(r"\b(printf|vprintf|fprintf|vfprintf|puts|fputs|putchar|put
 NOT_LOADED = "typing dataclasses pathlib multiprocessing decimal uuid zoneinfo numpy torch".split()
 MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi": 800}
 MOST_FUNCTION_LINES = 60
-LARGEST = 500_000  # bytes of a file of the repository
+LARGEST = 500_000  # bytes per file of the repository
 MOST_COLUMNS = 120  # of shipped files; tables in tests may be wider
 
 C_FILES = sorted([*CSRC.rglob("*.c"), *CSRC.rglob("*.h")])
@@ -96,8 +96,8 @@ def module_of(path):
 
 
 def circle_in(graph):
-    """The modules of circles, and the modules that lead into circles. Repeatedly removes modules that include no remaining
-    module."""
+    """The modules of circles, and the modules that lead into circles. Repeatedly removes modules that include no
+    remaining module."""
     left = dict(graph)
     while free := [module for module, names in left.items() if not names & left.keys()]:
         for module in free:
@@ -231,7 +231,7 @@ def test_python_functions_are_short(path):
 
 @pytest.mark.parametrize("path", [path for path in C_FILES + BINDING_C if path.suffix == ".c"], ids=name_of)
 def test_c_functions_are_short(path):
-    """In our style, a body opens at the end of a line that starts in column 0, and closes with } in column 0."""
+    """In our style, the last line of the parameters opens a body, and } in column 0 closes it."""
     long, start = [], None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if start is None and re.match(r"[A-Za-z_].*\)\s*\{$|\s.*\)\s*\{$", line) and "=" not in line:
@@ -244,8 +244,8 @@ def test_c_functions_are_short(path):
 
 
 def pyx_functions(text):
-    """`(line, length)` of each function in Cython code. Its indented lines are its body; a declaration of a variable does
-    not end with a colon."""
+    """`(line, length)` of each function in Cython code. Its indented lines are its body; a declaration of a variable
+    does not end with a colon."""
     lines = text.splitlines()
     for first, line in enumerate(lines):
         opening = re.match(r"( *)(?:cp?def|def) (?!class )[^=]*\(", line)

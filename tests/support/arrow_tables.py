@@ -17,7 +17,7 @@ def _views(rows, kind):
 
 
 def arrays():
-    """{name of the type: array}. Each array has a null, if its type allows nulls."""
+    """{name of the type: array}. Most arrays have a null."""
     ints = {f"{kind}{bits}": getattr(pa, f"{kind}{bits}")() for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
     all_arrays = {name: pa.array([None, *_ints(kind.bit_width, name[0] == "u")], kind) for name, kind in ints.items()}
     texts = ["", "a", None, "é" * 3, "汉字", "😀 ok", LONG, "\0", "x" * 1000, "é" + "a" * 40]

@@ -21,6 +21,6 @@ if PATH is None:
 def browser():
     """A running Chromium; a test opens its own pages."""
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=PATH, args=FLAGS)
-        yield opened
-        opened.close()
+        chromium = playwright.chromium.launch(executable_path=PATH, args=FLAGS)
+        yield chromium
+        chromium.close()

@@ -7,7 +7,7 @@ from recstore.cli import main
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """The current folder, empty; named stores have a folder of their own too."""
+    """The current folder, empty; named stores have their own folder."""
     (tmp_path / "stores").mkdir(mode=0o700)
     (tmp_path / "work").mkdir()
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))

@@ -9,8 +9,8 @@ from waiting import until
 
 
 def names():
-    """The open descriptors, sorted. Leaves out TCP connections, because servers of other tests run in this process. First
-    collects garbage, to close the stores of earlier tests."""
+    """The open descriptors, sorted. Leaves out TCP connections, because servers of other tests run in this process.
+    First collects garbage, to close the stores of earlier tests."""
     gc.collect()
     return sorted(name for name in os.listdir("/proc/self/fd") if not _is_tcp(int(name)))
 

@@ -26,7 +26,7 @@ def page_rows():
 
 @pytest.fixture
 def fails(request):
-    """Checks that a call raises exactly this error, and that its row has the name and the beginning of the message."""
+    """Checks that a call raises exactly this error, and that the test's row has its name and the message's start."""
     cell = page_rows()[request.function.row] if PAGES else None
 
     def check(kind, message, call):

@@ -66,18 +66,18 @@ class Maker:
         self.pool = [rng.choice(kinds)() for _ in range(rng.randrange(1, 7))]
         for _ in range(rng.randrange(0, 5)):
             self.pool.append(self.holder([rng.choice(self.pool) for _ in range(rng.randrange(1, 5))]))
-        held = rng.sample(self.pool, min(len(self.pool), rng.randrange(1, 6)))
-        return Plain(**{f"a{i}": value for i, value in enumerate(held)})
+        values = rng.sample(self.pool, min(len(self.pool), rng.randrange(1, 6)))
+        return Plain(**{f"a{i}": value for i, value in enumerate(values)})
 
-    def holder(self, held):
+    def holder(self, values):
         make = self.rng.choice([
-            lambda: Plain(**{f"x{i}": one for i, one in enumerate(held)}),
-            lambda: Slotted(held),
-            lambda: list(held),
-            lambda: tuple(held),
-            lambda: {f"k{i}": one for i, one in enumerate(held)},
-            lambda: OrderedDict(enumerate(held)),
-            lambda: [{"data": held[0], "n": i} for i in range(self.rng.choice([2, 17]))],
+            lambda: Plain(**{f"x{i}": one for i, one in enumerate(values)}),
+            lambda: Slotted(values),
+            lambda: list(values),
+            lambda: tuple(values),
+            lambda: {f"k{i}": one for i, one in enumerate(values)},
+            lambda: OrderedDict(enumerate(values)),
+            lambda: [{"data": values[0], "n": i} for i in range(self.rng.choice([2, 17]))],
         ])  # fmt: skip
         return make()
 
@@ -331,16 +331,16 @@ def firsts(graph):
 
 
 def written(graph, number):
-    """Writes the first elements of the shared arrays, and returns them."""
+    """Overwrites the first elements of the shared arrays, and returns them."""
     for array in shared_arrays_of(graph):
         array[(0,) * array.ndim] = number = number + 1
     return firsts(graph)
 
 
-def send_digests(held, queue):
-    """Runs in a spawned process: sends digests, then the elements that it has written."""
-    queue.put([digest_of(graph) for graph in held])
-    queue.put([written(graph, 7) for graph in held])
+def send_digests(graphs, queue):
+    """Runs in a spawned process: sends digests, then the elements that it wrote."""
+    queue.put([digest_of(graph) for graph in graphs])
+    queue.put([written(graph, 7) for graph in graphs])
 
 
 def shared_by_name(name, folder, seeds):

@@ -1,6 +1,6 @@
 """Classes of stored values, in a module that other processes can import.
 
-Reading a value must not run a constructor, so these constructors count their calls.
+Reading a value must not run a constructor, so the constructors of some classes count their calls.
 """
 
 import collections
@@ -15,7 +15,7 @@ made = collections.Counter()
 
 
 def counting(cls):
-    """Counts every call of the class's constructors."""
+    """Makes the class's own constructors count their calls in `made`."""
     for name in ("__init__", "__post_init__", "__attrs_post_init__", "__setstate__"):
         inner = vars(cls).get(name)
         if inner is not None:
@@ -134,7 +134,7 @@ class Half:
 
 @dataclasses.dataclass
 class WithProperty:
-    """The name of a field is a property of a subclass; reading back must not run the property."""
+    """A test makes the field a property of the class; reading back must not run the property."""
 
     value: int
 
@@ -253,7 +253,7 @@ def local_class():
 
 
 class Unlucky:
-    """Loading its pickle is counted."""
+    """Counts how often it is unpickled."""
 
     def __reduce__(self):
         return _trace, ()
@@ -278,7 +278,7 @@ def look(store, i, connection):
 
 
 def look_at_array(store, connection):
-    """Sends whether the array is writeable, its sum, and the number of exported arrays."""
+    """Sends whether record 0, an array, is writeable, its sum, and the number of exported arrays."""
     array = store[0]
     connection.send((array.flags.writeable, float(array.sum()), store.segment.exported))
     connection.close()

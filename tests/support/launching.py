@@ -10,11 +10,11 @@ import tempfile
 
 from recstore.shm import process_memory
 
-# Leaves the current folder out of sys.path, because the checkout has recstore without its compiled module. Python 3.10
-# only has a flag that also ignores PYTHON* variables.
+# Leaves the current folder out of sys.path, because the checkout has recstore without its compiled module. The only
+# such flag of Python 3.10 also ignores PYTHON* variables.
 SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
-# The PYTHONPATH with which a program can import `mp` and the modules of tests/support.
 TESTS = pathlib.Path(__file__).resolve().parents[1]
+# With this PYTHONPATH, a program can import `mp` and the modules of tests/support.
 PYTHONPATH = os.pathsep.join([str(TESTS), str(TESTS / "support")])
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 # The variables that launchers set for their processes.

@@ -25,7 +25,7 @@ class MadeProc:
 
     def process(self, pid, parent=1, command=("python", "train.py"), *, anon=1000, file=200, shmem=0, uss=None, name="python",
                 state="S", start=None, group=GROUP, status=0, environ=(), smaps="", rollup=True):  # fmt: skip
-        """Describe a process; sizes in kB. `uss` is by default all of its anonymous pages."""
+        """Describes a process; sizes are in kB. `uss` is by default its anonymous pages."""
         self.count += 1
         start = start or 1000 + pid
         fields = [state, parent, group, group, *[0] * 15, start, *[0] * 29, status]
@@ -48,7 +48,7 @@ class MadeProc:
 
 
 def mapping(path, inode, *, rss, pss, anonymous=0, device="00:17", rights="r--s"):
-    """A mapping in the format of smaps; sizes in kB."""
+    """A mapping in the format of smaps; sizes are in kB."""
     sizes = {"Size": rss, "Rss": rss, "Pss": pss, "Shared_Clean": rss, "Anonymous": anonymous}
     lines = "".join(f"{key}:  {size:8} kB\n" for key, size in sizes.items())
     return f"7f00-7f10 {rights} 00000000 {device} {inode}    {path}\n{lines}VmFlags: rd mr mw me ac sd\n"

@@ -29,7 +29,7 @@ def process(label, pid, **figures):
 
 
 def sample(t, processes, unmapped=0, named=None, current=None, oom_kill=0):
-    """A sample; `named` has MB, `current` is the memory of the cgroup in MB."""
+    """A sample; `unmapped`, `named` and `current`, the memory of the cgroup, are in MB."""
     sums = {
         key: sum(one[key] for one in processes) if all(one[key] is not None for one in processes) else None
         for key in FIGURES
@@ -89,7 +89,7 @@ def lines(*entries):
 
 
 def write(path, *entries):
-    """A log file of these entries."""
+    """Writes a log file of these entries, and returns its path."""
     path.write_bytes(b"".join(lines(*entries)))
     return path
 

@@ -1,7 +1,7 @@
 """Simulates the machines of a cluster: each node is a network namespace and a mount namespace, with its own /dev/shm and
 its own content of a folder.
 
-A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` names the missing ones.
+A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` tells what is missing.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def _run(*command):
 class Node:
     """One node; a context manager. `gateway` is the address at which it reaches this machine and its servers.
 
-    `local` is a folder of this machine; inside the node it has its own content. `close` ends the node and kills its
+    `local` is a folder on this machine; inside the node it has its own content. `close` ends the node and kills its
     processes.
     """
 
@@ -63,7 +63,7 @@ class Node:
         _run("ip", "netns", "add", self.name)
         self.made.callback(_run, "ip", "netns", "del", self.name)
         _run("ip", "link", "add", self.outer, "type", "veth", "peer", "name", self.inner, "netns", self.name)
-        # The namespace and its link disappear a moment after its last process. A later test may use the name.
+        # The namespace and its link outlive its last process for a moment, and a later test may use the name.
         self.made.callback(subprocess.run, ["ip", "link", "del", self.outer], env=_environment(), capture_output=True)
         _run("ip", "addr", "add", f"{self.gateway}/24", "dev", self.outer)
         _run("ip", "link", "set", self.outer, "up")
@@ -72,8 +72,8 @@ class Node:
         _run("ip", "-n", self.name, "link", "set", "lo", "up")
 
     def _mount(self):
-        """Starts the process that holds the mount namespace. It ends when its standard input closes, so at the latest
-        with this process."""
+        """Starts the process that holds the mount namespace. It ends when its standard input closes, at the
+        latest when this process ends."""
         mounts = 'mount -t tmpfs -o size=256m tmpfs /dev/shm && mount --bind "$1" "$2" && echo ready && exec cat'
         command = ["ip", "netns", "exec", self.name, "unshare", "--mount", "--propagation", "private"]
         self.holder = subprocess.Popen(
@@ -91,7 +91,7 @@ class Node:
         self.holder.communicate()
 
     def start(self, *arguments, **environment):
-        """Starts this Python with `arguments` in the node. The Popen object has text pipes."""
+        """Starts this Python with `arguments` in the node. The returned Popen has text pipes."""
         enter = ["nsenter", "--target", str(self.holder.pid), "--mount", "--net", "--wd=/"]
         process = subprocess.Popen(
             [*enter, sys.executable, *arguments],

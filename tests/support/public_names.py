@@ -1,7 +1,7 @@
 """Lists the public names of the package and the arguments of its functions, from the stubs and annotated modules.
 
-`python tests/support/public_names.py` writes the list that tests/rules/test_release.py compares with the package. A line
-that goes or changes breaks programs: write it in CHANGELOG.md, and keep the old name working for a version.
+`python tests/support/public_names.py` writes the list that tests/rules/test_release.py compares with the package. A
+removed or changed line breaks programs: list it in CHANGELOG.md, and keep the old name working for one version.
 """
 
 import ast
@@ -67,7 +67,7 @@ def names_in(body, prefix):
 
 
 def defined_name(node):
-    """The name that a statement defines; None for others."""
+    """The name that a class, function or annotated variable defines; None for other statements."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return node.name
     return node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else None
@@ -76,13 +76,13 @@ def defined_name(node):
 def exported(body):
     """The statements of an annotated module that define the names in its `__all__`. Leaves out methods that only print or
     pickle, as stubs do."""
-    listed = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
-    chosen = [node for node in body if defined_name(node) in listed]
-    for node in body:  # a name that another annotated module defines
+    names = next((ast.literal_eval(node.value) for node in body if is_all(node)), ())
+    chosen = [node for node in body if defined_name(node) in names]
+    for node in body:  # names that other annotated modules define
         ours = isinstance(node, ast.ImportFrom) and node.module.startswith("recstore.")
-        if ours and any((alias.asname or alias.name) in listed for alias in node.names):
+        if ours and any((alias.asname or alias.name) in names for alias in node.names):
             path = ROOT / (node.module.replace(".", "/") + ".py")
-            chosen += [child for child in ast.parse(path.read_text()).body if defined_name(child) in listed]
+            chosen += [child for child in ast.parse(path.read_text()).body if defined_name(child) in names]
     for node in chosen:
         if isinstance(node, ast.ClassDef):
             hidden = ("__getstate__", "__repr__", "__setstate__", "__str__")

@@ -1,5 +1,5 @@
-"""Real records, read with json and csv; from large files, every n-th record. A test is skipped if its file is in neither
-RECSTORE_DATA nor ../shared/data."""
+"""Real records, read with json and csv; from large files, every n-th record. A test is skipped if its file is not in
+RECSTORE_DATA or, without this variable, in ../shared/data."""
 
 import csv
 import gzip
@@ -19,8 +19,8 @@ def read(name):
     path = DATA / name
     if not path.exists():
         pytest.skip(f"{name} is not here: set RECSTORE_DATA to the folder of real inputs")
-    opened = lzma.open if path.suffix == ".xz" else gzip.open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+    open_file = lzma.open if path.suffix == ".xz" else gzip.open
+    with open_file(path, "rt", encoding="utf-8-sig", newline="") as file:
         return file.read()
 
 
@@ -41,7 +41,7 @@ def rows(name, **options):
 
 
 def numbered(value):
-    """A csv cell as an int or float, if it is one."""
+    """A csv cell as an int or float if it is a number, as None if it is empty, else as text."""
     for kind in (int, float):
         try:
             return kind(value)

@@ -49,8 +49,8 @@ def stored(value):
 
 
 def remedied(value, **names):
-    """Applies the remedy of the message for a value: `(the value read back, the message)`. Raises EncodeError if the
-    remedy gives a value that cannot be stored either, of another type."""
+    """Applies the remedy in the message for a value, and returns `(the value read back, the message)`. Raises
+    EncodeError if the remedy gives a value of another type that cannot be stored either."""
     text = refused(value)
     code = CODE.search(text.partition("; ")[2])
     assert code, text
@@ -64,7 +64,7 @@ def remedied(value, **names):
 
 @pytest.fixture
 def registry(monkeypatch):
-    """Registrations that end with the test."""
+    """Undoes the registrations of the test at its end."""
     monkeypatch.setattr(trust, "registered", dict(trust.registered))
     yield
     from recstore.values import ext_types

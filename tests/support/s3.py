@@ -1,9 +1,9 @@
 """An S3 server on the loopback that fails on purpose.
 
 `Server()` starts moto's server in this process, and a proxy in front of it that follows the orders of a test: `refuse`,
-`reset`, `cut`, `flip`, `expire`, `delay`. It counts requests and bytes, by method and object. moto supports
-`If-None-Match: *` in a PUT, but checks and writes in two steps; the proxy passes such requests on one at a time, so that
-only one of two writers wins, as in S3.
+`expire`, `deny`, `reset`, `cut`, `flip`, `delay`. It counts requests by method and object, and bytes by object. moto
+supports `If-None-Match: *` in a PUT, but checks and writes in two steps; the proxy passes such requests on one at a
+time, so that only one of two writers wins, as in S3.
 
     with s3.Server() as server:
         storage = storage_of(server.url("bucket/prefix"), server.options)
@@ -90,7 +90,7 @@ class Server:
         self._moto.stop()
 
     def _listen(self, address):
-        """Starts a proxy at an address of this machine: its endpoint."""
+        """Starts a proxy at an address of this machine, and returns its endpoint."""
         proxy = http.server.ThreadingHTTPServer((address, 0), type("Handler", (_Handler,), {"server_": self}))
         proxy.daemon_threads = True
         thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -99,7 +99,7 @@ class Server:
         return f"http://{address}:{proxy.server_port}"
 
     def options_at(self, address):
-        """The options for clients that reach this machine at another address, such as the nodes of nodes.py."""
+        """Starts a proxy for clients that reach this machine at `address`, such as nodes. Returns their options."""
         return {**self.options, "endpoint": self._listen(address)}
 
     def url(self, path):
@@ -109,7 +109,7 @@ class Server:
     def make_bucket(self, name):
         self._ask("PUT", f"/{name}")
 
-    # ---- Faults. `match` is a pattern for the path; `method` is GET, PUT, ...; None for all. ----
+    # ---- Faults. `match` is a pattern for the path and query; `method` is GET, PUT, ..., or None for all. ----
 
     def refuse(self, times=1, method=None, match="", status=503, body=SLOW_DOWN):
         """The next requests get a server error."""
@@ -124,7 +124,7 @@ class Server:
         self.refuse(times, method, match, 403, DENIED)
 
     def reset(self, times=1, method=None, match="", after=False):
-        """The next connections are reset before the request is passed on; with `after`, before the answer is."""
+        """The next connections are reset before moto gets the request; with `after`, once it has answered."""
         self._add("reset after" if after else "reset", times, method, match, None)
 
     def cut(self, times=1, method="GET", match="", at=0.5):
@@ -211,7 +211,7 @@ class Server:
         raise KeyError(key)
 
     def _ask(self, method, path, body=None, headers=()):
-        """A request to moto, not through the proxy: `(status, body)`."""
+        """Sends a request to moto, not through the proxy, and returns `(status, body)`."""
         default = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
         connection = http.client.HTTPConnection(*self.inner, timeout=60)
         try:
@@ -232,7 +232,7 @@ def _seconds(n):
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """Passes a request on to moto, or commits a fault."""
+    """Passes a request on to moto, or causes a fault, or both."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes; the second would wait for the client
@@ -259,7 +259,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if "refuse" in faults:
             status, text = faults["refuse"]
             return self._answer(path, status, [("Content-Type", "application/xml")], text.encode(), len(body))
-        status, headers, content = self._passed_on(body)
+        status, headers, content = self._forward(body)
         if "reset after" in faults:
             return self._reset(path, len(body))
         if "flip" in faults and content:
@@ -279,7 +279,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return b"".join(parts)
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def _passed_on(self, body):
+    def _forward(self, body):
         headers = {
             k: v for k, v in self.headers.items() if k.lower() not in ("connection", "transfer-encoding", "expect")
         }

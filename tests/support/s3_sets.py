@@ -1,5 +1,5 @@
-"""Fixtures and helpers for tests that read a set of shards from the S3 server of s3.py. Import the fixtures in a
-conftest.py."""
+"""Fixtures and helpers for tests that read a set of shards from the S3 server of s3.py. Import the fixtures
+in a test module or a conftest.py."""
 
 import os
 import pathlib
@@ -27,7 +27,7 @@ def running():
 
 @pytest.fixture
 def server(running, request):
-    """The S3 server; `at` is the URL of a prefix for this test."""
+    """The S3 server; `at` is the URL of this test's prefix, `prefix` its name."""
     running.heal()
     running.prefix = f"{abs(hash(request.node.nodeid))}"
     running.at = running.url(f"bucket/{running.prefix}")
@@ -44,7 +44,7 @@ def bucket(server):
 
 @pytest.fixture
 def made(server):
-    """The server with a set of six shard files; its counts are reset."""
+    """The server with a set of six shard files, whose Manifest is `made`; its counts are reset."""
     server.made = shard_sets.write(server.at, PARTS, server.options)
     settled(server)
     return server
@@ -60,7 +60,7 @@ def nothing_half_made(folder):
 
 
 def fetched(server, ending=".recs"):
-    """`(number, bytes)` of the objects that were sent."""
+    """`(number, bytes)` of the objects sent whose paths have this ending."""
     sent = {path: n for path, n in server.sent.items() if path.endswith(ending) and n}
     return len(sent), sum(sent.values())
 

@@ -1,5 +1,5 @@
 """The order of a ShardSampler in plain Python, by the docstring of recstore/torch/shard_order.py, and sets of shards that
-record their use."""
+record the shards that are opened and announced."""
 
 from ref import permute
 
@@ -19,8 +19,8 @@ def windows_of(lane, window):
     shards = list(dict.fromkeys(shard for shard, _ in lane))
     count = -(-len(shards) // window)
     cuts = [i * len(shards) // count for i in range(count + 1)] if count else [0]
-    chosen = [set(shards[low:high]) for low, high in zip(cuts, cuts[1:])]
-    return [[record for shard, record in lane if shard in some] for some in chosen]
+    windows = [set(shards[low:high]) for low, high in zip(cuts, cuts[1:])]
+    return [[record for shard, record in lane if shard in window_shards] for window_shards in windows]
 
 
 def seats(ends, window, key, lanes):

@@ -15,7 +15,7 @@ def records(n, first=0):
 
 
 def put(storage, source):
-    """Writes a store as a shard file, with a filter if it is a mapping: its Shard."""
+    """Writes a store as a shard file, with a filter if it is a mapping, and returns its Shard."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x")
         source.save(path)
@@ -32,7 +32,7 @@ def put(storage, source):
 
 
 def write(url, parts, options=None, attributes=None):
-    """Commits a set with a shard file for each of these lists or dicts: its Manifest."""
+    """Commits a set with a shard file for each of these lists or dicts, and returns its Manifest."""
     storage = storage_of(url, options)
     is_mapping = isinstance(parts[0], dict)
     shards = []

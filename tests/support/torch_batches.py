@@ -32,7 +32,7 @@ class Failing(Batches):
 
 
 class Noting:
-    """Batches of indices without a state."""
+    """A batch sampler without a state."""
 
     def __init__(self):
         self.given = 0

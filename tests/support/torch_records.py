@@ -10,8 +10,8 @@ ORDER = [3, 88, 0, 41, 41, 7, -1, 60]
 
 
 def record(i):
-    """Numbers, rows, lists and lists of lists of many kinds. In every third record `some` is missing, in every fifth
-    None."""
+    """Numbers, rows, lists and lists of lists of many kinds. `some`, `texts` and `lists` are missing in every third
+    record, and else None in every fifth."""
     out = {
         "id": i,
         "big": 2**40 + i,

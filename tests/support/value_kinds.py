@@ -56,7 +56,7 @@ TENSORS = {} if torch is None else {
     "tensor_0d": torch.tensor(3),
 }  # fmt: skip
 KINDS = {**PLAIN, **NUMPY, **TENSORS}
-# A representative of each kind that the library distinguishes, for triples.
+# A representative of each kind that the library distinguishes, for all pairs and triples.
 FEW = (
     "None bool int negative int63 uint64 int70 float complex str escaped bytes list texts tuple mixed_tuple dict no_keys "
     "int_key enum_set range ordered date zoned_time naive utc east berlin tokyo timedelta decimal fraction uuid path enum "
@@ -100,9 +100,9 @@ def stands_for(got, value):
     if isinstance(value, float):
         return type(got) is float and (got == value or got != got and value != value)
     if isinstance(value, dict):
-        lacks = [name for name in got if name not in value] if type(got) is dict else []
+        extra = [name for name in got if name not in value] if type(got) is dict else []
         return type(got) is dict and all(stands_for(got.get(name), one) for name, one in value.items()) and (
-            not any(got[name] is not None for name in lacks))  # fmt: skip
+            not any(got[name] is not None for name in extra))  # fmt: skip
     if isinstance(value, tuple) and type(got) is dict:
         return stands_for(got, {str(i): item for i, item in enumerate(value)})
     if isinstance(value, set | frozenset | list | tuple | collections.deque):

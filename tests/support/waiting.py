@@ -1,4 +1,4 @@
-"""Waits for conditions, threads, processes and programs, with the same limit everywhere."""
+"""Waits for conditions, threads, processes and programs, with a common limit by default."""
 
 import os
 import pickle
@@ -10,9 +10,9 @@ import time
 LIMIT_S = 100  # less than pytest's limit, so that a test reports what it waited for
 
 
-def until(true, why="it did not come true", seconds=LIMIT_S, pause=0.01):
+def until(condition, why="it did not come true", seconds=LIMIT_S, pause=0.01):
     end = time.monotonic() + seconds
-    while not true():
+    while not condition():
         assert time.monotonic() < end, why
         time.sleep(pause)
 

@@ -3,12 +3,11 @@ name the field.
 
     python tests/support/ways_out.py PROGRESS columns                every ordered pair as a column of a store
     python tests/support/ways_out.py PROGRESS all PART OF            every ordered pair of FEW kinds, every export
-    python tests/support/ways_out.py PROGRESS triples PART OF        every ordered triple of FEW kinds
+    python tests/support/ways_out.py PROGRESS triples PART OF        every ordered triple of FEW kinds, to_arrow
     python tests/support/ways_out.py PROGRESS sample SEED N          N pairs of all kinds, every export
-    python tests/support/ways_out.py PROGRESS sample-triples SEED N  N triples of all kinds
+    python tests/support/ways_out.py PROGRESS sample-triples SEED N  N triples of all kinds, to_arrow and arrow_stream
 
-It prints a line for each wrong case. The crash of another library ends the process; the file PROGRESS names the current
-case.
+It prints a line for each wrong case. If another library crashes, the process ends, and PROGRESS names the case.
 """
 
 import contextlib
@@ -77,8 +76,8 @@ def refusal(error, shape):
 
 
 def made(read, shape, foreign=()):
-    """The result of `read()`. Raises Refused for a documented error. In the middle of a stream, the reading library raises
-    an error of its own, one of `foreign`."""
+    """The result of `read()`. Raises Refused for a documented error, or for an error of the reading library (`foreign`)
+    that names the field: libraries wrap errors in the middle of a stream."""
     try:
         return read()
     except Exception as error:
@@ -100,9 +99,9 @@ def same_rows(got, records):
 
 @way()
 def to_arrow(x, records, shape):
-    made_rows = made(x.to_arrow, shape)
-    made_rows.validate(full=True)
-    same_rows(made_rows.to_pylist(), records)
+    data = made(x.to_arrow, shape)
+    data.validate(full=True)
+    same_rows(data.to_pylist(), records)
 
 
 @way(*ROWS)
@@ -141,11 +140,11 @@ def one_field(x, records, shape):
 
 @way()
 def to_polars(x, records, shape):
-    """polars has no type for UUIDs, and drops nanoseconds of objects; its Arrow data has both."""
-    made_rows = made(x.to_polars, shape)
-    assert len(made_rows) == len(records)
+    """Compares Arrow data, because polars' objects lack nanoseconds. Leaves out UUIDs, for which polars has no type."""
+    frame = made(x.to_polars, shape)
+    assert len(frame) == len(records)
     if "UUID" not in repr(records):
-        same_rows(made_rows.to_arrow().to_pylist(), records)
+        same_rows(frame.to_arrow().to_pylist(), records)
 
 
 @way(*ROWS)

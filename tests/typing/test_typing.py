@@ -1,7 +1,7 @@
 """The stubs: mypy and pyright accept them and user code, and stubtest finds that they match the installed package.
 
-One run of each tool. mypy and pyright read a copy of the stubs, so that they check them as strictly as the user's code and not as an
-installed package; stubtest reads the stubs of the installed package.
+Each tool runs once. mypy and pyright read a copy of the stubs, so that they check them as strictly as the user's code
+and not as an installed package; stubtest reads the stubs of the installed package.
 """
 
 import ast
@@ -54,8 +54,8 @@ def code():
 def stubs(folder):
     """The stubs, without those of recstore.torch or of Lightning's monitor if that library is missing."""
     names = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
-    needs = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
-    left_out = tuple(start for start, library in needs.items() if importlib.util.find_spec(library) is None)
+    libraries = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
+    left_out = tuple(start for start, library in libraries.items() if importlib.util.find_spec(library) is None)
     return [name for name in names if not name.startswith(left_out)]
 
 
@@ -71,7 +71,7 @@ def run(folder, *command, **environment):
 
 
 def is_annotated(path):
-    """Whether each function of a module has its types in the code."""
+    """Whether each function of a module has a return type in the code."""
     functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
     return all(node.returns is not None for node in functions)
 
@@ -123,8 +123,8 @@ def test_pyright(project):
 
 @needs("mypy")
 def test_stubtest(tmp_path):
-    """Each stub has exactly the public names and methods of its module, with their arguments. Imported
-    packages are skipped: they take time, and may be missing."""
+    """Each stub, except of packages and _types, has exactly the public names and methods of its module, with their
+    arguments. Some imported packages are skipped: they take time, and may be missing."""
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
         "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"

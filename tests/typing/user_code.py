@@ -358,7 +358,7 @@ assert_type(Samples(read_samples())[1:], RecordView[Sample])
 reader: Callable[[int], Sample] = samples.__getitem__
 
 
-# ---- Files ----
+# ---- Sources ----
 
 assert_type(recstore.RecordList(recstore.sources.folder("train", "**/*.jpg", class_from="parent")), RecordList[Any])
 assert_type(recstore.shared("train", recstore.sources.folder("train", [".jpg"], as_tuples=True)), RecordList[Any])

@@ -2,7 +2,7 @@
 """User code with PyTorch, for mypy and pyright; it never runs. See user_code.py.
 
 DataLoader takes any object with `__len__` and `__getitem__`, but its type asks for a Dataset. A RecordList is not a
-Dataset, because it would have to import torch. So users pass their own Dataset, or a cast.
+Dataset, because it would have to import torch. Users pass a RecordDataset, their own Dataset, or a cast.
 """
 
 from typing import Any, TypedDict, cast

@@ -95,10 +95,10 @@ class Config:
 
 PLAIN = {
     "numbers": (1, 2), "a float": (1.0, 1), "None": (None, 0), "paths": (pathlib.Path("a"), pathlib.Path("b")), "lists": ([1, [2]], [1, [3]]),
-    "million": (["a"] * 1000, ["a"] * 999 + ["b"]), "dicts": ({"a": 1}, {"a": 2}), "sets": ({1, 2}, {1, 3}), "enums": (Color.RED, Color.BLUE),
+    "long lists": (["a"] * 1000, ["a"] * 999 + ["b"]), "dicts": ({"a": 1}, {"a": 2}), "sets": ({1, 2}, {1, 3}), "enums": (Color.RED, Color.BLUE),
     "dataclasses": (Config(), Config("val")), "defaultdicts": (collections.defaultdict(list, a=1), collections.defaultdict(list, a=2)),
     "named tuples": (collections.namedtuple("P", "a b")(1, 2), collections.namedtuple("P", "a b")(1, 3)),
-    "proxies": (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})), "slots": (slice(1), slice(2)),
+    "proxies": (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})), "slices": (slice(1), slice(2)),
 }  # fmt: skip
 
 
@@ -153,9 +153,9 @@ def test_stores_count_by_their_content(tmp_path):
     records = [{"path": "a", "label": 1}, {"path": "b", "label": 2}]
     x = recstore.RecordList(records)
     x.save(tmp_path / "x.rec")
-    known = fingerprint(source, x=x)
-    assert known == fingerprint(source, x=recstore.RecordList(records)) == fingerprint(source, x=x[:])
-    assert known == fingerprint(source, x=recstore.open(tmp_path / "x.rec"))
+    expected = fingerprint(source, x=x)
+    assert expected == fingerprint(source, x=recstore.RecordList(records)) == fingerprint(source, x=x[:])
+    assert expected == fingerprint(source, x=recstore.open(tmp_path / "x.rec"))
     others = [
         x[::-1],
         recstore.RecordList(records[:1]),
@@ -163,7 +163,7 @@ def test_stores_count_by_their_content(tmp_path):
         recstore.RecordDict({0: records[0]}),
         records,
     ]
-    assert len({known, *(fingerprint(source, x=other) for other in others)}) == 6
+    assert len({expected, *(fingerprint(source, x=other) for other in others)}) == 6
 
 
 def test_large_values_are_refused(monkeypatch):
@@ -178,7 +178,7 @@ def test_large_values_are_refused(monkeypatch):
 
 
 def test_values_that_do_not_count(monkeypatch):
-    """The environment, imports within a function, loggers and the globals of installed packages do not count."""
+    """The environment, imports within a function and the level of a logger do not count."""
     import logging
 
     for source in (

@@ -21,7 +21,7 @@ def x(path):
 
 @pytest.fixture
 def forbid_building(monkeypatch):
-    """A function after which making an index is an error."""
+    """Returns a function that makes every later build of an index an error."""
 
     def build(*_):
         raise AssertionError("an index is built")
@@ -37,8 +37,8 @@ def plain(mapping):
     return [(key, value.to_list() if hasattr(value, "to_list") else value) for key, value in mapping.items()]
 
 
-def same(one, other):
-    """The same entries in the same order, with keys of the same types, and the same lookups."""
+def assert_same(one, other):
+    """Checks for the same entries in the same order, with keys of the same types, and the same lookups."""
     assert list(map(repr, one)) == list(map(repr, other))
     assert repr(plain(one)) == repr(plain(other))  # NaN is not equal to itself
     assert all(type(a) is type(b) for a, b in zip(one, other))
@@ -59,7 +59,7 @@ def test_the_same_as_one_built_in_memory(x, field, forbid_building):
         saved = x.index_by(field), x.group_by(field), x.group_by(field, default_factory=list)
         for one, other in zip(saved, built):
             assert one.key_index.saved is not None and other.key_index.saved is None
-            same(one, other)
+            assert_same(one, other)
             assert one.fingerprint == other.fingerprint
         assert saved[2]["no such key"] == []
         with pytest.raises(KeyError):
@@ -86,8 +86,8 @@ def test_keys_of_all_kinds(keys, tmp_path):
     with RecordList({"k": key, "i": i} for i, key in enumerate(keys)) as y:
         y.save(tmp_path / "x.recs", index_by="k", group_by="k")
         with recstore.open(tmp_path / "x.recs", verify="full") as x:
-            same(x.index_by("k"), y.index_by("k"))
-            same(x.group_by("k"), y.group_by("k"))
+            assert_same(x.index_by("k"), y.index_by("k"))
+            assert_same(x.group_by("k"), y.group_by("k"))
             plain_groups = {}
             for i, key in enumerate(keys):
                 plain_groups.setdefault(key, []).append(i)
@@ -96,7 +96,7 @@ def test_keys_of_all_kinds(keys, tmp_path):
 
 
 def test_ascending_groups_store_no_rows(x):
-    """image ascends, label does not: only the second needs 4 bytes for each record."""
+    """image ascends and label does not, so only label needs 4 bytes per record."""
     image, label = (native.find_saved(x.segment, native.INDEX_GROUPS, native.Path(name)) for name in ("image", "label"))
     assert image.blob(1) is None and label.blob(1).size == 4 * 300
     assert x.group_by("image")[4].to_list() == RECORDS[12:15]
@@ -334,7 +334,7 @@ def test_handles_name_no_process(x, monkeypatch):
 
 
 def test_damaged_handles(x, monkeypatch):
-    """The handles name an index that does not exist, a part that it lacks, or groups in place of records."""
+    """A changed byte may name an index that does not exist, a part that it lacks, or groups in place of records."""
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     _, (handle,) = x.group_by("label").__reduce__()
     n_refused = 0

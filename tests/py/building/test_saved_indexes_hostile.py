@@ -15,15 +15,15 @@ from recstore._core import native
 
 
 def section_of(data, number):
-    """`(offset, size)` of a saved index."""
+    """Returns `(offset, size)` of a saved index."""
     count, at = struct.unpack_from("<IQ", data, 68)
     entries = [reader.Entry(*reader.ENTRY.unpack_from(data, entry)) for entry in range(at, at + 40 * count, 40)]
     saved = [entry for entry in entries if entry.kind == 32769]
     return saved[number].offset, saved[number].size
 
 
-def changed(path, number, from_end, values):
-    """A copy of a file with these record numbers in a saved index, at an offset from the section's end."""
+def changed_copy(path, number, from_end, values):
+    """Returns a copy of a file with `values` in a saved index, `from_end` bytes before the section's end."""
     data = bytearray(path.read_bytes())
     offset, size = section_of(data, number)
     struct.pack_into(f"<{len(values)}I", data, offset + size - from_end, *values)
@@ -40,7 +40,7 @@ def saved_by(tmp_path, **options):
 
 def test_a_record_of_another_key_is_an_error(tmp_path):
     """In index_by("label") the last of 13 entries leads to record 0, which has another label."""
-    path = changed(saved_by(tmp_path, index_by="label"), 0, 4, [0])
+    path = changed_copy(saved_by(tmp_path, index_by="label"), 0, 4, [0])
     with recstore.open(path) as x:
         d = x.index_by("label")
         last = list(d)[-1]
@@ -55,7 +55,7 @@ def test_a_record_of_another_key_is_an_error(tmp_path):
 
 def test_a_row_of_another_group_is_an_error(tmp_path):
     """The last row of the last group is of another group; rows still ascend, so only the keys differ."""
-    path = changed(saved_by(tmp_path, group_by="label"), 0, 4, [299])
+    path = changed_copy(saved_by(tmp_path, group_by="label"), 0, 4, [299])
     good = next(r["label"] for r in RECORDS[299:])
     with recstore.open(path) as x:
         g = x.group_by("label", default_factory=list)
@@ -69,8 +69,8 @@ def test_a_row_of_another_group_is_an_error(tmp_path):
 
 
 def test_groups_that_end_elsewhere_are_an_error(tmp_path):
-    """The bounds of a group of ascending rows are moved by one."""
-    path = changed(saved_by(tmp_path, group_by="image"), 0, 4 * 3, [296])
+    """The bound between two groups of ascending rows is moved by two."""
+    path = changed_copy(saved_by(tmp_path, group_by="image"), 0, 4 * 3, [296])
     with recstore.open(path) as x:
         g = x.group_by("image")
         wrong = 0
@@ -93,7 +93,7 @@ def test_trusted_and_checked_indexes_are_not_compared_again(path):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_damage(path, tmp_path, seed):
-    """Bytes are changed anywhere in the saved indexes, and the checksums are valid."""
+    """Bytes anywhere in the saved indexes change, and the checksums are valid."""
     rng = random.Random(seed)
     whole = path.read_bytes()
     for _ in range(40):

@@ -1,5 +1,5 @@
-"""Sources of a user's own (recstore/building/source.py), and sources of files that are read again, change, fail or are sent
-to other processes."""
+"""A user's own sources (recstore/building/source.py), and sources of files that are read again, change, fail or are
+sent to other processes."""
 
 import io
 import os
@@ -250,7 +250,7 @@ def test_the_name_of_the_class():
 
 
 class Reading(sources.Source):
-    """Reads a file by a source of the package, in this process or as its parts."""
+    """Reads a file through a source of the package: append_to() calls it, split() returns it."""
 
     def __init__(self, path, **how):
         self.path, self.how = path, how
@@ -310,12 +310,12 @@ def test_the_closure_of_a_where_of_an_installed_package_counts(tmp_path, monkeyp
     """The package of the function counts as part of the program."""
     package = tmp_path / "site-packages"
     package.mkdir()
-    (package / "filtering.py").write_text("def below(most):\n    return lambda record: record['id'] < most\n")
+    (package / "filtering.py").write_text("def below(limit):\n    return lambda record: record['id'] < limit\n")
     monkeypatch.syspath_prepend(package)
     import filtering
 
     (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
-    one, two, again = (sources.jsonl(tmp_path / "a.jsonl", where=filtering.below(most)) for most in (2, 3, 2))
+    one, two, again = (sources.jsonl(tmp_path / "a.jsonl", where=filtering.below(limit)) for limit in (2, 3, 2))
     assert one.fingerprint == again.fingerprint != two.fingerprint
 
 

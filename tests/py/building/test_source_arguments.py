@@ -1,4 +1,4 @@
-"""Arguments that do not iterate over records: the error names a call that does."""
+"""Tables, columns, mappings and functions as arguments: an error names the call to write."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Sequences that are read by their length (recstore/building/source.py): their IndexErrors do not end them early."""
+"""Sequences that are read by length (recstore/building/source.py): no IndexError or StopIteration ends them early."""
 
 from collections import UserList
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def test_an_index_error_within_a_record_is_raised_with_its_number(kind):
 
 @pytest.mark.parametrize("kind", [Samples, Inherited])
 def test_the_length_counts_and_not_the_first_index_error(kind):
-    with recstore.RecordList(kind(3)) as x:  # its __getitem__ never ends
+    with recstore.RecordList(kind(3)) as x:  # its __getitem__ never raises
         assert x.to_list() == rows(3)
     with recstore.RecordList(UserList(rows(3))) as x:
         assert x.to_list() == rows(3)

@@ -111,7 +111,7 @@ def test_make_may_close_the_cache(name):
 
 
 def test_a_value_of_every_size(cache):
-    """The sizes are around those at which values and arrays share lines, pages and arenas."""
+    """The sizes lie around the limits for sharing lines, pages and arenas."""
     sizes = [0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 100_000]
     for size in sizes:
         assert cache.put(("bytes", size), os.urandom(1) * size)
@@ -156,7 +156,7 @@ def test_values_of_every_kind(name, kind, arrays, monkeypatch):
 # ---- Keys ----
 
 
-@pytest.mark.parametrize("key", [1, 1.0, True, np.int64(1), Level.LOW])
+@pytest.mark.parametrize("key", [1, 1.0, True, np.int64(1), np.float32(1), Level.LOW])
 def test_equal_keys_of_other_types_are_one_key(cache, slotted, key):
     """Keys compare as in a dict."""
     for one in (cache, slotted):
@@ -311,9 +311,9 @@ def test_one_warning_for_a_type_that_cannot_be_stored(cache):
 
 def test_a_full_cache_says_so_and_keeps_its_values(name):
     with recstore.cache(name, limit="1MB") as cache:
-        kept = [i for i in range(40) if cache.put(i, bytes([i]) * 100_000)]
-        assert kept == list(range(9))
-        assert all(cache.get(i) == bytes([i]) * 100_000 for i in kept) and sorted(cache) == kept
+        kept_keys = [i for i in range(40) if cache.put(i, bytes([i]) * 100_000)]
+        assert kept_keys == list(range(9))
+        assert all(cache.get(i) == bytes([i]) * 100_000 for i in kept_keys) and sorted(cache) == kept_keys
         assert cache.get_or_make("more", lambda: b"x" * 100_000) == b"x" * 100_000 and "more" not in cache
         info = cache.info()
         assert info.nbytes <= info.limit == 1_000_000 and info.processes[0].full == 32

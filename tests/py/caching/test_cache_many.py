@@ -185,25 +185,25 @@ def test_the_random_state_is_the_same_after_a_hit_and_after_a_call(cache):
     assert states() == before
 
 
-# ---- Strict mode and warnings ----
-
-
 @pytest.mark.parametrize("generator", [np.random.MT19937, np.random.PCG64])
-@pytest.mark.parametrize("drawn", [0, 1, 2])
-def test_the_state_of_numpy(generator, drawn):
+@pytest.mark.parametrize("n_drawn", [0, 1, 2])
+def test_the_state_of_numpy(generator, n_drawn):
     """numpy draws normal numbers in pairs and keeps the second one."""
     before = np.random.get_bit_generator()
     np.random.set_bit_generator(generator(5))
     try:
-        np.random.randn(drawn)
-        known = repr(np.random.get_state(legacy=False))
+        np.random.randn(n_drawn)
+        state = repr(np.random.get_state(legacy=False))
         for draw in (str, np.random.rand, np.random.randn, lambda: np.random.randn(3), lambda: np.random.seed(1)):
             with random_state.restored() as used:
                 draw()
-            assert repr(np.random.get_state(legacy=False)) == known
+            assert repr(np.random.get_state(legacy=False)) == state
             assert used == ([] if draw is str else ["numpy.random"])
     finally:
         np.random.set_bit_generator(before)
+
+
+# ---- Strict mode and warnings ----
 
 
 def test_values_that_are_drawn_are_one_warning(cache):
@@ -287,11 +287,11 @@ def test_one_warning_where_the_values_are_in_another_cache(name, slots):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             misses(filled)
-        for fingerprint, own, reason in (
+        for fingerprint, cache_name, reason in (
             ("other", name, r"of this name have another fingerprint: image \(test_cache_many.py:\d+\)$"),
             ("other", name + "!", f"no process has stored its values; other caches are .*'{name}'"),
         ):
-            with recstore.cache(own, limit="1MB", slots=slots, fingerprint=fingerprint) as empty:
+            with recstore.cache(cache_name, limit="1MB", slots=slots, fingerprint=fingerprint) as empty:
                 for key in [*range(100), *[5] * 200]:
                     empty.get(key)
                 with pytest.warns(RuntimeWarning, match="0 of .* were hits: .*" + reason) as caught:

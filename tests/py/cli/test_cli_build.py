@@ -21,7 +21,7 @@ ROWS = [{"id": i, "name": f'{i}, "x"' if i else "", "half": i / 2, "note": None}
 
 
 @pytest.fixture
-def made(run):
+def build_and_read(run):
     """Runs `recstore build`, which must succeed, and returns the records of its file."""
 
     def call(*arguments):
@@ -43,7 +43,7 @@ def lines(rows):
 
 
 def tables():
-    """Write a file of each format with the same records."""
+    """Writes the same records to a file of each format; returns the names."""
     from pyarrow import feather, parquet
 
     table = pyarrow.Table.from_pylist(ROWS)
@@ -61,38 +61,40 @@ def tables():
 # ---- build ----
 
 
-def test_each_format_by_its_name(made):
+def test_each_format_by_its_name(build_and_read):
     for name in tables():
-        assert made(name) == ROWS
-        assert made(name, "--n-rows", 3) == ROWS[:3]
-        assert made(name, "--columns", "half,id") == [{"half": row["half"], "id": row["id"]} for row in ROWS]
-    assert made(write("x.txt", "a\nb\n")) == ["a", "b"]
-    assert made(write("y", "a\nb\n"), "--format", "text") == ["a", "b"]
+        assert build_and_read(name) == ROWS
+        assert build_and_read(name, "--n-rows", 3) == ROWS[:3]
+        assert build_and_read(name, "--columns", "half,id") == [{"half": row["half"], "id": row["id"]} for row in ROWS]
+    assert build_and_read(write("x.txt", "a\nb\n")) == ["a", "b"]
+    assert build_and_read(write("y", "a\nb\n"), "--format", "text") == ["a", "b"]
 
 
-def test_several_files_and_patterns(made):
+def test_several_files_and_patterns(build_and_read):
     for i in range(3):
         write(f"{i}.jsonl", lines([{"i": i}]))
-    assert made("[01].jsonl", "2.jsonl", "0.jsonl") == [{"i": i} for i in (0, 1, 2, 0)]
-    assert made("*.jsonl", "--workers", 2) == [{"i": i} for i in range(3)]
+    assert build_and_read("[01].jsonl", "2.jsonl", "0.jsonl") == [{"i": i} for i in (0, 1, 2, 0)]
+    assert build_and_read("*.jsonl", "--workers", 2) == [{"i": i} for i in range(3)]
 
 
-def test_arrays_and_objects_of_json(made, run):
+def test_arrays_and_objects_of_json(build_and_read, run):
     write("x.json", json.dumps({"a": {"b": [1, 2]}, "words": {"x": 1, "y": 2}}))
-    assert made("x.json", "--records", "a.b") == [1, 2]
-    assert made("x.json", "--records", "words", "--entries") == {"x": 1, "y": 2}
+    assert build_and_read("x.json", "--records", "a.b") == [1, 2]
+    assert build_and_read("x.json", "--records", "words", "--entries") == {"x": 1, "y": 2}
     status, _, err = run("build", "x.json", "-o", "y.recs")
     assert status == 1 and "choose one with --records, or --entries reads" in err
 
 
-def test_options_of_csv(made):
+def test_options_of_csv(build_and_read):
     write("x.txt", "about\na|'b|c'|1\nd|\xfc|2|3\n".encode("latin-1"))
     options = ["--delimiter", "|", "--quote", "'", "--encoding", "latin-1", "--skip-rows", 1, "--errors", "skip"]
-    assert made("x.txt", "--format", "csv", *options, "--no-header") == [{"0": "a", "1": "b|c", "2": 1}]
-    rows = made("x.txt", "--format", "csv", *options, "--header", "p,q,n", "--dtypes", "n=float")
+    assert build_and_read("x.txt", "--format", "csv", *options, "--no-header") == [{"0": "a", "1": "b|c", "2": 1}]
+    rows = build_and_read("x.txt", "--format", "csv", *options, "--header", "p,q,n", "--dtypes", "n=float")
     assert repr(rows) == "[{'p': 'a', 'q': 'b|c', 'n': 1.0}]"
-    assert made(write("y.csv", 'a,b\n"x,1\n'), "--quote", "none", "--dtypes", "str") == [{"a": '"x', "b": "1"}]
-    assert made(write("y.txt", "a\tb\n1\t2\n"), "--format", "csv", "--delimiter", "tab") == [{"a": 1, "b": 2}]
+    assert build_and_read(write("y.csv", 'a,b\n"x,1\n'), "--quote", "none", "--dtypes", "str") == [
+        {"a": '"x', "b": "1"}
+    ]
+    assert build_and_read(write("y.txt", "a\tb\n1\t2\n"), "--format", "csv", "--delimiter", "tab") == [{"a": 1, "b": 2}]
 
 
 def test_a_store_is_built_by_name_and_found_by_the_reader(run):
@@ -281,10 +283,10 @@ def test_mappings(run):
         assert "is a mapping" in run("cat", "x.recs", *option)[2]
 
 
-def test_csv_round_trips(run, made, store):
+def test_csv_round_trips(run, build_and_read, store):
     status, out, _ = run("cat", store, "--csv")
     assert status == 0 and out.startswith('id,name,half,note\n0,"",0.0,\n1,"1, ""x""",0.5,\n')
-    assert made(write("y.csv", out)) == ROWS
+    assert build_and_read(write("y.csv", out)) == ROWS
     assert run("cat", store, "--csv", "--columns", "half", "-n", 2)[1] == "half\n0.0\n0.5\n"
     recstore.RecordList([{"m": {"a": 1}}, {"m": {}}, {}]).save("x.recs")
     assert run("cat", "x.recs", "--csv", "--columns", "m.a")[1] == "m.a\n1\n\n\n"
@@ -305,10 +307,10 @@ def test_csv_of_records_that_are_not_a_table(run, second, message):
     assert status == 1 and message in err
 
 
-streams = pytest.mark.skipif(not hasattr(pyarrow.RecordBatchReader, "from_stream"), reason="needs pyarrow 15")
+needs_streams = pytest.mark.skipif(not hasattr(pyarrow.RecordBatchReader, "from_stream"), reason="needs pyarrow 15")
 
 
-@streams
+@needs_streams
 def test_parquet(run, store):
     from pyarrow import parquet
 
@@ -325,7 +327,7 @@ def test_parquet(run, store):
     assert sorted(os.listdir()) == before
 
 
-@streams
+@needs_streams
 def test_row_groups_are_bounded(run, store, monkeypatch):
     from pyarrow import parquet
 

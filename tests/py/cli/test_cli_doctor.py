@@ -151,10 +151,10 @@ def test_private(machine):
     own = SHM.replace("0:23", "0:99")
     cases = [((SHM,), (SHM,), False), ((SHM, own), (SHM,), True), ((own,), (SHM,), True), ((SHM,), (), None),
              ((), (SHM,), None)]  # fmt: skip
-    for ours, first, expected in cases:
-        machine.mounts(*ours, first=first)
+    for entries, first, expected in cases:
+        machine.mounts(*entries, first=first)
         finding = doctor_checks.private(machine.system())
-        assert (finding.verdict, finding.values["private"]) == ("ok", expected), (ours, first)
+        assert (finding.verdict, finding.values["private"]) == ("ok", expected), (entries, first)
     machine.mounts(SHM.replace("tmpfs tmpfs", "tmpfs shm"))
     machine.write(".dockerenv", "")
     assert doctor_checks.private(machine.system()).why.startswith("this container alone")
@@ -171,7 +171,7 @@ def test_memory(machine, free, expected):
 
 
 def version_1(machine, *levels):
-    """The hierarchy of version 1, its top first."""
+    """Writes a hierarchy of version 1; `levels` begins with its top."""
     machine.write("proc/self/cgroup", "5:cpu:/x\n4:cpuacct,memory:/a/b\n0::/\n")
     machine.mounts(SHM, "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu",
                    "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory")  # fmt: skip

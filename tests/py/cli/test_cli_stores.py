@@ -264,7 +264,7 @@ def test_caches(run, run_json):
 
 
 def killed(keep):
-    """Build a store in a process that is killed; returns the number of files in the folder of stores."""
+    """Builds a store in a process that is killed; returns the number of files in the folder of stores."""
     code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
     waiting.python("-c", code, cwd="/")
     return len(os.listdir(os.environ["RECSTORE_DIR"]))

@@ -15,7 +15,7 @@ from recstore.cli import demo, main, running, trial
 
 
 def program(*arguments, **options):
-    """Start the command like a shell: in its own process group."""
+    """Starts the command in its own process group, like a shell."""
     return subprocess.Popen(
         [sys.executable, "-m", "recstore.cli.main", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, cwd="/", start_new_session=True, **options
@@ -23,7 +23,7 @@ def program(*arguments, **options):
 
 
 def alive(group):
-    """The processes of a group that have not ended; empty if the system does not have /proc."""
+    """Returns the ids of the group's processes that have not ended, or no ids if the system lacks /proc."""
     pids = []
     for pid in filter(str.isdecimal, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         try:
@@ -147,14 +147,13 @@ def test_a_missing_file_is_one_line_in_every_run(tmp_path):
 
 
 def interrupted(command, lines):
-    """Send SIGINT to the whole group, like a terminal, after `lines` lines of standard error; returns the rest."""
+    """Sends SIGINT to the whole group, like a terminal, after `lines` lines of standard error; returns the rest."""
     for _ in range(lines):
         command.stderr.readline()
     os.killpg(command.pid, signal.SIGINT)
     return command.communicate()[1]
 
 
-# After 0 lines the trial's interpreter is just starting: the worst moment.
 @pytest.mark.parametrize("lines", range(7))
 @pytest.mark.parametrize("command", ["bench", "demo"])
 def test_ctrl_c(command, lines, tmp_path):
@@ -195,8 +194,8 @@ def test_other_commands(monkeypatch, capsys):
 
 
 @pytest.fixture
-def rows(monkeypatch):
-    """Replaces the trials of the demo by made-up results. Returns the list of the trials that the demo runs."""
+def trial_labels(monkeypatch):
+    """Replaces the demo's trials by made-up results. Returns the list of the labels of the trials that it runs."""
     labels = []
     result = {"build_s": 1.0, "bytes": 5000, "pickle": 7, "read_ns": 10.0}
     result |= {"first_s": 0.5, "pass_s": 1.0, "uss": [1000, 3000], "total": 9000, "processes": 5}
@@ -209,16 +208,16 @@ def rows(monkeypatch):
     return labels
 
 
-def test_the_demo_stays_within_its_time(rows, monkeypatch, capsys):
+def test_the_demo_stays_within_its_time(trial_labels, monkeypatch, capsys):
     monkeypatch.setattr(demo, "BUDGET", 0.0)
     assert demo.run(None, None, None, 4) == 0
     out = capsys.readouterr().out
-    assert rows == ["reading records", "list, fork", "recstore, fork"]
+    assert trial_labels == ["reading records", "list, fork", "recstore, fork"]
     assert ": spawn, forkserver" in out and "--records 100000" in out
     # Given a number of records or a file, the demo measures all rows.
-    rows.clear()
+    trial_labels.clear()
     assert demo.run(None, None, 60, 4) == 0
-    assert "recstore, forkserver" in rows and "--records 60" not in capsys.readouterr().out
+    assert "recstore, forkserver" in trial_labels and "--records 60" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

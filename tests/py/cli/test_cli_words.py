@@ -11,7 +11,7 @@ from recstore.cli import main
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working directory, with two stores that share a name and files of several formats."""
+    """The working directory, with files of several formats and two stores that share a name."""
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "names"))
     monkeypatch.delenv("RECSTORE_CACHE", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(arguments, capsys):
-    """The exit status and standard error of a command."""
+    """Returns the exit status and the error message of a command."""
     capsys.readouterr()
     try:
         status = main.main(arguments.split())
@@ -146,7 +146,7 @@ def test_messages_name_files_and_commands(folder, capsys, arguments, part):
     assert part in run(arguments, capsys)[1]
 
 
-def test_every_option_names_the_value_that_it_refuses():
+def test_options_refuse_values_without_python_names():
     """If a conversion raises ValueError, argparse shows the name of a Python function."""
     parsers = [main._parser()]
     for parser in parsers:

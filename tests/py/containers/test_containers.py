@@ -1,4 +1,4 @@
-"""Containers that were never built: their methods raise and do not crash."""
+"""Containers that were never built: their methods may raise but do not crash."""
 
 import pytest
 import waiting

@@ -21,8 +21,8 @@ from recstore.errors import EncodeError
 FACTORIES = [list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int]
 
 
-def holdings():
-    """The targets of the descriptors of this process, anonymous memory included."""
+def descriptor_targets():
+    """Returns the targets of this process's descriptors, anonymous memory included; None without /proc."""
     gc.collect()
     if not os.path.isdir("/proc/self/fd"):
         return None
@@ -95,10 +95,10 @@ def test_streamed():
 )
 def test_bad_pairs(bad):
     expected = pytest.raises((TypeError, ValueError), lambda: dict(bad))
-    before = holdings()
+    before = descriptor_targets()
     caught = pytest.raises((TypeError, ValueError), lambda: RecordDict(bad))
     assert type(caught.value) is type(expected.value)
-    assert holdings() == before
+    assert descriptor_targets() == before
 
 
 def test_the_position_of_a_bad_pair():
@@ -123,7 +123,7 @@ def test_nothing_stays_behind(backing, tmp_path, monkeypatch):
         raise error
 
     RecordDict({1: 2}, backing=backing).close()
-    before = holdings(), sorted(tmp_path.rglob("*"))
+    before = descriptor_targets(), sorted(tmp_path.rglob("*"))
     for error in (KeyError("x"), KeyboardInterrupt()):
         caught = pytest.raises(type(error), lambda: RecordDict(pairs(error), backing=backing))
         assert caught.value is error
@@ -132,7 +132,7 @@ def test_nothing_stays_behind(backing, tmp_path, monkeypatch):
     pytest.raises(EncodeError, lambda: RecordDict([(object(), 1)], backing=backing)).match("^entry 0 .*: key ")
     pytest.raises(TypeError, lambda: RecordDict([("good", 1), ([], 1)], backing=backing)).match("unhashable")
     del caught
-    assert (holdings(), sorted(tmp_path.rglob("*"))) == before
+    assert (descriptor_targets(), sorted(tmp_path.rglob("*"))) == before
 
 
 def test_a_mapping_changed_while_it_is_read():
@@ -146,7 +146,7 @@ def test_a_mapping_changed_while_it_is_read():
 
         __iter__ = keys
 
-    before = holdings()
+    before = descriptor_targets()
     pytest.raises(RuntimeError, lambda: RecordDict(Growing(d))).match("changed size")
 
     def pairs():
@@ -155,7 +155,7 @@ def test_a_mapping_changed_while_it_is_read():
             yield key, 1
 
     pytest.raises(RuntimeError, lambda: RecordDict(pairs())).match("changed size")
-    assert holdings() == before
+    assert descriptor_targets() == before
 
 
 # ---- repeated keys ----
@@ -179,12 +179,12 @@ def test_equal_keys_of_other_types(pairs):
 
 
 def test_few_repeated_keys_need_an_order_and_many_a_compact_store():
-    few = [(f"key {i}", i) for i in range(5000)] + [("key 7", -1), ("key 9", -2)]
-    many = [(f"key {i % 2500}", i) for i in range(5000)]
-    again = list(dict(many).items())
-    with RecordDict(few) as d, RecordDict(many) as e, RecordDict(again) as f:
-        assert d == dict(few) and e == dict(many) == f
-        assert list(d) == list(dict(few)) and list(e) == list(dict(many))
+    few_repeats = [(f"key {i}", i) for i in range(5000)] + [("key 7", -1), ("key 9", -2)]
+    many_repeats = [(f"key {i % 2500}", i) for i in range(5000)]
+    no_repeats = list(dict(many_repeats).items())
+    with RecordDict(few_repeats) as d, RecordDict(many_repeats) as e, RecordDict(no_repeats) as f:
+        assert d == dict(few_repeats) and e == dict(many_repeats) == f
+        assert list(d) == list(dict(few_repeats)) and list(e) == list(dict(many_repeats))
         assert d.info().sections["key order"] == 8 * 5000
         assert e.info().sections["key order"] == 0
         assert e.nbytes == f.nbytes
@@ -208,10 +208,10 @@ def test_one_key_many_times():
 def test_duplicates_with_every_option(options, tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
     pairs = [(i % 10, np.full(500, i)) for i in range(40)]
-    before = holdings()
+    before = descriptor_targets()
     with RecordDict(pairs, **options) as d:
         assert [value[0] for value in d.values()] == list(range(30, 40))
-    assert holdings() == before
+    assert descriptor_targets() == before
 
 
 # ---- default factories ----
@@ -335,25 +335,25 @@ def test_or_keeps_the_options_of_the_first():
     big = np.arange(500)
     with RecordDict({"a": big, "p": print}, arrays="view", on_unsupported="pickle") as d:
         for more in ({"b": big, "q": repr}, RecordDict({"b": big, "q": repr}, on_unsupported="pickle")):
-            with d | more as both:
-                assert both["p"] is print and both["q"] is repr
-                assert not both["a"].flags.writeable and not both["b"].flags.writeable
+            with d | more as union:
+                assert union["p"] is print and union["q"] is repr
+                assert not union["a"].flags.writeable and not union["b"].flags.writeable
     with RecordDict({"a": big}) as d:
-        with d | {"b": big} as both:
-            assert both["a"].flags.writeable and both["b"].flags.writeable
+        with d | {"b": big} as union:
+            assert union["a"].flags.writeable and union["b"].flags.writeable
         pytest.raises(EncodeError, lambda: d | {"p": print})
 
 
 def test_or(letters):
     more = {"z": 26, "a": -1}
-    both = letters | more
-    assert type(both) is RecordDict and list(both.items()) == list((LETTERS | more).items())
+    union = letters | more
+    assert type(union) is RecordDict and list(union.items()) == list((LETTERS | more).items())
     assert type(more | letters) is dict and list((more | letters).items()) == list((more | LETTERS).items())
     assert letters | RecordDict(more) == LETTERS | more
     assert type(collections.OrderedDict(more) | letters) is collections.OrderedDict
     changed = letters
     changed |= more
-    assert changed == both and changed is not letters and len(letters) == 10
+    assert changed == union and changed is not letters and len(letters) == 10
     for other in ([("a", 1)], None, 5):
         pytest.raises(TypeError, lambda: letters | other).match("unsupported operand")
         pytest.raises(TypeError, lambda: other | letters).match("unsupported operand")

@@ -102,10 +102,12 @@ def test_index_bytes():
 def test_by_function():
     source = [{"id": f"i{i % 7}", "n": i} for i in range(20)]
     with RecordList(source) as x:
-        by = x.index_by(lambda record: record["id"])
-        assert type(by) is RecordDict and list(by.items()) == list({record["id"]: record for record in source}.items())
-        assert by["i3"]["n"] == 17 and "i9" not in by and by.get_many(["i1", "i0"])[0]["n"] == 15
-        assert by.values().index(source[17]) == 3 and not by._is_whole and by.info().records == 7
+        by_id = x.index_by(lambda record: record["id"])
+        assert type(by_id) is RecordDict and list(by_id.items()) == list(
+            {record["id"]: record for record in source}.items()
+        )
+        assert by_id["i3"]["n"] == 17 and "i9" not in by_id and by_id.get_many(["i1", "i0"])[0]["n"] == 15
+        assert by_id.values().index(source[17]) == 3 and not by_id._is_whole and by_id.info().records == 7
         groups = x.group_by(lambda record: record["n"] % 3)
         assert {key: view.to_list() for key, view in groups.items()} == {
             k: [r for r in source if r["n"] % 3 == k] for k in range(3)
@@ -113,7 +115,7 @@ def test_by_function():
         assert groups[True][0]["n"] == 1 and 3 not in groups and groups.info().records == 3
         pytest.raises(KeyError, lambda: x.index_by(lambda record: record["none"]))
         pytest.raises(TypeError, lambda: x.group_by(lambda record: [])).match("unhashable")
-    for d in (by, groups):
+    for d in (by_id, groups):
         assert d.closed
         pytest.raises(ClosedError, lambda: "missing" in d)
 

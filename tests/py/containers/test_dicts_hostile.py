@@ -183,7 +183,7 @@ def test_hostile_sources():
 
 
 def test_a_key_that_cannot_be_hashed(tmp_path):
-    """A list in place of a tuple, in damaged bytes: a CorruptError, never a TypeError."""
+    """Damaged bytes with a list in place of a tuple raise CorruptError, never TypeError."""
     path = tmp_path / "d.rec"
     with RecordDict({"first": 1, ("second", 2): 3}, compression="none") as d:
         d.save(path)
@@ -249,21 +249,21 @@ def test_forms_that_collide():
     from fractions import Fraction
 
     modulus = 2**61 - 1
-    same = [
+    keys = [
         Fraction(1, 3),
         *(Fraction(1 + 3 * k * modulus, 3) for k in range(1, 40)),
         *(Decimal(f"{k}E+6000") + 0 for k in (1, 2)),
     ]
-    same = [key for key in same if hash(key) == hash(same[0])]
-    assert len({native.key_form(key) for key in same}) == 1 < len(set(same))
-    pairs = [(key, i) for i, key in enumerate(same * 3)]
-    with RecordDict(pairs) as d, RecordList(same * 2) as x:
-        assert d == dict(pairs) and list(d) == same and all(d[key] == dict(pairs)[key] for key in same)
+    keys = [key for key in keys if hash(key) == hash(keys[0])]
+    assert len({native.key_form(key) for key in keys}) == 1 < len(set(keys))
+    pairs = [(key, i) for i, key in enumerate(keys * 3)]
+    with RecordDict(pairs) as d, RecordList(keys * 2) as x:
+        assert d == dict(pairs) and list(d) == keys and all(d[key] == dict(pairs)[key] for key in keys)
         assert Fraction(1 + 300 * modulus, 3) not in d
-        by = x.index_by(lambda key: key)
-        assert list(by) == same and all(by[key] == key for key in same)
-        with RecordDict(by) as again:
-            assert again == d or list(again) == same
+        index = x.index_by(lambda key: key)
+        assert list(index) == keys and all(index[key] == key for key in keys)
+        with RecordDict(index) as again:
+            assert again == d or list(again) == keys
 
 
 def test_records_that_share_a_hash():
@@ -312,7 +312,7 @@ def operations(d, key, value):
             RecordDict(pairs)
         except (Boom, TypeError, ValueError, recstore.Error):
             pass
-    # An opaque key, but not np.datetime64: hashing it leaks a block in numpy 2.2, the last one for Python 3.10.
+    # An opaque key, but not np.datetime64: hashing it leaks a block in numpy 2.2, the last for Python 3.10.
     for pairs in ([("a", 1), ("a", 2)], [(float("nan"), 1), ("b", 2)], {}, [(Point(1), 1), (1, 2)]):
         with RecordDict(pairs) as other:
             other.get(float("nan")), other.get(("a", 1))

@@ -37,7 +37,7 @@ def lines(name):
 
 
 def same(a, b):
-    """Equal, with equal types at every level, dicts in the same order."""
+    """Returns whether two values are equal, with equal types at every level and dicts in the same order."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
@@ -48,7 +48,7 @@ def same(a, b):
 
 
 def check(source, tmp_path, pairs=None, index_bytes=8):
-    """Builds a mapping of `source`, or of `pairs` with repeated keys, and compares it after a file."""
+    """Builds a mapping of `source`, or of `pairs` with repeated keys, and compares and yields it, read from a file."""
     with RecordDict(source if pairs is None else pairs) as d:
         d.save(tmp_path / "d.rec")
         assert d.index_nbytes <= index_bytes * len(source) + 128
@@ -95,9 +95,9 @@ def test_pronunciations(tmp_path):
     with RecordDict(groups) as d:
         assert d["no such word"] == [] and same(d.to_dict(), dict(groups)) and d.factory is list
     with RecordList(pairs) as x:
-        by = x.group_by(lambda pair: pair[0])
+        by_word = x.group_by(lambda pair: pair[0])
         for word in list(groups)[::977]:
-            assert [sounds for _, sounds in by[word]] == groups[word]
+            assert [sounds for _, sounds in by_word[word]] == groups[word]
 
 
 def test_merges(tmp_path):
@@ -136,12 +136,12 @@ def test_countries(tmp_path):
 @pytest.mark.parametrize(("name", "key"), [("tate/artworks.jsonl.xz", "id"), ("sgd/dev.jsonl.xz", "dialogue_id")])
 def test_records_by_id(name, key, tmp_path):
     records = [json.loads(line) for _, line in zip(range(6000), lines(name))]
-    by = {record[key]: record for record in records}
-    run(by, tmp_path, pairs=((record[key], record) for record in records))
+    expected = {record[key]: record for record in records}
+    run(expected, tmp_path, pairs=((record[key], record) for record in records))
     with RecordList(records) as x:
         index = x.index_by(lambda record: record[key])
-        assert same(list(index), list(by)) and all(same(index[k], by[k]) for k in list(by)[::37])
-        assert index.index_nbytes <= 8 * len(by) + 128
+        assert same(list(index), list(expected)) and all(same(index[k], expected[k]) for k in list(expected)[::37])
+        assert index.index_nbytes <= 8 * len(expected) + 128
 
 
 def test_a_csv_with_ids_that_are_ints(tmp_path):

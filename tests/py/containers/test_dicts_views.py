@@ -1,4 +1,4 @@
-"""The views of a RecordDict (keys, values, items) as sets and as sequences, and every method of a closed or detached store."""
+"""Views of a RecordDict (keys, values, items) as sets and as sequences, and methods of a closed or detached store."""
 
 import collections
 import copy
@@ -37,14 +37,14 @@ OTHERS = [
                                        operator.gt, operator.ge, lambda a, b: a.isdisjoint(b)])  # fmt: skip
 @pytest.mark.parametrize("kind", ["keys", "items"])
 def test_set_operations(letters, operation, kind):
-    ours, theirs = getattr(letters, kind)(), getattr(LETTERS, kind)()
+    view, dict_view = getattr(letters, kind)(), getattr(LETTERS, kind)()
     for other in [
-        *OTHERS, {("a", 0)}, {("a", 0), ("a", 1)}, set(LETTERS.items()), ours, getattr(RecordDict({"a": 0}), kind)()
+        *OTHERS, {("a", 0)}, {("a", 0), ("a", 1)}, set(LETTERS.items()), view, getattr(RecordDict({"a": 0}), kind)()
     ]:  # fmt: skip
         plain = set(other)
-        assert operation(ours, other) == operation(theirs, plain)
-        assert operation(other, ours) == operation(plain, theirs)
-        assert type(operation(ours, other)) is type(operation(theirs, plain))
+        assert operation(view, other) == operation(dict_view, plain)
+        assert operation(other, view) == operation(plain, dict_view)
+        assert type(operation(view, other)) is type(operation(dict_view, plain))
 
 
 @pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor])

@@ -128,8 +128,8 @@ def test_records_are_stored_again_as_objects_of_their_classes(path, tmp_path):
 
 
 def test_a_store_of_records_and_objects(path):
-    """Objects of the program's own classes are made again, and objects from the file become Records, even if a process
-    has only the handle."""
+    """Objects of the program's own classes are made again, and objects from the file become Records, even in a process
+    that has only the handle."""
     with recstore.open(path) as x:
         mixed = RecordList([x[0], Attrs(1)])
     from recstore.shm import registry
@@ -194,15 +194,15 @@ def test_a_view_with_pickles_is_saved(tmp_path):
 
 def seen_by(store, i, method):
     context = multiprocessing.get_context(method)
-    mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=kinds.look, args=(store, i, theirs))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=kinds.look, args=(store, i, sender))
     process.start()
-    theirs.close()
+    sender.close()
     try:
-        return mine.recv()
+        return receiver.recv()
     finally:
         process.join()
-        mine.close()
+        receiver.close()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -246,22 +246,22 @@ def test_workers_read_arrays_alike(arrays):
 
 
 def test_only_stores_with_the_same_trust_share_a_mapping(path):
-    opened = [
+    stores = [
         recstore.open(path),
         recstore.open(path, classes=[Plain]),
         recstore.open(path, allow_pickle=True),
         recstore.open(path, arrays="view"),
     ]
-    for x in opened:
+    for x in stores:
         y = pickle.loads(pickle.dumps(x))
         assert y.segment is x.segment
-        assert type(y[0]) is (Plain if x is opened[1] else Record)
-    kept = [pickle.dumps(x) for x in opened]
-    for x in opened:
+        assert type(y[0]) is (Plain if x is stores[1] else Record)
+    handles = [pickle.dumps(x) for x in stores]
+    for x in stores:
         x.close()
-    again = [pickle.loads(text) for text in kept]
-    assert len({id(x.segment) for x in again}) == 4
-    assert [type(x[0]) for x in again] == [Record, Plain, Record, Record]
+    attached = [pickle.loads(handle) for handle in handles]
+    assert len({id(x.segment) for x in attached}) == 4
+    assert [type(x[0]) for x in attached] == [Record, Plain, Record, Record]
 
 
 def test_handles_stay_small(path):
