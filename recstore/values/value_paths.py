@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeAlias
 
+    from recstore._core.trust import Writer
+
     Part: TypeAlias = tuple[str, Any]  # path, value
     Attributes: TypeAlias = Callable[[Any, str], Iterable[Part] | None]
 

@@ -1,5 +1,5 @@
-"""Datasets of Hugging Face for tests, and the functions that ranks and workers run on them. `datasets` is the package, or
-None if it is missing."""
+"""Datasets of Hugging Face for tests, and the functions that ranks and workers run on them. `datasets` is the package,
+or None if it is missing."""
 
 import importlib.util
 import json

@@ -1,5 +1,5 @@
-"""Annotation files and dataset classes of mmengine for tests, and the functions that ranks and workers run. `mmengine` is
-the package, or None if it or torch is missing."""
+"""Annotation files and dataset classes of mmengine for tests, and the functions that ranks and workers run. `mmengine`
+is the package, or None if it or torch is missing."""
 
 import importlib.util
 import json

@@ -19,10 +19,10 @@ DEADLINE = 120
 
 
 def assert_shared(load_plain, load_shared, argument, modules, factor=2):
-    """Compares the memory of all ranks with `load_shared(argument, name)` and with `load_plain(argument)`. The shared load
-    must take less than 1 / `factor` of the plain load's memory once all ranks hold the dataset, and less than 2 / 3 at the
-    peak. Both must give all ranks the same result. The functions are importable and return `(data, result)`. `modules`
-    are imported before the ranks start."""
+    """Compares the memory of all ranks with `load_shared(argument, name)` and with `load_plain(argument)`. The shared
+    load must take less than 1 / `factor` of the plain load's memory once all ranks hold the dataset, and less than
+    2 / 3 at the peak. Both must give all ranks the same result. The functions are importable and return `(data,
+    result)`. `modules` are imported before the ranks start."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe()
     ways = (load_plain, argument), (load_shared, argument, fresh_name())

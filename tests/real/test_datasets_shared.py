@@ -1,4 +1,4 @@
-"""SharedDataset of recstore.integrations.datasets against Hugging Face's Dataset: the same rows, one copy for all ranks."""
+"""recstore.integrations.datasets against a Dataset of Hugging Face: the same rows, and one copy for all ranks."""
 
 import datetime
 import doctest

@@ -1,4 +1,4 @@
-"""The COCO class of recstore.integrations.pycocotools against pycocotools' own: the same answers, one copy for all ranks."""
+"""recstore.integrations.pycocotools.COCO against pycocotools' own: the same answers, and one copy for all ranks."""
 
 import copy
 import gzip

@@ -121,11 +121,8 @@ def test_reading(cluster, tmp_path):
     assert dataset.count() == 250 and dataset.sum("id") == sum(range(250))
     assert sorted(dataset.take_all(), key=lambda row: row["id"])[249] == {"id": 249, "name": "n249", "box": [249, 1]}
     blocks = recstore.remote.ray.read(url, override_num_blocks=3).materialize().to_arrow_refs()
-    assert sorted(len(ray.get(block)) for block in blocks) == [
-        50,
-        100,
-        100,
-    ]  # without the option, Ray may split them for its cores
+    # Without override_num_blocks, Ray may split blocks for its cores.
+    assert sorted(len(ray.get(block)) for block in blocks) == [50, 100, 100]
     only = recstore.remote.ray.read(url, columns=["id"], override_num_blocks=3)
     assert only.schema().names == ["id"] and ids(only.iter_rows()) == list(range(250))
     writer.commit([writer.write([{"id": 1}])])

@@ -1,5 +1,5 @@
-"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: Lightning and accelerate set the
-epoch, none divides records twice, and runs resume where they stopped."""
+"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: Lightning and accelerate set
+the epoch, none divides records twice, and runs resume where they stopped."""
 
 import itertools
 import json
@@ -284,8 +284,8 @@ def flat(batches):
 @pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
 def test_stateful_dataloader_resumes(programs, quiet, form, before, after):
-    """With the same number of workers, the loader resumes with its own state. With another number, the sampler loads its
-    state from the loader's."""
+    """With the same number of workers, the loader resumes with its own state. With another number, the sampler loads
+    its state from the loader's."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs the packages of `nox -s real`")
 
     def made(workers):

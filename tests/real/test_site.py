@@ -153,8 +153,8 @@ class Links(html.parser.HTMLParser):
 
 
 def dead_links(site):
-    """`(page, target)` of each dead link, and the number of links. Checks the file and anchor of internal links, the form
-    of others."""
+    """`(page, target)` of each dead link, and the number of links. Checks the file and anchor of internal links, the
+    form of others."""
     links_of = {name: Links((site / name).read_text(encoding="utf-8")) for name in [*pages_of(site), "index.html"]}
     dead, number = [], 0
     for page, links in links_of.items():

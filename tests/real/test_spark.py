@@ -25,7 +25,7 @@ ATTEMPTS = 3
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    """A session of two threads that tries each task up to three times. Its Python workers have this process's import path."""
+    """A session of two threads that tries a task up to three times. Its workers have this process's import path."""
     from pyspark.sql import SparkSession
 
     folder = tmp_path_factory.mktemp("spark")
@@ -78,8 +78,9 @@ def test_round_trip(spark, tmp_path):
     """Every type of a record, and the types that Spark reads back."""
     when = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)
     schema = (
-        "id long, small int, score double, ok boolean, name string, blob binary, day date, at timestamp, local "
-        "timestamp_ntz, price decimal(10,2), tags array<string>, at_place struct<x: int, y: string>, counts map<string,int>"
+        "id long, small int, score double, ok boolean, name string, blob binary, day date, at timestamp, "
+        "local timestamp_ntz, price decimal(10,2), tags array<string>, at_place struct<x: int, y: string>, "
+        "counts map<string,int>"
     )
     row = (1, 2, 0.5, True, "é", b"\0\1", when.date(), when, when, decimal.Decimal("12.50"), ["a", None], (1, "b"))
     frame = spark.createDataFrame([(*row, {"k": 3}), (2, *[None] * 12)], schema).coalesce(1)

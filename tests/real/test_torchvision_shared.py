@@ -1,4 +1,4 @@
-"""The datasets of recstore.integrations.torchvision against torchvision's own: the same samples, one copy for all ranks."""
+"""The datasets of recstore.integrations.torchvision against torchvision's: the same samples, one copy for all ranks."""
 
 import doctest
 import os

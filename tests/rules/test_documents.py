@@ -1,8 +1,8 @@
 """Runs the code of README.md and docs/, and checks their links.
 
 Each python block of README.md runs by itself, as if pasted into a new file in an empty folder. The blocks of another
-page run in order as one module; a block that begins with `# name.py` is a program that runs by itself. The output of pycon
-blocks is compared.
+page run in order as one module; a block that begins with `# name.py` is a program that runs by itself. The output of
+pycon blocks is compared.
 """
 
 import difflib

@@ -46,7 +46,8 @@ TOP_MODULES = {
 CONTAINERS = "base columns exports field_names views records opening dicts fields grouping node_sizes info"
 # {(module, later module): reason} of the imports inside functions that lead to a later room, to a later module of
 # containers/, or back to a module that imports this one. Allow them only for methods that delegate and are rarely
-called.LATE = {
+# called.
+LATE = {
     ("containers.records", "containers.fields"): "field() returns a FieldView",
     ("containers.records", "containers.grouping"): "index_by() and group_by() delegate",
     ("containers.records", "containers.info"): "info() delegates",
