@@ -10,7 +10,7 @@ import pytest
 
 NUMBERS = {"x86_64": 319, "aarch64": 279}  # of memfd_create
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or platform.machine() not in NUMBERS, reason="a filter of Linux's system calls"
+    not sys.platform.startswith("linux") or platform.machine() not in NUMBERS, reason="needs Linux on x86-64 or ARM64"
 )
 
 # A seccomp(2) filter: loads the number of the call, returns an errno for memfd_create, and allows all other calls.
@@ -99,7 +99,7 @@ attempt()  # late imports need files too
 kept = []
 try:
     while True: kept.append(os.open("/dev/null", 0))
-except OSError: os.close(kept.pop())  # the store itself takes the last one
+except OSError: os.close(kept.pop())  # leaves one for the store itself
 error = attempt()
 print(error.errno, "this process may have 64 files open" in str(error), "ulimit -n" in str(error))
 """
@@ -112,7 +112,7 @@ print(error.errno, "this process may have 64 files open" in str(error), "ulimit 
 
 @pytest.mark.parametrize("store", STORES)
 def test_too_many_open_files(tmp_path, store):
-    """Each store is an open file, and the error says how to have more, or to need fewer."""
+    """Each store is an open file. The error says how to raise the limit."""
     if store == "anonymous" and not hasattr(os, "memfd_create"):
         pytest.skip("needs memfd_create")
     program = f"""

@@ -1,4 +1,4 @@
-"""Several processes of a machine open a set of shards: each object is fetched once, and a killed process blocks nobody
+"""Several processes on a machine open a set of shards: each object is fetched once, and a killed process blocks nobody
 and leaves nothing. A group of processes with its own cache folder acts as a node."""
 
 import multiprocessing
@@ -25,7 +25,7 @@ FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 
 def run(act, n, *arguments, seeded=False):
-    """The results of n processes that do `act` at the same time."""
+    """Returns the results of n processes that call `act` at the same time."""
     barrier, results = FORK.Barrier(n), FORK.Queue()
     processes = [
         FORK.Process(target=act, args=(barrier, results, *arguments, *([seed] if seeded else []))) for seed in range(n)
@@ -39,7 +39,7 @@ def run(act, n, *arguments, seeded=False):
 
 
 def sent_twice(made):
-    """`(shard files that were sent more than once, sent bytes as a multiple of the set's)`."""
+    """Returns `(paths of shards requested more than once, sent bytes as a multiple of the set's)`."""
     until(lambda: sum(made.sent.values()) >= made.made.nbytes)
     gets = [path for (method, path), n in made.requests.items() if method == "GET" and path.endswith(".recs") and n > 1]
     return gets, sum(made.sent.values()) / made.made.nbytes
@@ -51,7 +51,7 @@ def test_a_node_fetches_each_object_once(made, tmp_path, lazy):
     act = remote_nodes.read_at_random if lazy else remote_nodes.opened
     assert run(act, 6, f"{made.at}@1", options, ALL, seeded=lazy) == [0] * 6
     twice, ratio = sent_twice(made)
-    # Each process may also request the manifest, of 1 KB, where a shard file has 7 KB.
+    # Each process may also request the manifest of 1 KB. A shard file has 7 KB.
     assert twice == [] and sum(n for path, n in made.sent.items() if path.endswith(".recs")) <= 1.02 * made.made.nbytes
     assert parts_and_locks(tmp_path) == []
 
@@ -70,7 +70,7 @@ def test_bytes_of_a_larger_set(server, tmp_path):
         assert twice == [] and ratio <= 1.02
 
 
-OPENS = """
+OPEN_PROGRAM = """
 import pickle, sys, recstore
 url, options = pickle.loads(bytes.fromhex(sys.argv[1]))
 x = recstore.open(url, **options)
@@ -78,10 +78,10 @@ print(len(x), flush=True)
 """
 
 
-def opening(made, folder, **options):
+def start_opening(made, folder, **options):
     """Starts a separate process that opens the set."""
     argument = pickle.dumps((made.at, {"cache": str(folder), "options": made.options, **options})).hex()
-    return subprocess.Popen([sys.executable, "-c", OPENS, argument], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", OPEN_PROGRAM, argument], stdout=subprocess.PIPE, text=True)
 
 
 def children(pid):
@@ -105,9 +105,9 @@ def is_fetching(folder):
 @pytest.mark.parametrize("victim", ["the process that opens", "the process that fetches"])
 def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
     made.delay(1.5, times=3, match=r"\.recs")
-    first = opening(made, tmp_path)
+    first = start_opening(made, tmp_path)
     until(lambda: is_fetching(tmp_path))
-    second = opening(made, tmp_path)
+    second = start_opening(made, tmp_path)
     (fetching,) = children(first.pid)
     os.kill(first.pid if victim == "the process that opens" else fetching, signal.SIGKILL)
     assert second.communicate(timeout=LIMIT_S)[0] == "360\n" and second.returncode == 0
@@ -121,9 +121,9 @@ def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
 
 def test_a_killed_waiter_blocks_nobody(made, tmp_path):
     made.delay(1.0, times=6, match=r"\.recs")
-    first = opening(made, tmp_path)
+    first = start_opening(made, tmp_path)
     until(lambda: is_fetching(tmp_path))
-    waiting = [opening(made, tmp_path) for _ in range(3)]
+    waiting = [start_opening(made, tmp_path) for _ in range(3)]
     for process in waiting[:2]:
         process.kill()
         process.communicate()
@@ -186,13 +186,13 @@ def test_a_node_with_a_small_cache_reads_everything(made, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [False, True])
-def test_killed_at_any_moment(made, tmp_path, room):
+@pytest.mark.parametrize("limited", [False, True])
+def test_killed_at_any_moment(made, tmp_path, limited):
     """Opening and fetching processes are killed at random: no hang, no wrong record, nothing left."""
     kills, chance = 1000 if FULL else 60, random.Random(7)
     faults, done = str(tmp_path / "faults"), str(tmp_path / "done")
     options = {"cache": str(tmp_path / "cache"), "options": made.options}
-    if room:
+    if limited:
         # The limit is below the size of the set, so processes evict files all the time, and killed processes leave
         # unfinished files.
         options["limit"] = 4 * max(made.made.sizes) + 4000
@@ -215,11 +215,11 @@ def test_killed_at_any_moment(made, tmp_path, room):
             time.sleep(chance.random() * 0.6)
             clear()
             victim = living[chance.randrange(len(living))]
-            of_victim = children(victim.pid)
-            if of_victim and chance.random() < 0.5:
-                with_pid = chance.choice(of_victim)
+            children_of_victim = children(victim.pid)
+            if children_of_victim and chance.random() < 0.5:
+                child = chance.choice(children_of_victim)
                 try:
-                    os.kill(with_pid, signal.SIGKILL)
+                    os.kill(child, signal.SIGKILL)
                 except ProcessLookupError:
                     continue  # it has just ended
             else:

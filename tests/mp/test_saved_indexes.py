@@ -38,8 +38,8 @@ def test_workers_build_nothing(x, context, monkeypatch, tmp_path):
         (x, None, None),
     ]
     # The handle of a file includes its path.
-    path = max(len(str(tmp_path)), len(os.environ.get("RECSTORE_DIR", "")))
-    assert all(len(pickle.dumps(index)) <= 300 + path for index, _, _ in cases)
+    path_length = max(len(str(tmp_path)), len(os.environ.get("RECSTORE_DIR", "")))
+    assert all(len(pickle.dumps(index)) <= 300 + path_length for index, _, _ in cases)
     worker = context.Process(target=look_up, args=(cases,))
     worker.start()
     worker.join()

@@ -77,7 +77,7 @@ def test_a_changed_array_travels_as_bytes(spawning):
     )
 
 
-def test_changed_in_a_forked_worker():
+def test_a_write_in_a_forked_worker_stays_private():
     torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     dataset = type("Holder", (), {})()
     dataset.tensor = torch.zeros(5000)

@@ -93,9 +93,9 @@ def test_equal_arrays_have_one_segment_in_any_memory_order(name):
         dataset = Arrays(memory[first], memory[second])
         dataset.a[:], dataset.b[:] = np.arange(50_000), np.arange(50_000) * 2.0
         segments.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
-        held = recstore.names.list(name)
+        infos = recstore.names.list(name)
         assert dataset.part_of_b[1] == 22.0
-    assert len(segments) == 2 and len(held) == 1
+    assert len(segments) == 2 and len(infos) == 1
 
 
 def test_workers_read_an_attached_dataset(context, name, log):
@@ -107,24 +107,24 @@ def test_workers_read_an_attached_dataset(context, name, log):
 
 
 def test_another_argument_or_option_is_another_dataset(name, log):
-    held = [
+    results = [
         share_dataset(datasets.factory(datasets.Dataset, log, *arguments), datasets.LEAST, shared=name, **options)
         for arguments, options in (((), {}), ((2,), {}), ((), {"skip": "array"}), ((), {}))
     ]
     assert len(notes(log)) == 3 == len(recstore.names.list(name))
-    assert type(held[2].array) is np.ndarray and held[2].array.flags.writeable
-    assert [one.scale for one in held] == [1, 2, 1, 1]
+    assert type(results[2].array) is np.ndarray and results[2].array.flags.writeable
+    assert [dataset.scale for dataset in results] == [1, 2, 1, 1]
 
 
 def test_kept_datasets_outlive_their_processes(name, log, tmp_path):
     path = tmp_path / "data"
     path.write_text("1")
     options = {"keep": True, "files": [str(path)]}
-    for made in (1, 1):
+    for _ in range(2):
         crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
         assert answers(crew) == [datasets.expected()]
         end(*crew)
-        assert len(notes(log)) == made
+        assert len(notes(log)) == 1
     path.write_text("22")
     crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
     assert answers(crew) == [datasets.expected()] and len(notes(log)) == 2
@@ -153,9 +153,9 @@ def test_strict_raises_for_a_value_that_cannot_be_stored(name, log):
 
 def test_a_value_that_fails_late_is_kept_unchanged(name, log):
     make = datasets.factory(datasets.Late, log)
-    held = [share_dataset(make, datasets.LEAST, shared=name) for _ in range(2)]
+    results = [share_dataset(make, datasets.LEAST, shared=name) for _ in range(2)]
     assert len(notes(log)) == 1
-    for dataset in held:
+    for dataset in results:
         assert type(dataset.good) is recstore.RecordView
         assert type(dataset.bad) is list and dataset.bad[777] == {"i": complex}
 
@@ -183,11 +183,11 @@ def test_the_ranks_share_one_copy(name, log):
     """Four attached ranks take less memory than two ranks with their own data."""
     if process_memory.usage() is None:
         pytest.skip("needs smaps_rollup")
-    plain = _held(None, log)
-    assert _held(name, log) < plain / 2
+    plain = _memory_of_ranks(None, log)
+    assert _memory_of_ranks(name, log) < plain / 2
 
 
-def _held(name, log):
+def _memory_of_ranks(name, log):
     crew = [_holder(name, log) for _ in range(4)]
     for _, pipe in crew:
         assert pipe.poll(LIMIT_S) and pipe.recv() == 200_000

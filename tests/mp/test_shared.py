@@ -76,11 +76,11 @@ input()
 def test_threads_build_once(name, log):
     stores, gate = [], threading.Barrier(8)
 
-    def one():
+    def share():
         gate.wait()
         stores.append(recstore.shared(name, Build(log, 1), fingerprint="1"))
 
-    threads = [threading.Thread(target=one) for _ in range(8)]
+    threads = [threading.Thread(target=share) for _ in range(8)]
     together(threads)
     assert len(notes(log)) == 1 and all(x.to_list() == records(1) for x in stores) and len(stores) == 8
     for x in stores:
@@ -220,7 +220,7 @@ def test_waiting_is_logged(name, log, messages, monkeypatch):
     with recstore.shared(name, Build(log, 1), fingerprint="1") as x:
         assert len(x) == sharers.N
     *waits, attached = messages()
-    assert len(waits) == 2, "after 10 s, and each minute from then on"
+    assert len(waits) == 2, "after 10 s, and then each minute"
     for text, seconds in zip(waits, (10, 70)):
         assert f"waiting for {name!r}, which process {first[0].pid}" in text and f": {seconds} s so far" in text
     assert re.match(rf"attached {name!r}: {sharers.N} records, built \d+ s ago by process {first[0].pid}", attached)
@@ -228,7 +228,7 @@ def test_waiting_is_logged(name, log, messages, monkeypatch):
 
 
 def test_waiting_costs_little(name, log, monkeypatch):
-    """A waiting process polls soon, and then five times a second."""
+    """A waiting process polls soon at first, and then five times per second."""
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
     clock = sharers.Clock()
@@ -336,7 +336,7 @@ def test_an_interrupt_at_each_call(name, tmp_path, action):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_interrupts_at_any_moment(name):
-    """SIGINT every few hundred microseconds leaves nothing."""
+    """A KeyboardInterrupt within a millisecond of a call leaves nothing."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     done = hits = 0
     try:

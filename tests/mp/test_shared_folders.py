@@ -124,14 +124,14 @@ def plant(target, kind, tmp_path):
     else:
         if kind == "user" and os.geteuid() != 0:
             pytest.skip("only root can make files of another user")
-        # Renamed last, because a concurrent test may collect a file of ours without a user.
-        made = path + ".theirs"
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as f:
+        # Renamed last, because a concurrent test may collect an unused file that we own.
+        temporary_path = path + ".theirs"
+        with open(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as f:
             f.write(b"theirs" * 1000)
-        os.chmod(made, 0o644 if kind == "mode" else 0o400)
+        os.chmod(temporary_path, 0o644 if kind == "mode" else 0o400)
         if kind == "user":
-            os.chown(made, 12345, -1)
-        os.rename(made, path)
+            os.chown(temporary_path, 12345, -1)
+        os.rename(temporary_path, path)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "mode", "user"])
@@ -174,7 +174,7 @@ def test_planted_lock(name, kind, tmp_path):
         (os.rmdir if kind == "folder" else os.unlink)(lock.path)
 
 
-def damaged(kind, path, other):
+def write_damaged(kind, path, other):
     """Writes a segment as a power cut or a bug may leave it."""
     with open(other, "rb") as f:
         whole = f.read()
@@ -191,16 +191,16 @@ def damaged(kind, path, other):
 def test_half_written(name, kind, alone):
     target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
-        damaged(kind, target.path, whole.segment.path)
+        write_damaged(kind, target.path, whole.segment.path)
         assert "damaged" in [info.state for info in recstore.names.list(name)]
         pytest.raises(recstore.errors.CorruptError, lambda: named_segments.open_target(target))
         with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.shared(name, fingerprint="1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
-        damaged(kind, target.path, whole.segment.path)
+        write_damaged(kind, target.path, whole.segment.path)
         assert len(left_after_collecting(name)) == 1
-        damaged(kind, target.path, whole.segment.path)
+        write_damaged(kind, target.path, whole.segment.path)
         with pytest.raises(recstore.errors.SegmentNotFoundError):
-            recstore.shared(name, fingerprint="1")  # collected first
+            recstore.shared(name, fingerprint="1")  # collects the damaged file first
 
 
 def test_segment_of_another_key_under_our_name(name, alone):
@@ -324,8 +324,8 @@ with recstore.shared("small", lambda: range(1000)) as x:
 
 
 def test_small_dev_shm(tmp_path):
-    """/dev/shm has 16 MB in a private mount namespace. There are errors and no SIGBUS, and anonymous memory has no
-    limit."""
+    """/dev/shm has 16 MB in a private mount namespace. Builds there raise errors and get no SIGBUS. Anonymous memory
+    has no limit."""
     script = tmp_path / "script.py"
     script.write_text(SMALL)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
@@ -358,8 +358,8 @@ def test_backing_shm(monkeypatch):
             monkeypatch.setenv("RECSTORE_BACKING", "shm")
         with recstore.RecordList([1, 2], **({} if by_environment else {"backing": "shm"})) as x:
             assert x.segment.backing == "shm" and x.segment.path is None and x[1] == 2
-            held = os.fstat(x.segment.fileno())
-            assert held.st_dev == os.stat("/dev/shm").st_dev and held.st_nlink == 0
+            status = os.fstat(x.segment.fileno())
+            assert status.st_dev == os.stat("/dev/shm").st_dev and status.st_nlink == 0
 
 
 def test_backing_shm_travels(context):

@@ -79,7 +79,7 @@ def test_own_name(name):
 
 
 def test_own_name_race(name, monkeypatch):
-    """Another process uses the name while this process builds."""
+    """Another store takes the name during the build."""
     others = []
 
     def stream():
@@ -123,10 +123,10 @@ def test_keep_needs_a_fingerprint(name, tmp_path):
 def test_keep_for_a_while(name, monkeypatch, last):
     recstore.shared(name, lambda: [1], keep="2h").close()
     clock = time.time
-    for hours, there in ((1.9, 1), (-1.9, 1), (last, 0)):
+    for hours, count in ((1.9, 1), (-1.9, 1), (last, 0)):
         monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
         recstore.names.collect()
-        assert len(left(name)) == there
+        assert len(left(name)) == count
 
 
 def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):

@@ -123,12 +123,12 @@ def test_an_old_failure_in_the_lock_file_is_ignored(name, monkeypatch):
         assert holder.state == native.HELD and holder.write(note)
         waiting = native.Lock(target.lock_path)
 
-        def gone(seconds, holder=holder, fails=fails):
+        def end_holder(seconds, holder=holder, fails=fails):
             if fails:
                 holder.write(b"1\n99\nprocess 99\nfailed\nwhy")
             holder.close()
 
-        monkeypatch.setattr(sharing.time, "sleep", gone)
+        monkeypatch.setattr(sharing.time, "sleep", end_holder)
         if fails:
             pytest.raises(recstore.errors.BuildError, lambda: call.wait(waiting)).match("failed in process 99")
         else:
@@ -196,8 +196,8 @@ def test_another_process_publishes_during_a_build(name):
             recstore.shared(name, lambda: recstore.RecordList([2], name=f"{name} own"), fingerprint="2")
 
 
-@pytest.mark.parametrize("both", [False, True] * 4, ids=range(8))
-def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
+@pytest.mark.parametrize("child_too", [False, True] * 4, ids=range(8))
+def test_interrupt_after_an_isolated_build(name, monkeypatch, log, child_too):
     """The child has published and waits for its parent, which no longer attaches."""
     from recstore import sharing
 
@@ -206,7 +206,7 @@ def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
     def attach(self):
         calls.append(os.getpid())
         if len(calls) == 3:
-            if both:  # as from a terminal
+            if child_too:  # as from a terminal
                 os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
             raise KeyboardInterrupt
         return real(self)

@@ -1,7 +1,7 @@
 """The speech Dataset of docs/tour.md, with a dict and the list of its keys.
 
 With two changed lines, a DataLoader's workers give the same batches and take hardly any memory. The tests derive the
-version with dict and list from the page's code. They use real utterances if the data folder exists.
+version with dict and list from the page's code. They use real utterances if LibriMix's file exists.
 """
 
 import importlib
@@ -24,7 +24,7 @@ LIBRIMIX = FOLDER / "speech" / "LibriMix" / "libri2mix_train-clean-100.csv.xz"
 
 
 def wav_scp(count):
-    """`count` lines "utterance path": LibriMix's sources, repeated with numbers, or artificial ones."""
+    """Yields `count` lines "utterance path": LibriMix's sources, repeated with numbers, or artificial ones."""
     if LIBRIMIX.exists():
         with lzma.open(LIBRIMIX, "rt", encoding="utf-8") as file:
             next(file)
@@ -66,7 +66,7 @@ def test_the_same_batches(versions, method):
 
 
 def own_memory(dataset):
-    """The larger USS of two living forked workers that have together read everything."""
+    """Returns the larger USS of two living forked workers that together have read everything."""
     loader = data.DataLoader(
         dataset, 1000, num_workers=2, persistent_workers=True, collate_fn=len, multiprocessing_context="fork"
     )

@@ -14,7 +14,7 @@ from recstore import RecordList, audit, share_dataset  # noqa: E402
 from recstore.errors import EncodeError  # noqa: E402
 
 
-def made():
+def make_holder():
     return Holder(
         sub=classes.of(classes.Sub, meta={"affine": torch.eye(4).tolist()}, label="x"),
         slotted=classes.of(classes.Slotted, extra=7),
@@ -26,7 +26,7 @@ def made():
 
 
 def test_replaced_tensors_keep_their_class(context):
-    dataset = made()
+    dataset = make_holder()
     names = ["sub", "slotted", "refusing", "plain"]
     expected = [classes.described(getattr(dataset, name)) for name in names]
     before = dict(vars(dataset))
@@ -54,7 +54,7 @@ def test_attributes_are_kept_and_reported():
 
 
 def test_a_spawned_worker_is_sent_handles(spawning, sent):
-    dataset = made()
+    dataset = make_holder()
     share_dataset(dataset, 2000)
     run_worker(spawning, classes.send_descriptions, dataset)
     assert max(sent) < 6000
@@ -70,9 +70,9 @@ def test_views_share_memory_again():
 
 def test_ranks_get_the_class(name):
     make = Holder
-    held = [share_dataset(_Maker(make), 2000, shared=name, fingerprint="1") for _ in range(2)]
-    assert held[0] is not held[1]
-    assert classes.described(held[0].sub) == classes.described(held[1].sub) == ("Sub", 2999 * 1500.0, {"i": 1}, None)
+    first, second = (share_dataset(_Maker(make), 2000, shared=name, fingerprint="1") for _ in range(2))
+    assert first is not second
+    assert classes.described(first.sub) == classes.described(second.sub) == ("Sub", 2999 * 1500.0, {"i": 1}, None)
 
 
 class _Maker:
@@ -81,7 +81,7 @@ class _Maker:
 
 
 @pytest.mark.parametrize("cls", [classes.Sub, classes.Slotted, classes.Refusing])
-def test_large_ones_are_counted(cls):
+def test_large_tensors_are_counted(cls):
     x = Plain(images=[classes.of(cls, 100_000) for _ in range(10)], one=classes.of(cls, 500_000))
     report = audit(x)
     assert 6_000_000 < report.size < 6_100_000 and report.advice

@@ -62,26 +62,26 @@ class Rank:
     def __init__(self, started, arguments):
         self.process = started(*arguments)
         self.lines = []
-        self.said = threading.Condition()
+        self.line_added = threading.Condition()
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
 
     def read(self):
         for line in self.process.stdout:
-            with self.said:
+            with self.line_added:
                 self.lines.append(json.loads(line))
-                self.said.notify_all()
-        with self.said:
+                self.line_added.notify_all()
+        with self.line_added:
             self.lines.append(["ended"])
-            self.said.notify_all()
+            self.line_added.notify_all()
 
     def count(self, *kinds):
         return sum(line[0] in kinds for line in self.lines)
 
     def wait(self, n, *kinds):
         """Waits for `n` lines of these kinds."""
-        with self.said:
-            assert self.said.wait_for(lambda: self.count(*kinds) >= n or self.count("ended"), 120), kinds
+        with self.line_added:
+            assert self.line_added.wait_for(lambda: self.count(*kinds) >= n or self.count("ended"), 120), kinds
             assert self.count(*kinds) >= n, self.lines
 
     def go(self):
@@ -89,7 +89,7 @@ class Rank:
         self.process.stdin.flush()
 
     def kill_workers(self, rng, times):
-        """Kills a random worker a few times in the current epoch. Returns how often it did."""
+        """Kills a random worker `times` times, or until the epoch ends. Returns the number of kills."""
         killed = 0
         while killed < times:
             threading.Event().wait(rng.random() * 0.3)

@@ -44,7 +44,7 @@ def test_all_samples_once_in_order(context, options):
 
 
 def test_records_as_dicts(context):
-    """The batches are the same as with a list, and belong to the reader."""
+    """The records are plain dicts, which the reader may change."""
     batches = loader(RecordDataset(build(N), fields=("id", "box")), context, shuffle=True)
     records = samples(batches)
     assert all(type(record) is dict for record in records)
@@ -54,7 +54,7 @@ def test_records_as_dicts(context):
 
 @pytest.mark.parametrize("kind", torch_samples.KINDS, ids=lambda kind: kind.__name__)
 def test_wrapped_datasets(kind):
-    """Workers give the same samples as `[i]`."""
+    """Workers give the same samples as `dataset[i]`."""
     dataset = kind(RecordDataset(build(N), torch_samples.pair))
     expected = [dataset[i] for i in range(len(dataset))]
     assert samples(loader(dataset, multiprocessing.get_context("fork"))) == expected

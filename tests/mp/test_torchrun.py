@@ -40,7 +40,7 @@ class Watch:
         return [line.split()[2:] for line in log.splitlines() if line.startswith(start)]
 
     def until(self, start, count):
-        """Waits for `count` lines of the log that begin with `start`, and returns them."""
+        """Waits for `count` lines of the log that begin with `start`. Returns their words from the third on."""
         self.peak, end = 0, time.monotonic() + DEADLINE
         while len(self.lines(start)) < count:
             output = (self.folder / "output").read_text

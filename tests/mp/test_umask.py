@@ -1,4 +1,4 @@
-"""A umask that removes permissions of the user itself does not affect the files and folders that processes share."""
+"""A umask that removes the owner's permissions does not affect the files and folders that processes share."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from recstore.shm import file_backing, folders
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 # The program does not run as root, who can access files of any mode.
-AS_ANOTHER = """
+AS_ANOTHER_USER = """
 import os, sys
 import recstore
 from recstore import RecordList, shared
@@ -44,7 +44,7 @@ with shared(sys.argv[1], lambda: [7], fingerprint="1") as x, shared(sys.argv[1])
 def test_stores_under_any_umask(python, name, work, umask):
     with tempfile.TemporaryDirectory() as place:  # the other user cannot enter pytest's folders
         os.chmod(place, 0o777)
-        assert python(AS_ANOTHER + WORK[work], name, umask, os.path.join(place, "stores")) == "7 7\n"
+        assert python(AS_ANOTHER_USER + WORK[work], name, umask, os.path.join(place, "stores")) == "7 7\n"
 
 
 @pytest.fixture
@@ -60,23 +60,23 @@ def mode(path):
 
 def test_modes(tmp_path, no_rights):
     path = str(tmp_path / "lock")
-    with_lock = native.Lock(path)
-    assert (with_lock.state, mode(path)) == (native.HELD, 0o600)
-    with_lock.close()
+    lock = native.Lock(path)
+    assert (lock.state, mode(path)) == (native.HELD, 0o600)
+    lock.close()
     folders.make(tmp_path / "private")
     assert mode(tmp_path / "private") == 0o700
 
 
 def test_a_lock_whose_creator_was_killed_before_it_set_the_mode(tmp_path):
     path = str(tmp_path / "lock")
-    for left in (0o000, 0o200, 0o400):
+    for initial_mode in (0o000, 0o200, 0o400):
         os.close(os.open(path, os.O_CREAT, 0o600))
-        os.chmod(path, left)
+        os.chmod(path, initial_mode)
         lock = native.Lock(path)
         assert (lock.state, mode(path)) == (native.HELD, 0o600)
         lock.close()
     os.close(os.open(path, os.O_CREAT, 0o600))
-    os.chmod(path, 0o644)  # not a result of 0600 and any umask
+    os.chmod(path, 0o644)  # no umask makes this of 0600
     pytest.raises(PermissionError, lambda: native.Lock(path))
 
 

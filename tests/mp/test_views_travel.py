@@ -21,7 +21,7 @@ N = 30
 
 
 @pytest.fixture(autouse=True)
-def allowed(monkeypatch):
+def allow_pickle(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
 
 
@@ -99,8 +99,8 @@ def test_an_index_array_becomes_one_segment(spawning):
     (blob,) = view.selection.blobs()
     assert not blob.published and len(workers.segment_fds()) == before + 1
     views = [view, view[1:], view[::-1], view * 2, view.shuffled(1), view]
-    descriptors, same, lists = run_worker(spawning, view_workers.send_blobs, views)
-    assert (descriptors, same) == (2, 1)
+    descriptors, arrays, lists = run_worker(spawning, view_workers.send_blobs, views)
+    assert (descriptors, arrays) == (2, 1)
     assert lists == [v.to_list() for v in views]
     assert blob.published and len(workers.segment_fds()) == before + 2
 
@@ -111,10 +111,10 @@ def test_publishing_frees_private_memory():
     pickle.dumps(x)  # imports of the first pickle
     tracemalloc.start()
     view = x[list(range(N)) * 10_000]
-    held = tracemalloc.get_traced_memory()[0]
-    assert held > 4 * 10_000 * N
+    traced = tracemalloc.get_traced_memory()[0]
+    assert traced > 4 * 10_000 * N
     pickle.dumps(view)
-    assert tracemalloc.get_traced_memory()[0] < held - 4 * 10_000 * N + 10_000
+    assert tracemalloc.get_traced_memory()[0] < traced - 4 * 10_000 * N + 10_000
     tracemalloc.stop()
     assert view[-1] == record(N - 1) and view[-N] == record(0)
 
@@ -205,13 +205,13 @@ def test_index_memory_is_freed_with_the_last_killed_process(anonymous_only, pyth
 
 
 @interpreters.unmaps_at_close
-@pytest.mark.parametrize("gone", ["store", "index"])
-def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone):
+@pytest.mark.parametrize("missing", ["store", "index"])
+def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, missing):
     x, y = stores()
     view = x[[3, 1]] + y
     text = pickle.dumps(view)
     pins.clear()
-    if gone == "store":
+    if missing == "store":
         y.close()
     else:
         view.selection.blobs()[0].close()
@@ -243,7 +243,7 @@ def test_the_reused_descriptor_of_an_index_array(anonymous_only, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_children_share_and_unlink_nothing():
+def test_a_forked_child_reads_views_and_unlinks_nothing():
     x, _ = stores()
     private, published = x[[3, 1]], x[[5, 6]]
     pickle.dumps(published)

@@ -25,7 +25,7 @@ def digest(x):
 
 
 def same(a, b):
-    """Whether two records with arrays are equal."""
+    """Returns whether two records with arrays are equal."""
     if isinstance(a, kinds.np.ndarray):
         return a.dtype == b.dtype and kinds.np.array_equal(a, b)
     if isinstance(a, dict):
@@ -34,7 +34,7 @@ def same(a, b):
 
 
 def verify(segment):
-    """The deep check of all bytes."""
+    """Checks all bytes of a copy of the segment."""
     bytes_ = os.pread(segment.fileno(), segment.nbytes, 0)
     path = os.path.join(tempfile.mkdtemp(), "store")
     try:
@@ -46,8 +46,8 @@ def verify(segment):
 
 
 def test_many_blocks(forking):
-    """Batches, blocks and shards have different limits. A shard that fills a block has its own blocks, so the bytes only
-    depend on the shards."""
+    """Batches, blocks and shards have different limits. A shard that fills a block has its own blocks, so the bytes
+    depend only on the shards."""
     parts = [*cut(kinds.Large, 10_000, 2), *cut(kinds.Arrays, 9000, 2), range(70_000), ["a list"], kinds.Rows(5, 90)]
     with RecordList(chained(parts)) as x, RecordList(parts, workers=3) as y:
         assert len(x.segment.blocks()) > 4
@@ -74,7 +74,7 @@ def test_many_blocks_of_pairs(forking, monkeypatch):
             assert digest(y) == digest(x)
 
 
-def test_errors_and_deaths_behind_the_first_block(forking):
+def test_errors_and_deaths_after_the_first_block(forking):
     with pytest.raises(recstore.errors.EncodeError, match=r"^record 66010: \$\.a\[1\]"):
         RecordList([kinds.Rows(0, 10), kinds.Failing(0, 66_001, "value")], workers=2)
     with pytest.raises(recstore.errors.EncodeError, match=r"^entry 66002 \('last'\): value \$\.a\[1\]"):
@@ -86,7 +86,7 @@ def test_errors_and_deaths_behind_the_first_block(forking):
 
 
 def test_lists_are_stored_by_this_process(forking, monkeypatch):
-    """Pickling them would take longer. So their records need not be picklable, and no process is started."""
+    """Pickling them would take longer. No process is started, and their records need not be picklable."""
     started = []
     monkeypatch.setattr(parallel_build, "_Worker", lambda *arguments: started.append(arguments))
     with RecordList([[kinds.Unpicklable(5)], (1, 2), [], list(range(3000))], workers=3) as x:

@@ -43,7 +43,7 @@ def put_temporary(queue, n, done):
 
 
 def build_views(connection, n, done):
-    """The list is freed before the view is sent, and this process ends after its arrival."""
+    """Sends a view whose list is already freed. This process ends after the arrival of the view."""
     x = build(n)
     view = x[[5, 3, 5, 1]] * 2
     del x

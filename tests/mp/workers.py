@@ -17,7 +17,7 @@ def build(n):
 
 
 def summary(x):
-    """The length, first and last record of a store."""
+    """Returns the length, the first and the last record of a store."""
     return len(x), x[0], x[-1]
 
 
@@ -76,7 +76,7 @@ def send_built(connection, n, done):
 
 
 def build_and_exit(connection, n, folder):
-    os.environ.update(RECSTORE_BACKING="dir", RECSTORE_DIR=folder)  # a forkserver may be older than the caller's
+    os.environ.update(RECSTORE_BACKING="dir", RECSTORE_DIR=folder)  # a forkserver may have older variables
     x = build(n)
     connection.send((x, x.segment.path))
 
@@ -86,7 +86,7 @@ def send_write_attempts(connection, x):
 
 
 def write_attempts(x):
-    """The ways in which this process could write to the segment; empty if all fail."""
+    """Returns the ways in which this process can write to the segment."""
     fd = x.segment.fileno()
     worked = [] if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY else ["descriptor"]
     for name, attempt in {
@@ -125,7 +125,7 @@ def _map_reopened(fd):
 
 
 def _is_segment(text):
-    """Whether a line of /proc has the path of a segment. A file that was made without a name is `#123`, even later."""
+    """Whether a line of /proc has the path of a segment. A file made without a name stays `#123`."""
     return any(part in text for part in ("/memfd:recstore", ".rec", "/recs1-", "/dev/shm/#"))
 
 
@@ -200,7 +200,7 @@ def look_up(cases):
 
 
 def waits_or_fails(begun, record):
-    """The first process to arrive stays; the others raise once it is here."""
+    """Never returns in the first process that arrives, and raises in all others."""
     try:
         os.close(os.open(begun, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

@@ -40,8 +40,8 @@ class Build:
     def make(self):
         call(["cmake", "-S", ROOT, "-B", self.folder, "-G", "Ninja", "-DRS_TESTS=ON", *OPTIONS[self.name]], ROOT)
         call(["cmake", "--build", self.folder, "--parallel", str(self.jobs)], ROOT)
-        listed = json.loads(call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], ROOT))
-        self.arguments = {test["name"]: test["command"][1:] for test in listed["tests"]}
+        listing = json.loads(call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], ROOT))
+        self.arguments = {test["name"]: test["command"][1:] for test in listing["tests"]}
         commands = json.loads((self.folder / "compile_commands.json").read_text())
         self.compiling, self.objects = {}, {}  # {object: its compiler's arguments}, {source: its object}
         for command in commands:
@@ -66,8 +66,8 @@ class Build:
         return includers
 
     def compile(self, file, text, into, units=None):
-        """Compiles the objects that include a changed file of the core; for a header only the objects `units`. Returns
-        {object: changed object}, or None if the file does not compile."""
+        """Compiles a changed source of the core, or the objects that include a changed header, only those in `units` if
+        given. Returns {object: changed object}, or None if one does not compile."""
         if file.endswith(".c"):
             made = self.objects[file]
             changed = {made: compiled(self.arguments_of(made), text, into / self.name)}
@@ -92,7 +92,7 @@ class Build:
         arguments = [str(changed.get(argument, argument)) for argument in self.linking[test]]
         arguments[arguments.index("-o") + 1] = str(into / test)
         first = next(i for i, argument in enumerate(arguments) if argument.endswith(".a"))
-        # Link lines have no objects of libraries. The objects of the fuzz library are for fuzz targets alone.
+        # Link lines have no objects of libraries. Only fuzz targets use objects of the fuzz library.
         fuzzes = any(argument.endswith("librs_fuzz.a") for argument in arguments)
         members = {
             made
@@ -104,7 +104,7 @@ class Build:
         return into / test
 
     def run(self, test, executable, seconds, counts=None):
-        """How a test ends ("" if it passes), and its seconds."""
+        """Returns how a test ends ("" if it passes), and its seconds."""
         environment = {**os.environ, **SANITIZERS, "GCOV_PREFIX": str(counts or self.scratch)}
         command = ["bash", "-c", LIMITS.format(MEMORY[self.name]), "bash", executable, *self.arguments[test]]
         began = time.monotonic()
@@ -146,14 +146,14 @@ def compiled(arguments, source, into):
 
 
 def released_code(build, file, text, into):
-    """The object of a release build, to see whether a change has any effect; b"" if the file does not compile. The object of a
-    header has only its functions."""
+    """Returns the object of a release build, which shows whether a change has an effect, or b"" if the file does not
+    compile. The object of a header has only its functions."""
     header = file.endswith(".h")
     arguments = build.arguments_of(build.includers[file][0] if header else build.objects[file])
     kept = [a for a in arguments if not a.startswith(("-f", "-g", "-O")) and a != "-DRS_DEBUG"]
     more = []
     if header:
-        # Even so, an object lacks functions that are always inlined.
+        # The -fkeep options alone would not keep functions that are always inlined.
         more = ["-fkeep-inline-functions", "-fkeep-static-functions", "-Dalways_inline=used"]
         more.append(f"-I{overlaid(file, text, into)}")
         text = f'#include "{pathlib.Path(file).relative_to("csrc")}"\n'

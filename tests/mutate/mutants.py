@@ -48,8 +48,8 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A change of one place: `put` replaces the source from `start` to `end`. `before` and `after` are the lines around
-    it with single spaces, and identify the mutant in a list."""
+    """A change of one place: `put` replaces the source from `start` to `end`. `before` and `after` are its
+    lines without and with the change, in single spaces. Equal lines of a file have equal keys."""
 
     file: str
     line: int
@@ -96,7 +96,7 @@ def body_ranges(tokens, partners):
 
 
 def silent_indices(tokens, partners, begin, end):
-    """Tokens that stay: arguments of assertions, and a message with the arguments after it."""
+    """Returns the indices of tokens that stay: uses of SILENT, and messages with the arguments after them."""
     silent = set()
     for i in range(begin, end):
         if tokens[i].text in SILENT:
@@ -155,7 +155,8 @@ def operand(tokens, partners, i, step, ends):
 
 
 def condition_changes(tokens, partners, i):
-    """Changes that drop a part of a condition, or make it always or never true: `(first token, last token, text)`."""
+    """Yields changes that drop a part of a condition, or make it never or, of an `if`, always true: `(first token, last
+    token, text)`."""
     text = tokens[i].text
     if text in ("&&", "||"):
         ends = ENDS_OPERAND | ({"&&", "||"} if text == "&&" else {"||"})

@@ -15,8 +15,8 @@ PATIENCE = 300
 
 def state_of_sources():
     state = hashlib.sha256()
-    counted = "CMakeLists.txt", "csrc/**/*.[ch]", "tests/c/*", "tests/fuzz/*.[ch]", "tests/mutate/*.py"
-    for path in sorted(path for pattern in counted for path in ROOT.glob(pattern)):
+    patterns = "CMakeLists.txt", "csrc/**/*.[ch]", "tests/c/*", "tests/fuzz/*.[ch]", "tests/mutate/*.py"
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
         state.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
     return state.hexdigest()
 
@@ -55,7 +55,7 @@ class Reach:
         self.lines = lines  # {file: {line: [test]}}, with an empty list for a line that no test runs
         self.units = units  # {header: {line: [object]}}, the objects whose code of the line some test runs
 
-    def counted(self, file, line):
+    def counted_line(self, file, line):
         """The number under which a line is counted: the line at which its statement begins."""
         lines = self.lines.get(file, {})
         return next((str(number) for number in range(line, 0, -1) if str(number) in lines), None)
@@ -65,12 +65,12 @@ class Reach:
         is in csrc/os/, whose counts are incomplete."""
         if file.startswith("csrc/os/") or file not in self.units:
             return None
-        return self.units[file].get(self.counted(file, line), [])
+        return self.units[file].get(self.counted_line(file, line), [])
 
     def tests_of(self, file, line):
-        """The tests that run a line, first the tests of its module, then quick tests."""
+        """The tests that run a line (any line, in csrc/os/): first those of its module, and quick before slow ones."""
         lines = self.lines.get(file, {})
-        counted = self.counted(file, line)
+        counted = self.counted_line(file, line)
         tests = lines[counted] if counted is not None else []
         if file.startswith("csrc/os/"):  # children that are killed leave no counts
             tests = {test for names in lines.values() for test in names}

@@ -67,7 +67,7 @@ class Trial:
         return None if code == b"" else code != self.released[mutant.file]
 
     def outcome(self, mutant):
-        """ "no C", "same code", "alive", or "killed by" a test."""
+        """Returns "no C", "same code", "alive", "alive, and no test runs the line", or "killed by" a test."""
         source = (ROOT / mutant.file).read_text()
         changed = applied(source, mutant)
         with tempfile.TemporaryDirectory(dir=WORK) as folder:
@@ -138,13 +138,13 @@ def main():
         mutants = [mutant for mutant in mutants if mutant.key in again]
         chosen.n = len(mutants)
     if not mutants:
-        raise SystemExit("no mutants: is the pattern of --files one of paths such as csrc/read/rs_store.c?")
+        raise SystemExit("no mutants: does the pattern of --files match paths such as csrc/read/rs_store.c?")
     trial, table = Trial(chosen.jobs, chosen.thorough), Table()
     try_all(trial, mutants, chosen.n, chosen.jobs, table)
     counts = table.counts
     tried = counts["killed"] + counts["alive"]
     print(f"{tried} mutants: {counts['killed']} killed, {counts['alive']} alive")
-    print(f"beside them {counts['same code']} that compile to the same code, and {counts['no C']} that do not compile")
+    print(f"{counts['same code']} others compile to the same code, and {counts['no C']} do not compile")
     raise SystemExit(counts["alive"] > 0)
 
 

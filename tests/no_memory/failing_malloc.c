@@ -1,7 +1,7 @@
-/* Allocators for LD_PRELOAD whose n-th counted call fails. A call of malloc, calloc or realloc counts if a
- * module's code makes it, or if the interpreter makes it in a function that this code called, for example to make an
- * object. Allocations of the interpreter's bytecode loop never count. All other calls go to glibc. `run.py` sets the
- * addresses and n, and reads the number of calls. Safe from several threads, which race for the n-th call. */
+/* Allocators for LD_PRELOAD whose n-th counted call fails. Either the calls of malloc, calloc and realloc by a module's
+ * code count, or those by the interpreter in a function that this code called, for example to make an object.
+ * Allocations of the interpreter's bytecode loop never count. All other calls go to glibc. `run.py` sets the addresses
+ * and n, and reads the number of calls. Several threads race for the n-th call. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,8 +43,8 @@ static span function_at(void *eval) {
     return out;
 }
 
-/* Counts the calls of the module and, with `eval`, of the interpreter for it, from 0. Fails call `nth`, or none if nth
- * is negative. Returns 0 if the code of `eval` was not found. */
+/* Counts the calls of the module or, with `eval`, those of the interpreter for it, from 0. Fails call `nth`, or none if
+ * nth is negative. Returns 0 if the code of `eval` was not found. */
 int fail_call(uintptr_t begin, uintptr_t end, uintptr_t python_begin, uintptr_t python_end, void *eval, long nth) {
     atomic_store(&counting, 0);
     module.begin = begin, module.end = end;

@@ -5,8 +5,8 @@ an allocation of the C core or of Cython's C code (`--kind native`), or of an ob
 (`--kind objects`). The operation must pass, or raise an exception about missing memory; nothing that it opened
 stays open, and it works the next time. Each operation runs in its own process, so a crash is one line of the report.
 Allocations of bytecode do not fail: without memory for a call, CPython 3.11 and 3.12 lose references to its
-arguments, even without recstore. A free-threaded build has its own allocator of objects, so there only
-allocations of the C core fail.
+arguments, even without recstore. A free-threaded build has its own allocator of objects, so it only has
+`--kind native`.
 """
 
 import argparse
@@ -41,7 +41,7 @@ ELSEWHERE = (
 
 
 def library(folder):
-    """Compiles failing_malloc.c; the path of the library."""
+    """Compiles failing_malloc.c. Returns the path of the library."""
     path = pathlib.Path(folder, "failing_malloc.so")
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     subprocess.run(
@@ -61,7 +61,7 @@ def library(folder):
 
 
 def code_of(path):
-    """The first and last address of the code of a loaded module."""
+    """Returns the bounds of the code of a loaded module."""
     with open("/proc/self/maps") as file:
         lines = [line.split() for line in file]
     bounds = next(line[0] for line in lines if "x" in line[1] and line[-1] == os.path.realpath(path))
@@ -69,7 +69,7 @@ def code_of(path):
 
 
 def interpreter_code():
-    """The addresses of the interpreter's code, which is a library or the executable itself."""
+    """Returns the bounds of the interpreter's code, which is a library or the executable itself."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
     try:
         return code_of(os.path.join(sysconfig.get_config_var("LIBDIR") or "", name))
@@ -86,7 +86,7 @@ def spans(kind):
 
 
 def verdict(error):
-    """None for an exception about missing memory, else its traceback."""
+    """Returns None if an exception or one in its chain is about missing memory or in ELSEWHERE, else its traceback."""
     seen, todo = set(), [error]
     while todo:
         one = todo.pop()
@@ -152,7 +152,7 @@ def held():
 
 
 def fewest(enough):
-    """The result of `held` once it is at most `enough`, or after a second, because a thread of a loader may be
+    """Returns the result of `held` once it is at most `enough`, or after a second, because a thread of a loader may be
     about to end."""
     for _ in range(20):
         now = held()
@@ -174,7 +174,7 @@ def run_operation(kind, name, most):
 
 
 def run_all(options, chosen):
-    """Runs each operation in its process. Returns the number of operations with a fault."""
+    """Runs each operation in its own process for each kind. Returns the number of runs that did not pass."""
     bad = 0
     with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
         environment = {**os.environ, "LD_PRELOAD": str(library(folder))}

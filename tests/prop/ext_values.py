@@ -143,14 +143,14 @@ def structs(draw, children):
     )
 
 
-def has_no_text(dtype):
+def takes_any_bytes(dtype):
     """Whether random bytes are legal for the dtype. They are not legal text, nor legal times without a unit."""
     if dtype.names is not None:
-        return all(has_no_text(dtype[name]) for name in dtype.names)
+        return all(takes_any_bytes(dtype[name]) for name in dtype.names)
     return dtype.base.kind != "U" and dtype.base.str[1:] not in ("M8", "m8")
 
 
-bases = st.one_of(own.dtypes.filter(has_no_text).filter(lambda d: d.kind != "b"), long_doubles)
+bases = st.one_of(own.dtypes.filter(takes_any_bytes).filter(lambda d: d.kind != "b"), long_doubles)
 dtypes = st.one_of(st.recursive(bases, structs, max_leaves=6), structs(bases))
 shapes = st.one_of(st.sampled_from([(), (0,), (3,), (2, 3), (70,)]), st.lists(st.integers(0, 3), max_size=3).map(tuple))
 
@@ -189,7 +189,7 @@ modules = st.builds(lambda a, b: f"{a}.{b}", words, words)
 
 @st.composite
 def classes(draw):
-    """Code and EXTRA of a class with fields."""
+    """Draws the code and EXTRA of a class with fields."""
     names = draw(st.lists(words, max_size=4, unique=True))
     return draw(st.sampled_from([NAMEDTUPLE, DATACLASS, ATTRS, OBJECT])), (draw(modules), draw(words), tuple(names))
 

@@ -71,7 +71,7 @@ def rows(value, row, dtype):
 
 
 class Field:
-    """One field of a batch. `values` are the decoded values; MISSING where a record lacks it."""
+    """One field of a batch. `values` has the decoded value of each record, or MISSING."""
 
     MISSING = object()
 
@@ -79,8 +79,8 @@ class Field:
         self.cut = cut  # whether truncated numbers may be out of the dtype's range
         self.form, self.dtype, self.row, self.missing = form, dtype, row, missing
         self.options = options
-        self.there = [value is not None and value is not Field.MISSING for value in values]
-        if missing == "raise" and not all(self.there):
+        self.present = [value is not None and value is not Field.MISSING for value in values]
+        if missing == "raise" and not all(self.present):
             raise Refused
         self.values = values
         self.fill = fill
@@ -91,7 +91,7 @@ class Field:
 
     def parts(self):
         out = getattr(self, self.form)()
-        return [*out, np.array(self.there, bool)] if self.missing == "mask" else out
+        return [*out, np.array(self.present, bool)] if self.missing == "mask" else out
 
     def stored(self):
         return "uint16" if self.dtype == "bfloat16" else self.dtype
@@ -102,14 +102,15 @@ class Field:
     def lists(self):
         """The rows of each record."""
         return [
-            self.rows_of(value, self.kept("length")) if there else [] for value, there in zip(self.values, self.there)
+            self.rows_of(value, self.kept("length")) if present else []
+            for value, present in zip(self.values, self.present)
         ]
 
     def nests(self):
         outer, inner = self.kept("length"), self.kept("inner_length")
         return [
-            [self.rows_of(one, inner if i < outer else 0) for i, one in enumerate(items(value))] if there else []
-            for value, there in zip(self.values, self.there)
+            [self.rows_of(one, inner if i < outer else 0) for i, one in enumerate(items(value))] if present else []
+            for value, present in zip(self.values, self.present)
         ]
 
     def rows_of(self, value, kept):
@@ -122,13 +123,13 @@ class Field:
 
     # ---- Forms ----
 
-    # Each method has the name of a form of the gather.
+    # The method of a form has the form's name, except values_.
     def values_(self):
         n = int(np.prod(self.row, dtype=int))
         empty = [self.item()] * n
         out = [
-            rows(value, self.row, self.dtype) if there else np.array(empty).reshape(self.row)
-            for value, there in zip(self.values, self.there)
+            rows(value, self.row, self.dtype) if present else np.array(empty).reshape(self.row)
+            for value, present in zip(self.values, self.present)
         ]
         return [self.array(out, (len(out), *self.row))]
 
@@ -208,27 +209,27 @@ class Field:
 
     def text(self):
         raw = []
-        for value, there in zip(self.values, self.there):
-            if there and type(value) not in (str, bytes):
+        for value, present in zip(self.values, self.present):
+            if present and type(value) not in (str, bytes):
                 raise Refused
             try:
-                raw.append(b"" if not there else value.encode() if type(value) is str else value)
+                raw.append(b"" if not present else value.encode() if type(value) is str else value)
             except UnicodeEncodeError:
                 raise Refused from None
         return [np.frombuffer(b"".join(raw), np.uint8), offsets(raw)]
 
     def strings(self):
-        if not all(type(value) is str for value, there in zip(self.values, self.there) if there):
+        if not all(type(value) is str for value, present in zip(self.values, self.present) if present):
             raise Refused
-        return [[value if there else self.fill for value, there in zip(self.values, self.there)]]
+        return [[value if present else self.fill for value, present in zip(self.values, self.present)]]
 
     def codes(self):
         names = {name: i for i, name in enumerate(self.options["names"])}
         out = []
-        for value, there in zip(self.values, self.there):
-            if there and (type(value) not in (str, int, float, bool) or value not in names):
+        for value, present in zip(self.values, self.present):
+            if present and (type(value) not in (str, int, float, bool) or value not in names):
                 raise Refused
-            out.append(names[value] if there else -1 if self.fill is None else self.fill)
+            out.append(names[value] if present else -1 if self.fill is None else self.fill)
         return [np.array(out, np.int64)]
 
 
@@ -237,7 +238,7 @@ def offsets(lists):
 
 
 def expected(values, form, dtype, **options):
-    """The parts of a field with these decoded values. Raises Refused if the gather must refuse them."""
+    """Returns the parts of a field with these decoded values. Raises Refused if the gather must refuse them."""
     field = Field(values, form, dtype, **options)
     if form == "values":
         field.form = "values_"

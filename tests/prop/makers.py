@@ -63,7 +63,7 @@ def numbered(text, width):
 
 
 def parts(separators, count, seed):
-    """Makes texts of names and separators, like file paths. Each name comes from its own small pool."""
+    """Returns a maker of texts of names and separators, like file paths. Each name comes from its own small pool."""
     r = random.Random(seed)
     pools = [["".join(r.choices("abz09-_.é", k=r.randrange(1, 16))) for _ in range(count)] for _ in separators]
     return lambda r: "".join(r.choice(pool) + separator for pool, separator in zip(pools, separators, strict=True))
@@ -108,8 +108,8 @@ leaves = st.one_of(
 )
 
 
-def sequences(maker, kind, most, fixed):
-    return lambda r: kind(maker(r) for _ in range(most if fixed else r.randrange(most + 1)))
+def sequences(maker, kind, max_length, fixed):
+    return lambda r: kind(maker(r) for _ in range(max_length if fixed else r.randrange(max_length + 1)))
 
 
 def rows(fields, shuffled):
@@ -122,19 +122,19 @@ def rows(fields, shuffled):
     return make
 
 
-def entries(keys, values, most):
-    """Makes dicts whose keys vary from record to record."""
-    return lambda r: {keys(r): values(r) for _ in range(r.randrange(most + 1))}
+def entries(keys, values, max_entries):
+    """Returns a maker of dicts whose keys vary from record to record."""
+    return lambda r: {keys(r): values(r) for _ in range(r.randrange(max_entries + 1))}
 
 
 def tuples(makers):
     return lambda r: tuple(maker(r) for maker in makers)
 
 
-def repeated(maker, seed, most):
-    """Makes values from a small pool, which the maker fills."""
+def repeated(maker, seed, pool_size):
+    """Returns a maker of values from a small pool, which `maker` fills."""
     r = random.Random(seed)
-    pool = [maker(r) for _ in range(most)]
+    pool = [maker(r) for _ in range(pool_size)]
     return lambda r: r.choice(pool)
 
 

@@ -143,7 +143,8 @@ NAMES = [pathlib.PurePosixPath("a"), pathlib.Path("a"), pathlib.PurePosixPath("a
 GROUPS = [ZEROS, ONES, REALS, WIDE, LIMITS, TEXTS, ROWS, SPANS, TIMES, NAMES]
 POOL = [key for group in GROUPS for key in group]
 
-# Mostly keys of one group, which are similar. Hypothesis draws their numbers, because it would compare and print keys.
+# Half of the lists have keys of one group, which are similar. Hypothesis draws indices, because it would compare and
+# print keys.
 of_pool = st.integers(0, len(POOL) - 1).map(POOL.__getitem__)
 of_a_group = st.sampled_from(range(len(GROUPS))).flatmap(
     lambda number: st.lists(st.integers(0, len(GROUPS[number]) - 1).map(GROUPS[number].__getitem__), max_size=30)
@@ -162,5 +163,5 @@ def alike(a, b):
         return type(a) is type(b) and len(a) == len(b) and all(any(alike(x, y) for y in b) for x in a)
     if type(a) is tuple:
         return type(b) is tuple and len(a) == len(b) and all(map(alike, a, b))
-    # Wide ints have no repr.
+    # The repr of a wide int raises ValueError.
     return type(a) is type(b) and (a == b if isinstance(a, (int, Fraction)) else repr(a) == repr(b))

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for trees with nodes of kinds 14 to 22, for tables, and for whole segments, which ref.writer
-makes.
+"""Hypothesis strategies for trees with nodes of kinds 14 to 22 and 30, for tables, and for whole segments, which
+ref.writer makes.
 
-As in prop.trees a tree strategy yields (node, strategy of values for it).
+As in prop.trees, a tree strategy yields (node, strategy of values for it).
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ def hex_nodes(draw):
 
 @st.composite
 def number_nodes(draw):
-    """Numbers nodes: any integers at the largest widths, small integers in narrow chunks, floats of 15 digits."""
+    """Numbers nodes: any integers at the largest widths, small integers in narrow chunks, floats of up to 13 digits."""
     stride, param = draw(st.integers(0, 16)), draw(st.integers(0, 1))
     count = draw(st.one_of(st.none(), st.integers(0, 40)))
     bits = draw(st.sampled_from([0, 1, 3, 8, 15, 16, 20, 40, 49, 62, 63, 64]))
@@ -140,7 +140,7 @@ def add_symbols(tables, drawn):
 
 
 def add_values(draw, tables):
-    """Adds a table with its own tree. Its entries keep all arrays inline."""
+    """Adds a table with its own tree, unless every drawn entry has arrays that are not inline."""
     node, value = draw(nodes)
     values = [v for v in draw(st.lists(value, min_size=1, max_size=4)) if not arrays_of(node, v)]
     if not values:
@@ -308,7 +308,7 @@ def segments(draw):
         [*tables.trees, node],
         tables=tables.made or None,
         features_required=127 - 2,
-        max_values=5000,
+        max_values=5000,  # low limits stop damaged counts soon
         max_bytes=1 << 18,
-    )  # damaged counts end soon
+    )
     return data, [w.plain(v) for v in values]

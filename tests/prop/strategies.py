@@ -1,8 +1,8 @@
 """Hypothesis strategies for the values that recstore stores, and `same`, the equality that a round trip must keep.
 prop.ext_values has the strategies for ext values.
 
-Records are either any values, or lists of *similar* records. Without similar records, the writer would infer no schema
-and only the `any` node would be tested.
+The records of a list are either any values or *similar*. Without similar records, the writer would infer no schema and
+only the `any` node would be tested.
 """
 
 import math
@@ -16,7 +16,7 @@ from ref.ext_values import Ext, ext_of
 
 
 def same(a, b):
-    """Equal type and value: float bits, order of dicts, and dtype, shape, layout and bytes of arrays."""
+    """Whether types and values are equal: float bits, order of dicts, and dtype, shape, layout and bytes of arrays."""
     a, b = as_reference(a), as_reference(b)
     if type(a) is not type(b):
         return False
@@ -144,7 +144,7 @@ def arrays(draw, dtype=None, shape=None):
 
 
 def scalar_of(dtype, seed):
-    """A scalar of a native dtype, because numpy has no big-endian scalars."""
+    """Returns a scalar. Its dtype is native, because numpy has no big-endian scalars."""
     return np.ndarray((), dtype, buffer=fill(dtype, dtype.itemsize, seed))[()]
 
 

@@ -1,4 +1,4 @@
-"""Arrow arrays of random types and values give the values and types of pyarrow's `to_pylist()`, also if they are
+"""Arrow arrays of random types and values give the values and types of pyarrow's `to_pylist()`, even if they are
 nested, sliced, chunked or have nulls."""
 
 import datetime
@@ -62,8 +62,8 @@ def columns(draw, depth=3):
     if which == 0:
         names = draw(NAMES)
         fields = {name: draw(columns(depth - 1)) for name in names}
-        made = {name: st.none() | values for name, (_, values) in fields.items()}
-        return pa.struct([(name, kind) for name, (kind, _) in fields.items()]), st.fixed_dictionaries(made)
+        members = {name: st.none() | values for name, (_, values) in fields.items()}
+        return pa.struct([(name, kind) for name, (kind, _) in fields.items()]), st.fixed_dictionaries(members)
     kind, values = draw(columns(depth - 1))
     if which == 1:
         return pa.map_(pa.int32(), kind), st.lists(st.tuples(_signed(32), st.none() | values), max_size=3)
@@ -104,11 +104,11 @@ def test_any_array(array, as_table):
             assert x.fingerprint == y.fingerprint
 
 
-def _dropped(value):
+def _without_nones(value):
     if isinstance(value, dict):
-        return {k: _dropped(v) for k, v in value.items() if v is not None}
+        return {k: _without_nones(v) for k, v in value.items() if v is not None}
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_dropped, value))
+        return type(value)(map(_without_nones, value))
     return value
 
 
@@ -116,6 +116,6 @@ def _dropped(value):
 @given(arrays(), arrays())
 def test_chunks_without_missing_fields(first, second):
     source = [pa.table({"column": first}), pa.table({"column": second, "other": second})]
-    rows = [_dropped(row) for table in source for row in table.to_pylist()]
+    rows = [_without_nones(row) for table in source for row in table.to_pylist()]
     with RecordList(sources.table(source, missing="absent")) as x:
         assert alike(x.to_list(), rows)

@@ -183,7 +183,7 @@ def test_names_are_there_once(tmp_path):
     assert len(data) < 4096 + 1000 * 8
 
 
-# ---- what only some can read -----------------------------------------------------------------------------------------
+# ---- pickles and tensors ---------------------------------------------------------------------------------------------
 
 
 class Odd:
@@ -233,7 +233,7 @@ def test_tensors(tmp_path):
 
 
 def test_what_the_reference_refuses(tmp_path):
-    """The package refuses bad bytes of `any` values with the error code of the reference."""
+    """For bad bytes of `any` values, the package raises the error class of the reference's code."""
     from prop.test_ref import BAD_ANY, BAD_EXT
 
     for raw, code in BAD_ANY + BAD_EXT:

@@ -17,7 +17,7 @@ columns = pytest.importorskip("recstore.containers.columns")
 native = pytest.importorskip("recstore._core.native")
 
 REFUSALS = (recstore.errors.CorruptError, recstore.errors.VersionError)
-fewer = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow_to_draw = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def equals_itself(key):
@@ -30,7 +30,7 @@ def equals_itself(key):
 
 
 def paths_of(value, before=()):
-    """Every path into a plain value and the value there, without paths over NaN keys, which equal nothing."""
+    """Yields every path into a plain value and the value there, except through NaN keys, which equal nothing."""
     if before:
         yield before, value
     if type(value) is dict:
@@ -43,7 +43,7 @@ def paths_of(value, before=()):
 
 
 def namer(view, numbers=None):
-    """A function that names an item as the errors of to_numpy do."""
+    """Returns a function that names an item as the errors of to_numpy do."""
     return lambda i: f"{view.name!r} of record {i if numbers is None else numbers[i]}"
 
 
@@ -70,7 +70,7 @@ def check_all(x, records):
 
 
 @given(record_lists, st.sampled_from(["auto", "none"]))
-@fewer
+@slow_to_draw
 def test_every_path_of_random_records(records, compression):
     with recstore.RecordList(records, compression=compression) as x:
         check_all(x, records[:4])
@@ -81,7 +81,7 @@ nested = st.recursive(scalars, lambda inner: st.one_of(st.dictionaries(texts, in
 
 
 @given(st.dictionaries(texts, nested, max_size=6), st.integers(1, 70), st.sampled_from(["auto", "none"]))
-@fewer
+@slow_to_draw
 def test_nested_records(record, times, compression):
     with recstore.RecordList([record] * times, compression=compression) as x:
         check_all(x[times - 1 :], [record])
@@ -115,7 +115,7 @@ dotted = st.recursive(scalars, lambda inner: st.dictionaries(names, inner, max_s
 
 @given(st.lists(st.one_of(st.dictionaries(names, dotted, max_size=5), dotted), min_size=1, max_size=5), st.lists(names, max_size=4, unique=True),
        st.sampled_from(["auto", "none"]))  # fmt: skip
-@fewer
+@slow_to_draw
 def test_dotted_names(records, asked, compression):
     with recstore.RecordList(records * 20, compression=compression) as x:
         for name in asked:
@@ -125,7 +125,7 @@ def test_dotted_names(records, asked, compression):
                 same(got[i], value) if path else got[i] is NotImplemented for i, (path, value) in enumerate(expected)
             )
         for i, record in enumerate(records):
-            # Reads one name at a time. Whether one name leads through another would depend on their order.
+            # Reads one name at a time: if one name leads through another, their order would matter.
             for name in asked:
                 path, value = picked(record, name)
                 for key in reversed(path or ()):
@@ -136,7 +136,7 @@ def test_dotted_names(records, asked, compression):
 
 
 def look_at(value, key):
-    """Reads the whole value in every way."""
+    """Reads the repr of a value and, for a Record, `key` and all items."""
     try:
         repr(value)
     except REFUSALS:
@@ -153,7 +153,7 @@ def look_at(value, key):
         try:
             dict(value)
         except KeyError as e:
-            assert not equals_itself(e.args[0]), "only what equals nothing is not found by its own name"
+            assert not equals_itself(e.args[0]), "only a key that does not equal itself may be missing"
 
 
 @given(segments, places)
@@ -202,11 +202,11 @@ def column(make):
 
 @given(cells.flatmap(lambda cell: st.lists(cell, max_size=8)), st.sampled_from([None, True, False]), st.sampled_from([1, 30]),
        st.sampled_from(["auto", "none"]))  # fmt: skip
-@settings(fewer, max_examples=300)
-def test_columns_are_those_of_the_decoded_values(found, ragged, times, compression):
-    found = found * times
+@settings(slow_to_draw, max_examples=300)
+def test_columns_are_those_of_the_decoded_values(items, ragged, times, compression):
+    items = items * times
     with recstore.RecordList(
-        [{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(found)], compression=compression
+        [{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(items)], compression=compression
     ) as x:
         view = x.field("v")
         where = namer(view)
@@ -237,17 +237,17 @@ nullable = st.sampled_from(
 
 @given(nullable.flatmap(lambda cell: st.lists(st.one_of(cell, cell, st.none()), min_size=1, max_size=9)), st.lists(st.integers(-200, 199), max_size=9),
        st.sampled_from([1, 30]), st.sampled_from(["auto", "none"]))  # fmt: skip
-@fewer
-def test_any_order_and_nulls(found, indices, times, compression):
+@slow_to_draw
+def test_any_order_and_nulls(items, indices, times, compression):
     pyarrow = pytest.importorskip("pyarrow")
-    found = found * times
-    indices = [i % (2 * len(found)) - len(found) for i in indices]
+    items = items * times
+    indices = [i % (2 * len(items)) - len(items) for i in indices]
     with recstore.RecordList(
-        [{"k": "x" * (i % 3), "v": value} for i, value in enumerate(found)], compression=compression
+        [{"k": "x" * (i % 3), "v": value} for i, value in enumerate(items)], compression=compression
     ) as x:
         for view, order in ((x.field("v"), indices), (x[::-1].field("v"), indices), (x[indices].field("v"), None)):
             chosen = list(view) if order is None else [view[i] for i in order]
-            where = namer(view, None if order is None else [i % len(found) for i in order])
+            where = namer(view, None if order is None else [i % len(items) for i in order])
             got = column(
                 lambda: (
                     view.to_numpy(order, ragged=True) if chosen and type(chosen[0]) is list else view.to_numpy(order)
@@ -268,21 +268,21 @@ def test_any_order_and_nulls(found, indices, times, compression):
 
 def check_column(view):
     """Compares each form of a view's column with the same form made of its values."""
-    found = list(view)
+    items = list(view)
     for ragged in (None, True):
         got = column(lambda: view.to_numpy(ragged=ragged))
-        expected = column(lambda: columns.from_values(found, ragged, namer(view)))
+        expected = column(lambda: columns.from_values(items, ragged, namer(view)))
         assert type(got) is type(expected) and same(list(map(as_list, got)), list(map(as_list, expected)))
     gathered = native.read_column(view, None, True)
     if gathered is None:
         return
     shape, n, numbers, seen, offsets, text, valid = gathered
-    assert n == len(found) and [value is not None for value in found] == (
+    assert n == len(items) and [value is not None for value in items] == (
         list(map(bool, bytes(valid))) if valid else [True] * n
     )
     dtype = np.uint8 if seen == 1 else np.float64 if seen & 4 else np.int64
     bounds = None if offsets is None else np.frombuffer(offsets, np.int64).tolist()
-    for i, value in enumerate(found):
+    for i, value in enumerate(items):
         if value is None:
             assert shape == "scalars" or bounds[i] == bounds[i + 1]
         elif shape == "texts":
@@ -297,7 +297,7 @@ def check_column(view):
 @given(packed.segments())
 @settings(in_folder, max_examples=60)
 def test_columns_of_packed_nodes(tmp_path, case):
-    """Nodes of every kind, in trees that our writer would not make."""
+    """Trees that our writer would not make."""
     data, _ = case
     path = new_path(tmp_path)
     path.write_bytes(data)

@@ -1,5 +1,5 @@
 """Compares gathers with batches made from the decoded records. Views, forms, dtypes and kinds of values are random, and
-the kinds drift from block to block."""
+the kind of a column may change halfway."""
 
 import random
 
@@ -14,7 +14,7 @@ recstore = pytest.importorskip("recstore", exc_type=ImportError)
 
 DTYPES = "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128".split()
 NUMPY = "?bBhHiIlLefdFD"
-FEW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 
 # ---- Kinds of values: makers of one value, whose columns compress as real ones do ----
 
@@ -124,7 +124,7 @@ KINDS = [ints, small, floats, scalars, lists, arrays, rows, nests, texts, mixed]
 
 
 def column(draw, n):
-    """n values whose kind may drift. Some are missing, and some are None."""
+    """n values whose kind may change halfway. Some may be missing or None."""
     kinds = [draw.choice(KINDS)] * 2 if draw.random() < 0.7 else [draw.choice(KINDS) for _ in range(2)]
     absent = draw.choice([0, 0, 0, 0.1])
     out = []
@@ -205,7 +205,7 @@ def views(draw, x, records):
     return x, records
 
 
-@FEW
+@SETTINGS
 @given(seed=st.integers(0, 2**32), compression=st.sampled_from(["auto", "auto", "none"]))
 def test_batches_are_those_of_the_records(seed, compression):
     draw = random.Random(seed)
@@ -219,10 +219,10 @@ def test_batches_are_those_of_the_records(seed, compression):
     if draw.random() < 0.3:  # several blocks, each with its own tree
         stores = [recstore.RecordList(part, compression=compression) for part in (records[: n // 2], records[n // 2 :])]
     x = stores[0] if len(stores) == 1 else stores[0] + stores[1]
-    view, seen = views(draw, x, records)
-    positions = [draw.randrange(len(seen)) for _ in range(draw.choice([0, 1, 5, 64, 600]))]
+    view, view_records = views(draw, x, records)
+    positions = [draw.randrange(len(view_records)) for _ in range(draw.choice([0, 1, 5, 64, 600]))]
     expectations = {name: options_for(draw, kind, values) for name, (kind, values) in columns.items()}
-    check(view, seen, positions, expectations)
+    check(view, view_records, positions, expectations)
     for store in stores:
         store.close()
 
@@ -234,10 +234,10 @@ def batch_of(chosen, form, dtype, options, cut):
         return None
 
 
-def check(view, seen, positions, expectations):
+def check(view, view_records, positions, expectations):
     batches = {}
     for name, (form, dtype, options) in list(expectations.items()):
-        chosen = [seen[i].get(name, Field.MISSING) for i in positions]
+        chosen = [view_records[i].get(name, Field.MISSING) for i in positions]
         batches[name] = batch_of(chosen, form, dtype, options, False)
         if batches[name] is None and batch_of(chosen, form, dtype, options, True) is not None:
             del batches[name], expectations[name]  # the encoding decides whether truncated numbers are checked

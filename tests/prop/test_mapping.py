@@ -16,7 +16,7 @@ import recstore
 from recstore import RecordDict
 from recstore._core import native
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # numpy warns when it compares with ints beyond its own
+pytestmark = pytest.mark.filterwarnings("ignore")  # numpy warns when it compares with ints beyond its own range
 UNCOMPARABLE = (
     TypeError,
     ValueError,
@@ -152,7 +152,7 @@ def test_equal_generated_keys_have_one_form(keys):
         check_forms(a, b)
 
 
-def test_what_is_common_has_a_form():
+def test_common_keys_have_a_form():
     for key in odd_keys.ZEROS + odd_keys.ONES + odd_keys.WIDE + odd_keys.ROWS[:-2] + odd_keys.SPANS:
         strict = not isinstance(key, (odd_keys.Number, odd_keys.Text))
         assert native.key_form(key, strict) is not None, type(key)
@@ -163,14 +163,14 @@ def test_what_is_common_has_a_form():
 
 def test_forms_are_those_of_the_page():
     for key in odd_keys.POOL:
-        ours = native.key_form(key, True)
+        package_form = native.key_form(key, True)
         try:
-            theirs = mapping_writer.form(key)
+            reference_form = mapping_writer.form(key)
         except (ValueError, OverflowError):  # the reference cannot compute these forms
             continue
         # A lookup compares opaque keys, and a writer may mark any key as opaque.
-        assert ours is None or ours == theirs, repr(key)[:80]
-        if ours is None and theirs is not None:
+        assert package_form is None or package_form == reference_form, repr(key)[:80]
+        if package_form is None and reference_form is not None:
             assert not isinstance(key, (str, int, float)) or type(key).__module__ == odd_keys.__name__, repr(key)
 
 
@@ -201,7 +201,7 @@ def opened(data, **options):
 
 @SETTINGS
 @given(odd_keys.key_lists)
-def test_the_reference_reads_ours(keys):
+def test_the_reference_reads_saved_mappings(keys):
     kinds = {int, float, str, bytes, bool, type(None)}  # the reference replaces values of other types
     keys = [
         key for key in keys if type(key) in kinds or type(key) in (tuple, frozenset) and kinds >= set(map(type, key))
@@ -249,7 +249,7 @@ def test_a_wrong_slot_of_a_long_str(root):
 
 
 def read_all(d, keys):
-    """Runs every kind of lookup. CorruptError and KeyError are valid results."""
+    """Runs every kind of lookup and read. The errors that it catches are valid results."""
     for read in (d.get, d.__contains__, d.keys().index):
         for key in [*keys, "none", 7, (1, 2), float("nan"), frozenset(), None]:
             try:
@@ -296,7 +296,7 @@ KEYS = [
     st.booleans(),
 )
 def test_damaged_mappings(keys, where, changes, in_index):
-    """Every lookup in changed bytes with valid checksums ends with a result or an error."""
+    """Every lookup in changed bytes ends with a result or an error. A changed index has valid checksums."""
     values = list(range(len(keys)))
     index = bytearray(mapping_writer.key_index_of([mapping_writer.form(key) for key in keys]))
     data = bytearray(mapping_writer.mapping(keys, values))

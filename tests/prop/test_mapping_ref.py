@@ -96,13 +96,13 @@ def test_opaque(key):
 PAIRS = [("a", 1), (2, "two"), (None, []), ((1, "x"), {"y": 0.5}), (b"b", None), (0.25, True), ("é" * 40, 3)]
 
 
-def made(pairs=PAIRS, **options):
+def segment_of(pairs=PAIRS, **options):
     return mw.mapping([k for k, _ in pairs], [v for _, v in pairs], **options)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7])
 def test_whole(n):
-    data = made(PAIRS[:n])
+    data = segment_of(PAIRS[:n])
     assert mapping.check(data) == mapping.read(data) == PAIRS[:n]
     m = mapping.Mapping(data)
     assert [m.find(key) for key, _ in PAIRS] == [*range(n), *[None] * (7 - n)]
@@ -110,7 +110,7 @@ def test_whole(n):
 
 
 def test_nan_is_opaque():
-    data = made([("a", 1), (math.nan, 2), ("b", 3)])
+    data = segment_of([("a", 1), (math.nan, 2), ("b", 3)])
     m = mapping.Mapping(data)
     assert m.index.opaque() == (1,) and mapping.check(data)[0] == ("a", 1)
     assert (m.find("b"), m.find(math.nan)) == (2, None)
@@ -118,13 +118,13 @@ def test_nan_is_opaque():
 
 def test_order():
     pairs = [("a", 1), ("b", 2), ("a", 3), ("c", 4)]
-    data = made(pairs, order=[(0, 2), (1, 1), (3, 3)])
+    data = segment_of(pairs, order=[(0, 2), (1, 1), (3, 3)])
     assert mapping.check(data) == [("a", 3), ("b", 2), ("c", 4)]
     assert mapping.Mapping(data).find("c") == 2
 
 
 def test_trees():
-    data = made([("a", 1), ("bc", 2)], roots=(w.int_(2, 1), w.str_()))
+    data = segment_of([("a", 1), ("bc", 2)], roots=(w.int_(2, 1), w.str_()))
     assert mapping.check(data) == [("a", 1), ("bc", 2)]
 
 
@@ -167,7 +167,7 @@ BROKEN = {
 def test_broken(name):
     options, code = BROKEN[name]
     with pytest.raises(mapping.FormatError) as caught:
-        mapping.check(made(**options))
+        mapping.check(segment_of(**options))
     assert caught.value.code == "RS_E_FMT_" + code
 
 
@@ -186,22 +186,22 @@ def verify(data, tmp_path):
 def test_the_core_says_the_same(name, tmp_path):
     options, code = BROKEN[name]
     with pytest.raises(recstore.Error, match=f"RS_E_FMT_{code}"):
-        verify(made(**options), tmp_path)
+        verify(segment_of(**options), tmp_path)
 
 
 @pytest.mark.parametrize("options", [{}, {"order": [(0, 5), (2, 1)]}, {"key_index": mw.key_index_of([None, *FORMS[1:]])},
                                      {"key_index": mw.key_index_of(FORMS, seed=2**64 - 1, factory=12)}], ids=str)  # fmt: skip
 def test_the_core_accepts(options, tmp_path):
-    verify(made(**options), tmp_path)
-    assert len(mapping.check(made(**options))) == (2 if "order" in options else 7)
+    verify(segment_of(**options), tmp_path)
+    assert len(mapping.check(segment_of(**options))) == (2 if "order" in options else 7)
 
 
-def test_listed_without_need():
+def test_opaque_without_need():
     """A writer may list any entry as opaque."""
-    data = made(key_index=mw.key_index_of([None, *FORMS[1:]]))
+    data = segment_of(key_index=mw.key_index_of([None, *FORMS[1:]]))
     assert mapping.check(data) == PAIRS and mapping.Mapping(data).find("a") == 0
 
 
 def test_equal_keys():
     with pytest.raises(mapping.FormatError, match="KEYS"):
-        mapping.check(made([("a", 1), ("a", 2)]))
+        mapping.check(segment_of([("a", 1), ("a", 2)]))

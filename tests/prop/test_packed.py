@@ -44,7 +44,7 @@ def test_segments(tmp_path, case):
     data, values = case
     with opened(tmp_path, data, verify="full") as x:
         assert same(x.to_list(), values)
-        assert same(x.to_list(), values), "with entries that are kept"
+        assert same(x.to_list(), values), "with cached table entries"
         assert str(x.info())
         check_all(x, values[:3])
 

@@ -1,6 +1,6 @@
 """Compares the core with the reference on packed nodes, tables and texts. The core's deep check accepts every segment
 of the reference writer. If a segment is damaged but its checksums are right, the check refuses it whenever the
-reference does. test_packed compares the other ways to read whole segments.
+reference does, except for errors in built values. test_packed compares the other ways to read whole segments.
 """
 
 import re
@@ -91,7 +91,7 @@ def resealed(data, whole):
 
 
 def spans_of(data):
-    """`(start, end)` of the bytes that readers interpret: heaps, offsets, tables, trees."""
+    """`(start, end)` of the bytes that readers interpret: heaps, offsets, blocks, tables, trees."""
     segment = reader.Segment(data)
     spans = [(e.offset, e.offset + e.size) for kind, e in segment.sections.items() if kind in (2, 4, 5, 9)]
     fields = [segment.block(b) for b in range(segment.sections[reader.BLOCKS].count)]

@@ -151,7 +151,7 @@ def nested(kind, depth):
 
 
 def test_levels():
-    """A tree may nest 400 unions or 64 optionals, not more."""
+    """A tree may nest up to 400 unions or 64 optionals."""
     root = w.const(None)
     for _ in range(400):
         root = w.union([w.const(1), root])
@@ -325,14 +325,14 @@ def test_entry_out_of_the_heap():
     assert reader.read(single(w.dict_coded([0], 1, 2), "00", [w.str_(1)], [table])) == ["a"]
 
 
-def test_deep_check_of_entries():  # 32
+def test_deep_check_of_entries():  # rule 32
     data = single(w.const(0), "", [w.str_(1)], [w.Table([b"\1a", b"\2b"], 1)])
     assert reader.read(data) == [0]
     assert code_of(data) == "TRUNCATED"
 
 
 def chain(n):
-    """n tables; each has an entry of the table before."""
+    """A segment of n tables. The entry of each table is the entry of the previous one."""
     trees = [w.str_(1)] + [w.dict_coded([k], 0, 1) for k in range(n - 1)]
     tables = [w.Table([b"\1a"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(n - 1)]
     return single(w.dict_coded([n - 1], 0, 1), "", trees, tables)

@@ -1,5 +1,4 @@
-"""Records whose fields follow the number of the record: the reference reader and every way
-of reading return the records."""
+"""Records whose fields mostly follow the number of the record: the package and the reference reader return them."""
 
 import datetime
 import random

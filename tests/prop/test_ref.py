@@ -203,8 +203,8 @@ def test_limits():
     assert reader.check(w.segment([w.Block([three])], [w.any_()], max_values=3, max_bytes=4, max_depth=1))
     for limit in ({"max_values": 2}, {"max_bytes": 3}, {"max_depth": 0}):
         assert code_of(w.segment([w.Block([three])], [w.any_()], **limit)) == "LIMIT"
-    many = w.list_(w.const(None), 0, 0xFFFFFFFF)
-    assert code_of(w.segment([w.Block([b""], index_width=0)], [many])) == "LIMIT"
+    huge_list = w.list_(w.const(None), 0, 0xFFFFFFFF)
+    assert code_of(w.segment([w.Block([b""], index_width=0)], [huge_list])) == "LIMIT"
     for value in ([0] * 1000, collections.deque([0] * 1000)):
         bomb = w.list_(w.const(value), 0, 100)
         assert code_of(w.segment([w.Block([b""], index_width=0)], [bomb], max_bytes=50000)) == "LIMIT"

@@ -114,7 +114,7 @@ def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
 
 
 def raw_bytes(records):
-    """The size of the records of one block as any values, including their arrays."""
+    """The size of records as any values, including their arrays."""
     arrays = bytearray()
     return sum(len(w.any_value(record, arrays)) for record in records) + len(arrays)
 
@@ -156,13 +156,13 @@ def test_recovery(flags, tmp_path):
         x.save(tmp_path / "list.rec")
     with recstore.RecordDict({"k": [1], 2: None}) as x:
         x.save(tmp_path / "mapping.rec")
-    done = recover(*flags, tmp_path / "list.rec")
-    assert done.stdout.splitlines() == [f"{{'a': {i}, 'b': '\\xe9'}}" for i in range(3)], done.stderr
-    done = recover(*flags, tmp_path / "mapping.rec")
-    assert done.stdout.splitlines() == ["('k', [1])", "(2, None)"], done.stderr
+    result = recover(*flags, tmp_path / "list.rec")
+    assert result.stdout.splitlines() == [f"{{'a': {i}, 'b': '\\xe9'}}" for i in range(3)], result.stderr
+    result = recover(*flags, tmp_path / "mapping.rec")
+    assert result.stdout.splitlines() == ["('k', [1])", "(2, None)"], result.stderr
 
 
 def test_recovery_of_a_damaged_file(tmp_path):
     (tmp_path / "x.rec").write_bytes(w.simple(w.any_(), [1])[:4000])
-    done = recover(tmp_path / "x.rec")
-    assert done.returncode == 1 and "RS_E_FMT_TRUNCATED" in done.stderr and "Traceback" not in done.stderr
+    result = recover(tmp_path / "x.rec")
+    assert result.returncode == 1 and "RS_E_FMT_TRUNCATED" in result.stderr and "Traceback" not in result.stderr

@@ -69,14 +69,14 @@ def test_files_of_the_package(tmp_path_factory, keys, ordered):
 def test_files_of_the_oracle(tmp_path_factory, keys):
     records = records_of(keys)
     path = tmp_path_factory.mktemp("saved") / "x.recs"
-    kinds = [(kind, one) for kind in (sw.RECORDS, sw.GROUPS) for one in PATHS.values()]
+    kinds = [(kind, field_path) for kind in (sw.RECORDS, sw.GROUPS) for field_path in PATHS.values()]
     path.write_bytes(sw.segment(records, kinds))
-    for index, (kind, one) in zip(saved_indexes.check(path.read_bytes()), kinds):
-        name = next(name for name, steps in PATHS.items() if steps == one)
+    for index, (kind, field_path) in zip(saved_indexes.check(path.read_bytes()), kinds):
+        name = next(name for name, steps in PATHS.items() if steps == field_path)
         with recstore.open(path, verify="full") as x:
             mapping = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
             assert mapping.key_index.saved is not None
-            compare(mapping, groups_of(records, one), index, kind)
+            compare(mapping, groups_of(records, field_path), index, kind)
 
 
 @pytest.mark.parametrize("keys", [[math.nan, 1, float("nan")], []])
@@ -156,6 +156,6 @@ def test_what_a_reader_ignores(tmp_path):
 
 
 def test_a_mapping_has_none(tmp_path):
-    """A reader ignores a SAVED_INDEX of a mapping."""
+    """A mapping has no saved indexes."""
     with recstore.RecordDict({"a": {"k": 1}}) as d:
         assert native.saved_indexes(d.segments[0]) == []

@@ -21,13 +21,13 @@ LEAVES = [
 ]
 LARGE = 70_000
 HOLDERS = [
-    lambda held: Plain(**{f"a{i}": one for i, one in enumerate(held)}),
-    lambda held: Slotted(list(held)),
-    lambda held: Slotted(held[0]),
-    lambda held: list(held),
-    lambda held: tuple(held),
-    lambda held: {f"k{i}": one for i, one in enumerate(held)},
-    lambda held: Named(list(held), held[-1]),
+    lambda children: Plain(**{f"a{i}": one for i, one in enumerate(children)}),
+    lambda children: Slotted(list(children)),
+    lambda children: Slotted(children[0]),
+    lambda children: list(children),
+    lambda children: tuple(children),
+    lambda children: {f"k{i}": one for i, one in enumerate(children)},
+    lambda children: Named(list(children), children[-1]),
 ]
 
 

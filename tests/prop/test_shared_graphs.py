@@ -13,7 +13,7 @@ import recstore
 from recstore import share_dataset
 
 SLACK = 16 * 1024  # bytes of a segment besides its data
-BATCH = 10  # graphs that one spawned process reads
+BATCH = 10  # graphs per test
 
 
 def check(graph, threshold):
@@ -43,27 +43,27 @@ def forked(graph):
             os._exit(0)
     os.close(writer)
     with open(reader, "rb") as file:
-        digests, holds = json.load(file)
+        digests, first_elements = json.load(file)
     os.waitpid(pid, 0)
-    assert graphs.firsts(graph) == holds
+    assert graphs.firsts(graph) == first_elements
     return digests
 
 
-def spawned(held):
+def spawned(shared_graphs):
     """The digests of graphs in a spawned child."""
     context = multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
-    child = context.Process(target=graphs.send_digests, args=(held, queue))
+    child = context.Process(target=graphs.send_digests, args=(shared_graphs, queue))
     child.start()
     child.join(110)
     assert child.exitcode == 0
-    digests, holds = queue.get(), queue.get()
-    assert [graphs.firsts(graph) for graph in held] == holds
+    digests, first_elements = queue.get(), queue.get()
+    assert [graphs.firsts(graph) for graph in shared_graphs] == first_elements
     return digests
 
 
 def run(seeds, folder):
-    held, digests = [], []
+    shared_graphs, digests = [], []
     for seed in seeds:
         maker = graphs.Maker(seed, folder)
         graph, threshold = maker.graph(), maker.rng.choice([0, 1000, 20_000, 100_000])
@@ -73,12 +73,12 @@ def run(seeds, folder):
         assert forked(graph) == values
         values = graphs.digest_of(graph)  # includes the writes of the child
         if maker.rng.random() < 0.5:
-            held.append(graph)
+            shared_graphs.append(graph)
             digests.append(values)
         else:
             report.undo()
             assert graphs.digest_of(graph) == values
-    assert spawned(held) == digests
+    assert spawned(shared_graphs) == digests
 
 
 @pytest.mark.parametrize("batch", range(3))

@@ -1,4 +1,4 @@
-"""The reference reader reads any records that the package writes, and they are not larger than without compression."""
+"""The reference reader reads any records that the package writes, and compression hardly ever enlarges them."""
 
 from hypothesis import HealthCheck, given, settings
 from prop.makers import key_lists, record_lists

@@ -1,7 +1,7 @@
 """Hypothesis strategies for the input of ref.writer: trees, values that fit them, and whole segments.
 
 A tree strategy yields (node, strategy of values for it), so a case is drawn in two steps. Values carry the writer's
-marks (Pick, Coded), which ref.writer.plain removes.
+marks, such as Pick, which ref.writer.plain removes.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from ref import writer as w
 
 
 def padded_any(value, pad):
-    """A string, bytes or int that is not in its shortest form."""
+    """Puts a str, bytes or int into a form that may be longer than the shortest. Returns other values as they are."""
     if isinstance(value, (bool, np.generic)) or not isinstance(value, (str, bytes, int)):
         return value
     if isinstance(value, str):
@@ -87,7 +87,7 @@ def narrow_nodes(draw):
 
 @st.composite
 def scalar_nodes(draw):
-    """Scalars of the same dtype and size."""
+    """A node for a scalar, and that scalar as its only value."""
     like = draw(own.np_scalars)
     return w.ndarray(like), own.only(like)
 
@@ -146,7 +146,7 @@ def wrapped(code, child, extra=None):
 
 
 def ext_leaves():
-    """Payloads for each code of the table: a leaf, or a list or tuple of leaves."""
+    """Exts whose payload is a leaf, or a list, tuple or union of leaves."""
     small_ints = int_node(12, -5)
     number, word = (w.float_(), own.floats), (w.str_(0), own.texts)
     spans = st.integers(-(10**18), 10**18)

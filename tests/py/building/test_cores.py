@@ -11,7 +11,7 @@ V1 = "33 25 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:8 - cgroup cgroup
 
 
 @pytest.fixture
-def many(monkeypatch):
+def affinity_to_64_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
 
 
@@ -46,12 +46,12 @@ def test_affinity_alone(monkeypatch, tmp_path):
         ("", 64),
     ],
 )
-def test_cgroup_v2(many, tmp_path, text, expected):
+def test_cgroup_v2(affinity_to_64_cores, tmp_path, text, expected):
     root = system(tmp_path, "0::/job\n", V2, {"sys/fs/cgroup/job/cpu.max": text})
     assert cores.available(root) == expected
 
 
-def test_the_smallest_quota_of_all_ancestors(many, tmp_path):
+def test_the_smallest_quota_of_all_ancestors(affinity_to_64_cores, tmp_path):
     files = {
         "sys/fs/cgroup/a/cpu.max": "300000 100000\n",
         "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
@@ -61,7 +61,7 @@ def test_the_smallest_quota_of_all_ancestors(many, tmp_path):
     assert cores.available(system(tmp_path, "0::/a/b/c\n", V2, files)) == 3
 
 
-def test_cgroup_v1(many, tmp_path):
+def test_cgroup_v1(affinity_to_64_cores, tmp_path):
     files = {
         "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "250000\n",
         "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
@@ -72,18 +72,18 @@ def test_cgroup_v1(many, tmp_path):
     assert cores.available(system(tmp_path, group, V1, files)) == 3
 
 
-def test_a_container_with_only_its_own_group_mounted(many, tmp_path):
+def test_a_container_with_only_its_own_group_mounted(affinity_to_64_cores, tmp_path):
     mounts = "30 24 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
     root = system(tmp_path, "0::/docker/abc\n", mounts, {"sys/fs/cgroup/cpu.max": "200000 100000\n"})
     assert cores.available(root) == 2
 
 
-def test_a_group_outside_the_mounted_part(many, tmp_path):
+def test_a_group_outside_the_mounted_part(affinity_to_64_cores, tmp_path):
     root = system(tmp_path, "0::/../other\n", V2, {"sys/fs/cgroup/cpu.max": "400000 100000\n"})
     assert cores.available(root) == 4
 
 
-def test_the_quota_is_read_once(many, tmp_path):
+def test_the_quota_is_read_once(affinity_to_64_cores, tmp_path):
     root = system(tmp_path, "0::/\n", V2, {"sys/fs/cgroup/cpu.max": "200000 100000\n"})
     assert cores.available(root) == 2
     (tmp_path / "sys/fs/cgroup/cpu.max").write_text("500000 100000\n")

@@ -1,4 +1,4 @@
-"""Derived fingerprints: the changes of a function that change them, and the values without a fingerprint."""
+"""Derived fingerprints: the changes to a function that change them, and the values without a fingerprint."""
 
 import enum
 import functools
