@@ -116,8 +116,7 @@ def shared(
         timeout: the most seconds to wait for another process. None: no limit with a build, a minute without one.
         classes, allow_pickle: how this process reads the store, as in :func:`open`.
         options: the options of :class:`recstore.RecordList`, without `name` and `backing`. They are not part of the
-            fingerprint. `arrays` also sets how this process reads, and is the only one allowed without
-            `source_or_build`.
+            fingerprint. `arrays` also sets how this process reads, and is allowed without `source_or_build`.
 
     Raises the exception of the source or function; BuildError if it was raised in another process, or if the function
     calls `shared` for its own store; WaitTimeoutError; PermissionError if another user owns the segment's path;

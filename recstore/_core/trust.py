@@ -80,18 +80,20 @@ class Writer:
         # Returns the reason why a value must not be stored, or None. Not called for values of basic types.
         self.refuses: Callable[[Any], str | None] | None = None
 
-    def note(self, name: ClassName, cls: type) -> None:
-        """Remembers the class of a value. Raises EncodeError if another class of the same name was stored, because
-        readers cannot distinguish the two."""
+    def note(self, name: ClassName, cls: type) -> bool:
+        """Remembers the class of a value. Returns false if the class must be registered and is not. Raises EncodeError
+        if another class of the same name was stored, because readers cannot distinguish the two."""
+        if self.registered_only and name not in registered:
+            return False
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)
-        if known is cls:
-            return
-        if known is not None:
+        if known is None:
+            self.seen[name] = cls
+            _seen[name] = ref(cls)
+        elif known is not cls:
             raise EncodeError(f"two classes are named {'.'.join(name)}; give one of them another __qualname__")
-        self.seen[name] = cls
-        _seen[name] = ref(cls)
+        return True
 
     def reader(self) -> Reader | None:
         """The Reader of this process for the finished store; None for the defaults."""

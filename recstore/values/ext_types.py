@@ -11,7 +11,7 @@ import math
 import sys
 from weakref import WeakKeyDictionary, WeakSet
 
-from recstore._core import native, trust
+from recstore._core import native
 from recstore.errors import CorruptError, EncodeError, Error, UntrustedError
 from recstore.text import an
 from recstore.values import ext_codes as codes
@@ -166,9 +166,8 @@ def describe(value: Any, writer: Writer | None = None) -> Described | None:
         return None
     described = handler(value)
     if described is not None and writer is not None and codes.ENUM <= described[0] <= codes.OBJECT:
-        if writer.registered_only and described[1][:2] not in trust.registered:
+        if not writer.note(described[1][:2], kind):
             return None
-        writer.note(described[1][:2], kind)
     return described
 
 
