@@ -40,8 +40,8 @@ static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t
     return RS_OK;
 }
 
-/* Vose's pairing. `shares` are the weights in slots. `stack` has room for n numbers: numbers below one slot from the
- * front, the others from the back. Each iteration fills the slot of a small number with a part of a large one. */
+/* Vose's pairing. `shares` are the weights in slots. `stack` has room for n: numbers with a share below 1 at the front,
+ * the others at the back. Each iteration fills the slot of a small share with a part of a large one. */
 static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *weights, uint64_t heaviest) {
     const uint64_t n = self->n;
     uint64_t small = 0, large = n;

@@ -74,7 +74,7 @@ RS_NODISCARD rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backin
                                               const char *name, rs_error *err);
 
 /* Appends n bytes. Reserves space ahead in steps that grow from 64 KiB to 32 MiB, or only the needed pages if a whole
- * step is refused. RS_E_SPACE with the numbers of the refused step. After a failure position is unchanged, and the call
+ * step is refused. RS_E_SPACE with the numbers of the last try. After a failure position is unchanged, and the call
  * may be repeated. RS_E_STATE_FINISHED in a forked child. */
 RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err);
 

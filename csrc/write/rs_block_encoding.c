@@ -56,8 +56,8 @@ rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *byt
     return RS_OK;
 }
 
-/* Returns the bytes written so far. While a tree is made they grow only by its tables. They include the padding that
- * follows, because taking a block parcel may write it in between. */
+/* Returns the bytes written so far. While a tree is made they grow only by its tables. They include the next
+ * padding, because taking a block parcel between two calls may write it. */
 static uint64_t table_bytes(const rs_block_encoding *self) {
     return self->taken_bytes + rs_align_up(self->writer->position, RS_FMT_ALIGNMENT) +
            self->dictionaries.tables.size_bytes + self->offsets->size_bytes + self->trees.size_bytes;

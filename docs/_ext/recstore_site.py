@@ -20,7 +20,7 @@ SECTIONS = Config(
     napoleon_use_param=False,  # "a, b: both" is one entry of two names
     napoleon_custom_sections=[("Attributes", "params_style")],
 )
-INHERITED_FROM = ("recstore.",)  # other packages document the members of their base classes
+INHERITED_FROM = ("recstore.",)  # other packages document the members inherited from them
 
 
 def setup(app):
@@ -58,7 +58,7 @@ def add_toctree(app, docname, source):
 
 
 def link_readme(app, docname, source):
-    """Makes the links of README, which a package index shows alone, lead to the pages and pictures of the site."""
+    """Makes the absolute links of README, for package indexes, lead to pages and pictures of the site."""
     if docname == "README":
         source[0] = HOME.sub("", source[0])
 
@@ -70,7 +70,7 @@ def without_edit(app, docname, template, context, doctree):
 
 
 def write_entrance(app, exception):
-    """Redirects from the root of the site to the start page, which has the path of its file."""
+    """Redirects from the root of the site to the start page, which is docs/index.html."""
     if exception is None and app.builder.format == "html":
         target = app.builder.get_target_uri(app.config.root_doc)
         page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={target}">'

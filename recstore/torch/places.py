@@ -68,7 +68,8 @@ def current() -> tuple[int, int]:
 
 
 def nodes(world_size: int) -> int | None:
-    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun; None without one.
+    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun. Without one it is 1
+    for one rank, else None.
 
     The number must be the same on all ranks, or they would cut an epoch differently. LOCAL_WORLD_SIZE does not
     qualify, since nodes may have different numbers of ranks."""
@@ -89,7 +90,7 @@ def accelerate_processes() -> int:
 
 
 def _accelerate_loaders(frame: FrameType | None) -> list[Any]:
-    """The loaders of accelerate that have a method on the call stack, innermost first."""
+    """accelerate's loaders and batch samplers on the call stack, innermost first."""
     if _ACCELERATE not in sys.modules:
         return []
     owners = []

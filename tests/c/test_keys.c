@@ -89,7 +89,7 @@ TEST(test_every_key_is_found) {
     check_all_found(200000, mix, 0);
 }
 
-/* The numbers in FORMAT.md hold: bytes per key, slots per lookup, few false candidates. */
+/* The costs are bounded: bytes per key, slots per lookup, few false candidates. */
 TEST(test_cost) {
     enum { N = 100000 };
     table t = make_table(N, mix, 0);
@@ -189,7 +189,7 @@ TEST(test_broken_heads) {
         {24, 52, 4, 1, RS_E_FMT_RESERVED, 1052},
         {24, 56, 8, UINT64_C(1) << 63, RS_E_FMT_RESERVED, 1052},
         {24, 48, 4, 13, RS_E_FMT_VERSION, 1048},
-        {25, 8, 8, 99, RS_E_FMT_KEYS, 1016}, /* fewer entries: other slots */
+        {25, 8, 8, 99, RS_E_FMT_KEYS, 1016}, /* fewer entries: fewer slots */
         {25, 8, 8, 101, RS_E_FMT_KEYS, 1016},
         {25, 8, 8, 9, RS_E_FMT_KEYS, 1008}, /* fewer entries than opaque ones */
         {25, 8, 8, UINT64_MAX, RS_E_FMT_KEYS, 1008},

@@ -50,7 +50,7 @@ def test_a_worker_has_no_pipe_of_a_concurrent_build(forking, monkeypatch):
     context, created, went_on, pipes = multiprocessing.get_context(), threading.Event(), threading.Event(), []
 
     class DelayedContext:
-        """A context whose first pipe is returned when the other thread has built or waits for this one."""
+        """A context whose first pipe is returned when the other thread has built or waits for the lock."""
 
         Process = context.Process
 

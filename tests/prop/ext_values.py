@@ -62,7 +62,7 @@ paths = st.builds(lambda cls, s: cls(s), st.sampled_from(path_classes), names).f
 uuids = st.binary(min_size=16, max_size=16).map(lambda raw: uuid.UUID(bytes=raw))
 complexes = st.builds(complex, own.floats, own.floats)
 
-hashable = st.one_of(  # equal only to values of their own type, except values that a set has at most once
+hashable = st.one_of(  # mostly equal only to values of their own type; a set keeps one of equal numbers
     complexes,
     st.builds(lambda a, b, c: range(a, b, c or 1), ints(), ints(), ints()),
     st.just(...),
@@ -213,7 +213,7 @@ known = st.recursive(
 
 
 def container_columns(children):
-    """Strategies that each draw ext values of one type with similar payloads."""
+    """Strategies that each draw similar containers, plain or ext values."""
     rows = st.dictionaries(own.texts, children, max_size=4).map(st.fixed_dictionaries)
     return st.one_of(
         own.record_columns(children),

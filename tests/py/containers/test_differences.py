@@ -1,4 +1,4 @@
-"""Tests each row of docs/list-and-dict/, the differences from list and dict. The pages have exactly the rows that are
+"""Tests the rows of docs/list-and-dict/, the differences from list and dict. The pages have exactly the rows that are
 tested here, in test_differences_libraries.py and in real/test_differences_real.py, and they name the errors."""
 
 import ast
@@ -272,12 +272,12 @@ def test_close(fails):
         fails(recstore.errors.ClosedError, "the store is closed", lambda: x[0])
         fails(recstore.errors.ClosedError, "the store is closed", lambda: part[0])
     with RecordList([np.zeros(1000)], arrays="view") as x:
-        held = x[0]
+        array = x[0]
         message = (
             "the store cannot be closed: 1 array over its bytes is alive; drop them, or copy what is needed longer"
         )
         fails(recstore.errors.BusyError, message, x.close)
-        del held
+        del array
 
 
 # ---- As a dict ----

@@ -1,4 +1,4 @@
-"""The rows of docs/list-and-dict/ about other libraries: json, torch, numpy, pandas, scikit-learn, Lightning; see
+"""Tests the rows of docs/list-and-dict/ about json and packages such as PyTorch, numpy and pandas; see
 test_differences.py."""
 
 import io
@@ -15,7 +15,7 @@ from recstore import RecordDict, RecordList
 
 
 @pytest.fixture
-def silent(monkeypatch):
+def allow_handles(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
 
 
@@ -49,7 +49,7 @@ def test_json_mapping(d, fails):
 
 
 @row("torch.save(dataset, path)")
-def test_torch_save(torch, silent, tmp_path):
+def test_torch_save(torch, allow_handles, tmp_path):
     path = tmp_path / "checkpoint.pt"
     with RecordList(range(4)) as x, RecordDict({"a": 1}) as d:
         torch.save({"model": torch.zeros(2), "data": Dataset(x[1:], d)}, path)
@@ -63,7 +63,7 @@ def test_torch_save(torch, silent, tmp_path):
 
 
 @row("torch.load(path)")
-def test_torch_load_of_weights_only(torch, silent, n):
+def test_torch_load_of_weights_only(torch, allow_handles, n):
     file = io.BytesIO()
     torch.save({"samples": n}, file)
     file.seek(0)

@@ -235,11 +235,11 @@ def test_pickle_and_copy(x):
         assert type(again) is recstore.Record and again == r == RECORDS[3]
     with recstore.RecordList([{"a": 1}]) as y:
         r = y.lazy()[0]
-        held = pickle.loads(pickle.dumps(r)), copy.deepcopy(r)
-    assert held == ({"a": 1}, {"a": 1}), "no handle: the store is gone"
+        copies = pickle.loads(pickle.dumps(r)), copy.deepcopy(r)
+    assert copies == ({"a": 1}, {"a": 1}), "the copies need no store"
 
 
-def test_a_held_record():
+def test_a_record_with_its_own_values():
     r = recstore.Record("shapes.Box", {"x": 1, "y": [2]}, _origin=(27, ()))
     assert r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box"
     assert r._origin == (27, ())
@@ -413,7 +413,7 @@ def test_to_arrow(x):
 
 
 def test_calling_record_with_only_a_mapping_gives_a_dict():
-    """Collate functions and device transfer call type(record)(mapping)."""
+    """Collate functions and device transfers call type(record)(mapping)."""
     with recstore.RecordList([{"a": 1}]) as x:
         kind = type(x.lazy()[0])
     for mapping in ({"a": 2}, collections.OrderedDict(a=2), collections.UserDict(a=2)):
@@ -424,7 +424,7 @@ def test_calling_record_with_only_a_mapping_gives_a_dict():
 
 
 def test_an_int_is_the_place_of_an_element_or_a_key():
-    """field(1) is field((1,))."""
+    """field(1) reads the same values as field((1,))."""
     rows = [(3, "c", 2.5), (1, "a", 0.5), (2, "b", 1.5)]
     for records in (rows, [list(row) for row in rows], [dict(enumerate(row)) for row in rows]):
         with recstore.RecordList(records) as x:

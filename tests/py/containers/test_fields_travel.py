@@ -1,4 +1,4 @@
-"""Pickled fields keep their keys and defaults, of every type that can be stored."""
+"""Pickled fields keep their keys and defaults of any storable type."""
 
 import datetime
 import decimal
@@ -27,11 +27,11 @@ def test_keys_and_defaults_of_many_types():
             assert pickle.loads(pickle.dumps(view)).to_list() == view.to_list()
 
 
-def test_a_default_with_a_class_of_a_file_imports_nothing(tmp_path, monkeypatch):
+def test_unpickling_a_default_that_names_a_class_imports_nothing(tmp_path, monkeypatch):
     (tmp_path / "planted_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    named = recstore.Record("planted_module.Evil", {"x": 1}, _origin=(25, ("planted_module", "Evil", ("x",))))
+    record = recstore.Record("planted_module.Evil", {"x": 1}, _origin=(25, ("planted_module", "Evil", ("x",))))
     with RecordList([{"a": 1}]) as x:
-        for default in (named, [named], {1: (named,)}):
+        for default in (record, [record], {1: (record,)}):
             assert pickle.loads(pickle.dumps(x.field("b", default=default)))[0] == default
         assert "planted_module" not in sys.modules

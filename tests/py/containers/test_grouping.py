@@ -27,15 +27,15 @@ def test_groups_are_saved_as_lists_and_not_as_handles(grouped, tmp_path):
         assert x.to_list() == list(expected.values())
 
 
-class Holding:
+class Holder:
     def __init__(self, store):
         self.store = store
 
 
-@pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holding], ids=["itself", "list", "object"])
+@pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holder], ids=["itself", "list", "object"])
 def test_a_store_is_never_pickled_into_a_store(hold, grouped):
     for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
         with pytest.raises(EncodeError, match=f"as a handle.*; store x{re.escape(remedy)}"):
             RecordList([hold(store)], on_unsupported="pickle")
-        if hold is not Holding:
+        if hold is not Holder:
             pytest.raises(EncodeError, lambda: RecordList([hold(store)])).match(re.escape(remedy))

@@ -97,23 +97,23 @@ def test_names_of_kinds_and_codes_come_from_the_core():
 
 
 def test_many_stores_read_the_list_of_mappings_once(monkeypatch):
-    """The kernel's list of mappings is longer if there are more stores."""
-    opened = []
+    """With one read of the kernel's list per store, the time would be quadratic."""
+    paths = []
 
-    def counted(path, *args):
-        opened.append(path)
+    def recording_open(path, *args):
+        paths.append(path)
         return open(path, *args)
 
-    monkeypatch.setattr(process_memory, "open", counted, raising=False)
+    monkeypatch.setattr(process_memory, "open", recording_open, raising=False)
     stores = [RecordList([{"a": i}]) for i in range(20)]
     view = stores[0]
     for store in stores[1:]:
         view = view + store
     assert len(view.info().stores) == 20
-    assert opened.count("/proc/self/smaps") <= 1
-    opened.clear()
+    assert paths.count("/proc/self/smaps") <= 1
+    paths.clear()
     view.index_by("a").info()
-    assert opened.count("/proc/self/smaps") <= 1
+    assert paths.count("/proc/self/smaps") <= 1
     view.close()
 
 

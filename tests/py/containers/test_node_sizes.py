@@ -92,7 +92,7 @@ def test_shares_of_tables():
         tables = sum(size for _, size, _ in x.segment.tables())
         assert "dict-coded" in sizes["a"].forms and abs(sizes["a"].table_nbytes - tables) <= 1
         assert sizes["b"].table_nbytes == 0
-        assert abs(sizes["a"].nbytes - tables - 5000) <= 1  # numbers of 8 bits
+        assert abs(sizes["a"].nbytes - tables - 5000) <= 1  # entry numbers of 8 bits
 
 
 def test_fields_of_repeated_records():
@@ -146,13 +146,13 @@ def test_the_report():
 
 def test_a_damaged_record(tmp_path):
     RecordList([{"a": [i] * (i % 5), "b": f"{i} {i * i}"} for i in range(500)], compression="none").save(tmp_path / "x")
-    whole = bytearray((tmp_path / "x").read_bytes())
+    data = bytearray((tmp_path / "x").read_bytes())
     with recstore.open(tmp_path / "x") as x:
-        at = whole.index(b"499 249001")
+        at = data.index(b"499 249001")
         assert x[-1]["b"] == "499 249001"
-    whole[at - 1] = 0x7F  # the count of the str
+    data[at - 1] = 0x7F  # the count of the str
     (tmp_path / "x").chmod(0o600)
-    (tmp_path / "x").write_bytes(whole)
+    (tmp_path / "x").write_bytes(data)
     with (
         recstore.open(tmp_path / "x") as x,
         pytest.raises(recstore.errors.CorruptError, match="RS_E_FMT_TRUNCATED.*/x'"),

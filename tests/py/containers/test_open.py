@@ -123,12 +123,12 @@ def test_a_save_removes_the_files_of_killed_saves(tmp_path, monkeypatch, named):
         tmp_path / name
         for name in (".recstore-short.tmp", "recstore-0000000000000000.tmp", ".recstore-0000000000000000.rec")
     ]
-    for left in (old, young, *others):
-        left.write_bytes(b"left over")
+    for file in (old, young, *others):
+        file.write_bytes(b"left over")
     linked.symlink_to(tmp_path / "nowhere")
     folder.mkdir()
-    for left in (old, linked, folder, *others):
-        os.utime(left, (1, 1), follow_symlinks=False)
+    for entry in (old, linked, folder, *others):
+        os.utime(entry, (1, 1), follow_symlinks=False)
     RecordList([1]).save("x.rec" if named == "alone" else tmp_path / "x.rec")
     assert not old.exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["x.rec", *names[1:], *(p.name for p in others)])
@@ -197,15 +197,15 @@ def test_every_bit_of_the_header(path):
     (72, struct.pack("<Q", 1 << 50), CorruptError, "SECTION"), (80, struct.pack("<Q", 0), CorruptError, "BLOCK"),
     (80, struct.pack("<Q", (1 << 48) + 1), CorruptError, "BLOCK"), (108, b"\0\0\0\0", CorruptError, "CHECKSUM")
 ])  # fmt: skip
-def test_a_header_with_a_right_checksum(path, offset, value, error, code):
+def test_an_invalid_header_with_a_valid_checksum(path, offset, value, error, code):
     data = bytearray(path.read_bytes())
     data[offset : offset + len(value)] = value
     path.write_bytes(writer.reseal(data))
     pytest.raises(error, lambda: recstore.open(path)).match(f"RS_E_FMT_{code}")
 
 
-def test_later_versions_that_this_reader_can_read(path):
-    """The files have a higher version with our reader_version, or unknown optional features."""
+def test_a_later_version_that_this_reader_can_read(path):
+    """The file has a higher version with our reader_version, and unknown optional features."""
     data = bytearray(path.read_bytes())
     data[8:10], data[24:32], data[2000:2004] = b"\7\0", b"\xff" * 8, b"what"
     path.write_bytes(writer.reseal(data))
@@ -310,7 +310,7 @@ def test_a_full_check_finds_equal_keys(tmp_path):
     pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(path, verify="full")).match("repeated")
 
 
-def test_a_view_is_saved_through_the_file_itself_and_honours_the_umask(tmp_path):
+def test_a_save_to_a_long_name_honours_the_umask_and_leaves_no_other_file(tmp_path):
     path = tmp_path / ("n" * 250)
     old = os.umask(0o027)
     try:
@@ -348,7 +348,7 @@ def test_a_save_interrupted_before_its_rename_leaves_nothing(tmp_path, kind):
 
 
 def test_a_child_opens_a_store_although_another_thread_did_so_at_the_fork(tmp_path):
-    """The process has never pickled a store, so nothing has renewed the locks of pins in the child."""
+    """The process has never pickled a store, so its children do not renew the lock of pins."""
     with RecordList([1, 2]) as x:
         x.save(tmp_path / "x")
     code = f"""
@@ -370,10 +370,10 @@ pid = os.fork()
 if pid == 0:
     recstore.open({str(tmp_path / "x")!r})
     os._exit(0)
-signal_after = threading.Timer(30, os.kill, (pid, 9))
-signal_after.start()
+kill_timer = threading.Timer(30, os.kill, (pid, 9))
+kill_timer.start()
 status = os.waitpid(pid, 0)[1]
-signal_after.cancel()
+kill_timer.cancel()
 over.set()
 raise SystemExit(status != 0)
 """

@@ -74,7 +74,7 @@ ENDS = [None, 0, 1, 3, 9, 10, 11, -1, -3, -10, -12, 2**70]
 SLICES = [slice(a, b, c) for a, b, c in itertools.product(ENDS, ENDS, [None, 1, 2, 3, 11, -1, -2, -7])]
 
 
-def test_slices_are_as_of_a_list(letters):
+def test_slices_equal_those_of_a_list(letters):
     for key in SLICES:
         assert letters[key].to_list() == LETTERS[key], key
 
@@ -228,7 +228,7 @@ def test_repr(letters):
 
 
 def test_the_repr_of_the_same_records_is_the_same(tmp_path):
-    """Grain compares the repr when a run resumes. It is the same in another process, from a file, and over a view."""
+    """Grain compares the repr when a run resumes. It is the same for any backing, level, file or view."""
     rows = [{"i": i} for i in range(20)]
     with RecordList(rows) as x, RecordList(rows, backing="dir") as y, RecordList(rows, compression="none") as z:
         x.save(tmp_path / "x")

@@ -16,7 +16,7 @@ CANNOT_APPLY = {
 }
 # Tests that apply in part: they run with other values.
 ADAPTED = {
-    "test_count": "as test_contains_fake, for the stored objects",
+    "test_count": "stores the same objects as test_contains_fake",
     "test_index": "as test_count",
     "test_pickle": "a subclass of RecordList cannot be pickled, so RecordList itself is",
 }
@@ -30,7 +30,7 @@ class Adapted(RecordList):
 
 
 class ListAnswers(list):
-    """The list of objects that cannot be stored."""
+    """Takes the place of a RecordList for objects that cannot be stored."""
 
 
 class RecordListTest(seq_tests.CommonTest):

@@ -50,8 +50,8 @@ def test_fancy(letters, indices):
 
 
 def test_a_class_named_bool_is_not_bool(letters):
-    named = type("bool", (), {"__index__": lambda self: 3})
-    assert letters[[named(), named()]].to_list() == [LETTERS[3]] * 2
+    fake_bool = type("bool", (), {"__index__": lambda self: 3})
+    assert letters[[fake_bool(), fake_bool()]].to_list() == [LETTERS[3]] * 2
 
 
 @pytest.mark.parametrize(("key", "text"), [
@@ -277,7 +277,7 @@ def test_array():
     assert np.mean(x) == 1.5
 
 
-# ---- several stores, none ----------------------------------------------------------------------------------------------
+# ---- several stores, no records --------------------------------------------------------------------------------------
 
 
 def test_several_stores():

@@ -97,7 +97,7 @@ def test_a_view_keeps_the_mapping_alive(tmp_path):
 
 def test_the_last_array_frees_the_memory():
     x = RecordList([np.arange(100_000.0)], arrays="view")
-    array, where = x[0][5:], None
+    array = x[0][5:]
     where = address(array)
     del x
     gc.collect()
@@ -167,13 +167,13 @@ def test_views_in_workers(method, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     context = multiprocessing.get_context(method)
     with RecordList([np.arange(1000.0)], arrays="view") as x:
-        mine, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=kinds.look_at_array, args=(x, theirs))
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=kinds.look_at_array, args=(x, sender))
         process.start()
-        theirs.close()
-        assert mine.recv() == (False, 499500.0, 1)
+        sender.close()
+        assert receiver.recv() == (False, 499500.0, 1)
         process.join()
-        mine.close()
+        receiver.close()
 
 
 def test_exit_with_views_alive(tmp_path):

@@ -9,11 +9,11 @@ import waiting
 
 pytestmark = [pytest.mark.slow, interpreters.measures_memory]
 
-MOST = 64_000_000
+LIMIT_BYTES = 64_000_000
 
 # Records that take much build memory for their bytes: many fields of text, whose values partly repeat,
 # so that each field has a dictionary or a symbol table.
-MADE = """
+PROGRAM = """
 import gc, random, sys
 from recstore import RecordList
 from recstore.shm import process_memory
@@ -54,11 +54,11 @@ print(process_memory.peak_rss() - before, store.nbytes)
 @pytest.mark.parametrize("threads", [2, 8])
 @pytest.mark.parametrize("kind, count", [("dialogue", 11_000), ("artwork", 14_000)])
 def test_a_build_of_large_records_takes_at_most_64_mb_beyond_the_store(kind, count, threads):
-    done = waiting.python("-c", MADE, kind, str(count), str(threads), cwd="/")
+    done = waiting.python("-c", PROGRAM, kind, str(count), str(threads), cwd="/")
     if done.returncode == 77:
         pytest.skip("the system keeps the peak of the RSS")
     assert done.returncode == 0, done.stderr
     # The builder writes its segment without mapping it, so the RSS does not include the store.
     peak, store = map(int, done.stdout.split())
     assert store > 1_000_000
-    assert peak <= MOST, f"{peak / 1e6:.1f} MB"
+    assert peak <= LIMIT_BYTES, f"{peak / 1e6:.1f} MB"

@@ -87,7 +87,7 @@ def test_arrays_close_blocks_and_split_groups(tmp_path):
 
 
 def test_groups_that_span_many_blocks(tmp_path):
-    """One block per record: the search from a group's first block takes up to 63 steps."""
+    """A large record ends its block: a search goes on from the first block of a group."""
     big, small = bytes(17 << 20), {"s": 1}
     records = [big, small, big, big, small, small, "x"]
     with RecordList(records) as x:

@@ -40,7 +40,7 @@ def test_languages_in_order_and_then_mixed(compression):
     together = size([sentence for part in parts.values() for sentence in part] + mixed, compression)
     blocks_of_their_own = sum(alone.values()) + size(mixed, compression)
     assert together <= 1.02 * blocks_of_their_own
-    if compression != "fast":  # it makes no symbol tables
+    if compression != "fast":  # "fast" makes no symbol tables
         assert together < size([sentence for part in parts.values() for sentence in part] + mixed, "none") / 2
 
 
@@ -80,7 +80,7 @@ def available():
 @pytest.mark.slow
 def test_one_record_of_a_gigabyte():
     if available() < 8 << 30:
-        pytest.skip("a record of 1 GB is built and read where 8 GB of memory are free")
+        pytest.skip("needs 8 GB of free memory")
     piece = random.Random(1).randbytes(1 << 20)
     giant = piece * 1024
     with RecordList([1, giant, {"a": "b"}]) as x:
@@ -104,7 +104,7 @@ def test_a_large_value_in_all_records_is_stored_once(value):
 
 
 def test_large_values_that_come_again_in_later_blocks_are_stored_once():
-    """No block has a value twice, and each of many blocks has all values."""
+    """No block has a value twice, and each full block has nearly all values."""
     draw = random.Random(0)
     texts = ["".join(draw.choices(string.printable, k=9_000)) for _ in range(1_000)]
     with RecordList({"text": texts[i * 7_919 % 1_000], "i": i} for i in range(20_000)) as x:

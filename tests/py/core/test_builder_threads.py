@@ -1,5 +1,5 @@
-"""A thread writes a full block while the next block is filled: the same bytes as without threads, errors surface, nothing
-stays behind however a build ends."""
+"""Threads write full blocks while the next block is filled: the bytes are the same as without threads, errors surface,
+and nothing stays behind however a build ends."""
 
 import os
 import signal
@@ -22,13 +22,13 @@ BLOCK = 65536
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
 
 
-def threads(most=None):
-    """The number of threads that Python did not start. A joined thread may stay in /proc for a moment, so this
-    waits until there are at most `most`."""
+def native_threads(limit=None):
+    """Returns the number of threads that Python did not start. A joined thread may stay in /proc for a moment, so this
+    waits until there are at most `limit`."""
     end = time.monotonic() + waiting.LIMIT_S
     while True:
         n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
-        if most is None or n <= most or time.monotonic() > end:
+        if limit is None or n <= limit or time.monotonic() > end:
             return n
         time.sleep(0.001)
 
@@ -75,17 +75,17 @@ def test_giant_records_between_full_blocks():
 
 @needs_proc
 def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
-    before, of_python, seen = threads(), threading.active_count(), []
+    before, of_python, seen = native_threads(), threading.active_count(), []
 
     def records(n):
         yield from range(n)
-        seen.append(threads())
+        seen.append(native_threads())
 
     RecordList(records(5000)).close()
     assert max(seen) <= before
     RecordList(records(3 * BLOCK)).close()
     RecordDict((i, i) for i in records(2 * BLOCK)).close()
-    assert threads(before) <= before
+    assert native_threads(before) <= before
     assert threading.active_count() <= of_python
 
 
@@ -102,21 +102,21 @@ def test_a_stream_that_raises_while_the_thread_is_at_work(error):
             if i == BLOCK:
                 raise error("now")
 
-    before, open_files = threads(), descriptors.count()
+    before, open_files = native_threads(), descriptors.count()
     for make in (lambda: RecordList(records()), lambda: RecordDict((r["i"], r) for r in records())):
         pytest.raises(error, make).match("now")
-        assert threads(before) <= before and descriptors.count() == open_files
+        assert native_threads(before) <= before and descriptors.count() == open_files
 
 
 @needs_proc
 def test_a_builder_that_is_dropped_while_the_thread_is_at_work():
-    before = threads()
+    before = native_threads()
     for make, item in ((native.Builder, ("x" * 100,)), (native.MappingBuilder, None)):
         builder = make("anonymous")
         for i in range(BLOCK):
             builder.append(*(item or (i, "y" * 50)))
         builder = None
-        assert threads(before) <= before
+        assert native_threads(before) <= before
 
 
 def test_a_refused_record_after_many_is_named():
@@ -127,7 +127,7 @@ def test_a_refused_record_after_many_is_named():
 
 
 def test_no_space_is_the_error_of_the_build(tmp_path):
-    """A limit on the size of a file fails in the thread, and in `finish`."""
+    """The build exceeds the limit on a file's size in a thread, or in `finish`."""
     code = """
 import resource
 from recstore import RecordDict, RecordList
@@ -155,7 +155,7 @@ for n in (200_000, 20_000):
 
 
 def test_a_system_without_threads(tmp_path):
-    """A limit on processes counts threads: the main thread then writes the block."""
+    """A limit on processes counts threads: if none can start, the main thread writes the blocks."""
     code = """
 import os, resource
 from recstore import RecordList
@@ -246,7 +246,7 @@ def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
 
 @interpreters.measures_memory
 def test_memory_of_a_build_is_bounded():
-    """A build holds two blocks and the output of one, however long the stream is."""
+    """A build holds only a few blocks, however long the stream is."""
     code = """
 from recstore import RecordList
 def peak():

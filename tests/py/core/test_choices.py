@@ -69,7 +69,7 @@ def test_a_node_that_is_left_out_is_in_no_tree(name, tmp_path):
     recstore.open(tmp_path / "x", verify="full").close()
 
 
-def test_the_records_of_these_tests_need_many_nodes():
+def test_the_records_of_these_tests_need_all_nodes():
     segment = built_without()
     missing = set(native.forms()) - kinds_in(segment)
     segment.close()

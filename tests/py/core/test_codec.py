@@ -209,10 +209,10 @@ def test_keys_of_any_values_are_made_once():
 
 def test_keys_beyond_the_cache_and_alike_at_both_ends():
     # The cache hashes eight bytes at each end: keys that differ in the middle collide, and there are more than it holds.
-    alike = [{f"beginning {i:03d} the long end": i, f"{i}": -i, f"\xe9{i:05d}": i} for i in range(2000)]
-    with RecordList([alike, alike[::-1]], compression="none") as x:
+    records = [{f"beginning {i:03d} the long end": i, f"{i}": -i, f"\xe9{i:05d}": i} for i in range(2000)]
+    with RecordList([records, records[::-1]], compression="none") as x:
         for _ in range(2):
-            assert x[0] == alike and x[1] == alike[::-1]
+            assert x[0] == records and x[1] == records[::-1]
 
 
 def test_dicts_of_any_size_keep_their_order():

@@ -23,7 +23,7 @@ def there_and_back(records, **options):
 
 
 def filled(dtype, shape):
-    """An array whose bytes differ, of values that its dtype allows."""
+    """Returns an array of different values that its dtype allows."""
     dtype = np.dtype(dtype)
     n = int(np.prod(shape, dtype=int))
     if dtype.kind == "U":
@@ -124,13 +124,13 @@ def test_an_array_within_200_containers():
     pytest.raises(recstore.errors.EncodeError, lambda: RecordList([nested(201)])).match("nested deeper than 200")
 
 
-def test_array_keys():
+def test_numpy_scalars_as_keys():
     record = {np.int64(3): 1, np.str_("a"): 2, np.datetime64("2020-01-01"): 3}
     (out,) = there_and_back([record])
     assert [type(k) for k in out] == [np.int64, np.str_, np.datetime64] and out == record
 
 
-def test_without_numpy_nothing_imports_it(tmp_path):
+def test_records_without_arrays_do_not_import_numpy(tmp_path):
     code = "import sys, recstore; x = recstore.RecordList([{'a': [1, 2.5, 'b']}]); x[0]; x.save('x.rec'); print('numpy' in sys.modules)"
     code += "; recstore.open('x.rec').to_list(); print('numpy' in sys.modules)"
     done = waiting.python("-c", code, cwd=tmp_path, check=True)

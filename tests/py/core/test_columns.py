@@ -147,8 +147,8 @@ def test_texts_with_an_old_numpy(monkeypatch):
     [1, 2], [True, False], [True, 2], [1, 2.5], [2**63], [-1, 2**63], ["a", "bcd"], [""], [[1, 2], [3, 4]], [(1, 2.5)], [[True], [2]], [[], []], [None, 1],
     ["a", 1], [b"a"], [{"a": 1}], [["a", "b"]], [np.float32(1)], [np.arange(3)] * 2, [[[1]], [[2]]], [1e308, 2**62], [2**53 + 1, 0.5]], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("dtype", [None, object, "f2", "f4", "f8", int, "u1"])
-def test_asarray_is_that_of_the_list(values, dtype, compression):
-    def made(source):
+def test_asarray_matches_that_of_the_list(values, dtype, compression):
+    def array_or_error(source):
         try:
             with np.errstate(over="ignore"):
                 return np.asarray(source, dtype=dtype)
@@ -156,7 +156,7 @@ def test_asarray_is_that_of_the_list(values, dtype, compression):
             return type(e)
 
     with recstore.RecordList(values * 3, compression=compression) as x:
-        ours, theirs = made(x), made(values * 3)
+        ours, theirs = array_or_error(x), array_or_error(values * 3)
     if isinstance(theirs, type):
         assert ours is theirs
     else:
@@ -235,13 +235,13 @@ def test_arrays_over_the_bytes():
     assert "without a copy by to_numpy(copy=None): " in str(x.info())
     for name in x.info().zero_copy:
         for part in (x, x[5:100], x[::-7], x[2999:]):
-            whole, copied = part.field(name).to_numpy(copy=False), part.field(name).to_numpy()
-            assert np.array_equal(whole, copied) and whole.dtype == copied.dtype and not whole.flags.writeable
-    held, derived = x.field("x").to_numpy(copy=None), x.field("box").to_numpy(copy=None)[3:, 1]
-    del whole
+            shared, copied = part.field(name).to_numpy(copy=False), part.field(name).to_numpy()
+            assert np.array_equal(shared, copied) and shared.dtype == copied.dtype and not shared.flags.writeable
+    column, derived = x.field("x").to_numpy(copy=None), x.field("box").to_numpy(copy=None)[3:, 1]
+    del shared
     pytest.raises(recstore.errors.BusyError, lambda: x.close()).match("2 arrays over its bytes are alive")
-    assert held[7] == RECORDS[7]["x"] and derived[0] == RECORDS[3]["box"][1]
-    del held, derived
+    assert column[7] == RECORDS[7]["x"] and derived[0] == RECORDS[3]["box"][1]
+    del column, derived
     gc.collect()
     x.close()
     assert x.closed
@@ -322,7 +322,7 @@ def test_a_signal_ends_a_pass():
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, before)
-        assert x.field("a")[3] == 3, "the store goes on, and closes"
+        assert x.field("a")[3] == 3, "the store can still be read"
     assert x.closed
 
 

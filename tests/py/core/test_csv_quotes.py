@@ -39,12 +39,12 @@ def test_the_file_ends_after_an_escape_character(text, quote):
 def test_quotes_are_followed_as_by_the_strict_csv_module(text, size):
     try:
         list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        right = True
+        is_valid = True
     except csv.Error:
-        right = False
+        is_valid = False
     quotes, data = native.CsvQuotes(",", '"', None, 1), text.encode()
     followed = all(quotes.follow(data[at : at + size]) for at in range(0, len(data), size))
-    assert (followed and not quotes.quoted) == right
+    assert (followed and not quotes.quoted) == is_valid
 
 
 def test_an_empty_line_of_one_column_is_a_row(tmp_path):
@@ -84,7 +84,7 @@ def test_the_lines_above_the_rows_have_any_length(end):
     assert read(",".join(names) + end + "1," * 119_999 + "2", columns=[names[-1]]) == [{names[-1]: 2}]
 
 
-def test_a_mark_below_the_names_is_text():
+def test_a_byte_order_mark_below_the_names_is_text():
     for text in ("a\n\ufeffb", "\ufeffa\n\ufeffb\n", 'a\n\ufeff"b"'):
         assert read(text)[0]["a"].startswith("\ufeff")
     assert read("\ufeffb", header=["a"]) == [{"a": "b"}]

@@ -27,7 +27,7 @@ def acting(act):
     return value
 
 
-def test_a_dict_that_is_refilled_while_it_is_stored_is_refused():
+def test_a_dict_that_is_refilled_while_it_is_stored_is_refused_or_keeps_its_keys():
     """Comparing sizes is not enough: a key that moved to the end would be stored twice and another one not at all, and
     the record could not be read."""
     for n in range(2, 9):
@@ -62,8 +62,8 @@ def test_a_dict_whose_values_change_while_it_is_stored_is_stored():
 
 
 def segments(records):
-    """The bytes of two segments with the same records. One builder counted them while writing; the other scanned them,
-    as it scans records of other processes."""
+    """Yields the bytes of two segments with the same records. One builder counts while writing; the other scans the
+    records, as it scans those of other processes."""
     counted, scanned = native.Builder("anonymous"), native.Builder("anonymous")
     counted.extend(records)
     parcels = native.ListEncoder(counted.settings)
@@ -104,7 +104,7 @@ def assert_pairs_counted_as_scanned(pairs):
 
 
 def fresh(key):
-    """An equal str that is another object, as parsers make for each record."""
+    """Returns an equal str, another object if it has two or more characters, as parsers make for each record."""
     return (key + "-")[:-1]
 
 
@@ -134,16 +134,16 @@ def test_key_sets_are_counted_as_a_scan_counts_them(case):
     assert_pairs_counted_as_scanned([((i, "key"), value) for i, value in enumerate(KEY_SETS[case])])
 
 
-def nested(random, depth):
-    kind = random.randrange(8 if depth else 4)
+def nested(draw, depth):
+    kind = draw.randrange(8 if depth else 4)
     if kind < 4:
-        return (None, random.randrange(-300, 300), "text" * random.randrange(3), random.random())[kind]
+        return (None, draw.randrange(-300, 300), "text" * draw.randrange(3), draw.random())[kind]
     if kind == 4:
-        return [nested(random, depth - 1) for _ in range(random.randrange(4))]
+        return [nested(draw, depth - 1) for _ in range(draw.randrange(4))]
     if kind == 5:
-        return tuple(nested(random, depth - 1) for _ in range(random.randrange(3)))
-    keys = random.sample("abcdefgh", random.randrange(5))
-    return {fresh(k) if random.random() < 0.3 else k: nested(random, depth - 1) for k in keys}
+        return tuple(nested(draw, depth - 1) for _ in range(draw.randrange(3)))
+    keys = draw.sample("abcdefgh", draw.randrange(5))
+    return {fresh(k) if draw.random() < 0.3 else k: nested(draw, depth - 1) for k in keys}
 
 
 @pytest.mark.parametrize("seed", range(20))

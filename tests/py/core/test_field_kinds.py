@@ -9,7 +9,7 @@ native = pytest.importorskip("recstore._core.native")
 N = 2000
 
 
-def kinds(values, path="v", **options):
+def describe(values, path="v", **options):
     records = [{"v": value, "i": i} if value is not ... else {"i": i} for i, value in enumerate(values)]
     x = recstore.RecordList(records, **options)
     try:
@@ -26,54 +26,54 @@ def kinds(values, path="v", **options):
     (lambda i: {"a": i}, "other")
 ])  # fmt: skip
 def test_scalars(value, kind):
-    described = kinds(map(value, range(N)))
+    described = describe(map(value, range(N)))
     assert (described["kinds"], described["sure"]) == ({kind}, True)
     assert described["element"] is None and described["lengths"] == set() and described["dtypes"] == set()
 
 
 def test_missing_and_none():
-    assert kinds([i if i % 3 else None for i in range(N)])["kinds"] == {"int", "none"}
-    assert kinds([i if i % 3 else ... for i in range(N)])["kinds"] == {"int", "missing"}
-    assert kinds(range(N), "no such field")["kinds"] == {"missing"}
-    assert kinds(range(N), "v.w")["kinds"] == {"missing"}
+    assert describe([i if i % 3 else None for i in range(N)])["kinds"] == {"int", "none"}
+    assert describe([i if i % 3 else ... for i in range(N)])["kinds"] == {"int", "missing"}
+    assert describe(range(N), "no such field")["kinds"] == {"missing"}
+    assert describe(range(N), "v.w")["kinds"] == {"missing"}
 
 
 def test_lists():
-    described = kinds([i, i / 2, 1.5, i] for i in range(N))
+    described = describe([i, i / 2, 1.5, i] for i in range(N))
     assert (
         described["kinds"] == {"list"}
         and described["lengths"] == {4}
         and described["element"]["kinds"] <= {"int", "float"}
     )
-    described = kinds([list(range(i, i + i % 9)) for i in range(N)])
+    described = describe([list(range(i, i + i % 9)) for i in range(N)])
     assert described["kinds"] == {"list"} and described["lengths"] is None and described["element"]["kinds"] == {"int"}
-    described = kinds([[[1.0 * i, 2.0, 3.0, 4.0]] * (i % 5) for i in range(N)])
+    described = describe([[[1.0 * i, 2.0, 3.0, 4.0]] * (i % 5) for i in range(N)])
     assert described["lengths"] is None and described["element"]["lengths"] == {4}
     assert described["element"]["element"]["kinds"] == {"float"} and described["sure"]
-    assert kinds([[i, 2 * i] for i in range(N)], ("v", 1))["kinds"] == {"int"}
-    assert kinds([[i, 2 * i] for i in range(N)], ("v", 2))["kinds"] == {"missing"}
+    assert describe([[i, 2 * i] for i in range(N)], ("v", 1))["kinds"] == {"int"}
+    assert describe([[i, 2 * i] for i in range(N)], ("v", 2))["kinds"] == {"missing"}
 
 
 def test_arrays():
-    described = kinds(np.full((2, 3), i, np.float32) for i in range(N))
+    described = describe(np.full((2, 3), i, np.float32) for i in range(N))
     assert described["kinds"] == {"array"} and described["dtypes"] == {"float32"}
     assert described["shapes"] == {(2, 3)} and described["ndims"] == {2}
-    described = kinds(np.arange(i, i + i % 50, dtype=np.uint16) for i in range(N))
+    described = describe(np.arange(i, i + i % 50, dtype=np.uint16) for i in range(N))
     assert described["dtypes"] == {"uint16"} and described["shapes"] is None and described["ndims"] is None
-    assert kinds(np.array(["2024-01-01"] * 2, "M8[D]") + i for i in range(N))["dtypes"] == {None}
+    assert describe(np.array(["2024-01-01"] * 2, "M8[D]") + i for i in range(N))["dtypes"] == {None}
 
 
 def test_tensors():
     torch = pytest.importorskip("torch", reason="tensors need PyTorch")
-    described = kinds(torch.full((3,), i, dtype=torch.bfloat16) for i in range(N))
+    described = describe(torch.full((3,), i, dtype=torch.bfloat16) for i in range(N))
     assert described["kinds"] == {"array"} and described["dtypes"] == {"bfloat16"} and described["shapes"] == {(3,)}
-    assert kinds(torch.full((3,), i) for i in range(N))["dtypes"] == {"int64"}
+    assert describe(torch.full((3,), i) for i in range(N))["dtypes"] == {"int64"}
 
 
 def test_drift_and_unknown_kinds():
     mixed = [i if i < N // 2 else f"text {i}" for i in range(N)]
-    assert kinds(mixed)["kinds"] == {"int", "str"}
-    described = kinds(range(N), compression="none")
+    assert describe(mixed)["kinds"] == {"int", "str"}
+    described = describe(range(N), compression="none")
     assert described["kinds"] == set() and not described["sure"]
 
 

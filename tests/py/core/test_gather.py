@@ -364,17 +364,17 @@ ALL = [
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_damaged_records(tmp_path, compression):
-    """Bytes changed at random: a batch, or an error that names a record."""
+    """Bytes changed at random: a batch, or an error with a message."""
     path = tmp_path / "x.recs"
     with recstore.RecordList(map(record, range(200)), compression=compression) as x:
         x.save(path)
-        good = x.nbytes
+        size = x.nbytes
     sound = path.read_bytes()
     draw = np.random.default_rng(5)
     refused = 0
     for _ in range(150):
         raw = bytearray(sound)
-        for at in draw.integers(4096, good, 6):
+        for at in draw.integers(4096, size, 6):
             raw[at] = draw.integers(256)
         path.write_bytes(raw)
         try:

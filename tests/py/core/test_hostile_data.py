@@ -1,5 +1,5 @@
 """Data that compression nearly fits: it comes back exactly, in value, type and bits, the
-deep check passes, and it takes at most a tenth more than the plain encoding."""
+deep check passes, and it takes at most a tenth and PER_STORE bytes more than the plain encoding."""
 
 import datetime
 import itertools
@@ -35,7 +35,7 @@ def rng(name):
 
 
 def now_and_then(plain, odd, step):
-    """`plain`, with a value of `odd` in every step-th place."""
+    """`plain`, with a value of `odd` in every `step`-th place."""
     turns = itertools.cycle(odd)
     return [next(turns) if i % step == step - 1 else value for i, value in enumerate(plain)]
 
@@ -85,7 +85,7 @@ def near_2_53():
 
 
 def neighbours():
-    """Decimals off by one and more units in the last place: in the range of corrections, and just outside."""
+    """Decimals off by zero to three units in the last place: in the range of corrections, and just outside."""
     out = []
     for i, value in enumerate(decimals(4000)):
         for _ in range(i % 4):
@@ -205,9 +205,9 @@ def padded_but_one():
 
 def hex_of_mixed_case():
     r = rng("hex")
-    both = [f"{r.getrandbits(64):016x}" for _ in range(2000)]
-    return [f"a-{text.upper() if i % 100 == 99 else text}" for i, text in enumerate(both)] + [
-        "a-" + text.title() for text in both
+    numbers = [f"{r.getrandbits(64):016x}" for _ in range(2000)]
+    return [f"a-{text.upper() if i % 100 == 99 else text}" for i, text in enumerate(numbers)] + [
+        "a-" + text.title() for text in numbers
     ]
 
 

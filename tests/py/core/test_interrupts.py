@@ -1,5 +1,5 @@
-"""Ctrl-C ends long reads and the deep check: a signal handler runs in the middle of a call, which raises its
-exception."""
+"""Ctrl-C ends long reads and the deep check: a signal handler runs in the middle of a call, which raises the
+handler's exception."""
 
 import contextlib
 import gc
@@ -13,7 +13,7 @@ from recstore import RecordDict, RecordList
 from recstore.errors import CorruptError
 from recstore.shm import pins
 
-AFTER = 0.002  # seconds of this process's own time until the signal; each read here takes ten times as long or more
+AFTER = 0.002  # seconds of CPU time until the signal; each read here takes ten times as long or more
 
 
 class Alarm(Exception):
@@ -35,7 +35,7 @@ def register():
 
 @contextlib.contextmanager
 def interrupted():
-    """Fails if the handler runs only at the end, where Python code makes an object or an error."""
+    """Interrupts the block. Fails if the handler runs only at its end, where Python makes an object or an error."""
     ran_in = []
 
     def handler(number, frame):
@@ -74,7 +74,7 @@ def test_one_record(kind):
     with RecordList([NESTED[kind]()]) as x:
         with interrupted():
             x[0]
-        assert len(x[0]) == 2  # the store reads on
+        assert len(x[0]) == 2  # the store can still be read
 
 
 def test_ctrl_c_while_garbage_is_collected():

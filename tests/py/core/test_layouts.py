@@ -68,7 +68,7 @@ def test_a_saved_index_leaves_the_sections_within_the_header(tmp_path):
         assert x.to_list() == records
 
 
-def test_stores_by_name_have_them_too():
+def test_stores_by_name_have_sections_within_the_header():
     records = numbers(4000)
     with RecordList(records, name="layouts") as x:
         with recstore.shared("layouts") as other:
@@ -99,9 +99,9 @@ def test_a_change_within_the_header_is_found_on_opening(tmp_path):
         pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / "y.recs")).match("checksum")
 
 
-def labels(n, many):
-    """`n` ragged lists of ints, among them `many` different ones."""
-    return [[j * 7 % 997 for j in range(k, k + (0, 1, 2, 2, 3, 17)[k % 6])] for k in (i * i % many for i in range(n))]
+def labels(n, limit):
+    """`n` ragged lists of ints, fewer than `limit` of them distinct."""
+    return [[j * 7 % 997 for j in range(k, k + (0, 1, 2, 2, 3, 17)[k % 6])] for k in (i * i % limit for i in range(n))]
 
 
 @interpreters.keeps_values
@@ -109,9 +109,9 @@ def test_entries_of_one_length_take_tables_of_rows(tmp_path):
     records = labels(20_000, 4001)
     data = saved(records, tmp_path / "x.recs")
     segment = reader.Segment(data)
-    rows = [segment.table(k).fields for k in range(segment.n_tables)]
-    assert sum(f.index_width == 0 for f in rows) >= 3
-    assert len(rows) <= 5
+    tables = [segment.table(k).fields for k in range(segment.n_tables)]
+    assert sum(f.index_width == 0 for f in tables) >= 3
+    assert len(tables) <= 5
     assert reader.check(data) == records
     with recstore.open(tmp_path / "x.recs", verify="full") as x:
         assert x.to_list() == records
@@ -128,9 +128,9 @@ def test_tables_of_rows_are_named_again_by_later_blocks(tmp_path):
 
 def test_the_bytes_do_not_depend_on_threads(tmp_path):
     records = json.loads(json.dumps(labels(140_000, 3001)))
-    sizes = set()
+    contents = set()
     for threads in (1, 3):
         with RecordList(records, threads=threads) as x:
             x.save(tmp_path / "x.recs")
-            sizes.add((tmp_path / "x.recs").read_bytes()[4096:-400])
-    assert len(sizes) == 1
+            contents.add((tmp_path / "x.recs").read_bytes()[4096:-400])
+    assert len(contents) == 1

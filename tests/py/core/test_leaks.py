@@ -1,4 +1,4 @@
-"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that read during a close."""
+"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that verify and save during a close."""
 
 import gc
 import mmap
@@ -170,7 +170,7 @@ def test_the_leak_check_finds_leaks_and_no_others(tmp_path):
     blocks = []
 
     def grow():
-        blocks.append(mmap.mmap(-1, 2 * watch.RSS_SLACK_BYTES))  # larger than free space of an allocator
+        blocks.append(mmap.mmap(-1, 2 * watch.RSS_SLACK_BYTES))  # larger than an allocator's free space
         blocks[-1].write(bytes(2 * watch.RSS_SLACK_BYTES))
 
     assert "rss bytes" in watch.growth(grow, 1)

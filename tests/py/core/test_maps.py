@@ -24,33 +24,29 @@ def ids(n, seed=5, least=3, most=20, universe=100_000):
     ]
 
 
-def kinds(x):
-    return {line.split(":", 1)[1].split()[0] for line in str(x.info()).splitlines() if ": " in line and "  " in line}
-
-
 @pytest.fixture(scope="module")
-def both():
+def stores():
     records = ids(2000)
     with RecordList(records) as x, RecordList(records, compression="none") as plain:
         yield records, x, plain
 
 
-def test_they_are_stored_as_maps(both):
-    records, x, plain = both
+def test_they_are_stored_as_maps(stores):
+    records, x, plain = stores
     assert "seen: map" in str(x.info()) and "{key}: concat" in str(x.info())
     assert x.to_list() == records and [list(r["seen"]) for r in x] == [list(r["seen"]) for r in records]
     assert x.nbytes < 0.55 * plain.nbytes
 
 
-def test_each_read_makes_a_dict_anew(both):
-    records, x, _ = both
+def test_each_read_makes_a_new_dict(stores):
+    records, x, _ = stores
     first = x[7]
     first["seen"].clear()
     assert x[7] == records[7]
 
 
-def test_fields_below_a_map(both):
-    records, x, _ = both
+def test_fields_below_a_map(stores):
+    records, x, _ = stores
     key = next(iter(records[3]["seen"]))
     for name in (("seen", key), f"seen.{key}"):
         field = x.field(name, default=None)
@@ -60,8 +56,8 @@ def test_fields_below_a_map(both):
     pytest.raises(TypeError, lambda: x.field(("seen", []))[0])
 
 
-def test_lazy_records(both):
-    records, x, _ = both
+def test_lazy_records(stores):
+    records, x, _ = stores
     for i in (0, 17, 1999):
         record = x.lazy()[i]
         assert list(record) == ["number", "seen"] and record["seen"] == records[i]["seen"]
@@ -174,8 +170,8 @@ def test_the_same_bytes_for_any_number_of_threads(tmp_path):
     assert len(files[0]) < 150_000 * 13
 
 
-def test_sizes_of_fields(both):
-    _, x, _ = both
+def test_sizes_of_fields(stores):
+    _, x, _ = stores
     sizes = {size.field: size for size in x.info(fields=True).fields}
     assert sizes["seen"].forms[0] == "map" and 0 < sizes["seen"].nbytes < sizes[""].nbytes <= x.nbytes
 

@@ -1,5 +1,5 @@
-"""An allocation that fails gives an exception and leaves nothing open. `nox -s no_memory` tries every allocation; here are some
-of each kind."""
+"""An allocation that fails raises an exception and leaves nothing open. `nox -s no_memory` tries every allocation;
+these tests try some of each kind."""
 
 import os
 import pathlib

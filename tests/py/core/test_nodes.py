@@ -125,10 +125,10 @@ def test_a_nan_is_an_object_of_its_own(nan, among):
     """Dicts and `in` compare identity first: a shared NaN object would be one key, and would be found."""
     others = [0.25 * i for i in range(among)] if type(nan) is float else [type(nan)(i) for i in range(among)]
     with RecordList([nan, *others] * 3 + [nan] * 3000) as x:
-        for many in (x, x[::1], RecordList({"a": v} for v in x).field("a")):
-            read = [many[0], *(v for v in many if repr(v) == repr(nan))]
+        for view in (x, x[::1], RecordList({"a": v} for v in x).field("a")):
+            read = [view[0], *(v for v in view if repr(v) == repr(nan))]
             assert len({id(v) for v in read}) == len(read) == 3004
-            assert type(nan) is Decimal or many[0] not in many
+            assert type(nan) is Decimal or view[0] not in view
     with RecordList([[nan, (nan,)]] * 1000) as x:
         a, (b,), c, (d,) = x[0] + x[1]
         assert len({id(v) for v in (a, b, c, d)}) == 4 and repr(a) == repr(d) == repr(nan)
@@ -138,10 +138,10 @@ def test_a_nan_is_an_object_of_its_own(nan, among):
 def test_entries_are_released(tmp_path):
     with opened(tmp_path / "x.rec", segment()) as x:
         colour = x[1]["colour"]
-        held = sys.getrefcount(colour)
+        references = sys.getrefcount(colour)
     del x
     gc.collect()
-    assert colour == "green" and sys.getrefcount(colour) < held
+    assert colour == "green" and sys.getrefcount(colour) < references
 
 
 def test_fields(x):
@@ -215,7 +215,7 @@ def test_copies(x):
         assert y.to_list() == PLAIN[5:50]
 
 
-MANY = 40  # keys: more than a linear search takes
+MANY = 40  # keys: too many for a linear search
 
 
 def test_large_structs_in_tables(tmp_path):
@@ -363,8 +363,7 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
 
 
 @interpreters.keeps_values
-def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
-    """The memory for kept entries is bounded."""
+def test_the_memory_of_kept_entries_is_bounded(tmp_path):
     values = [f"{i:04}" * 100 for i in range(3000)]
     root = w.dict_coded([0], 12, len(values))
     data = w.segment(
@@ -381,7 +380,7 @@ def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
 
 def test_damage_never_crashes(tmp_path):
     data = bytearray(segment(RECORDS[:8]))
-    refused = 0
+    n_refused = 0
     for at in range(4096, len(data) - 400, 3):
         was = data[at]
         for other in (was ^ 0xFF, was ^ 1):
@@ -394,8 +393,8 @@ def test_damage_never_crashes(tmp_path):
                             dict(x.lazy()[i])
                             x.field("licence.box.x", None)[i]
                         except recstore.Error:
-                            refused += 1
+                            n_refused += 1
             except recstore.Error:
-                refused += 1
+                n_refused += 1
         data[at] = was
-    assert refused > 100
+    assert n_refused > 100

@@ -1,4 +1,5 @@
-"""Reads fields of hostile records: sound values are read, damaged ones raise CorruptError, and nothing crashes.
+"""Fields of hostile records: sound values are read, damaged ones raise CorruptError or
+VersionError, and nothing crashes.
 
 Fields of objects are tested too."""
 
@@ -82,7 +83,7 @@ def test_hostile_dicts(tmp_path):
 
 
 def test_hostile_counts_of_nothing_end_at_the_limit(tmp_path):
-    """A list of empty tuples takes no bytes per element, so only the declared limits bound the work."""
+    """A list of empty lists or constants takes no bytes per element, so only the declared limits bound the work."""
     tree = w.struct_({"a": w.list_(w.list_(w.str_(1), count=0)), "c": w.list_(w.const(1)), "z": w.int_(8)})
     record = w.varint(2**60) + w.varint(0) + b"\x05"
     with opened(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
@@ -157,8 +158,8 @@ def test_fields_of_objects_that_are_read_as_records(tmp_path):
         camera = x.lazy()[5]["camera"]
         assert type(camera) is recstore.Record and camera.class_name == f"{__name__}.Camera" and camera["id"] == 5
         assert x[5] == x.lazy()[5] and x[5]["camera"] == camera
-        held = [pickle.loads(pickle.dumps(r)) for r in x.lazy()]
-        for again in (x.lazy(), held):
+        unpickled = [pickle.loads(pickle.dumps(r)) for r in x.lazy()]
+        for again in (x.lazy(), unpickled):
             with recstore.RecordList(again) as y:
                 assert y.to_list() == x.to_list() and y[0]._origin == x[0]._origin == x.lazy()[0]._origin
 
@@ -174,7 +175,7 @@ def test_records_are_stored_as_their_values():
 
 
 def test_hostile_class_descriptions(tmp_path):
-    """EXTRA of an object is not (module, name, fields)."""
+    """EXTRA of an object is not (module, name, fields), or names more fields than there are values."""
     for extra in (
         b"\x00", b"\x0e\x01\x90", b"\x0e\x03\x90\x90\x0e\x00", b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a"
     ):  # fmt: skip

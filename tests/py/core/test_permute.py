@@ -6,11 +6,11 @@ import re
 import pytest
 from ref import permute
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "c" / "test_permute.c"
+C_TEST = pathlib.Path(__file__).resolve().parents[2] / "c" / "test_permute.c"
 
 
 def pins():
-    text = re.search(r"pins\[\] = \{(.*?)\n    \};", PAGE.read_text(), re.DOTALL)[1]
+    text = re.search(r"pins\[\] = \{(.*?)\n    \};", C_TEST.read_text(), re.DOTALL)[1]
     text = re.sub(r"UINT64_C\((\d+)\)", r"\1", text).replace("UINT64_MAX", str((1 << 64) - 1))
     return [tuple(map(int, row.split(","))) for row in re.findall(r"\{([^}]*)\}", text)]
 

@@ -57,12 +57,12 @@ FIELDS = {
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_few_bytes(name, tmp_path):
-    values, most, kind = FIELDS[name]
+    values, limit, kind = FIELDS[name]
     rows = [{"value": value, "other": i * 7919 % 60_013} for i, value in enumerate(values)]
     order = draw.choices(range(len(values)), k=2000)
     with RecordList(rows, threads=1) as x:
         assert kind in kinds(x.info().trees[0][2])
-        assert x.nbytes / len(values) < most + 2  # the other field takes 16 bits
+        assert x.nbytes / len(values) < limit + 2  # the other field takes 16 bits
         assert [x[i]["value"] for i in order] == [values[i] for i in order]
         field = x.field("value")
         assert list(field) == values and list(field[500:40_000:977]) == values[500:40_000:977]
@@ -115,8 +115,7 @@ def test_several_blocks():
         assert [row["file"] for row in view] == list(view.field("file"))
 
 
-def test_appended_records(tmp_path):
-    """Appended records are in separate blocks, with their own places."""
+def test_joined_lists(tmp_path):
     path = tmp_path / "x.rec"
     with RecordList(ROWS[:70_000]) as x, RecordList(ROWS[70_000:130_000]) as y:
         with x + y as both:
@@ -127,8 +126,7 @@ def test_appended_records(tmp_path):
         assert [x[i] for i in (0, 69_999, 70_000, 129_999)] == [ROWS[i] for i in (0, 69_999, 70_000, 129_999)]
 
 
-def test_other_records_have_no_placed_nodes():
-    """Unordered records have no placed node."""
+def test_unordered_records_have_no_placed_nodes():
     rows = [{"n": i * 7919 % 60_013, "s": f"{i * 104_729 % 60_013}"} for i in range(5000)]
     with RecordList(rows) as x:
         assert not kinds(x.info().trees[0][2]) & {"rising", "runs", "exceptions"}
@@ -137,7 +135,7 @@ def test_other_records_have_no_placed_nodes():
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_short_last_block_in_no_order_stays_as_small_as_raw(threads):
-    """A short block is tried under the tree of the block before. The size of its places is known only afterwards."""
+    """A short block is tried with the tree of the previous block. The size of its places is known only afterwards."""
     numbers = random.Random(2)
     rising = list(range(0, 7 * 65_536, 7))
     for count in (3, 40, 400):

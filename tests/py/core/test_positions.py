@@ -24,16 +24,16 @@ def torch_or_skip():
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_arrays_of_every_type(dtype):
-    kept = np.array(SOME, dtype)
-    frozen = kept.copy()
+    base = np.array(SOME, dtype)
+    frozen = base.copy()
     frozen.flags.writeable = False
-    odd = np.frombuffer(b"x" + kept.tobytes(), np.uint8)[1:].view(dtype)  # not aligned
-    assert not odd.flags.aligned or kept.itemsize == 1
-    forms = [kept, frozen, odd, np.repeat(kept, 3)[::3], kept[::-1][::-1], np.array([kept, kept]).T[:, 1]]
+    unaligned = np.frombuffer(b"x" + base.tobytes(), np.uint8)[1:].view(dtype)
+    assert not unaligned.flags.aligned or base.itemsize == 1
+    forms = [base, frozen, unaligned, np.repeat(base, 3)[::3], base[::-1][::-1], np.array([base, base]).T[:, 1]]
     for form in [*forms, *map(memoryview, forms)]:
         assert numbers(form) == SOME
-    assert numbers(kept[::-1]) == SOME[::-1] and numbers(kept[:0]) == []
-    assert numbers(np.lib.stride_tricks.as_strided(kept, (5,), (0,))) == [3] * 5
+    assert numbers(base[::-1]) == SOME[::-1] and numbers(base[:0]) == []
+    assert numbers(np.lib.stride_tricks.as_strided(base, (5,), (0,))) == [3] * 5
     if dtype[-2] == "i":
         assert numbers(np.array([-1, -10, 9], dtype)) == [9, 0, 9]
 
@@ -207,7 +207,7 @@ def test_bools_among_integers(letters, bad):
     st.integers(0, 4),
 )
 def test_the_same_as_a_list_gives(letters, indices, form, view):
-    """Each container returns for each form of indices the items that a list returns for the ints, or an error."""
+    """For each form of indices, each container returns what a list returns for the ints, or raises an error."""
     make = {"list": list, "tuple": tuple, "iter": iter, "numpy ints": lambda i: list(map(np.int16, i))}.get(form)
     given = (lambda: make(indices)) if make else (lambda: np.array(indices, form))
     x = [letters, letters[::-1], letters[2:] + letters[:2], letters.shuffled(3), letters[[7, 1, 1, 9, 0]]][view]

@@ -113,7 +113,7 @@ def test_an_index_method_that_closes_the_store():
 
 
 def test_without_numpy(monkeypatch):
-    """A tensor without numpy, so that torch cannot make an array."""
+    """Without numpy, torch cannot make an array of a tensor."""
 
     class Tensor:
         ndim = 1
@@ -144,7 +144,7 @@ def test_without_numpy(monkeypatch):
 
 
 class _Methods(np.ndarray):
-    """An index array to which its methods write."""
+    """An index array whose methods write to it."""
 
     def __ge__(self, other):
         out = np.asarray(self) >= other

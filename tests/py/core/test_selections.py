@@ -19,7 +19,7 @@ def allow(monkeypatch):
 
 
 def stages(view):
-    """The most stages of a selection or of a part of it, and how many selections there are."""
+    """Returns the most stages of a selection or of a part of it, the depth of parts, and the number of selections."""
 
     def walk(selection, depth=1):
         yield len(selection.describe()), depth
@@ -30,7 +30,7 @@ def stages(view):
     return max(n for n, _ in nodes), max(depth for _, depth in nodes), len(nodes)
 
 
-def held(view):
+def blob_bytes(view):
     return sum(blob.size for blob in view.selection.blobs())
 
 
@@ -55,9 +55,9 @@ def test_slices_shuffles_and_index_arrays_pile_up_no_stages():
         else:
             view, expected = (view * 2)[5 : 5 + len(expected)], (expected * 2)[5 : 5 + len(expected)]
         if i % 97 == 0:
-            deepest, nested, count = stages(view)
-            assert deepest <= 8 and nested <= 10 and count <= 400
-            assert held(view) <= 20 * 4 * len(rows)
+            n_stages, depth, count = stages(view)
+            assert n_stages <= 8 and depth <= 10 and count <= 400
+            assert blob_bytes(view) <= 20 * 4 * len(rows)
         if i % 500 == 0:
             assert view == expected
     assert view == expected
@@ -80,8 +80,8 @@ def test_bounded_stages(grow):
         else:
             view, expected = (view * 3)[7:107], (expected * 3)[7:107]
         if i % 500 == 0:
-            deepest, nested, count = stages(view)
-            assert deepest <= 8 and nested <= 10 and count <= 400 and held(view) <= 20 * 400
+            n_stages, depth, count = stages(view)
+            assert n_stages <= 8 and depth <= 10 and count <= 400 and blob_bytes(view) <= 20 * 400
     assert sorted(view) == sorted(expected)
     if "shuffle" not in grow:
         assert view == expected
@@ -93,10 +93,10 @@ def test_adding_one_by_one_stays_small():
     for i in range(5000):
         view = view + x[i : i + 1]
     assert view == x
-    assert stages(view)[2] <= 600 and held(view) <= 4 * 5000 + 1000
+    assert stages(view)[2] <= 600 and blob_bytes(view) <= 4 * 5000 + 1000
 
 
-def test_taking_from_a_huge_view_is_no_index_array_of_it():
+def test_slices_of_a_huge_view_need_no_index_array():
     view = RecordList(range(10)) * 10**15
     for i in range(30):
         view = (view[::-1] * 1)[: 10**16 - i - 1]
@@ -143,13 +143,13 @@ def test_constant_bytes_of_a_pickle(allow):
 
 @st.composite
 def chains(draw):
-    """Steps of a chain of views, each with the number that decides it."""
+    """Steps of a chain of views, each with the number that decides its details."""
     kinds = st.sampled_from(["slice", "fancy", "mask", "shuffle", "+", "+list", "*", "reverse", "pickle"])
     return [(kind, draw(st.integers(0, 2**64))) for kind in draw(st.lists(kinds, min_size=1, max_size=25))]
 
 
 def step(kind, number, view, expected, parts):
-    """The view and the list after a step, both decided by `number`."""
+    """Returns the view and the list after a step, whose details `number` decides."""
     r, n = random.Random(number), len(expected)
     if kind == "slice":
         key = slice(*(r.choice([None, r.randint(-n - 2, n + 2)]) for _ in range(2)), r.choice([None, 1, 2, 3, -1, -2]))
@@ -179,7 +179,7 @@ def step(kind, number, view, expected, parts):
 
 @given(chains())
 @settings(max_examples=150, deadline=None)
-def test_random_chains_are_as_of_lists(chain):
+def test_random_chains_give_the_same_as_lists(chain):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECSTORE_PICKLE", "allow")
         lists = [list(range(20)), [], [{"a": i} for i in range(7)], ["x"]]

@@ -21,7 +21,7 @@ def record(i):
 
 
 class Opener:
-    """Opens the files of `write`, and counts."""
+    """Opens the files of `write`, and records its calls."""
 
     lazy = False
     token = b"no set"
@@ -79,7 +79,7 @@ def test_an_index_that_is_closed_while_a_shard_of_the_keys_is_opened(tmp_path):
     opener.blob = native.new_blob(content)
     mapping = RecordDict._blank()._set(*halves(opener), native.KeyIndex.of_blob(opener.blob), None)
     with pytest.raises(ClosedError):
-        for i in range(1_000 * n):  # at last one hash leads to another key's entry, and the shard is opened to compare
+        for i in range(1_000 * n):  # until a hash leads to another key's entry, and the shard is opened to compare
             assert f"absent{i}" not in mapping
     assert opener.opened == [0]
 
@@ -234,7 +234,7 @@ def test_no_descriptor_stays(tmp_path):
     assert len(os.listdir(folder)) == before
 
 
-def test_threads_open_a_shard_once_for_all(tmp_path):
+def test_threads_map_each_shard_once(tmp_path):
     x, shards = opened(tmp_path, [50] * 8)
     expected = [record(i) for i in range(400)]
     results, gate = [], threading.Barrier(8)
@@ -279,7 +279,7 @@ def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     opener.most_mapped = 8 * opener.paths[0].stat().st_size
     x = RecordList._blank()._set(native.Selection.of_shards(shards_over([20] * 30, opener)))
     expected = [record(i) for i in range(600)]
-    held = x.lazy()[3]  # decodes its fields later
+    lazy_record = x.lazy()[3]  # decodes its fields later
     iterator = iter(x)
     assert [next(iterator) for _ in range(30)] == expected[:30]
     for _ in range(2):
@@ -289,10 +289,10 @@ def test_what_was_read_longest_ago_is_unmapped(tmp_path):
         assert x[::-1].field("id").to_numpy().tolist() == [r["id"] for r in expected[::-1]] and mapped(tmp_path) <= 10
         assert x.shuffled(1).to_arrow().to_pylist() == x.shuffled(1).to_list()
     assert list(iterator) == expected[30:]
-    assert held["name"] == expected[3]["name"] and dict(held) == expected[3]
+    assert lazy_record["name"] == expected[3]["name"] and dict(lazy_record) == expected[3]
     assert len(opener.opened) > 60 and opener.opened.count(0) < 20
     assert x.fingerprint == x.fingerprint
-    del held, iterator
+    del lazy_record, iterator
     assert list(x[:1]) == expected[:1]
     assert mapped(tmp_path) <= 10 and len(x.selection.shards.segments()) == x.selection.shards.n_mapped
     x.close()

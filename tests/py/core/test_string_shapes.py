@@ -26,9 +26,9 @@ def fixed(number):
     return f"{number:.6f}"
 
 
-MANY = [sentence() for _ in range(N // 4)]
+SENTENCES = [sentence() for _ in range(N // 4)]
 SHAPES = {
-    # name: (strings, the most bytes a string; tables and the segment's own few kilobytes are part of it)
+    # name: (strings, the most bytes per string, including tables and the segment's own few kilobytes)
     "words joined by underscores": ([f"{f}/{f}_{i:04}.jpg" for f in FOODS for i in range(N // 8)], 2.8),
     "fields": ([f"{i * 7919 % 60000}|user{i % 97:03}|{draw.randrange(2**16)}|ok" for i in range(N)], 5.9),
     "shared stems of URLs": (
@@ -49,17 +49,17 @@ SHAPES = {
     "decimals with a sign": ([fixed(draw.uniform(-90, 90)) for _ in range(N)], 4.9),
     "optional last part": ([f"set{i % 12}/{i:06}{'_crop' if i % 3 else ''}.png" for i in range(N)], 3.9),
     "transcripts": ([f"wav/p{i % 50:03}/{i:05}.wav|{sentence()}" for i in range(N)], 11.3),
-    "transcripts that repeat": ([f"wav/p{i % 50:03}/{i:05}.wav|{draw.choice(MANY)}" for i in range(N)], 7.3),
+    "transcripts that repeat": ([f"wav/p{i % 50:03}/{i:05}.wav|{draw.choice(SENTENCES)}" for i in range(N)], 7.3),
     "transcripts in another script": ([f"wav/{i:05}.wav|привет {sentence()}" for i in range(N)], 14.6),
 }
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_takes_few_bytes(name, tmp_path):
-    strings, most = SHAPES[name]
+    strings, limit = SHAPES[name]
     with RecordList(strings) as x:
         assert list(x) == strings and [x[i] for i in (0, 5, len(strings) - 1)] == [strings[0], strings[5], strings[-1]]
-        assert x.nbytes / len(strings) <= most
+        assert x.nbytes / len(strings) <= limit
         x.save(tmp_path / "x")
     with RecordList(strings[:300]) as x:
         assert list(x) == strings[:300]
@@ -67,7 +67,7 @@ def test_a_shape_takes_few_bytes(name, tmp_path):
 
 @pytest.mark.parametrize("sign", [chr(c) for c in range(128) if not chr(c).isalnum()])
 def test_every_sign_between_parts_is_kept(sign):
-    """Even NUL is kept, which separates the parts of lists made for `xargs -0`."""
+    """NUL, which separates the parts of lists made for `xargs -0`, is kept too."""
     strings = [f"{i:04}{sign}{draw.choice(FOODS)}{sign}{i * 7}" for i in range(300)]
     wide = [f"{s}{sign}привет{i}" for i, s in enumerate(strings)]
     with RecordList([{"a": a, "b": b} for a, b in zip(strings, wide)]) as x:

@@ -1,5 +1,5 @@
-"""Sixteen threads read a store, and a close races them: each read returns the right value or raises ClosedError, with and
-without the interpreter's lock."""
+"""Sixteen threads read a store, and a close races them: each read returns the right value or raises ClosedError (for
+pickles also SegmentNotFoundError), with and without the interpreter's lock."""
 
 import datetime
 import decimal
@@ -120,7 +120,7 @@ WORK = [at, many, views, mappings, fields, iterates, travels, picked, gathers, d
 def hammer(stores, close_after=None, steps=5):
     """Runs all of WORK in 16 threads; with `close_after`, closes the stores after that many steps."""
     begin = threading.Barrier(THREADS + 1)
-    failed, done = [], []
+    errors, done = [], []
 
     def run(seed):
         chance = random.Random(seed)
@@ -133,9 +133,9 @@ def hammer(stores, close_after=None, steps=5):
                     done.append(1)
         except (ClosedError, recstore.errors.SegmentNotFoundError) as e:
             if close_after is None:
-                failed.append(e)
+                errors.append(e)
         except BaseException as e:
-            failed.append(e)
+            errors.append(e)
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
     for thread in threads:
@@ -147,13 +147,13 @@ def hammer(stores, close_after=None, steps=5):
         stores.close()
     for thread in threads:
         thread.join()
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
 
 
 @pytest.fixture(autouse=True)
 def often_switched(monkeypatch):
-    monkeypatch.setattr(handles, "_warned", True)  # that a store was pickled outside of multiprocessing
+    monkeypatch.setattr(handles, "_warned", True)  # no warning that a store is pickled outside of multiprocessing
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -175,23 +175,23 @@ def test_a_close_races_the_reads(steps):
 
 def test_a_view_is_closed_while_it_is_pickled(monkeypatch):
     """Pickling moves its index array into shared memory, and lets other threads run."""
-    drawn = os.urandom
+    real_urandom = os.urandom
     with RecordList(RECORDS) as x:
         view = x[[*range(N), 0] * 20]
 
         def urandom(n):
             view.close()
-            return drawn(n)
+            return real_urandom(n)
 
         monkeypatch.setattr(os, "urandom", urandom)
         pytest.raises(ClosedError, lambda: pickle.dumps(view))
 
 
 def test_containers_that_another_thread_changes():
-    shared, pairs, over = [*range(50)], {f"k{i}": [i, str(i)] for i in range(50)}, threading.Event()
+    shared, pairs, ended = [*range(50)], {f"k{i}": [i, str(i)] for i in range(50)}, threading.Event()
 
     def change():
-        while not over.is_set():
+        while not ended.is_set():
             shared.extend(range(50))
             del shared[50:]
             pairs.clear()
@@ -214,7 +214,7 @@ def test_containers_that_another_thread_changes():
                 except RuntimeError as error:
                     assert "changed while it was being stored" in str(error)
     finally:
-        over.set()
+        ended.set()
         thread.join()
     assert stored > 0
 
@@ -238,7 +238,7 @@ def test_the_first_read_of_many_threads(tmp_path):
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter has the lock")
-def test_a_free_threaded_interpreter_stays_one():
+def test_a_free_threaded_interpreter_stays_free_threaded():
     code = "import sys, recstore; recstore.RecordList([1])[0]; print(sys._is_gil_enabled())"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
     done = waiting.python(launching.SAFE_PATH, "-W", "error", "-c", code, env=environment)

@@ -151,12 +151,12 @@ class TestAudit:
 
     def test_predictions(self, monkeypatch):
         x = Plain(samples=records(20_000))
-        one = audit(x, workers=0)
-        assert one.predicted == one.size
-        many = audit(x, workers=3, ranks=2)
-        assert many.predicted == 2 * 4 * many.size
-        assert many.predicted_shared < many.predicted / 8
-        assert "recstore.shared" in str(many)
+        one_process = audit(x, workers=0)
+        assert one_process.predicted == one_process.size
+        eight_processes = audit(x, workers=3, ranks=2)
+        assert eight_processes.predicted == 2 * 4 * eight_processes.size
+        assert eight_processes.predicted_shared < eight_processes.predicted / 8
+        assert "recstore.shared" in str(eight_processes)
 
     def test_forked_arrays_are_not_copied(self):
         if (

@@ -106,7 +106,7 @@ class TestMemory:
         x = Plain(boxes=[np.arange(4.0) + i for i in range(500)])
         share(x)
         assert x.boxes[7].tolist() == [7, 8, 9, 10]
-        x.boxes[7][0] = 1  # a copy of the caller's own
+        x.boxes[7][0] = 1  # writes to the caller's own copy
 
     def test_outlives_the_store(self):
         x = Plain(a=np.arange(3000), samples=[{"i": i} for i in range(500)])
@@ -166,7 +166,7 @@ class TestLeft:
         assert x.a is a and report.rows == [] and "shared already: a" in str(report)
 
 
-def test_pickled_plainly_it_is_an_array():
+def test_a_plain_pickle_is_an_array():
     x = Plain(a=np.arange(3000))
     share(x)
     assert np.array_equal(pickle.loads(pickle.dumps(x.a)), np.arange(3000))

@@ -80,7 +80,7 @@ class TestListsToFill:
         share_dataset(x, only="inner.c")
         assert type(x.inner.c) is RecordView
 
-    def test_audit_says_so(self):
+    def test_audit_reports_placeholders(self):
         report = audit(Plain(ims=[None] * N))
         assert "placeholder" in report.attributes[0].reason and report.advice == ()
 
@@ -105,12 +105,12 @@ class TestArraysToFill:
         x = Plain(cache=np.zeros(200_000))
         assert [row.path for row in share_dataset(x, only="cache").replaced] == ["cache"]
 
-    def test_those_that_nobody_can_write_to_are_shared(self):
+    def test_read_only_arrays_are_shared(self):
         x = Plain(weights=np.ones(200_000))
         x.weights.flags.writeable = False
         assert [row.path for row in share_dataset(x).replaced] == ["weights"]
 
-    def test_a_part_that_is_all_one_value_is_no_reason(self):
+    def test_an_array_with_a_part_of_one_value_is_shared(self):
         array = np.arange(400_000.0)
         array[:200_000] = 0
         x = Plain(all=array, first=array[:200_000])
@@ -122,7 +122,7 @@ class TestArraysToFill:
         x.a[-1] = x.b[-1, -1] = 1
         assert len(share_dataset(x).replaced) == 2
 
-    def test_tensors_are_shared_as_they_can_be_written(self):
+    def test_tensors_are_shared_because_they_stay_writable(self):
         torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
         x = Plain(cache=torch.zeros(400_000))
         assert len(share_dataset(x).replaced) == 1
@@ -131,7 +131,7 @@ class TestArraysToFill:
 
 
 class MapDataset:
-    """Like detectron2's: `_fallback_candidates` has the samples that can replace a broken sample."""
+    """Like detectron2's: `_fallback_candidates` has the numbers of samples that can replace a broken sample."""
 
     def __init__(self, n):
         self.samples = records(n)
@@ -172,7 +172,7 @@ class TestSets:
 
 
 class TestErrors:
-    """The error of an assignment to a replaced value names the attribute and the code to write."""
+    """The error of an attempt to change a replaced value names the attribute and the code to write."""
 
     def test_names_the_attribute(self):
         x = Plain(labels=records(), inner=Plain(by_id={i: [i] for i in range(500)}))

@@ -23,11 +23,11 @@ def mapped(tmp_path):
 
 
 HOLDERS = {
-    "a deque": lambda held, mapped: collections.deque([held]),
-    "a deque of views": lambda held, mapped: collections.deque(held[i : i + 100] for i in range(0, len(held), 100)),
-    "a dict with mapped memory": lambda held, mapped: {"m": mapped, "x": held, **dict.fromkeys(range(300))},
-    "a list with an entry that cannot be stored": lambda held, mapped: [held] * 1003 + [object()] + [held] * 996,
-    "a tuple with a deque": lambda held, mapped: (collections.deque([[held]]),),
+    "a deque": lambda array, mapped: collections.deque([array]),
+    "a deque of views": lambda array, mapped: collections.deque(array[i : i + 100] for i in range(0, len(array), 100)),
+    "a dict with mapped memory": lambda array, mapped: {"m": mapped, "x": array, **dict.fromkeys(range(300))},
+    "a list with an entry that cannot be stored": lambda array, mapped: [array] * 1003 + [object()] + [array] * 996,
+    "a tuple with a deque": lambda array, mapped: (collections.deque([[array]]),),
 }
 
 
@@ -53,7 +53,7 @@ def test_an_array_with_a_part_that_stays():
     assert row_of(report, "array").action == "skipped" and report.after == 0
 
 
-def test_records_some_of_which_stay():
+def test_some_records_stay_elsewhere():
     x = Plain(samples=[{"id": i, "text": f"text {i}" * 20} for i in range(3000)])
     x.holder = collections.deque(x.samples[:1000])
     samples = x.samples

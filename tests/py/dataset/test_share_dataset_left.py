@@ -176,6 +176,6 @@ class TestErrors:
         pytest.raises(TypeError, lambda: share(Plain(), skip=[b"x"])).match("skip must be a path")
 
 
-def test_a_pattern_that_names_a_small_value_is_not_unused():
+def test_a_pattern_that_names_a_small_value_is_used():
     x = Plain(samples=records(), classes=["cat"], name="x")
     assert len(share(x, only=["samples", "classes", "name"], strict=True).replaced) == 1

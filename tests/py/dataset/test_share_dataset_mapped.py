@@ -69,15 +69,15 @@ def test_records_that_hold_shared_or_mapped_memory_stay(kind, where, mapped):
     assert row_of(report, "samples").reason.startswith("it holds an array ")
 
 
-@pytest.mark.parametrize("late", [170, 4000])
-def test_one_record_with_shared_memory_among_many(late):
+@pytest.mark.parametrize("index", [170, 4000])
+def test_one_record_with_shared_memory_among_many(index):
     x = Plain(samples=[{"i": i, "a": np.arange(30) + i} for i in range(5000)], other=[{"i": i} for i in range(5000)])
-    x.samples[late]["a"] = counts = shared(30)
+    x.samples[index]["a"] = counts = shared(30)
     samples = x.samples
     report = share(x, 500, strict=True)
     assert x.samples is samples and [row.path for row in report.replaced] == ["other"]
     counts[3] = 33
-    assert x.samples[late]["a"][3] == 33
+    assert x.samples[index]["a"][3] == 33
 
 
 def test_pickled_values_do_not_copy_shared_memory():
@@ -197,7 +197,7 @@ def test_two_entries_of_one_mapping_are_one_region():
 
 
 def test_without_maps(monkeypatch, mapped):
-    """macOS has no such maps. There share_dataset asks the objects for their memory."""
+    """Without /proc/self/maps, as on macOS, share_dataset asks the objects for their memory."""
     monkeypatch.setattr(memory_kinds, "_MAPS", "/proc/none")
     raw = multiprocessing.RawArray("d", N)
     x = Plain(a=shared(), b=mapped, c=np.ctypeslib.as_array(raw), d=np.asarray(memoryview(raw)), own=np.arange(3000.0))

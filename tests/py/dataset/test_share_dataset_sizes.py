@@ -1,5 +1,5 @@
-"""Sizes of share_dataset and audit: memory counts once, however many references and views it has, and no value is replaced
-with a larger one."""
+"""Sizes of share_dataset and audit: memory counts once, however many references and views it has, and no value is
+replaced with a larger one."""
 
 import collections
 import dataclasses
@@ -46,8 +46,8 @@ class Slots:
         self.number, self.half = i + 1000, i / 2
 
 
-def both(make, **options):
-    """A dataset and the report of share_dataset. audit must forecast the sizes in the report."""
+def share_and_check(make, **options):
+    """A dataset and the report of share_dataset. Checks that audit forecasts the sizes in the report."""
     dataset = make()
     forecast = audit(dataset, workers=0, **options)
     report = share_dataset(dataset, **options)
@@ -100,15 +100,17 @@ class TestMemory:
 
     def test_two_lists_of_the_same_records(self):
         samples = records(20_000)
-        dataset, report = both(lambda: Plain(samples=samples, by_id={sample["id"]: sample for sample in samples}))
+        dataset, report = share_and_check(
+            lambda: Plain(samples=samples, by_id={sample["id"]: sample for sample in samples})
+        )
         alone = object_sizes.deep(samples)
         assert row_of(report, "samples").before == alone and row_of(report, "by_id").before < alone / 2
         assert sum(row.before for row in report.rows) <= object_sizes.deep(Plain(a=samples)) + report.rows[1].before
         assert report.after == sum(row.after for row in report.rows)
 
 
-class TestSmallSpans:
-    """Arrays that span less memory than the smallest array of a segment."""
+class TestSpans:
+    """Arrays that span less or more memory than their elements take."""
 
     @pytest.mark.parametrize("make", [
         lambda small: np.broadcast_to(small, (300_000, 3)),
@@ -150,7 +152,7 @@ class TestLarger:
     ], ids=["repeated", "windows", "dict", "tuples", "tails"])  # fmt: skip
     def test_stay(self, make):
         value = make()
-        dataset, report = both(lambda: Plain(value=value, samples=records(20_000)))
+        dataset, report = share_and_check(lambda: Plain(value=value, samples=records(20_000)))
         row = row_of(report, "value")
         assert dataset.value is value and row.action == "skipped" and "and take" in row.reason
         assert isinstance(dataset.samples, RecordView)
@@ -175,18 +177,18 @@ class TestLarger:
         assert row.action == "skipped" and dataset.value is value
         assert [forecast.reason for forecast in forecasts] == [row.reason] * 2
         assert object_sizes.deep(value) == row.before == forecasts[1].before == forecasts[0].size
-        held = value.values() if type(value) is dict else value
-        arrays = sum(type(part) is type(scan) for record in held for part in parts(record))
+        items = value.values() if type(value) is dict else value
+        arrays = sum(type(part) is type(scan) for record in items for part in parts(record))
         assert row.reason.partition(" take ")[2][:2] == size_text(arrays * 32_000)[:2]
 
-    def test_a_list_whose_records_take_no_bytes(self):
+    def test_a_list_that_repeats_records_or_their_parts(self):
         numbers = [0.1 * i for i in range(10)]
-        both(lambda: Plain(value=[[[numbers] * 100] * 2 for _ in range(3000)]), threshold=1000)
-        both(lambda: Plain(value=[{"a": 1.5, "b": None}] * 100_000), threshold=1000)
+        share_and_check(lambda: Plain(value=[[[numbers] * 100] * 2 for _ in range(3000)]), threshold=1000)
+        share_and_check(lambda: Plain(value=[{"a": 1.5, "b": None}] * 100_000), threshold=1000)
 
     def test_a_list_of_views_that_stays_keeps_the_array(self):
         base = np.random.default_rng(1).random(200_000)
-        dataset, report = both(lambda: Plain(base=base, rows=list(base.reshape(-1, 2000)) * 20))
+        dataset, report = share_and_check(lambda: Plain(base=base, rows=list(base.reshape(-1, 2000)) * 20))
         assert report.replaced == [] and dataset.base is base
 
     @pytest.mark.parametrize("hold", [
@@ -197,15 +199,19 @@ class TestLarger:
     ], ids=["deque", "deep", "tuples", "long list"])  # fmt: skip
     def test_values_that_a_container_keeps(self, hold):
         array, samples = np.arange(300_000.0), records(20_000)
-        dataset, report = both(lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000)))
+        dataset, report = share_and_check(
+            lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000))
+        )
         assert dataset.array is array and row_of(report, "array").action == "skipped"
         assert isinstance(dataset.samples, RecordView) and isinstance(dataset.other, RecordView)
 
     def test_a_tuple_that_a_container_keeps(self):
         held = (1, (np.arange(300_000.0),))
-        dataset, report = both(lambda: Plain(held=held, deque=collections.deque([held]), samples=records(20_000)))
+        dataset, report = share_and_check(
+            lambda: Plain(held=held, deque=collections.deque([held]), samples=records(20_000))
+        )
         assert dataset.held is held and [row.path for row in report.replaced] == ["samples"]
-        dataset, report = both(lambda: Plain(held=held, also=[held, 2]))
+        dataset, report = share_and_check(lambda: Plain(held=held, also=[held, 2]))
         assert dataset.held is dataset.also[0] is not held and len(report.replaced) == 1
 
     def test_by_name(self):
@@ -225,18 +231,20 @@ class TestSamplesOfArrays:
     @pytest.mark.parametrize("big, small", [(140_000, 120_000), (120_000, 120_000), (9_000, 140_000), (20_000, 3)])
     def test_a_sample_is_an_equal_dict(self, big, small):
         samples = self.samples(big, small)
-        dataset, report = both(lambda: Plain(samples=samples, by_id={sample["id"]: sample for sample in samples}))
+        dataset, report = share_and_check(
+            lambda: Plain(samples=samples, by_id={sample["id"]: sample for sample in samples})
+        )
         assert isinstance(dataset.samples, RecordView) and report.skipped == []
         sample = dataset.samples[3]
         assert type(sample) is dict and sample["big"].flags.writeable
         assert np.array_equal(sample["big"], samples[3]["big"]) and list(sample) == ["big", "small", "id"]
 
     def test_of_a_dict(self):
-        dataset, _ = both(lambda: Plain(samples=dict(enumerate(self.samples(140_000, 10)))))
+        dataset, _ = share_and_check(lambda: Plain(samples=dict(enumerate(self.samples(140_000, 10)))))
         assert isinstance(dataset.samples, RecordDict) and type(dataset.samples[5]) is dict
 
     def test_few_stay_dicts_of_arrays(self):
-        dataset, report = both(lambda: Plain(samples=self.samples(140_000, 120_000, n=3)))
+        dataset, report = share_and_check(lambda: Plain(samples=self.samples(140_000, 120_000, n=3)))
         assert type(dataset.samples[0]) is dict and len(report.replaced) == 6
 
     def test_collated(self):

@@ -23,7 +23,7 @@ def x():
 
 
 def shown(value):
-    """The text of a value's HTML, which is checked."""
+    """Checks the HTML of a value, and returns its text."""
     out = value._repr_html_()
     parsed = Parsed(out)
     assert not {"script", "style", "img", "a", "b"} & set(parsed.tags) and parsed.links == []
@@ -82,7 +82,7 @@ def test_bytes_by_field_of_small_stores_are_bars(x):
     assert "bytes by field: .info(fields=True)" in shown(x + x.map(dict))
 
 
-def test_a_large_store_is_not_read(monkeypatch, x):
+def test_a_large_store_is_not_measured(monkeypatch, x):
     monkeypatch.setattr(notebooks, "SMALL_BYTES", 100)
     monkeypatch.setattr(notebooks.node_sizes, "field_sizes", None)
     assert "bytes by field: .info(fields=True)" in shown(x)

@@ -1,5 +1,5 @@
-"""A COCO object of pycocotools with RecordList and RecordDict instead of lists and dicts gives the same answers, on a small synthetic
-dataset and on the real files of RECSTORE_DATA (or ../shared/data)."""
+"""A COCO object of pycocotools with RecordList and RecordDict instead of lists and dicts gives the same answers, on a
+small synthetic dataset and on the real files of RECSTORE_DATA (or ../shared/data)."""
 
 import contextlib
 import copy
@@ -39,7 +39,7 @@ KEYPOINTS = "COCO-MINI_person_keypoints_train2017"
 
 
 def synthetic():
-    """A few images with polygons, crowds in run lengths, an image without objects and a category without images."""
+    """A few images with polygons, crowds as run lengths, an image without objects and a category without images."""
     draw = random.Random(2017)
     images = [{"id": 100 + 7 * i, "height": 60 + i, "width": 80, "file_name": f"{i:012d}.jpg"} for i in range(14)]
     categories = [
@@ -169,10 +169,10 @@ def same_evaluation(got, expected):
     np.testing.assert_array_equal(got.stats, expected.stats)
     assert expected.stats[0] > 0, "nothing was found, so nothing was compared"
     assert len(got.evalImgs) == len(expected.evalImgs)
-    for mine, theirs in zip(got.evalImgs, expected.evalImgs):
-        assert (mine is None) == (theirs is None)
-        for name in theirs or ():
-            np.testing.assert_array_equal(mine[name], theirs[name])
+    for got_image, expected_image in zip(got.evalImgs, expected.evalImgs):
+        assert (got_image is None) == (expected_image is None)
+        for name in expected_image or ():
+            np.testing.assert_array_equal(got_image[name], expected_image[name])
 
 
 # ---- Looking up --------------------------------------------------------------------------------------------------------
@@ -248,10 +248,10 @@ def test_masks(dataset, replaced):
     new = replaced(coco)
     kinds = set()
     anns = sorted(coco.dataset["annotations"], key=lambda ann: isinstance(ann["segmentation"], list))[:60]
-    for ann, mine in zip(anns, new.loadAnns([ann["id"] for ann in anns])):
+    for ann, new_ann in zip(anns, new.loadAnns([ann["id"] for ann in anns])):
         kinds.add(type(ann["segmentation"]))
-        same(new.annToRLE(mine), coco.annToRLE(ann))
-        np.testing.assert_array_equal(new.annToMask(mine), coco.annToMask(ann))
+        same(new.annToRLE(new_ann), coco.annToRLE(ann))
+        np.testing.assert_array_equal(new.annToMask(new_ann), coco.annToMask(ann))
     lazy = new.dataset["annotations"].lazy()[0]
     np.testing.assert_array_equal(new.annToMask(lazy), coco.annToMask(coco.dataset["annotations"][0]))
     assert list in kinds
@@ -271,18 +271,17 @@ def test_evaluation(name, replaced, kind):
     coco = plain(dataset)
     new = replaced(coco)
     with quiet():
-        # loadRes changes its argument in place, so it has to be a list.
-        mine, theirs = new.loadRes(RecordList(detections).to_list()), coco.loadRes(copy.deepcopy(detections))
-    mine = replaced(mine)
-    # For segmentations, loadRes makes boxes and areas of numpy, which == cannot compare.
-    np.testing.assert_equal(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
-    assert repr(mine.loadAnns(mine.getAnnIds())) == repr(theirs.loadAnns(theirs.getAnnIds()))
+        # loadRes accepts only a list.
+        got, expected = new.loadRes(RecordList(detections).to_list()), coco.loadRes(copy.deepcopy(detections))
+    got = replaced(got)
+    # For segmentations, loadRes makes each box a numpy array, which == cannot compare.
+    np.testing.assert_equal(got.loadAnns(got.getAnnIds()), expected.loadAnns(expected.getAnnIds()))
+    assert repr(got.loadAnns(got.getAnnIds())) == repr(expected.loadAnns(expected.getAnnIds()))
     # All images of a small set; for the large set, the images with objects and some without.
     images = coco.getImgIds() if len(coco.imgs) < 200 else [*coco.imgToAnns, *coco.getImgIds()[:50]]
-    same_evaluation(evaluated(new, mine, kind, images), evaluated(coco, theirs, kind, images))
-    same(
-        new.loadAnns(new.getAnnIds()), dataset["annotations"]
-    )  # pycocotools changes plain records in place: these are as they were
+    same_evaluation(evaluated(new, got, kind, images), evaluated(coco, expected, kind, images))
+    # pycocotools changes plain records in place, but not the records of a store.
+    same(new.loadAnns(new.getAnnIds()), dataset["annotations"])
 
 
 @WAYS
@@ -299,10 +298,10 @@ def test_evaluation_of_published_results(replaced):
     coco = plain({**dataset, "annotations": truth})
     new = replaced(coco)
     with quiet():
-        mine, theirs = replaced(new.loadRes(copy.deepcopy(detections))), coco.loadRes(copy.deepcopy(detections))
+        got, expected = replaced(new.loadRes(copy.deepcopy(detections))), coco.loadRes(copy.deepcopy(detections))
     images = {detection["image_id"] for detection in detections}
     for kind in ("segm", "bbox"):
-        same_evaluation(evaluated(new, mine, kind, images), evaluated(plain(coco.dataset), theirs, kind, images))
+        same_evaluation(evaluated(new, got, kind, images), evaluated(plain(coco.dataset), expected, kind, images))
 
 
 @WAYS
@@ -319,10 +318,10 @@ def test_evaluation_of_keypoints(replaced):
     } for ann in dataset["annotations"]]  # fmt: skip
     with quiet():
         # loadRes makes numpy scalars, which are stored unchanged.
-        mine, theirs = replaced(new.loadRes(copy.deepcopy(detections))), coco.loadRes(copy.deepcopy(detections))
-    same(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
+        got, expected = replaced(new.loadRes(copy.deepcopy(detections))), coco.loadRes(copy.deepcopy(detections))
+    same(got.loadAnns(got.getAnnIds()), expected.loadAnns(expected.getAnnIds()))
     same_evaluation(
-        evaluated(new, mine, "keypoints", coco.getImgIds()), evaluated(coco, theirs, "keypoints", coco.getImgIds())
+        evaluated(new, got, "keypoints", coco.getImgIds()), evaluated(coco, expected, "keypoints", coco.getImgIds())
     )
 
 

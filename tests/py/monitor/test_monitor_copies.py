@@ -19,7 +19,7 @@ def test_copy_on_read():
 @pytest.mark.parametrize(
     ("copied", "options", "found"),
     [
-        (31, {}, False),  # the interpreter
+        (31, {}, False),  # below 32 MB
         (33, {}, True),
         (100, {"lost": 65}, False),  # shared memory must shrink
         (100, {"lost": 75}, True),
@@ -36,7 +36,7 @@ def test_thresholds_of_copy_on_read(copied, options, found):
 
 
 def test_pages_that_only_change_their_owner_are_not_copies():
-    """The parent drops memory that its workers share: their USS grows as Shared falls, without a copy."""
+    """The parent drops memory that its worker shares: the worker's USS grows as Shared falls, without a copy."""
     entries = []
     for i in range(11):
         dropped = 10 * i
@@ -61,7 +61,7 @@ def test_pages_of_an_ended_process_are_not_copies():
 
 
 def test_estimates_are_not_compared():
-    """Every second sample has a new RSS with the USS and Shared of the previous sample."""
+    """Every second sample is an estimate."""
     assert "copy-on-read" in kinds(*copying(100, exact=False))
 
 

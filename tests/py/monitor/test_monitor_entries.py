@@ -96,7 +96,7 @@ def test_keys_of_later_versions_are_kept():
 
 
 def test_samples_are_sorted_by_time():
-    """The clock was set back by three seconds."""
+    """The clock was set back during the run."""
     good = whole()
     run = log.Run.of([log.line_of(good[number]) for number in (0, 1, 5, 6, 2, 3, 4)])
     assert [one["t"] - BEGIN for one in run.samples] == [0, 1, 2, 3, 4, 5]

@@ -12,7 +12,7 @@ from recstore.monitor import page, plots
 
 @pytest.fixture(autouse=True)
 def short_script(monkeypatch):
-    """Replaces plotly's four megabytes by a short script. Returns the original plots.script."""
+    """Replaces plotly's four megabytes with a short script. Returns the original plots.script."""
     original = plots.script
     monkeypatch.setattr(plots, "script", lambda: "/* plotly */")
     return original

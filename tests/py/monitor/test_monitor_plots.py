@@ -34,7 +34,7 @@ def test_lines():
     plot = plots.memory(small())
     assert names(plot) == ["main, pid 10", "rank 0 worker 0, pid 11", "rank 1 worker 0, pid 12", "all processes"]
     assert trace_of(plot, "main, pid 10")["y"][:2] == [10 * MB, 11 * MB]
-    assert trace_of(plot, "all processes")["y"][0] == 35 * MB  # the unmapped pages with it
+    assert trace_of(plot, "all processes")["y"][0] == 35 * MB  # includes the unmapped pages
     assert trace_of(plot, "all processes")["x"][-1] == 19 and plot["layout"]["xaxis"]["ticksuffix"] == " s"
 
 
@@ -61,7 +61,7 @@ def test_a_near_limit_is_a_line():
     assert plot["layout"]["annotations"][0]["text"] == "limit 100 MB"
 
 
-def test_a_far_limit_is_a_figure():
+def test_a_far_limit_has_no_line():
     plot = plots.memory(small(limit=9000 * MB))
     assert plot["layout"]["annotations"][0]["text"] == "limit 9 GB, above this plot"
     assert max(value for trace in plot["data"] for value in trace["y"]) < 200 * MB  # no line at 9 GB
@@ -108,7 +108,7 @@ def test_a_long_run_of_many_processes_is_thinned():
     plot = plots.memory(run(*samples, *(event(t, "started", "worker", t) for t in range(600))))
     assert sum(len(trace["x"]) for trace in plot["data"]) < plots.MOST_POINTS + 3 * plots.MOST_POINTS_PER_LINE
     peaks = [max(trace["y"]) for trace in plot["data"] if f"pid {high['pid']}<" in trace["hovertemplate"]]
-    assert peaks == [999 * MB]  # of one sample in 600
+    assert peaks == [999 * MB]  # from one sample in 600
     assert len(trace_of(plot, "events")["x"]) <= plots.MOST_EVENTS
 
 

@@ -14,7 +14,7 @@ LIMIT = 1000 * MB
 
 
 def job(count=700, grown=400, limit=LIMIT, kills=0, current=None):
-    """The private memory of a worker grows by `grown` MB, and so does the cgroup."""
+    """The private memory of a worker grows by `grown` MB, and so does the cgroup unless `current` is given."""
     entries = [start(limit=limit, limit_from="/sys/fs/cgroup/job/memory.max")]
     for t in range(count):
         part = grown * t / count

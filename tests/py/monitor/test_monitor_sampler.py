@@ -1,4 +1,4 @@
-"""recstore.monitor.sampler on artificial machines, and on processes of this machine."""
+"""recstore.monitor.sampler on artificial machines, and on a process on this machine."""
 
 import os
 import subprocess
@@ -288,7 +288,7 @@ def test_without_smaps_only_the_rss_is_known(made):
 def test_estimates_follow_the_private_pages(made):
     made.process(10, anon=1000, file=200, uss=800)
     one = sampler(made, share=0.0)
-    for _ in range(3):  # the first readings are free
+    for _ in range(3):  # the first readings are always exact
         assert one.sample()[0]["processes"][0]["exact"]
     made.process(10, anon=1400, file=200, uss=9)
     (process,) = one.sample()[0]["processes"]
@@ -371,7 +371,7 @@ def test_500_processes(made):
 
 
 @linux
-def test_a_process_of_this_machine():
+def test_a_process_on_this_machine():
     child = subprocess.Popen([sys.executable, "-c", "x = bytearray(b'x' * 20_000_000); print(1, flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     try:
         child.stdout.readline()

@@ -166,8 +166,8 @@ DEVICES = "7f5a10000000-7f5a10200000 rw-s 00000000 00:06 529    /dev/nvidiactl\n
 
 
 def with_shared_anonymous_memory(tmp_path, devices, kilobytes=200_000):
-    """`(named, kinds)` of a process with page-locked memory of a GPU driver: a shared anonymous mapping named /dev/zero,
-    counted as shared memory in the RSS (measured by others with driver 570 and PyTorch 2.9)."""
+    """`(named, kinds)` of a process with a shared anonymous mapping, named /dev/zero and counted as shared memory in
+    the RSS. A GPU driver page-locks memory this way (reported for driver 570 and PyTorch 2.9)."""
     made = made_proc.MadeProc(tmp_path)
     sizes = (
         f"Rss: {kilobytes} kB\nPss: {kilobytes} kB\nPrivate_Dirty: {kilobytes} kB\nAnonymous: 0 kB\nVmFlags: rd wr sh\n"
@@ -249,7 +249,7 @@ def test_few_samples_are_unclear():
 
 
 def test_unexplained_growth_is_unclear():
-    """Mapped files of several processes grow."""
+    """The mapped files of a process grow."""
     entries = [sample(i, [process("main", 10, uss=20, shared=5 * i, anonymous=20)]) for i in range(80)]
     (verdict,) = verdicts.judge(run(*entries))
     assert verdict.kind == "unclear" and "no rule explains it" in verdict.text and verdict.evidence["bytes"] > 0

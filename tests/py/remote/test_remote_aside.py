@@ -64,16 +64,16 @@ def test_a_forked_process_releases_no_client_of_its_parent():
         def __del__(self):
             released.append(os.getpid())
 
-    released, held = [], [obstore_store.ObjectStorage("s3://bucket/set", {})]
-    held[0]._clients["get"] = Client()
+    released, storages = [], [obstore_store.ObjectStorage("s3://bucket/set", {})]
+    storages[0]._clients["get"] = Client()
 
     def work():
-        held.clear()
+        storages.clear()
         gc.collect()
         return released
 
     assert in_child(work) == []
-    held.clear()
+    storages.clear()
     gc.collect()
     assert released == [os.getpid()]
 
@@ -187,11 +187,11 @@ def test_a_child_of_a_forked_process_has_its_own_fetching_process(server, bucket
         bucket.size("big")
         helper = fetch_client.forked_helper()
         pid, pipes = helper._process.pid, [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
-        places = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
+        pipe_links = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
 
         def inner():
-            held = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
-            return held.isdisjoint(places), bucket.size("big"), fetch_client.forked_helper()._process.pid
+            open_links = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
+            return open_links.isdisjoint(pipe_links), bucket.size("big"), fetch_client.forked_helper()._process.pid
 
         apart, size, other = in_child(inner)
         return apart, size, other != pid, bucket.size("big"), helper._process.pid == pid

@@ -30,21 +30,21 @@ def test_a_process_with_many_descriptors_fetches(made, tmp_path):
     if hard != resource.RLIM_INFINITY and hard < 2000:
         pytest.skip("too few descriptors are allowed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (2000, hard))
-    opened = []
+    descriptors = []
     try:
-        while not opened or opened[-1] < 1100:
-            opened.append(os.open(os.devnull, os.O_RDONLY))
+        while not descriptors or descriptors[-1] < 1100:
+            descriptors.append(os.open(os.devnull, os.O_RDONLY))
         x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
         assert x.to_list() == ALL
         x.close()
     finally:
-        for descriptor in opened:
+        for descriptor in descriptors:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
-    """Fetching processes, also of forked writers, import no modules from their current folder."""
+    """Fetching processes, even of forked writers, import no modules from their current folder."""
     program = tmp_path / "program.py"
     program.write_text(
         textwrap.dedent(
@@ -134,7 +134,7 @@ def test_a_lookup_without_a_filter_reads_the_shard_file(server, tmp_path):
     ("status", "body", "message"),
     [(501, CANNOT, "the store cannot do this"), (500, "<Error/>", "internal error"), (502, "", "internal error")],
 )
-def test_an_error_of_the_store_is_not_repeated_like_one_of_the_network(server, bucket, status, body, message):
+def test_an_error_of_the_store_is_not_retried_like_one_of_the_network(server, bucket, status, body, message):
     server.refuse(10_000, status=status, body=body)
     pytest.raises(recstore.errors.RemoteError, lambda: bucket.create("a", b"x")).match(message)
     assert len(server.log) < 10

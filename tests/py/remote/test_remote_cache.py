@@ -1,4 +1,4 @@
-"""The cache of a machine: recstore.remote.cache and folders."""
+"""The cache on a machine: recstore.remote.cache and cache_folder."""
 
 import errno
 import os
@@ -207,7 +207,7 @@ def test_a_huge_limit(made, tmp_path):
         assert x.to_list() == pickle.loads(pickle.dumps(x)).to_list() == ALL
 
 
-def test_a_limit_below_the_size_of_a_file(made, tmp_path):
+def test_a_limit_that_is_too_small(made, tmp_path):
     with pytest.raises(recstore.errors.OutOfSpaceError, match="lazy=True"):
         recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes - 1, options=made.options)
     x = recstore.open(made.at, cache=tmp_path, limit=sizes(made)[0] - 1, lazy=True, options=made.options)
@@ -264,7 +264,7 @@ class Clock:
 
 
 def test_waiting_for_room_while_another_file_grows(tmp_path, monkeypatch, caplog):
-    """A slow download may take longer than the timeout without progress. The wait is logged."""
+    """The wait times out only without progress, so a slow download may take longer. It is logged."""
     into = cache.Cache(tmp_path, limit=20_000)
     part = cache.Part(into, "a" * 40 + ".recs", 15_000)
 
@@ -289,10 +289,10 @@ def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
     into = cache.Cache(tmp_path, limit=20_000)
     path = os.path.join(into.sets, "0" * 40 + ".json")
     pathlib.Path(path).write_bytes(bytes(15_000))
-    used = into._scan
+    scan = into._scan
 
     def unlinked_by_another_process():
-        result = used()
+        result = scan()
         os.unlink(path)
         return result
 
@@ -301,8 +301,8 @@ def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
 
 
 def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplog):
-    held = native.Lock(str(tmp_path / "room.lock"))
-    monkeypatch.setattr(cache, "time", Clock(lambda n: held.close() if n == 2 else None))
+    lock = native.Lock(str(tmp_path / "room.lock"))
+    monkeypatch.setattr(cache, "time", Clock(lambda n: lock.close() if n == 2 else None))
     with cache._held(str(tmp_path / "room.lock")):
         assert "room.lock" in caplog.text
 
@@ -311,8 +311,8 @@ def test_waiting_for_one_object_is_logged(tmp_path, monkeypatch, caplog):
     found = shard_sets.write(tmp_path / "set", PARTS[:1])
     into, name = cache.Cache(tmp_path / "cache"), found.hashes[0] + ".recs"
     storage = storage_of(tmp_path / "set")
-    held = into.lock(name)
-    clock = Clock(lambda n: held.close() if n == 2 else None)
+    lock = into.lock(name)
+    clock = Clock(lambda n: lock.close() if n == 2 else None)
     for module in (cache, fetch_process):
         monkeypatch.setattr(module, "time", clock)
     fetch_process.Fetching(storage, into).fetch(name, found.sizes[0])

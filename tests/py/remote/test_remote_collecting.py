@@ -99,7 +99,7 @@ def test_filters_temporary_files_and_markers(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1e9, 4e9])
-def test_a_wrong_clock_of_this_machine_does_not_matter(w, monkeypatch, wrong):
+def test_a_wrong_clock_on_this_machine_does_not_matter(w, monkeypatch, wrong):
     kept, lost = w.write([1]), w.write([2])
     w.commit(kept)
     age(w.url, files(lost)[0], 8)
@@ -216,13 +216,13 @@ def test_recstore_gc_refuses(run, arguments, message):
     assert (status, out) == (2 if "--" in message else 1, "") and message in err and err.startswith("recstore gc: ")
 
 
-def lines(folder, n=100):
+def write_lines(folder, n=100):
     (folder / "x.jsonl").write_text("".join(json.dumps({"id": i}) + "\n" for i in range(n)))
     return folder / "x.jsonl"
 
 
 def test_recstore_build_shards(tmp_path, run):
-    source, target = lines(tmp_path), tmp_path / "set"
+    source, target = write_lines(tmp_path), tmp_path / "set"
     status, out, err = run("build", source, "--shards", target, "--workers", 0)
     assert (status, err) == (0, "") and out.startswith(f"{target}@1: 100 records in 1 shard file, ")
     status, out, err = run("build", source, "--shards", target)
@@ -253,6 +253,6 @@ def test_recstore_build_shards_of_a_mapping(tmp_path, run):
 ])  # fmt: skip
 def test_recstore_build_shards_refuses(tmp_path, run, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    status, out, err = run("build", lines(tmp_path), *arguments)
+    status, out, err = run("build", write_lines(tmp_path), *arguments)
     assert (status, out) == (2, "") and message in err and err.startswith("recstore build: ")
     assert os.listdir(tmp_path) == ["x.jsonl"]

@@ -148,16 +148,16 @@ def test_a_lazy_mapping_keeps_few_files_mapped(server, tmp_path):
     found = shard_sets.write(server.at, parts, server.options)
     expected, limit = whole(parts), 3 * max(found.sizes) + (4 << 10)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, limit=limit, options=server.options)
-    lazily = d.lazy()["k0"]
+    lazy_value = d.lazy()["k0"]
     for _ in range(2):
         assert all(d[f"k{i}"] == expected[f"k{i}"] for i in range(0, 600, 7)) and mapped(tmp_path) <= 4
         assert list(d.values()) == list(expected.values()) and mapped(tmp_path) <= 4
         assert list(d) == list(expected) and dict(d.items()) == expected and mapped(tmp_path) <= 5
         assert d.get_many(["k3", "k4", "k599"]) == [expected[f"k{i}"] for i in (3, 4, 599)]
         assert len(d._finder.mappings) <= 4
-    assert lazily["text"] == "record 0"
+    assert lazy_value["text"] == "record 0"
     d.close()
-    del lazily
+    del lazy_value
     assert mapped(tmp_path) == 0
 
 
@@ -221,12 +221,12 @@ def test_keys_of_other_kinds(tmp_path):
 def test_a_detached_mapping_has_the_reason(tmp_path):
     shard_sets.write(tmp_path / "set", ENTRIES)
     handle = pickle.dumps(recstore.open(tmp_path / "set"))
-    listed = shard_sets.write(tmp_path / "list", PARTS)
+    written = shard_sets.write(tmp_path / "list", PARTS)
     of_list = pickle.dumps(recstore.open(tmp_path / "list"))
     openers._openers.clear()
     (tmp_path / "set" / "manifest-1.json").unlink()
     (tmp_path / "list" / "manifest-1.json").unlink()
-    for data, n in ((handle, 300), (of_list, listed.length)):
+    for data, n in ((handle, 300), (of_list, written.length)):
         x = pickle.loads(data)
         assert len(x) == n and "detached" in repr(x)
         pytest.raises(recstore.errors.SegmentNotFoundError, lambda: list(x)).match("no such manifest")

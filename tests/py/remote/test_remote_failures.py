@@ -1,4 +1,4 @@
-"""Writers of sets of shards: races, kills, failing stores and full disks. recstore.remote.writer and shard_files."""
+"""recstore.remote.writer and shard_files: races, kills, failing stores and full disks."""
 
 import errno
 import multiprocessing

@@ -1,5 +1,5 @@
-"""Fetching processes, and waiting for them: recstore.remote.fetch_process and fetching. tests/mp/test_remote_nodes.py tests
-several processes of a machine."""
+"""Fetching processes, and waiting for them: recstore.remote.fetch_process and fetch_client.
+tests/mp/test_remote_nodes.py tests several processes on a machine."""
 
 import errno
 import os
@@ -104,7 +104,7 @@ def test_errors_are_sent_unchanged():
     assert "a bug" in str(fetch_process.portable(KeyError("x")))
 
 
-def test_messages_come_in_pieces():
+def test_messages_that_arrive_in_pieces():
     data = fetch_process.pack((1, "a")) + fetch_process.pack((2, "b" * 300))
     messages = fetch_process.Messages()
     received = [message for at in range(0, len(data), 7) for message in messages.add(data[at : at + 7])]
@@ -213,7 +213,7 @@ def test_waiting_is_logged(caplog):
 
 
 class Slow:
-    """A storage whose hinted objects wait for the test."""
+    """A Fetching whose hinted objects wait for the test."""
 
     url = "s3://b"
 
@@ -231,7 +231,7 @@ TARGET = b"storage", "folder", None
 
 @pytest.fixture
 def serving():
-    """A Server over a Slow storage, and the list of its answers."""
+    """A Server, its Slow, and the list of its answers."""
     answered, slow = [], Slow()
     server = fetch_process.Server(lambda *answer: answered.append(answer))
     server._fetching[TARGET] = slow
@@ -281,10 +281,10 @@ def test_the_process_ends_with_a_closed_lazy_set(made, tmp_path):
 def test_a_forked_child_has_its_own_process(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    parents = process_of(x).pid
-    record, childs = in_child(lambda: (x[70], process_of(x).pid))
-    assert record == ALL[70] and childs != parents
-    assert x[130] == ALL[130] and process_of(x).pid == parents
+    parent_pid = process_of(x).pid
+    record, child_pid = in_child(lambda: (x[70], process_of(x).pid))
+    assert record == ALL[70] and child_pid != parent_pid
+    assert x[130] == ALL[130] and process_of(x).pid == parent_pid
     has_sent(made, 3)
 
 
@@ -292,14 +292,14 @@ def test_a_forked_child_does_not_keep_the_parents_process_alive(made, tmp_path):
     """The child has closed the pipes of the process."""
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    process, (ours, theirs) = process_of(x), os.pipe()
+    process, (reading, writing) = process_of(x), os.pipe()
     pid = os.fork()
     if not pid:
-        os.close(theirs)
-        os.read(ours, 1)
+        os.close(writing)
+        os.read(reading, 1)
         os._exit(0)
-    os.close(ours)
+    os.close(reading)
     x.selection.shards.opener.client.close()
     assert process.returncode == 0
-    os.close(theirs)
+    os.close(writing)
     os.waitpid(pid, 0)

@@ -133,14 +133,14 @@ def test_a_filter_is_bound_to_its_shard():
 
 
 def test_forged_numbers_do_not_crash():
-    good = bytearray(bytes_of({i: i for i in range(200)}))
-    good[60:68] = (2**40).to_bytes(8, "little")
-    good[8:24] = hashlib.blake2b(good[24:], digest_size=16).digest()
+    forged = bytearray(bytes_of({i: i for i in range(200)}))
+    forged[60:68] = (2**40).to_bytes(8, "little")
+    forged[8:24] = hashlib.blake2b(forged[24:], digest_size=16).digest()
     with pytest.raises(recstore.errors.CorruptError, match="buckets"):
-        key_filters.KeyFilter(good, "here.keys", SHARD)
-    starts = bytearray(bytes_of({i: i for i in range(200)}))
-    n_buckets = int.from_bytes(starts[60:68], "little")
-    starts[68 : 68 + 4 * (n_buckets + 1)] = b"\xff" * 4 * (n_buckets + 1)
-    starts[8:24] = hashlib.blake2b(starts[24:], digest_size=16).digest()
-    made = key_filters.KeyFilter(starts, "here.keys", SHARD)
+        key_filters.KeyFilter(forged, "here.keys", SHARD)
+    forged = bytearray(bytes_of({i: i for i in range(200)}))
+    n_buckets = int.from_bytes(forged[60:68], "little")
+    forged[68 : 68 + 4 * (n_buckets + 1)] = b"\xff" * 4 * (n_buckets + 1)
+    forged[8:24] = hashlib.blake2b(forged[24:], digest_size=16).digest()
+    made = key_filters.KeyFilter(forged, "here.keys", SHARD)
     assert not any(made.may_have(key_filters.hash_of(i)) for i in range(200))

@@ -1,4 +1,4 @@
-"""recstore.remote.manifest: parsing, also of malicious bytes, and commits of several writers."""
+"""recstore.remote.manifest: parsing, including malicious bytes, and commits of several writers."""
 
 import json
 import multiprocessing
@@ -61,7 +61,7 @@ def test_a_shard_file_with_more_records_than_its_bytes_can_hold():
 
 @pytest.mark.parametrize("depth", [*range(900, 1000, 3), 5000])
 def test_deeply_nested_attributes(depth):
-    """json reads some depths that it cannot write."""
+    """json can read some depths that it cannot write."""
     raw = numbered(Manifest("list", shards(3))).dump()
     raw = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
     refuses(raw, "nested too deeply|its fingerprint")
@@ -293,12 +293,12 @@ def test_a_folder_or_link_has_the_name_of_the_next_manifest(tmp_path, what):
 
 
 class Late(folder_store.PosixStorage):
-    """A mounted folder that does not yet list a file of another machine."""
+    """A mounted folder that does not yet list a file from another machine."""
 
     hidden = "manifest-2.json"
 
     def list(self, prefix=""):
-        return (listed for listed in super().list(prefix) if listed[0] != self.hidden)
+        return (entry for entry in super().list(prefix) if entry[0] != self.hidden)
 
 
 def test_a_manifest_that_is_listed_late(tmp_path):

@@ -183,7 +183,7 @@ def test_options_are_only_read_from_the_right_memory(tmp_path):
 
 
 def unpacked(private):
-    """A function that returns the options and the reader that another process gets from a token."""
+    """Returns a function that returns the options and the reader that another process gets from a token."""
     from recstore._core import trust
 
     reading = tokens.Reading("s3://b/x", reader=trust.Reader(False))
@@ -216,7 +216,7 @@ def test_options_survive_a_class_that_cannot_be_imported(tmp_path, monkeypatch):
     unpack = unpacked(private)
     monkeypatch.delitem(sys.modules, "passing_module")
     (tmp_path / "passing_module.py").unlink()
-    assert unpack()[0] == {"a": 1}  # the first record of the missing class raises
+    assert unpack()[0] == {"a": 1}  # only reading a record of the missing class raises
     large = tokens.Private({"a": "x" * (3 << 20)}, None)
     assert unpacked(large)()[0] == {"a": "x" * (3 << 20)}
 

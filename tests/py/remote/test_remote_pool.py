@@ -134,7 +134,7 @@ def end_in_a_write(how):
     try:
         pool._write(Ending(how), [], False)
     except SystemExit as error:
-        os._exit(error.code + 4)  # the pool catches it
+        os._exit(error.code + 4)  # the pool would catch it
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""recstore.remote.choose_storage with folders, an S3 server and fsspec. test_remote_object_store.py tests failures of the
+"""recstore.remote.choose_storage with folders, an S3 server and fsspec. test_remote_obstore.py tests failures of the
 server."""
 
 import errno
@@ -27,7 +27,7 @@ fsspec = pytest.importorskip("fsspec")
 
 @pytest.fixture(params=["folder", "s3", "memory"])
 def place(request, tmp_path):
-    """A place for objects of each kind."""
+    """Each kind of place for objects."""
     if request.param == "folder":
         return storage_of(tmp_path / "set")
     if request.param == "memory":
@@ -199,7 +199,7 @@ def test_temporary_files_are_not_objects(tmp_path):
     pathlib.Path(left).write_bytes(b"123")
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("nowhere")
-    assert list(place.list()) == [] and [listed[:2] for listed in place.leftovers()] == [(os.path.basename(left), 3)]
+    assert list(place.list()) == [] and [file[:2] for file in place.leftovers()] == [(os.path.basename(left), 3)]
     place.delete([os.path.basename(left)])
     assert not os.path.exists(left)
 
@@ -276,10 +276,10 @@ def test_a_file_system_without_exclusive_creation(monkeypatch):
     place = storage_of("memory://exclusive/set")
     system = fsspec.filesystem("memory")
 
-    def opened(self, path, mode="rb", **_):
+    def refuse(self, path, mode="rb", **_):
         raise ValueError(f"unsupported mode {mode}")
 
-    monkeypatch.setattr(type(system), "open", opened)
+    monkeypatch.setattr(type(system), "open", refuse)
     with pytest.raises(recstore.errors.RemoteError, match="two writers could overwrite each other"):
         place.create("m", b"x")
 

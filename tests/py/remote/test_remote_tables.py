@@ -165,8 +165,8 @@ def test_a_killed_task_leaves_no_file(remote, tmp_path):
     part.place, pid = part.place._replace(storage=Silent(tmp_path / "elsewhere")), os.fork()
     part.place.storage.local = False
     if pid == 0:
-        rows_of = part.tables()
-        next(rows_of)
+        tables = part.tables()
+        next(tables)
     assert os.read(reading, 1) == b"x"
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

@@ -1,4 +1,4 @@
-"""recstore.remote.writer and shard_files: writing, committing and removing records with ShardWriter."""
+"""recstore.remote.writer and shard_files: writing, committing and removing shard files with ShardWriter."""
 
 import hashlib
 import os
@@ -139,7 +139,7 @@ def test_the_set_has_the_attributes_of_its_source(tmp_path):
     w.commit([entry, w.write([])])
     assert manifest.load(w.storage, 1).attributes == entry.attributes
     w.commit(w.write([1]), append=True)
-    assert manifest.load(w.storage, 2).attributes == {}, "some records do not have them"
+    assert manifest.load(w.storage, 2).attributes == {}, "some records come from another source"
 
 
 def test_a_new_writer_is_small_and_does_no_io(server):

@@ -1,4 +1,4 @@
-"""`fingerprint`: equal for equal content in any backing, different for different content; and joblib's hashes of stores."""
+"""`fingerprint`: equal for equal content in any backing, different for other content; and joblib's hashes of stores."""
 
 import datetime
 import os
@@ -56,7 +56,7 @@ def test_different_content(one, other):
         assert a.fingerprint != b.fingerprint
 
 
-def test_each_bit_of_the_records_counts(x):
+def test_each_record_counts(x):
     """A change of any record, in the first or the last block, changes the fingerprint."""
     many = [{"id": i, "name": f"n{i}"} for i in range(70_000)]
     seen = set()
@@ -120,7 +120,7 @@ def test_the_name_and_the_id_do_not_count(x):
         assert named.fingerprint == x.fingerprint and named.segment.id != x.segment.id
 
 
-def test_closed_and_detached():
+def test_closed_containers_have_no_fingerprint():
     store = RecordList([1, 2])
     part = store[:1]
     store.close()

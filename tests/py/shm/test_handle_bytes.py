@@ -81,9 +81,9 @@ def test_locations():
     ]
     packed = handle.pack(b"view")
     again = Handle.unpack(packed)
-    for ours, theirs in zip(handle.segments, again.segments):
+    for location, unpacked in zip(handle.segments, again.segments):
         for field in ("backing", "path", "device", "inode", "id", "passed"):
-            assert getattr(ours, field) == getattr(theirs, field), field
+            assert getattr(location, field) == getattr(unpacked, field), field
     assert [p.fd for p in again.segments[:2]] == [5, 500]
     assert (again.kind, again.holder, again.length) == (handle.kind, handle.holder, handle.length)
     assert again.view.take(again.view.left) == b"view"
@@ -98,7 +98,7 @@ def test_locations():
 
 
 def views_of(stores):
-    """Yields views of every kind over some stores."""
+    """Yields views of some stores, with every kind of selection."""
     total = stores[0]
     for store in stores[1:]:
         total = total + store
@@ -121,11 +121,11 @@ def views_of(stores):
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 12])
 def test_size(n):
     stores = [RecordList([i, -i, {"i": i}]) for i in range(1, n + 1)]
-    most = 300 + 32 * max(0, n - 4)
-    files = stores[0].segment.backing != "anonymous"
+    limit = 300 + 32 * max(0, n - 4)
+    in_files = stores[0].segment.backing != "anonymous"
     for view in views_of(stores):
         text = pickle.dumps(view)
-        assert len(text) <= most + (100 if files else 0)  # the folder's path, once
+        assert len(text) <= limit + (100 if in_files else 0)  # the folder's path, once
         assert pickle.loads(text) == view
         assert len(pickle.dumps(view)) == len(text)
 
@@ -219,16 +219,16 @@ def test_an_index_array_read_with_a_step():
     "text",
     [
         b"\x09" + b"\x02\x01" * 9 + b"\x00\x00\x00",  # too many stages
-        b"\x00\x00\x05\x00",  # an unknown segment or blob
+        b"\x00\x00\x05\x00",  # an unknown segment
         b"\x00\x00\x01\x00",  # an index array as a store
         b"\x00\x00\x00\x01",  # an unknown store
-        b"\x00\x05\x00",  # four parts, and no bytes
-        b"\x00\x03" * 30 + b"\x00\x00\x00\x00",  # nested too deep
+        b"\x00\x05\x00",  # three parts in one byte
+        b"\x00\x04" * 30 + b"\x00\x00\x00\x00",  # nested too deep
         b"\x01\x01" + signed(0) + signed(1) + varint(11) + b"\x00\x00\x00",
         b"\x01\x01" + signed(-1) + signed(1) + varint(3) + b"\x00\x00\x00",
         b"\x01\x01" + signed(0) + signed(2**62) + varint(5) + b"\x00\x00\x00",
         b"\x01\x01" + signed(2**62) + signed(-(2**63)) + varint(2**63 - 1) + b"\x00\x00\x00",
-        b"\x01\x03\x00\x04" + signed(0) + signed(1) + varint(3) + b"\x00\x00\x00",  # a store as an index array
+        b"\x01\x03\x00\x04" + signed(0) + signed(1) + varint(3) + b"\x00\x00\x00",  # a segment without ORDER
         b"\x01\x03\x01\x04" + signed(0) + signed(1) + varint(4) + b"\x00\x00\x00",  # the index array has fewer elements
         b"\x01\x03\x01\x03" + signed(0) + signed(1) + varint(1) + b"\x00\x00\x00",
         b"\x01\x03\x01\x08" + signed(-1) + signed(1) + varint(1) + b"\x00\x00\x00",
@@ -261,7 +261,7 @@ def test_a_malformed_index_array():
 @given(st.integers(0, 2**32))
 @settings(max_examples=500, deadline=None)
 def test_damaged_handles(seed):
-    """A damaged handle is refused, gives a detached view, or, if the changed byte does not matter, the view itself."""
+    """A damaged handle is refused, or gives a view: a detached view, a view of other records, or the original."""
     r = random.Random(seed)
     good = GOOD[seed % len(GOOD)]
     text = bytearray(good)
@@ -289,17 +289,17 @@ GOOD = []
 
 @pytest.fixture(scope="module", autouse=True)
 def good(allow):
-    kept = list(selections())
+    views = list(selections())
     x = RecordList({"id": i, "meta": {"k": (i, "text")}} for i in range(20))
-    kept += [
+    views += [
         x.field("meta.k")[1:],
         x.field(("meta", "k", 1), default=("none", None)),
         x.fields("id", "meta.k").shuffled(1),
         x.lazy()[[1]],
     ]
-    GOOD[:] = [view.__reduce__()[1][0] for view in kept]
+    GOOD[:] = [view.__reduce__()[1][0] for view in views]
     yield
-    for view in kept:
+    for view in views:
         view.close()
 
 
@@ -367,10 +367,9 @@ def test_malformed_blobs(tmp_path):
         native.adopt_blob(os.dup(x.segment.fileno()))
 
 
-def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
+def test_a_blob_that_cannot_be_published_stays(tmp_path):
     view = RecordList([1, 2])[[1, 0]]
     (blob,) = view.selection.blobs()
-    (tmp_path / "taken.rec").write_bytes(b"")
     pytest.raises(OSError, lambda: blob.publish("directory", tmp_path / "none" / "there", "x.rec"))
     assert not blob.published and view == [2, 1]
 
@@ -402,7 +401,7 @@ def test_an_empty_selection():
     assert again.length == 0 and text == b"\x00\x02"
 
 
-def test_views_travel_when_descriptors_are_short(monkeypatch):
+def test_views_travel_when_descriptors_are_scarce(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     import resource
 

@@ -1,4 +1,4 @@
-"""Labels of segments, and the table of segments."""
+"""Labels of segments, the table of segments and caches, and the removal of unused files."""
 
 import os
 
@@ -59,7 +59,7 @@ def test_packed():
     assert Label.of(Labelled(*label.pack())) == label
 
 
-def test_many_segments_print_as_a_table(place):
+def test_segments_print_as_a_table(place):
     with recstore.RecordList(range(5), name="a") as a, recstore.RecordList([1.5] * 100, name="b"):
         table = recstore.names.list()
         lines = str(table).splitlines()
@@ -153,7 +153,7 @@ def test_foreign_files_stay(place):
     assert recstore.names.collect() == 2 and sorted(os.listdir(place)) == sorted(foreign)
 
 
-def test_no_file_has_a_temporary_name(monkeypatch, place):
+def test_a_temporary_name_is_unused(monkeypatch, place):
     """Random letters may spell the suffix of the lock file or of a file that a killed process left."""
     target = Target("taken", dir=place)
     open(os.path.join(place, target.file_name + ".abc"), "x").close()
@@ -169,7 +169,7 @@ def test_system_names_differ_by_user(monkeypatch):
 
 
 def test_calls_in_a_folder_of_many_segments_search_it_now_and_then(place, monkeypatch):
-    """n calls for n names open O(n) segments. The unused files of the called name are removed by each call."""
+    """n calls for n names open O(n) segments. Each call removes the unused files of its own name."""
     searched = []
     monkeypatch.setattr(named_segments, "collect", lambda *arguments: searched.append(arguments))
     monkeypatch.setattr(named_segments, "_due", {})

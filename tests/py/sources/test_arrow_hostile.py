@@ -1,4 +1,4 @@
-"""Arrow producers that break the rules of the interface, made with ctypes: each is an InputError, and everything is
+"""Arrow producers that break the rules of the interface, made with ctypes: each raises InputError, and everything is
 released exactly once. tests/c/test_arrow_in.c tests the rules themselves."""
 
 import ctypes
@@ -46,7 +46,7 @@ def capsule(struct, name=None):
 
 
 class Producer:
-    """A column of three 32-bit ints. `broken` sets fields of its array, or of its schema."""
+    """A column of three 32-bit ints. `schema` and `array` set fields of the structs with these names."""
 
     def __init__(self, schema=(), array=()):
         self.numbers = (ctypes.c_int32 * 3)(7, -1, 300)
@@ -134,9 +134,6 @@ class Gives:
 
 
 class Streams(Gives):
-    __arrow_c_array__ = None
-    del __arrow_c_array__
-
     def __arrow_c_stream__(self, requested_schema=None):
         return self.value
 

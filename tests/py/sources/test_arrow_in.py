@@ -124,7 +124,7 @@ def test_a_wide_table():
     assert_reads(table, table.to_pylist())
 
 
-# ---- Differences from to_pylist(): each line of the list in docs/tables.md ----
+# ---- Differences from to_pylist(), which docs/tables.md lists ----
 
 
 def test_nanoseconds_that_are_whole_microseconds_are_datetimes():
@@ -284,7 +284,7 @@ def test_progress_counts_rows(capfd):
 
 
 class Odd(sources.Source):
-    """The rows of another source with an odd n. Its builder has only `extend`."""
+    """The rows of another source that have an odd n. The other source gets a builder that has only `extend`."""
 
     def __init__(self, source):
         self.source = source
@@ -307,15 +307,15 @@ def test_rows_reach_a_builder_that_has_only_extend(progress):
     feather.write_feather(table, file)
     file.seek(0)
     for source in (sources.table(table), sources.arrow(file), sources.table(table.to_batches(max_chunksize=3000))):
-        listed = []
-        source.append_to(listed)
-        assert listed == rows
+        appended = []
+        source.append_to(appended)
+        assert appended == rows
     for source in (sources.table(table), sources.arrow(io.BytesIO(file.getvalue()))):
         with RecordList(Odd(source), progress=progress) as x:
             assert x.to_list() == rows[1::2]
-    listed = []
-    sources.table(table, columns=["label"], missing="absent").append_to(listed)
-    assert listed[:4] == [{"label": 0}, {}, {}, {"label": 3}]
+    appended = []
+    sources.table(table, columns=["label"], missing="absent").append_to(appended)
+    assert appended[:4] == [{"label": 0}, {}, {}, {"label": 3}]
 
 
 def test_decimals_keep_their_digits():

@@ -1,5 +1,5 @@
-"""Exports to Arrow equal the table that pyarrow makes from the decoded records: for values of every type, for views, and
-for the libraries that read streams."""
+"""Exports to Arrow equal the table that pyarrow makes from the decoded records: for values of every type, for views,
+and for the libraries that read streams."""
 
 import collections
 import dataclasses
@@ -110,7 +110,7 @@ def test_columns_equal_the_columns_of_pyarrow(name, times, compression):
 
 
 def native_order(values):
-    """pyarrow does not take arrays in the other byte order."""
+    """Returns the values with arrays in native byte order, because pyarrow takes no other."""
     return [v.astype(v.dtype.newbyteorder("=")) if isinstance(v, np.ndarray) else v for v in values]
 
 

@@ -76,11 +76,11 @@ def test_a_mark_through_a_pipe(name, encoding):
 
 @each_reader
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32-be"])
-def test_half_a_character_is_an_error_that_names_the_file(name, encoding, tmp_path):
+def test_an_invalid_character_is_an_error_that_names_the_file(name, encoding, tmp_path):
     reader, text, _, options = READERS[name]
     path = tmp_path / "cut.txt"
-    half = b"\x00\xd8" if encoding == "utf-16-le" else b"\xff\xff\x00\x00"
-    path.write_bytes(MARKED[encoding] + text.encode(encoding) + half + "\n".encode(encoding))
+    invalid = b"\x00\xd8" if encoding == "utf-16-le" else b"\xff\xff\x00\x00"
+    path.write_bytes(MARKED[encoding] + text.encode(encoding) + invalid + "\n".encode(encoding))
     with pytest.raises(recstore.errors.InputError, match="cut.txt.*utf-(16|32)"):
         read_all(reader, path, options)
 
@@ -94,8 +94,8 @@ def test_a_mark_takes_precedence_over_the_argument(given, encoding, tmp_path, mo
     (tmp_path / "a.txt").write_bytes(data)
     for workers in (0, 2):
         assert read_all(recstore.read_lines, tmp_path / "a.txt", {"encoding": given, "workers": workers}) == words
-    names = [{"0": word} for word in words]
-    assert read_all(recstore.read_csv, io.BytesIO(data), {"encoding": given, "header": False}) == names
+    rows = [{"0": word} for word in words]
+    assert read_all(recstore.read_csv, io.BytesIO(data), {"encoding": given, "header": False}) == rows
 
 
 def test_a_mark_alone():
@@ -115,7 +115,7 @@ def test_errors_of_other_encodings_have_the_line():
 
 
 class OneByOne(io.RawIOBase):
-    """Each read returns a single byte."""
+    """Each read of a given size returns at most one byte."""
 
     def __init__(self, data):
         self.data = io.BytesIO(data)

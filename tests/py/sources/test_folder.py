@@ -63,13 +63,13 @@ def test_order_and_classes_equal_those_of_imagefolder(tmp_path):
     paths |= {f"{name}/one.jpg" for name in names} | {"in_root.jpg"}
     root = planted(tmp_path, sorted(paths))
     os.symlink(os.path.join(root, "a"), os.path.join(root, "b", "link"))
-    theirs = folder.DatasetFolder(root, loader=None, extensions=folder.IMG_EXTENSIONS)
+    dataset = folder.DatasetFolder(root, loader=None, extensions=folder.IMG_EXTENSIONS)
     for threads in (0, 1, 4):
         options = {"class_from": "first", "as_tuples": True, "threads": threads}
         with recstore.RecordList(recstore.sources.folder(root, folder.IMG_EXTENSIONS, **options)) as x:
-            assert x.to_list() == theirs.samples
-            assert (x.classes, x.class_to_idx) == (theirs.classes, theirs.class_to_idx)
-            assert x.field(1).to_list() == theirs.targets
+            assert x.to_list() == dataset.samples
+            assert (x.classes, x.class_to_idx) == (dataset.classes, dataset.class_to_idx)
+            assert x.field(1).to_list() == dataset.targets
 
 
 def test_empty_classes_are_an_error_as_with_imagefolder(tmp_path):
@@ -79,8 +79,8 @@ def test_empty_classes_are_an_error_as_with_imagefolder(tmp_path):
         with pytest.raises(FileNotFoundError, match="classes dog.*allow_empty"):
             recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from=class_from))
         records, classes = scanned(root, ".jpg", class_from=class_from, allow_empty=True, as_tuples=True)
-        theirs = folder.DatasetFolder(root, loader=None, extensions=(".jpg",), allow_empty=True)
-        assert (records, classes) == (theirs.samples, theirs.classes)
+        dataset = folder.DatasetFolder(root, loader=None, extensions=(".jpg",), allow_empty=True)
+        assert (records, classes) == (dataset.samples, dataset.classes)
     with pytest.raises(FileNotFoundError):
         folder.DatasetFolder(root, loader=None, extensions=(".jpg",))
     with pytest.raises(FileNotFoundError, match="no class folders"):
@@ -154,9 +154,9 @@ def test_patterns_select_as_glob_does(tmp_path):
         "**/x/**/*.jpg",
         "none/*",
     ):
-        theirs = sorted(str(p.relative_to(root)) for p in pathlib.Path(root).glob(pattern) if p.is_file())
+        expected = sorted(str(p.relative_to(root)) for p in pathlib.Path(root).glob(pattern) if p.is_file())
         found, _ = scanned(root, pattern, paths="relative", allow_empty=True)
-        assert sorted(record["path"] for record in found) == theirs, pattern
+        assert sorted(record["path"] for record in found) == expected, pattern
 
 
 def test_patterns_lead_only_to_folders_that_can_hold_a_file():
@@ -199,7 +199,7 @@ def test_hidden_files_are_read_on_request(tmp_path):
     assert [r["path"] for r in scanned(root, paths="relative", hidden=True)[0]] == [".b/3", "a/.2", "a/1"]
 
 
-def test_limit_where_and_progress(tmp_path, capfd):
+def test_n_rows_where_and_progress(tmp_path, capfd):
     pytest.importorskip("rich")
     root = planted(tmp_path)
     whole = scanned(root, progress=True)[0]
@@ -352,7 +352,7 @@ def test_shared_with_a_fingerprint_does_not_walk(tmp_path, monkeypatch):
             assert y.to_list() == x.to_list()
 
 
-def test_shared_notices_a_new_content_with_stat(tmp_path):
+def test_shared_with_stat_notices_new_content(tmp_path):
     root = planted(tmp_path)
     with recstore.shared(NAME, recstore.sources.folder(root, stat=True)):
         with open(f"{root}/note.jpg", "w") as file:

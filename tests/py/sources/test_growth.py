@@ -1,5 +1,5 @@
-"""Inputs that are large in one dimension: the work must be linear in the bytes. Quadratic work would take minutes here; if
-the work can be counted, a test counts it."""
+"""Inputs that are large in one dimension: the work must be linear in the bytes. Quadratic work would take minutes here;
+if the work can be counted, a test counts it."""
 
 import io
 import json

@@ -262,7 +262,7 @@ def test_progress_counts_stored_bytes(tmp_path, capfd):
 
 
 class Slow:
-    """A file object that has only `read`, which returns three bytes at a time, like a socket."""
+    """A file object that has only `read`, which returns at most three bytes, like a socket."""
 
     def __init__(self, data, error=None):
         self.file, self.error = io.BytesIO(data), error
@@ -274,7 +274,7 @@ class Slow:
 
 
 def of_each_reader(folder):
-    """Yields `(reader, bytes of a file for it)` for each reader."""
+    """Yields `(reader, bytes of a file for it)` for each reader except read_lines."""
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import feather, parquet
 

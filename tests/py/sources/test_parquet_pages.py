@@ -172,21 +172,21 @@ def test_the_headers_of_all_pages(version, compression, tmp_path):
             assert 0 < sum(size for *_, size in pages) <= chunk.total_uncompressed_size
 
 
-@pytest.mark.parametrize("byte", [b"\x1c", b"\xff", b"\x15\xff", b"\x18\xff\xff\xff\x7f", b"\x11", b"\x05\0", b"\0"])
-def test_bytes_that_are_not_headers_end_the_search(byte, path):
+@pytest.mark.parametrize("unit", [b"\x1c", b"\xff", b"\x15\xff", b"\x18\xff\xff\xff\x7f", b"\x11", b"\x05\0", b"\0"])
+def test_bytes_that_are_not_headers_end_the_search(unit, path):
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(1)
-    headers = [*parquet_pages._headers(io.BytesIO(byte * 200_000), chunk)]
+    headers = [*parquet_pages._headers(io.BytesIO(unit * 200_000), chunk)]
     assert len(headers) < 10_000
-    assert parquet_pages.of_chunk(io.BytesIO(byte * 200_000), chunk).held > 0
+    assert parquet_pages.of_chunk(io.BytesIO(unit * 200_000), chunk).held > 0
 
 
 def test_random_bytes_in_headers(path):
     """Random bytes are read as some page, or end the search."""
     data, chunk = path.read_bytes(), pq.ParquetFile(path).metadata.row_group(0).column(1)
-    content = random.Random(0)
+    chance = random.Random(0)
     for _ in range(3000):
-        at = chunk.dictionary_page_offset + content.randrange(30)
-        changed = data[:at] + content.randbytes(content.randrange(1, 9)) + data[at + 4 :]
+        at = chunk.dictionary_page_offset + chance.randrange(30)
+        changed = data[:at] + chance.randbytes(chance.randrange(1, 9)) + data[at + 4 :]
         for _, values, size in parquet_pages._headers(io.BytesIO(changed), chunk):
             assert size >= 0 and values >= 0
 

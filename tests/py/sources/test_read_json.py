@@ -1,4 +1,4 @@
-"""`read_json` (recstore/sources/json_files.py, json_document.py, json_values.py): an array or object of JSON documents."""
+"""`read_json` (recstore/sources/json_files.py, json_document.py, json_values.py): arrays and objects in documents."""
 
 import gzip
 import io

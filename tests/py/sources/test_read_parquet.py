@@ -1,5 +1,5 @@
-"""read_parquet (recstore/sources/parquet_files.py, table_files.py): rows equal the rows of pyarrow's reader; choices of rows
-and columns, workers, and bad files."""
+"""read_parquet (recstore/sources/parquet_files.py, table_files.py): rows equal those of pyarrow's reader; choices of
+rows and columns, workers, and bad files."""
 
 import datetime
 import gzip
@@ -237,7 +237,7 @@ def _in_parts(n, part, kind=None):
     return pa.chunked_array([pa.array(part, kind)] * n)
 
 
-# Columns that take kilobytes in a file but hundreds of megabytes in memory.
+# Columns that need far more bytes in memory than in a file.
 SWELLING = {
     "texts of a dictionary": (_in_parts(80, [_LONG] * 100), {}),
     "nested texts of a dictionary": (

@@ -1,5 +1,5 @@
-"""Records of real files round-trip exactly, with the types of values and the order of keys. A test is skipped if its file
-is in neither RECSTORE_DATA nor ../shared/data."""
+"""Records of real files round-trip exactly, with the types of values and the order of keys. A test is skipped if its
+file is in neither RECSTORE_DATA nor ../shared/data."""
 
 import marshal
 
@@ -17,7 +17,7 @@ MAPPINGS = {
     "cmrc": lambda: {one["context_id"]: one for one in LISTS["cmrc"]()},
     "nlvr2": lambda: {one["identifier"]: one for one in LISTS["nlvr2"]()},
     "vqarad": lambda: {one["question_id"]: one for one in LISTS["vqarad"]()},
-    "movies": lambda: {one["Title"]: one for one in LISTS["movies"]()},  # str, an int and None; some titles come twice
+    "movies": lambda: {one["Title"]: one for one in LISTS["movies"]()},  # keys are str, int and None; some repeat
     "tate artworks": lambda: {one["acno"]: one for one in LISTS["tate artworks"]()},
     "sgd": lambda: {one["dialogue_id"]: one for one in LISTS["sgd"]()},
     "taco as a whole": lambda: from_json("taco/annotations.json.xz"),

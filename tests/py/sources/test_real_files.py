@@ -1,4 +1,4 @@
-"""Reads real files, and compares each value with a plain reader in Python."""
+"""Reads real files, and compares each value with what a plain Python reader gives."""
 
 import csv
 import gzip
@@ -53,7 +53,7 @@ def lines(path):
 
 
 def typed(cells):
-    """The documented conversion of a column: to ints if all cells are ints, else to floats if all are floats, else text;
+    """A column after the documented conversion: ints if all cells are ints, else floats if all are floats, else text;
     an empty cell is None."""
     for kind in (int, float):
         try:
@@ -66,9 +66,9 @@ def typed(cells):
 def rows(delimiter=",", names=None, quoting=csv.QUOTE_MINIMAL):
     """The rows of a CSV file as dicts, with the documented conversion."""
 
-    def plain(path, most=None):
+    def plain(path, limit=None):
         text = io.StringIO(text_of(path), newline="")
-        lines = list(itertools.islice(csv.reader(text, delimiter=delimiter, quoting=quoting), most))
+        lines = list(itertools.islice(csv.reader(text, delimiter=delimiter, quoting=quoting), limit))
         heads = names or lines.pop(0)
         columns = [typed(cells) for cells in zip(*lines, strict=True)]
         return [dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -175,4 +175,4 @@ def test_one_line_gives_what_python_gives(name):
             else:
                 for record, value in zip(x, expected, strict=True):
                     assert record == value
-                    assert marshal.dumps(record, 2) == marshal.dumps(value, 2)  # the types too: 1 is 1.0
+                    assert marshal.dumps(record, 2) == marshal.dumps(value, 2)  # the types too: 1 == 1.0

@@ -1,5 +1,5 @@
-"""Every export of stores that mix two kinds of values: equal values, or an error that names the field. The cases run in
-other processes, because a library may crash."""
+"""Every export of stores that mix two or three kinds of values: equal values, or an error that names the field. Those
+cases run in other processes, because a library may crash."""
 
 import datetime as dt
 import pathlib
@@ -221,5 +221,5 @@ def test_a_lazy_view_has_the_columns_of_its_records(value):
         assert x.fields("v").lazy().to_arrow().schema == x.fields("v").to_arrow().schema
         assert x.field("v").to_arrow().type == x.field("v", default=None).to_arrow().type
         assert pa.types.is_list(x.field("v").to_arrow().type)
-    with RecordList([({"a": value}, {}), ({}, {"a": value})]) as x:  # the second record lacks the field
+    with RecordList([({"a": value}, {}), ({}, {"a": value})]) as x:  # each record lacks a field
         assert x.lazy().to_arrow().to_pylist() == x.to_arrow().to_pylist()

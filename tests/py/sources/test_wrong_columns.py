@@ -44,7 +44,7 @@ def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
         recstore.read_jsonl(paths, columns=["r9"], workers=2)
 
 
-def test_the_first_records_do_not_tell_of_the_others():
+def test_only_the_first_n_rows_are_searched_for_names():
     with pytest.raises(
         recstore.errors.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"
     ):
@@ -52,12 +52,12 @@ def test_the_first_records_do_not_tell_of_the_others():
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
-def test_no_record_has_no_wrong_name(text):
+def test_without_records_no_name_is_wrong(text):
     with recstore.read_jsonl(io.BytesIO(text), columns=["any"]) as x:
         assert len(x) == 0
 
 
-def test_records_that_are_no_dicts():
+def test_records_that_are_not_dicts():
     with pytest.raises(recstore.errors.InputError, match="no column 'a'; there are: none"):
         recstore.read_jsonl(io.BytesIO(b"[1]\n2\n"), columns=["a"])
 

@@ -1,4 +1,4 @@
-"""The folder bench/: the annotations that it makes, its runner, its tables and its plots."""
+"""The folder bench/: the annotations that it makes, its runner, measurements, tables and plots."""
 
 import importlib
 import json
@@ -168,12 +168,12 @@ def test_builds_are_compared_with_pickling(bench):
     rows = builds.measure(FewRecords(), True, 200, lambda text: None)
     cores = {row["cores"] for row in rows}
     assert {row["records"] for row in rows} == {200} and (1 in cores or not hasattr(os, "sched_setaffinity"))
-    listed = {row["way"]: row for row in rows if row["from"] == "list" and row["cores"] == max(cores)}
-    streamed = {row["way"] for row in rows if row["from"] == "stream"}
-    assert set(listed) | {"the stream itself"} == streamed
+    from_list = {row["way"]: row for row in rows if row["from"] == "list" and row["cores"] == max(cores)}
+    from_stream = {row["way"] for row in rows if row["from"] == "stream"}
+    assert set(from_list) | {"the stream itself"} == from_stream
     levels = {"recstore none", "recstore fast", "recstore", "recstore small"}
-    assert {"pickles joined", "numpy+pickle", *levels} <= set(listed)
-    assert listed["pickles joined"]["wall_of_leanest"] == listed["pickles joined"]["cpu_of_leanest"] == 1
+    assert {"pickles joined", "numpy+pickle", *levels} <= set(from_list)
+    assert from_list["pickles joined"]["wall_of_leanest"] == from_list["pickles joined"]["cpu_of_leanest"] == 1
     assert all(0 < row["wall_min_ns"] <= row["wall_median_ns"] for row in rows)
     assert all(0 < row["cpu_min_ns"] <= row["cpu_median_ns"] for row in rows)
     pickles = [pickle.dumps(record, -1) for record in FewRecords().fresh()]
@@ -237,7 +237,7 @@ def test_the_table_of_builds(bench):
 
 
 def test_the_tables_of_the_pages_match_their_results(bench):
-    """tables.py makes the tables from the file of results that the page names."""
+    """tables.py makes each table again from the results that the page names beside it."""
     tables = bench("tables")
     for page in tables.PAGES:
         text = (BENCH.parent / page).read_text()

@@ -104,7 +104,7 @@ def test_the_backlog_is_bounded(bench, monkeypatch):
     (queue,) = suite._backlog("Queue()", 0, 0.1, True, 2)
     (loader,) = suite._backlog("DataLoader", 2, 0.1, True, 2)
     assert queue["bound_batches"] is None and loader["bound_batches"] == 6
-    # A sample reads one process after another. In between, each worker may replace a batch with the next one.
+    # A sample reads one process after another. Meanwhile, each worker may replace a batch with the next one.
     assert 0 < loader["in_flight_batches"] <= 6 + 2 and 0 < queue["in_flight_batches"] <= 16
     figures = plots(bench)
     (drawn,) = figures.draw_backlog([loader, queue])
@@ -117,7 +117,7 @@ def plots(bench):
 
 
 def row(experiment, container, total, ranks=1):
-    """A row as suite.py makes them."""
+    """A row such as suite.py makes."""
     labels = [f"rank {rank}{worker}" for rank in range(ranks) for worker in ("", " worker 0", " worker 1")]
     series = {f"{label}: {figure}": "1.0 - 3.0" for label in labels for figure in ("uss", "shared", "pss")}
     row = {"experiment": experiment, "container": container, "records": 5, "ranks": ranks, "workers": 2, "total": total}

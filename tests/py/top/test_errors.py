@@ -41,9 +41,9 @@ def test_all_are_exported():
 
 
 def test_every_status_has_a_class():
-    listed = dict(re.findall(r"X\((RS_\w+), (\d+),", STATUS_H.read_text()))
-    assert len(listed) > 20
-    numbers = {int(number) for name, number in listed.items() if name != "RS_OK"}
+    statuses = dict(re.findall(r"X\((RS_\w+), (\d+),", STATUS_H.read_text()))
+    assert len(statuses) > 20
+    numbers = {int(number) for name, number in statuses.items() if name != "RS_OK"}
     assert numbers == set(errors.STATUS_CLASSES)
 
 
@@ -53,7 +53,7 @@ DAMAGED = sorted(pathlib.Path(__file__).parents[2].glob("golden/v1-damaged-*.rec
 
 
 def errors_of(path):
-    """The errors of all ways to read a store."""
+    """Yields the errors that reads of a damaged store raise."""
     reads = [
         lambda: recstore.open(path, verify="full"), lambda: recstore.open(path, copy=True).to_list(),
         lambda: recstore.open(path).to_list(), lambda: [dict(record) for record in recstore.open(path).lazy()],
@@ -132,7 +132,7 @@ def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
 
 
 class _Unreadable:
-    """Unpickling it raises an OSError."""
+    """Unpickling it raises an OSError while `_is_off`."""
 
     def __reduce__(self):
         return _unreadable, ()
@@ -148,7 +148,7 @@ def _unreadable(*fields):
 
 
 def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatch):
-    """A view is decoded and encoded again. An OSError from the program's own class is not about the new file."""
+    """Saving a view decodes and encodes its records. An OSError from the program's own class is not about the file."""
     with recstore.RecordList([1, _Unreadable(), _Unreadable()], on_unsupported="pickle") as x:
         monkeypatch.setitem(globals(), "_is_off", True)
         caught = pytest.raises(TimeoutError, lambda: x[1:].save(tmp_path / "x.rec"))

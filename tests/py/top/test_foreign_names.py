@@ -1,4 +1,4 @@
-"""Errors about names of pandas, polars and other libraries end with recstore's counterpart."""
+"""Errors about names of pandas, polars and other libraries end with a hint, such as recstore's counterpart."""
 
 import inspect
 import io
@@ -38,7 +38,7 @@ def test_a_reader_takes_the_arguments_of_its_source(kind):
 
 
 def test_options_unknown_or_of_another_reader():
-    """The error suggests the nearest name, or the source that has the argument."""
+    """The error suggests the nearest name or the function that takes the argument, if there is one."""
     file = io.BytesIO(b"1\n")
     for call, message in (
         (lambda: sources.csv(file, colums=["a"]), "'colums'; did you mean 'columns'"),
@@ -194,6 +194,6 @@ def test_the_import_of_the_source_says_what_to_do(tmp_path):
     shutil.copy(source / "__init__.py", package)
     for name in ("__init__.py", "forks.py"):
         shutil.copy(source / "_core" / name, package / "_core")
-    path = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", "import recstore"], env=path, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", "import recstore"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and "start Python in another folder, or as python -P" in done.stderr

@@ -60,10 +60,10 @@ def test_an_operator_between_a_field_and_a_value(x, sign, other):
 
 def test_operators_of_fields_with_lists_and_arrays(x):
     numpy = pytest.importorskip("numpy")
-    ids, many = x.field("id"), numpy.arange(12)
+    ids, array = x.field("id"), numpy.arange(12)
     assert ids == list(range(12)) and ids < [1] and ids == x.field("id") != x.field("label")
     assert [1] + ids == [1, *range(12)]
-    for result in (ids == many, many == ids, ids == numpy.int64(3), ids - many, ids > numpy.float64(2.5)):
+    for result in (ids == array, array == ids, ids == numpy.int64(3), ids - array, ids > numpy.float64(2.5)):
         assert isinstance(result, numpy.ndarray) and len(result) == 12
     assert x[x.field("label").to_numpy() == 1].field("id").to_list() == list(range(1, 12, 2))
 

@@ -76,7 +76,7 @@ def images():
 
 
 def frame(name):
-    """A DataFrame of pandas or polars of ROWS."""
+    """ROWS as a DataFrame of pandas or polars."""
     return pytest.importorskip(name).DataFrame(ROWS)
 
 
@@ -97,7 +97,7 @@ def saved():
         x.save("train.recs")
 
 
-def a_set():
+def shard_set():
     writer = recstore.remote.ShardWriter("train")
     writer.commit(writer.write(ROWS))
 
@@ -124,7 +124,7 @@ KINDS = {
     "a `Dataset` object": (lambda: {"dataset": Captions()}, None),
     "a file on another machine": (None, None),
     "a store that was saved": (saved, ROWS),
-    "more records than one machine takes": (a_set, ROWS),
+    "more records than one machine takes": (shard_set, ROWS),
 }
 
 
@@ -162,7 +162,7 @@ def test_every_kind_has_its_row():
 def test_the_way_out(row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "in a shell" in row[1]:
-        pytest.skip("tests/py/test_cli_cat.py runs it")
+        pytest.skip("tests/py/cli/test_cli_build.py runs it")
     (code,) = codes(row[1])
     names = {"recstore": recstore}
     for module in re.findall(r"\b(polars|pyarrow|duckdb|datasets)\.", code):

@@ -69,7 +69,7 @@ def planted(clock, seconds, wrap=lambda dataset: dataset):
         return clock.pass_(seconds["collate"], Moved(clock, seconds["transfer"], seconds["pin"]))
 
     loader = DataLoader(wrap(dataset), BATCH, collate_fn=collate)
-    loader.pin_memory = True  # the loop sets it only with an accelerator
+    loader.pin_memory = True  # without an accelerator, only headroom heeds it: see `clock`
     return loader
 
 

@@ -20,7 +20,7 @@ from recstore.torch import Batch, Field, Fields, Ragged, batches  # noqa: E402
 
 
 def everything(n=5):
-    """A batch with every kind of entry, over one buffer."""
+    """A batch with every kind of entry; all but `other` share one buffer."""
     records = [{"id": i, "box": [i, 0.5], "t": [i] * i, "p": [[1.0] * (i + 1)] * 2, "s": f"é{i}"} for i in range(n)]
     with RecordList(records) as x:
         f = Fields(x, "id", "box", "s", t="padded", r=Field("ragged", "t"), j=Field("jagged", "t"), p="ragged")
@@ -30,7 +30,7 @@ def everything(n=5):
 
 
 def storages(batch):
-    """The addresses of the buffers of its tensors."""
+    """The buffer addresses of the tensors of a batch, except in lists and dicts."""
     addresses = set()
 
     def visit(value):

@@ -1,4 +1,4 @@
-"""LengthBatchSampler and GroupSampler: every record once, similar records in a batch, and resuming on other ranks."""
+"""LengthBatchSampler and GroupSampler: every record once, similar records in a batch, and states that do not fit."""
 
 import itertools
 import random
@@ -54,7 +54,7 @@ def test_bound_on_the_padded_size(n, max_batch, multiple_of):
 
 
 def test_lengths_of_a_batch_are_similar():
-    """With enough records at most a tenth of a batch is padding; in random batches it is more than half."""
+    """With enough records less than a tenth of all batches is padding; in random batches it is more than half."""
     lengths = some_lengths(20_000, least=50)
     sampler = LengthBatchSampler(lengths, 16384, multiple_of=8)
     padded = sum(rounded(max(lengths[i] for i in batch), 8) * len(batch) for batch in sampler)
@@ -118,7 +118,7 @@ def test_records_of_length_0():
     assert all(len(batch) <= 6 for batch in LengthBatchSampler([0] * 20, 6))
 
 
-def test_memory_is_4_bytes_a_record():
+def test_memory_is_4_bytes_per_record():
     sampler = LengthBatchSampler(some_lengths(10_000), 4096)
     assert sampler._groups.rows.nbytes == 40_000
     assert len(sampler.buckets) < 200
@@ -214,7 +214,7 @@ def test_kinds_of_groups():
         pytest.raises(error, lambda: GroupSampler([1], wrong)).match("batch_size must be")
 
 
-# ---- Both: ranks, states, loaders ----
+# ---- Both: states and loaders ----
 
 MAKERS = {
     "length": lambda **options: LengthBatchSampler(some_lengths(150), 700, seed=5, **options),

@@ -1,4 +1,4 @@
-"""ShuffleSampler(by_node=True): a record stays on its node, and each record comes once an epoch."""
+"""ShuffleSampler(by_node=True): a record stays on its node, and each record comes once per epoch."""
 
 import pickle
 import sys
@@ -61,7 +61,7 @@ def test_dropped_and_repeated_records(nodes, local):
 
 
 def test_the_parts_are_random():
-    """Records of a period, such as those of four cameras in turn, are on all nodes."""
+    """Periodic records, such as those of four cameras in turn, are spread over all nodes."""
     for part in of_nodes(ranks(4000, 4, 1), 1):
         assert np.bincount([i % 4 for i in part]).min() > 200
 
@@ -81,18 +81,18 @@ def test_resuming_with_other_ranks(nodes, local, steps):
     state = pickle.loads(pickle.dumps(before[-1].state_dict()))
     assert state["consumed"] == steps * nodes * local and state["nodes"] == nodes
     parts = of_nodes(ranks(n, nodes, local), local)
-    for others in (local, local + 1, 1):
-        after = ranks(n, nodes, others, seed=7)
+    for local_after in (local, local + 1, 1):
+        after = ranks(n, nodes, local_after, seed=7)
         for sampler in after:
             sampler.load_state_dict(state)
         rest = [list(sampler) for sampler in after]
         assert {*seen, *in_turn(rest)} == set(range(n))
-        assert len(seen) + len(set(in_turn(rest))) <= n + nodes * others
+        assert len(seen) + len(set(in_turn(rest))) <= n + nodes * local_after
         for rank, read in enumerate(rest):
-            assert set(read) <= parts[rank // others]
+            assert set(read) <= parts[rank // local_after]
         for sampler in after:
             sampler.set_epoch(4)
-        assert of_nodes(after, others) == parts
+        assert of_nodes(after, local_after) == parts
 
 
 def test_batches():

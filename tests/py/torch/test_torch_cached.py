@@ -60,12 +60,12 @@ def name(tmp_path, monkeypatch):
     assert [file for file in os.listdir(tmp_path) if file.endswith(".cache")] == []
 
 
-def seeded():
+def seed_generators():
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
 
 
 def epochs(dataset, **options):
-    seeded()
+    seed_generators()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return [str(batch) for _ in range(3) for batch in DataLoader(dataset, 6, shuffle=True, **options)]
@@ -81,7 +81,7 @@ def epochs(dataset, **options):
 )
 def test_the_batches_are_the_same(name, wrap, monkeypatch):
     cached = CachedDataset(Arrays(), name, then=augmented)
-    seeded()
+    seed_generators()
     mine, plain = wrap(cached), wrap(Plain())
     wanted = epochs(plain)
     assert epochs(mine) == wanted
@@ -91,8 +91,8 @@ def test_the_batches_are_the_same(name, wrap, monkeypatch):
 
 def test_one_call_serves_a_batch(name, monkeypatch):
     cached = CachedDataset(Arrays(), name)
-    calls, many = [], type(cached.cache).get_many
-    monkeypatch.setattr(type(cached.cache), "get_many", lambda *a: calls.append(1) or many(*a))
+    calls, get_many = [], type(cached.cache).get_many
+    monkeypatch.setattr(type(cached.cache), "get_many", lambda *a: calls.append(1) or get_many(*a))
     assert len(list(DataLoader(Subset(cached, range(12)), 6))) == len(calls) == 2
 
 

@@ -37,7 +37,7 @@ def loaded(dataset, **options):
 
 
 class Counting(RecordDataset):
-    """Records each read of a single sample and of a batch."""
+    """Keeps the indices of each batch that is read."""
 
     def __init__(self, x, **options):
         super().__init__(x, **options)

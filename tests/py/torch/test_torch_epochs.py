@@ -29,7 +29,7 @@ WeightedSampler = samplers.WeightedSampler
 
 
 def test_resume_at_every_position_on_other_ranks_and_batches():
-    """A run on any number of ranks stops after any step; another number, with another batch size, yields the rest."""
+    """A run on any number of ranks stops after any step; other ranks, with another batch size, yield the rest."""
     n = 23
     whole = permute.order(n, 6)
     for before, after, size in itertools.product((1, 2, 3, 5), (1, 2, 4, 7), (1, 3, 8)):

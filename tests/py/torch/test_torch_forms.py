@@ -45,7 +45,7 @@ def test_bad_options(options, error, message):
 
 
 @pytest.mark.parametrize("dtype", ["int32", torch.int32, np.int32, np.dtype("int32"), np.dtype(">i4"), "torch.int32"])
-def test_forms_of_dtypes(dtype):
+def test_spellings_of_dtypes(dtype):
     assert Field(dtype=dtype).dtype == "int32"
     assert Field(dtype=float).dtype == "float64"
 

@@ -1,4 +1,4 @@
-"""The layout of each form in batches and samples, against the plain-Python gather of tests/support/gather_model.py and by hand."""
+"""The layout of each form in batches, against the plain-Python gather of tests/support/gather_model.py and by hand."""
 
 import pytest
 
@@ -11,9 +11,9 @@ from recstore import RecordList  # noqa: E402
 from recstore.torch import Field, Fields  # noqa: E402
 
 
-def fields_of(x, field, **names):
+def fields_of(x, field):
     """A Fields of one entry `a`."""
-    return Fields(x, a=field, **names)
+    return Fields(x, a=field)
 
 
 # ---- Every form against the model ----

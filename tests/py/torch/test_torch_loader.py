@@ -73,7 +73,7 @@ def test_collate_makes_a_batch_of_samples(x):
 
 
 class Plain(data.Dataset):
-    """A usual dataset of PyTorch, read by single indices."""
+    """An ordinary PyTorch dataset, read by single indices."""
 
     def __len__(self):
         return 23
@@ -199,7 +199,7 @@ def test_it_pickles_like_its_dataset(x, monkeypatch):
     assert flat(copy) == flat(made)
 
 
-def test_names():
+def test_repr_and_attributes():
     made = Loader(Batches(), 4)
     assert repr(made).startswith("Loader(<") and "batch_size=4" in repr(made)
     assert Loader[list[int]] is not Loader
@@ -321,7 +321,7 @@ def test_the_number_of_batches_ahead_is_bounded():
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """Pretends that CUDA is available: the list of pinned batches, and the list of devices that threads set."""
+    """Pretends that CUDA is available. Returns the pinned batches, and `(device, thread name)` for each set_device."""
     pinned, devices = [], []
 
     def pin(batch):

@@ -45,7 +45,7 @@ def test_the_state_of_an_ended_epoch_goes_on_with_the_next_one():
     assert flat(resumed(state, batch_size=4, shuffle=True)) == expected
 
 
-def test_the_state_counts_an_order_of_the_records_too():
+def test_a_loader_without_shuffle_resumes_too():
     first = Loader(Batches(), batch_size=5)
     next(iter(first))
     assert flat(resumed(first.state_dict(), batch_size=3)) == list(range(5, 23))
@@ -83,7 +83,7 @@ def test_counting_on_after_a_resume():
     assert made.state_dict()["batches"] == 5
 
 
-def test_a_named_epoch_begins_at_its_first_batch():
+def test_set_epoch_begins_another_epoch_at_its_first_batch():
     made = Loader(Batches(), batch_size=5, shuffle=True)
     batches = iter(made)
     next(batches)
@@ -98,7 +98,7 @@ def test_a_named_epoch_begins_at_its_first_batch():
     assert flat(later) == flat(made)
 
 
-def test_an_error_is_no_batch_that_was_received():
+def test_an_error_does_not_count_as_a_received_batch():
     batches = iter(made := Loader(Failing(), batch_size=3))
     next(batches), next(batches)
     pytest.raises(KeyError, lambda: next(batches))

@@ -1,4 +1,4 @@
-"""Batches of numpy arrays, with and without PyTorch, and a Batch as a pytree of JAX."""
+"""Batches of numpy arrays, with and without PyTorch; JAX pytrees; unsigned dtypes; and records without fields."""
 
 import pickle
 import sys
@@ -152,7 +152,7 @@ def test_without_torch(tmp_path):
 # ---- JAX ----
 
 
-class MadeJax:
+class FakeJax:
     """A fake of JAX's pytrees, for machines without JAX."""
 
     def __init__(self):
@@ -168,34 +168,34 @@ class MadeJax:
 
 
 @pytest.fixture
-def made_jax(monkeypatch):
-    jax = MadeJax()
+def fake_jax(monkeypatch):
+    jax = FakeJax()
     monkeypatch.setitem(sys.modules, "jax", jax)
     monkeypatch.setattr(batches_module, "_is_pytree", False)
     return jax
 
 
-def test_a_batch_is_a_pytree_once_jax_is_loaded(made_jax):
+def test_a_batch_is_a_pytree_once_jax_is_loaded(fake_jax):
     batch = Batch(b=2, a=1)
     Batch(c=1)
-    flatten, unflatten = made_jax.types[Batch]
+    flatten, unflatten = fake_jax.types[Batch]
     children, names = flatten(batch)
     assert children == [("['a']", 1), ("['b']", 2)]
     again = unflatten(names, [10, 20])
     assert type(again) is Batch and again == {"a": 10, "b": 20}
 
 
-def test_a_program_that_registers_batch_itself(made_jax, x):
-    made_jax.types[Batch] = "its own"
+def test_a_program_that_registers_batch_itself(fake_jax, x):
+    fake_jax.types[Batch] = "its own"
     assert Fields(x, "id", output="numpy")[[1]]["id"].tolist() == [1]
-    assert made_jax.types == {Batch: "its own"}
+    assert fake_jax.types == {Batch: "its own"}
 
 
 def test_jax_while_another_thread_imports_it(monkeypatch):
     monkeypatch.setattr(batches_module, "_is_pytree", False)
     monkeypatch.setitem(sys.modules, "jax", type(sys)("jax"))
     Batch(a=1)
-    later = MadeJax()
+    later = FakeJax()
     monkeypatch.setitem(sys.modules, "jax", later)
     Batch(a=1)
     assert set(later.types) == {Batch}
@@ -209,23 +209,23 @@ def test_jit_takes_a_batch(x):
     assert type(doubled) is Batch and doubled["id"].tolist() == [6, 2]
 
 
-# ---- Defaults for arrays of tensors ----
+# ---- Default dtypes of unsigned arrays ----
 
 
 @pytest.mark.parametrize("form", ["tensor", "padded", "ragged", "jagged"])
 @pytest.mark.parametrize("stored", ["uint16", "uint32"])
 def test_unsigned_tokens_are_int64(stored, form):
-    most = np.iinfo(stored).max
-    with RecordList({"tokens": np.array([i, most], stored)} for i in range(9)) as tokens:
+    highest = np.iinfo(stored).max
+    with RecordList({"tokens": np.array([i, highest], stored)} for i in range(9)) as tokens:
         value = Fields(tokens, tokens=form)[[1, 2]]["tokens"]
         values = value if form in ("tensor", "padded") else value.values() if form == "jagged" else value.values
-        assert values.dtype is torch.int64 and values.flatten().tolist() == [1, most, 2, most]
+        assert values.dtype is torch.int64 and values.flatten().tolist() == [1, highest, 2, highest]
         assert torch.nn.Embedding(10, 3)(values.flatten()[:1]).shape == (1, 3)
         converted = Fields(tokens, tokens=Field(form, dtype=stored))[[1]]["tokens"]
         assert (converted.values if form == "ragged" else converted).dtype is getattr(torch, stored)
 
 
-def test_arrays_of_several_unsigned_dtypes():
+def test_unsigned_arrays_beside_other_dtypes():
     def stored(i):
         return {"a": np.array([i], ("uint16", "uint32", "int8")[i % 3]), "b": np.array([i], ("uint64", "int16")[i % 2])}
 

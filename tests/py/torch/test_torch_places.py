@@ -1,4 +1,4 @@
-"""A sampler under Lightning, with a fake of the parts of its loops that a sampler inspects; tests/real has Lightning itself."""
+"""Samplers under fakes of the parts of Lightning's loops that they inspect; tests/real uses Lightning itself."""
 
 import sys
 import types
@@ -55,7 +55,7 @@ class EvaluationLoop:
 
 @pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
 def loops(request, monkeypatch):
-    """The classes of LOOPS, in modules with the names of Lightning's."""
+    """The classes of LOOPS, in modules named like Lightning's."""
     made = {}
     for name in ("training_epoch_loop", "evaluation_loop"):
         module = types.ModuleType(f"{request.param}.loops.{name}")
@@ -70,7 +70,7 @@ def loops(request, monkeypatch):
 
 
 class Indices(torch.utils.data.Dataset):
-    """Returns its index."""
+    """Each item is its index."""
 
     def __len__(self):
         return N

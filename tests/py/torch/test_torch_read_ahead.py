@@ -42,12 +42,12 @@ def square(i):
 
 
 def test_the_queue_stays_short_while_results_wait():
-    with_time = ReadAhead(square, range(200), ahead=4)
-    for i, result in enumerate(with_time):
+    it = ReadAhead(square, range(200), ahead=4)
+    for i, result in enumerate(it):
         assert result == i * i
-        while len(with_time._shared.results) < min(4, 199 - i):
+        while len(it._shared.results) < min(4, 199 - i):
             threading.Event().wait(0.001)
-        assert with_time._shared.arrivals.qsize() <= 5
+        assert it._shared.arrivals.qsize() <= 5
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2, 7, 100])
@@ -131,11 +131,11 @@ def test_no_thread_keeps_a_result_alive():
 
 
 def test_each_thread_begins_once():
-    begun, both = [], threading.Barrier(2)
+    begun, barrier = [], threading.Barrier(2)
 
     def read(i):
         if i < 2:
-            both.wait(LIMIT_S)
+            barrier.wait(LIMIT_S)
         return begun.count(threading.get_ident())
 
     it = ReadAhead(read, range(10), ahead=4, threads=2, begin=lambda: begun.append(threading.get_ident()))
@@ -300,7 +300,7 @@ def test_collected_within_one_of_its_threads():
         return i
 
     holder.append(ReadAhead(read, range(5), ahead=1))
-    holder[0]._hand_out()  # as next() does, which would hold a reference
+    holder[0]._hand_out()  # next() calls it too, but would hold a reference
     ready.set()
     assert all_ended() and holder == []
 
@@ -423,7 +423,7 @@ def late():
 
 atexit.unregister(read_ahead._close_all)
 atexit.register(late)
-atexit.register(read_ahead._close_all)  # the last one comes first
+atexit.register(read_ahead._close_all)  # atexit runs the last one first
 it = ReadAhead(lambda i: i, range(1000), ahead=3, threads=2)
 next(it)
 """

@@ -1,5 +1,5 @@
-"""The decisions of the constructor of Fields: forms, dtypes, shapes, names of categories, and the errors for fields that cannot become
-a batch."""
+"""What the constructor of Fields decides: forms, dtypes, shapes, category names, and the errors for fields that cannot
+become a batch."""
 
 import datetime
 
@@ -45,7 +45,7 @@ def test_inner_lists_of_one_length_are_a_dimension():
     with RecordList([{"boxes": [[1, 2, 3, 4]] * n} for n in (2, 0, 1)]) as x:
         f = Fields(x, boxes="jagged")
         assert f[[0, 1, 2]]["boxes"].shape[2] == 4
-        assert f[[1]]["boxes"].values().shape == (0, 4)  # the batch does not decide
+        assert f[[1]]["boxes"].values().shape == (0, 4)  # the records decide, not the batch
         nested = Fields(x, boxes=Field("ragged", row=()))[[0, 1, 2]]["boxes"]
         assert nested.values.offsets.tolist() == [0, 4, 8, 12]
         assert Fields(x, boxes=Field("ragged", row=(4,)))[[0]]["boxes"].values.shape == (2, 4)
@@ -114,7 +114,7 @@ def test_no_records():
 
 
 def test_records_that_do_not_fit_later():
-    """With self-describing values a sample decides. The error for a record that differs names the record and the remedy."""
+    """A sample of self-describing records decides. The error for a record that differs names it and the remedy."""
     n = 4000
     records = [{"a": [1, 2], "n": i, "t": [[1, 2]]} for i in range(n)]
     records[17] = {"a": [1, 2, 3], "n": 0.5, "t": [[1, 2, 3]]}
@@ -159,7 +159,7 @@ def test_empty_inner_lists():
 
 
 def test_a_record_dataset_refuses_a_field_that_no_record_has():
-    """It is refused only if the schemas show it. A view without schemas, and groups, are read without a check."""
+    """Without a schema, the check reads the records. Empty views and groups are not checked."""
     x = RecordList({"id": i, "name": f"{i}.jpg"} for i in range(1000))
     with pytest.raises(KeyError, match="no record has the field 'nam'; there are: 'id', 'name'; did you mean 'name'"):
         RecordDataset(x, fields=["id", "nam"])

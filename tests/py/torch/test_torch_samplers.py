@@ -99,18 +99,18 @@ def test_without_shuffle_records_keep_their_order():
 
 @pytest.mark.parametrize("n", [10**9, 2**48])
 def test_long_orders_take_no_memory(n):
-    """The middle of a long epoch is reached at once. A list or a loop over it would not end."""
+    """The end of a long epoch is reached at once. A list or a loop over the epoch would not end."""
     sampler = ShuffleSampler(n, seed=3, rank=1, world_size=2)
     assert len(sampler) == n // 2
     state = {**ShuffleSampler(n, seed=3).state_dict(), "consumed": n - 10}
     sampler.load_state_dict(state)
-    last = list(iter(sampler))  # a list of the sampler itself makes room for a whole epoch
+    last = list(iter(sampler))  # list(sampler) would make room for a whole epoch
     assert last == [permute.at(n, 3, n - 10 + i) for i in range(1, 10, 2)]
     assert sys.getsizeof(sampler) + len(pickle.dumps(sampler)) < 2000
 
 
 def test_many_indices_of_one_iterator():
-    """The indices take more than one chunk, and once exactly a whole number of chunks."""
+    """Less than one chunk of 1024 indices, whole chunks, and a partial last chunk."""
     for n in (1023, 1024, 1025, 2048, 5000):
         sampler = ShuffleSampler(n, seed=1)
         assert list(sampler) == permute.order(n, 1)
@@ -165,7 +165,7 @@ def test_set_epoch_through_batches():
 
 
 class Squares(torch.utils.data.Dataset):
-    """Takes one index, or all indices of a batch at once."""
+    """Returns the square of one index, or of each index of a batch."""
 
     def __init__(self, n):
         self.n = n

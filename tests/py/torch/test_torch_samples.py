@@ -1,4 +1,4 @@
-"""Samples of recstore.torch.Fields, and their batches, made by one read or by value."""
+"""Samples of recstore.torch.Fields, and the batches made of them."""
 
 import numpy as np
 import pytest
@@ -63,8 +63,8 @@ def test_through_subset_and_concat(x):
     subset = data.Subset(f, [5, 3, 1])
     loader = data.DataLoader(subset, batch_size=3, collate_fn=f.collate)
     assert_same(next(iter(loader)), f[[5, 3, 1]])
-    both = data.ConcatDataset([f, f])
-    loader = data.DataLoader(both, batch_size=2, sampler=[4, N + 5], collate_fn=f.collate)
+    concatenated = data.ConcatDataset([f, f])
+    loader = data.DataLoader(concatenated, batch_size=2, sampler=[4, N + 5], collate_fn=f.collate)
     assert_same(next(iter(loader)), f[[4, 5]])
 
 
@@ -110,8 +110,8 @@ def test_the_samples_of_a_loader_are_dicts_for_other_collate_functions(x):
 
 
 def test_default_collate_reads_each_sample_once(monkeypatch):
-    """default_collate goes through the samples once for each entry. If it read them each time, the number of reads
-    would grow with the square of the number of fields."""
+    """default_collate goes through the samples once for each entry. Reading them each time would make the cost grow
+    with the square of the number of fields."""
     reads = []
     sample = Fields._sample
     monkeypatch.setattr(Fields, "_sample", lambda self, index: reads.append(index) or sample(self, index))

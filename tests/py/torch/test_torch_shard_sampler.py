@@ -1,4 +1,4 @@
-"""ShardSampler: every record once an epoch on any number of ranks and nodes, a window of shards at a time, and
+"""ShardSampler: every record once per epoch on any number of ranks and nodes, a window of shards at a time, and
 resuming."""
 
 import itertools
@@ -122,8 +122,8 @@ def test_a_window_reads_only_its_shards():
 
 
 def test_a_window_is_well_mixed():
-    """Three of four neighboring records in a window of four shards are from different shards: a window is not a
-    concatenation of shards."""
+    """In a window of four shards, three of four pairs of neighboring records are from different shards: a window is not
+    a concatenation of shards."""
     ends = [5000 * i for i in range(1, 9)]
     order = np.array(list(ShardSampler(40_000, boundaries=ends, window=4, seed=1, rank=0, world_size=1)))
     for half in (order[:20_000] // 5000, order[20_000:] // 5000):
@@ -146,7 +146,7 @@ def test_nodes_have_different_shards_and_the_ranks_of_a_node_share_them():
     assert [len(shards) for shards in read] == [8, 8, 8, 8] and len(set.union(*read)) == 32
 
 
-def test_at_most_two_nodes_read_a_shard_where_their_parts_meet():
+def test_nodes_share_shards_only_where_their_parts_meet():
     readers = [set() for _ in COUNTS]
     for rank, sampler in enumerate(ranks(6, nodes=3, window=1, drop_last=True)):
         for index in sampler:
@@ -172,7 +172,7 @@ def test_time_and_memory_depend_on_shards_not_records():
     assert [len({index // 10**11 for index in rank}) for rank in last] == [4] * 6
 
 
-# ---- Few, none and empty ----
+# ---- Few shards, repeated records ----
 
 
 def test_one_shard_fewer_shards_than_nodes_and_large_windows():
@@ -293,7 +293,7 @@ def test_nodes_of_the_environment(monkeypatch):
     assert (sampler.world_size, sampler.nodes, sampler.window) == (1, 1, 4)
     for name, value in (("RANK", "1"), ("WORLD_SIZE", "6"), ("LOCAL_WORLD_SIZE", "2"), ("SLURM_STEP_NUM_NODES", "2")):
         monkeypatch.setenv(name, value)
-    assert (sampler.world_size, sampler.nodes) == (6, 1), "LOCAL_WORLD_SIZE alone does not tell the nodes"
+    assert (sampler.world_size, sampler.nodes) == (6, 1), "LOCAL_WORLD_SIZE does not tell the number of nodes"
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
     assert sampler.nodes == 1, "the step has another number of tasks"
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "6")
@@ -339,7 +339,7 @@ def test_each_node_requests_its_shards_before_they_are_read():
             x.get_many(batch)
             assert set(opener.opened) <= requested
             assert len(requested - set(opener.opened)) <= 4
-        assert len(requested) == 6 and len(opener.told) == 3, "once a window"
+        assert len(requested) == 6 and len(opener.told) == 3, "once per window"
 
 
 def test_shards_of_sets_slices_and_datasets():

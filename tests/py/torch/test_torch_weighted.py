@@ -27,7 +27,7 @@ def key_of(seed, epoch):
 
 
 def as_often(indices, shares):
-    """Whether the frequency of each number equals its share within five standard deviations. The seeds are fixed, so the
+    """Whether the frequency of each index is within five standard deviations of its share. The seeds are fixed, so the
     result never changes."""
     counts, n = np.bincount(indices, minlength=len(shares)), len(indices)
     shares = np.asarray(shares, float) / np.sum(shares)
@@ -111,8 +111,8 @@ def test_classes_have_their_shares():
             assert as_often(drawn, [1 / 70] * 70 + [1 / 29] * 29 + [2])
         balanced = np.array(list(WeightedSampler("balanced", 30_000, classes=x.field("label"))))
         assert as_often(balanced, [1 / 70] * 70 + [1 / 29] * 29 + [1])
-        none = WeightedSampler({**shares, "cat": 0, "cow": 0}, 1000, classes=x.field("label"))
-        assert min(none) == 70
+        without_cats = WeightedSampler({**shares, "cat": 0, "cow": 0}, 1000, classes=x.field("label"))
+        assert min(without_cats) == 70
 
 
 def test_classes_hold_no_index_list(tmp_path):

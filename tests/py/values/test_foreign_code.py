@@ -28,7 +28,7 @@ def ran(*_, **__):
 
 
 class Watching:
-    """Each special method and attribute of its objects raises."""
+    """Each attribute of its objects raises, and so does each special method below except __hash__."""
 
     __getattr__ = __len__ = __iter__ = __eq__ = __repr__ = __str__ = __bool__ = __contains__ = __getitem__ = ran
     __array__ = __index__ = __float__ = __call__ = __reduce__ = __reduce_ex__ = __sizeof__ = __dir__ = __format__ = ran

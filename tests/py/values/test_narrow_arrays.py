@@ -1,4 +1,4 @@
-"""Arrays of integers are stored in as few bits as their values need, and every read gives the original array."""
+"""Little-endian arrays of 16- to 64-bit integers are stored in as few bits as their values need, and read unchanged."""
 
 import numpy as np
 import pytest
@@ -33,21 +33,21 @@ def bytes_per_item(arrays, **options):
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8", "u4", "u8"])
-def test_token_arrays_take_what_lists_take(dtype):
+def test_token_arrays_take_no_more_than_lists(dtype):
     arrays = [tokens(n, n, dtype=dtype) for n in range(100, 2000, 9)]
     with recstore.RecordList([{"ids": array.tolist()} for array in arrays]) as x:
         as_lists = x.nbytes / sum(array.size for array in arrays)
     assert bytes_per_item(arrays) < as_lists + 0.05
 
 
-@pytest.mark.parametrize(("array", "most"), [
+@pytest.mark.parametrize(("array", "limit"), [
     (tokens(2048), 2.1), (tokens(2048, vocabulary=128_256), 2.6), (tokens(512, dtype=np.int64) % 256 - 100, 1.3),
     (np.ones(4096, np.int64), 0.2), (np.arange(10_000, 14_000, dtype=np.int64) + BIG, 2.1),
     (np.full((512, 512), 7, np.int32), 0.2), (tokens(3000, vocabulary=1 << 31, dtype=np.uint64), 4.1)
 ], ids=["tokens", "large-vocabulary", "labels", "mask", "far-from-zero", "label-map", "rows"])  # fmt: skip
-def test_sizes(array, most):
+def test_sizes(array, limit):
     copies = [array + i for i in range(40)]
-    assert bytes_per_item([copy.astype(array.dtype) for copy in copies]) < most
+    assert bytes_per_item([copy.astype(array.dtype) for copy in copies]) < limit
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "?", "f4", "f8", "c8", "M8[s]", ">i4", ">u8", "S8", "i4,i4"])
@@ -184,7 +184,7 @@ def test_shards(tmp_path):
         assert all(same(a["a"], b["a"]) for a, b in zip(x, records))
 
 
-def test_info_counts_them():
+def test_info_shows_the_bits_of_an_item():
     with recstore.RecordList([{"a": tokens(2048, i)} for i in range(200)]) as x:
         (tree,) = x.info().trees
         assert "items of 16 bits" in str(tree) and 200 * 2048 * 2 < x.nbytes < 200 * 2048 * 2.1

@@ -314,7 +314,7 @@ def test_sparse_matrices():
     [("tensordict.base", "TensorDictBase"), ("torch_geometric.data.data", "BaseData")],
 )
 def test_large_packages(module, name):
-    """Classes with the names of theirs; tests/real has the packages."""
+    """Classes named like those of large packages; tests/real uses the packages."""
     base = type(name, (), {"__module__": module})
 
     class Data(base):

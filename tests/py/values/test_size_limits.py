@@ -33,10 +33,10 @@ def refused(tmp_path, data, *codes):
 @pytest.mark.parametrize("child", [w.const(None), w.list_(w.const(1), count=0), w.struct_({})])
 def test_a_record_of_a_few_bytes_stays_within_the_bound_of_its_segment(tmp_path, child):
     size = len(w.segment([w.Block([w.varint(1 << 20)])], [w.list_(child)], **MANY))
-    most = VALUES * size - 1  # and the record itself
-    with opened(tmp_path, w.segment([w.Block([w.varint(most)])], [w.list_(child)], **MANY), verify="full") as x:
-        assert len(x[0]) == most
-    data = w.segment([w.Block([w.varint(most + 1)])], [w.list_(child)], **MANY)
+    longest = VALUES * size - 1  # the record itself counts too
+    with opened(tmp_path, w.segment([w.Block([w.varint(longest)])], [w.list_(child)], **MANY), verify="full") as x:
+        assert len(x[0]) == longest
+    data = w.segment([w.Block([w.varint(longest + 1)])], [w.list_(child)], **MANY)
     assert len(data) == size
     with opened(tmp_path, data) as x:
         with pytest.raises(CorruptError, match=r"record 0: .*more than a segment of this size may become.*LIMIT"):
@@ -44,7 +44,7 @@ def test_a_record_of_a_few_bytes_stays_within_the_bound_of_its_segment(tmp_path,
         pytest.raises(CorruptError, lambda: x.to_list()).match("LIMIT")
     refused(tmp_path, data, "LIMIT")
     with opened(tmp_path, data, verify="full", **TRUSTED) as x:
-        assert len(x[0]) == most + 1
+        assert len(x[0]) == longest + 1
 
 
 def test_repeated_bytes_of_a_record_are_bounded_too(tmp_path):
@@ -93,7 +93,7 @@ def test_blocks_with_the_same_heap_are_refused(tmp_path):
 
 
 def mended(data, change):
-    """The segment after `change(bytes, {kind: directory entry})`, with the checksums mended."""
+    """The segment after `change(bytes, {kind: directory entry})`, with correct checksums."""
     out = bytearray(data)
     count, at = struct.unpack_from("<IQ", out, 68)
     entries = [list(struct.unpack_from("<HHIQQQII", out, at + 40 * i)) for i in range(count)]
@@ -142,7 +142,7 @@ def test_trees_that_share_their_bytes_are_refused(tmp_path):
 
 @pytest.mark.parametrize("key", [int, lambda k: (k,)], ids=["ints", "tuples"])
 def test_a_key_index_whose_lookups_are_long_is_refused(tmp_path, key):
-    """The keys share a home slot, so the check of n keys would read n * n slots."""
+    """The n keys have neighboring home slots, so their check would read about n * n slots."""
     forms = ((k, mapping.canonical(key(k))) for k in range(32_000))
     keys = [key(k) for k, form in forms if mapping.xxh64(form, mapping_writer.SEED) >> 58 == 0]
     data = mapping_writer.mapping(keys, keys)

@@ -65,11 +65,11 @@ CASES = [
 
 
 def holdings():
-    """Descriptors, mappings and names of segments of this process."""
-    opened = descriptors.count()
+    """The numbers of descriptors and mappings of this process, and the names of segments."""
+    n_descriptors = descriptors.count()
     with open("/proc/self/maps") as f:
         maps = sum("recstore" in line or "memfd" in line or ".rec" in line for line in f)
-    return opened, maps, shm.names()
+    return n_descriptors, maps, shm.names()
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""numpy arrays and scalars of every dtype and layout."""
+"""numpy arrays and scalars of all supported dtypes and layouts; unsupported and invalid arrays."""
 
 import gc
 import sys

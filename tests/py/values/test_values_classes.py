@@ -54,7 +54,7 @@ from recstore.errors import EncodeError
 
 @pytest.fixture(autouse=True)
 def fresh_registry():
-    """Registrations of a test end with it."""
+    """Undoes the registrations of a test."""
     before = dict(trust.registered)
     yield
     changed = [entry[0] for name, entry in trust.registered.items() if before.get(name) != entry]
@@ -333,7 +333,7 @@ def test_two_classes_of_one_name():
 
 
 def attached(store):
-    """The store in a process that has only the handle, without the classes seen during the build."""
+    """The store opened again from its handle: its Reader has seen no classes, but `trust._seen` has them."""
     from recstore.shm import registry
 
     function, arguments = store.__reduce__()
@@ -400,7 +400,7 @@ def test_a_local_class_elsewhere(handle, monkeypatch):
             y[0]
 
 
-def test_a_pair_without_its_functions(handle, monkeypatch):
+def test_a_registered_object_without_its_functions(handle, monkeypatch):
     register(Box, encode=kinds.pack, decode=kinds.unpack)
     with RecordList([Box([1])]) as x:
         trust.registered.clear()

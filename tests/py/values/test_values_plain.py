@@ -151,10 +151,10 @@ def test_a_foreign_time_zone_is_named():
 
 def _without_key():
     for folder in zoneinfo.TZPATH:
-        file = pathlib.Path(folder, "UTC")
-        if file.exists():
-            with file.open("rb") as opened:
-                yield zoneinfo.ZoneInfo.from_file(opened)
+        path = pathlib.Path(folder, "UTC")
+        if path.exists():
+            with path.open("rb") as file:
+                yield zoneinfo.ZoneInfo.from_file(file)
     pytest.skip("no time zone files")
 
 
@@ -168,7 +168,7 @@ def test_depth():
         RecordList([collections.deque([value])])
 
 
-def test_modules_are_imported_only_for_existing_values():
+def test_modules_are_imported_only_for_values_that_need_them():
     code = """if True:
         import sys, recstore
         x = recstore.RecordList([{"a": {1, 2}, "b": 1j, "c": range(3), "d": bytearray(b"x")}])
@@ -248,7 +248,7 @@ def test_no_references_leak():
         go()
     gc.collect()
     assert abs(len(gc.get_objects()) - before) < 50
-    # Other code refers to small ints and the like, too; a leak of 5 rounds would be hundreds.
+    # Other code refers to small ints and the like, too; a leak per value would add at least 30 in 5 rounds.
     assert all(abs(sys.getrefcount(v) - n) < 20 for v, n in zip(VALUES, counts) if n < 10_000)
 
 

@@ -219,7 +219,7 @@ def test_strict_containers_behave_like_the_builtin_types(x):
 
 
 def test_strict_types_equal_the_builtin_types(x):
-    """pycocotools compares types, and others look up functions by type."""
+    """pycocotools compares types, and other libraries look up functions by type."""
     record = x[1]
     assert type(record) == dict and type(record["boxes"]) == list and dict == type(record)  # noqa: E721
     assert type(record) != list and not type(record) == type(record["boxes"])  # noqa: E721

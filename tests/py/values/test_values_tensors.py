@@ -1,4 +1,4 @@
-"""torch tensors of every dtype and layout, unsupported tensors, and the import of torch."""
+"""torch tensors of all supported dtypes and layouts, unsupported tensors, and the import of torch."""
 
 import numpy as np
 import pytest
