@@ -175,7 +175,7 @@ def readme(session: nox.Session) -> None:
 @nox.session(python=False)
 def slow(session: nox.Session) -> None:
     """Run the slow tests, which README's command leaves out."""
-    in_clone(session, "pytest", *PYTEST, "-m", "slow", "--ignore", "tests/real", "tests")
+    in_clone(session, "pytest", *PYTEST, "--durations", "25", "-m", "slow", "--ignore", "tests/real", "tests")
 
 
 @nox.session(python=False)
