@@ -30,7 +30,7 @@ void rs_arrow_schema_clear(rs_arrow_schema *self) {
 
 /* ---- Paths ---- */
 
-/* Prepends n bytes to the text that begins at *at in `out`. Returns false if there is no room. */
+/* Prepends n bytes to the text that begins at *at in `out`. Returns false if they do not fit. */
 static bool prepend(char *out, size_t *at, const char *text, size_t n) {
     if (n > *at) return false;
     *at -= n;
@@ -38,7 +38,7 @@ static bool prepend(char *out, size_t *at, const char *text, size_t n) {
     return true;
 }
 
-/* Prepends the step from the parent of a node. Returns false if there is no room for all of it. */
+/* Prepends the step from the parent of a node. Returns false if it does not fit. */
 static bool prepend_step(const rs_arrow_schema *self, uint32_t node, char *out, size_t *at) {
     const rs_arrow_node *n = &self->nodes[node], *outer = &self->nodes[n->parent];
     switch (outer->kind) {

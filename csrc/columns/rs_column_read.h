@@ -20,8 +20,6 @@ enum {
     RS_COLUMN_READ_UNSURE = 2,  /* the caller must look up the field of record `index`, and call rs_column_read_take */
     RS_COLUMN_READ_LACKING = 3, /* record `index` does not have the field */
     RS_COLUMN_READ_OTHER = 4,   /* the field of record `index` does not have the column's kind */
-
-    RS_COLUMN_READ_WINDOW = 256 /* the most records that are located and prefetched at once */
 };
 
 /* The column so far. Owns its buffers. Zero the struct and call rs_column_read_open; call rs_column_read_clear at the

@@ -270,7 +270,6 @@ static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
 void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers, uint64_t n, int64_t base) {
     uint64_t head = n < sizes->stride ? n : sizes->stride, chunks = 0, fields[CHUNK];
     if (n == 0) return;
-    sizes->n_lists++;
     sizes->head_bits_of[head]++;
     for (uint64_t i = 0; i < head; i++) note_stored(sizes, numbers[i]);
     for (uint64_t i = head; i < n; i += CHUNK, chunks++) {

@@ -87,7 +87,6 @@ bool rs_packed_ints_find_scale(double value, unsigned *scale);
  * list, then rs_packed_ints_size. */
 typedef struct rs_packed_ints_sizes {
     unsigned stride;
-    uint64_t n_lists;                              /* number of lists that are not empty */
     int64_t min, max;                              /* the range of the numbers in heads */
     uint64_t head_bits_of[RS_FMT_STRIDE_MAX + 1];  /* number of lists, by the size of the head */
     uint64_t chunks[RS_FMT_NUMBERS_CHUNK + 1][65]; /* number of chunks, by numbers in the chunk and by their width */

@@ -35,8 +35,8 @@ typedef struct rs_prepared {
 /* Prepares the alternatives that rs_plan_list lists. rs_plan_choose prepares any other alternative that it needs.
  * RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
-/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, but not those that will be constant or
- * dict-coded, and returns their number. Threads may prepare them at once, each with a part of the stats
+/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, without future constants and
+ * dict-coded nodes. Returns their number. Threads may prepare them at once, each with a part of the stats
  * (rs_stats_begin_part). */
 uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */

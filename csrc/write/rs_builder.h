@@ -76,7 +76,7 @@ RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
 RS_NODISCARD rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err);
 /* As rs_builder_flush_beside, but does not wait: the caller calls rs_builder_wait until it returns true. */
 RS_NODISCARD rs_status rs_builder_hand_over(rs_builder *self, rs_error *err);
-/* Calls rs_pipeline_wait. Returns true if there is no pipeline. */
+/* Calls rs_pipeline_wait; without a pipeline, returns true. */
 bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds);
 
 /* Flushes the open block and writes tables, directory and, last, the header. Afterwards `self` may only be closed, and

@@ -123,14 +123,14 @@ def add_reading(parser: argparse.ArgumentParser, n_rows: bool = True) -> None:
     parser.add_argument("--empty", choices=("keep", "skip"), help=about)
     about = "tables: the types of columns, such as id=int,label=str, or one type for all columns"
     parser.add_argument("--dtypes", type=_dtypes, metavar="A=TYPE", help=about)
-    parser.set_defaults(header=None)
+    parser.set_defaults(header=None, entries=None)
 
 
 def refuse_reading(options: argparse.Namespace) -> None:
     """Raises Usage if an option of the readers is given for a store."""
     for option in (*_OPTIONS, "n_rows"):
         value = getattr(options, option, None)
-        if value is not None and (value or option != "entries"):
+        if value is not None:
             raise Usage(f"{_flag_of(option, value)} applies to files of other formats, but {options.what} is a store")
 
 
@@ -196,7 +196,7 @@ def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> 
     chosen = {}
     for option, formats in _OPTIONS.items():
         value = getattr(options, option, None)
-        if value is None or (option == "entries" and not value):
+        if value is None:
             continue
         if form not in formats:
             flag = _flag_of(option, value)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _COMMANDS = (
     (r"recstore\.names\.list\(\) lists", "recstore ls lists"),
     (r"recstore\.read_jsonl, read_csv and others read other files", "recstore build makes one of other files"),
+    (r"recstore\.cache\(name\) opens a cache", "recstore ls lists caches"),
     (r"recstore\.shared\(('[^']*')\) reads it", r"recstore cat \1 reads it"),
     (r"recstore\.names\.remove\(('[^']*')\) removes it, and recstore\.shared\(name, build\) builds or attaches",
      r"recstore rm \1 removes it"),

@@ -133,7 +133,7 @@ class Plan:
         return [candidate for candidate in self.candidates.values() if candidate.kind is not None]
 
     def _enters(self, value: object) -> bool:
-        """Marks a value as entered. Returns False if it was entered before with a floor that was no higher."""
+        """Marks a value as entered. Returns False if it was entered before with the same or a lower floor."""
         if self._seen.get(id(value), self._floor + 1) <= self._floor:
             return False
         self._seen[id(value)] = self._floor

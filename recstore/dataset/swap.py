@@ -25,7 +25,6 @@ class Swap:
         self.new = dict(made)  # id of the old value -> the new value
         self.writes: list[Any] = []  # (slot, old value, new value)
         self._tuples = plan.tuples
-        self._keep: list[Any] = []
         for candidate in plan.candidates.values():
             if id(candidate.value) in made:
                 self._place(candidate.slots, candidate.value)

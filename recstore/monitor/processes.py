@@ -41,7 +41,6 @@ class Stat:
         self.state = fields[0]
         self.parent = int(fields[1])
         self.group = int(fields[2])
-        self.session = int(fields[3])
         self.faults = int(fields[7]) * _PAGE
         self.start = int(fields[19])
         self.mapped = int(fields[20])

@@ -137,7 +137,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
     @property
     def index_nbytes(self) -> int:
-        """Bytes of the key indexes of the open shard files in which a key was looked up."""
+        """Bytes of the key indexes that lookups have read in the open shard files."""
         self._require()
         return self._finder.index_nbytes()
 

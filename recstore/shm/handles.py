@@ -150,7 +150,7 @@ def _describe(container: Any, popen: Any) -> tuple[bytes, list[Any]]:
     limit = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
     fits = container._spilled is None and size <= limit
     # A plain pickle of saved files may outlive this process, so it contains the view.
-    if fits or (is_of_files and not _is_called_by(_TRANSPORTS, sys._getframe(1))):
+    if fits or (is_of_files and popen is None and not _is_called_by(_TRANSPORTS, sys._getframe(1))):
         view = handle.pack_view([_location(blob, popen) for blob in blobs], body)
         return handle.pack(view), [] if is_of_files else resources
     handle.holder = holder

@@ -146,7 +146,7 @@ class ShardSampler(sampler_base.IndexSampler):
         return self._order[1]
 
     def _requested_in(self, live: sampler_base.Iteration) -> set[int] | None:
-        """The windows requested in an iteration; None if there is no set to request them from."""
+        """The windows requested in an iteration; None without a set to request them from."""
         if self._records is None:
             return None
         if self._requested is None or self._requested[0] is not live:

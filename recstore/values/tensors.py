@@ -123,7 +123,7 @@ def made_of(cls: type, payload: Any) -> Any:
 
 
 def refusal(value: Any, keeps_attributes: bool = False, any_dtype: bool = False) -> str | None:
-    """The remedy for a tensor that cannot be stored, in which it is `x`; None for a tensor that can be stored.
+    """The remedy for a tensor that cannot be stored, as code that names it `x`; None if it can be stored.
     With `keeps_attributes`, attributes of a plain tensor are not a reason; with `any_dtype`, its dtype is not."""
     torch = sys.modules["torch"]
     kind = type(value)

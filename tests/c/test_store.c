@@ -99,8 +99,8 @@ TEST(test_split_groups) {
     check_store(add_uneven, 116, true, 4, ANY_TREES); /* nothing after a block that was just closed */
 }
 
-/* 64 records of 130 KiB pass 8 MiB, so each block ends with its group. */
-RECORD(add_large) { make_units(raw, 0x09, (130 << 10) + (size_t)(i % 7), 1, 'L'); }
+/* The 41st record of 200 KiB passes 8 MiB within a group, and each block ends with its group. */
+RECORD(add_large) { make_units(raw, 0x09, (200 << 10) + (size_t)(i % 7), 1, 'L'); }
 
 TEST(test_blocks_end_with_groups) { check_store(add_large, 200, true, 4, ANY_TREES); }
 

@@ -50,7 +50,7 @@ def test_a_node_fetches_each_object_once(made, tmp_path, lazy):
     options = {"cache": str(tmp_path), "options": made.options, "lazy": lazy}
     act = remote_nodes.read_at_random if lazy else remote_nodes.opened
     assert run(act, 6, f"{made.at}@1", options, ALL, seeded=lazy) == [0] * 6
-    twice, ratio = sent_twice(made)
+    twice, _ = sent_twice(made)
     # Each process may also request the manifest of 1 KB. A shard file has 7 KB.
     assert twice == [] and sum(n for path, n in made.sent.items() if path.endswith(".recs")) <= 1.02 * made.made.nbytes
     assert parts_and_locks(tmp_path) == []

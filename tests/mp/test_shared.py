@@ -132,10 +132,8 @@ def test_what_build_may_not_return(name, result):
 
 
 def test_a_mapping_with_repeated_keys(name):
-    pairs = recstore.RecordDict((i % 10, i) for i in range(1000))
     with recstore.RecordDict(((i % 10, "x" * i) for i in range(1000)), name=name) as d, recstore.shared(name) as e:
         assert d == e and len(e) == 10
-    pairs.close()
 
 
 # ---- Errors ---------------------------------------------------------------------------------------------------------

@@ -52,11 +52,10 @@ def code():
 
 
 def stubs(folder):
-    """The stubs, without those of recstore.torch or of Lightning's monitor if that library is missing."""
+    """The stubs, without those of recstore.torch if torch is missing."""
     names = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
-    libraries = {"recstore/torch/": "torch", "recstore/monitor/lightning.": "lightning"}
-    left_out = tuple(start for start, library in libraries.items() if importlib.util.find_spec(library) is None)
-    return [name for name in names if not name.startswith(left_out)]
+    with_torch = importlib.util.find_spec("torch") is not None
+    return [name for name in names if with_torch or not name.startswith("recstore/torch/")]
 
 
 def run(folder, *command, **environment):

@@ -20,6 +20,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "b.jsonl").write_text('{"a": 2}\n')
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     (tmp_path / "a.xyz").write_text("hi\n")
+    (tmp_path / "c.cache").write_text("hi\n")
     recstore.RecordList([1, 2]).save(tmp_path / "x.recs")
     recstore.RecordList([re.compile("a")], on_unsupported="pickle").save(tmp_path / "p.recs")
     for source in "ab":
@@ -60,6 +61,9 @@ build a.csv -o o.recs --dtypes banana
 build a.jsonl --shared a/b
 build a.jsonl --shared n --keep banana
 head x.recs --columns a
+head x.recs --no-header
+head x.recs --skip-rows 3
+head x.recs --entries
 head a.jsonl -n x
 head a.jsonl -n 0
 cat x.recs --force
@@ -90,6 +94,7 @@ FAILED = """info nosuch
 info two
 info /no/such
 info a.csv
+info c.cache
 info s3://bucket/x
 ls --dir /no/such
 rm nosuch
@@ -138,6 +143,9 @@ def test_failures(arguments, folder, capsys):
         ("monitor --log . -- ls", ": .: "),
         ("build nosuch.jsonl -o o.recs", ": nosuch.jsonl: "),
         ("info nosuch", "recstore ls"),
+        ("info c.cache", "recstore ls lists caches"),
+        ("head x.recs --no-header", "--no-header"),
+        ("head x.recs --skip-rows 3", "--skip-rows"),
         ("info two", "--fingerprint"),
         ("build a.csv -o o.recs --columns zz", "'a', 'b'"),
     ],

@@ -19,7 +19,8 @@ from recstore.errors import ClosedError, EncodeError
 
 
 def test_view_types(letters):
-    assert isinstance(letters.keys(), (KeysView, Set, Sequence)) and isinstance(letters.items(), ItemsView)
+    assert isinstance(letters.keys(), KeysView) and isinstance(letters.keys(), Set)
+    assert isinstance(letters.items(), ItemsView)
     assert isinstance(letters.values(), ValuesView)
     for view in (letters.keys(), letters.values(), letters.items()):
         assert isinstance(view, Sequence) and len(view) == 10 and view.mapping is letters

@@ -271,3 +271,12 @@ class TestSamplesOfArrays:
         for threshold in (16 * ONE_MIB, 4 * ONE_MIB, 1_500_000, ONE_MIB, 900_000, 300_000, 70_000, 20_000, 2000):
             shared.append(share_dataset(Plain(value=value), threshold, dry_run=True).before)
         assert shared == sorted(shared) and shared[-1] > 0.9 * object_sizes.deep(value)
+
+
+@pytest.mark.parametrize("make", [list, dict.fromkeys, set])
+@pytest.mark.parametrize("n", [900, 1001, 1999, 2000, 5000])
+def test_samples_are_spread_over_the_container(make, n):
+    entries, length = object_sizes.sampled(make(range(n)), 1000)
+    assert length == n and 450 <= len(entries) <= 1000
+    last = entries[-1][0] if isinstance(entries[-1], tuple) else entries[-1]
+    assert last >= 0.99 * (n - 1)

@@ -116,3 +116,8 @@ def test_without_plotly_nothing_is_written(tmp_path, monkeypatch, short_script):
     monkeypatch.setitem(sys.modules, "plotly", None)
     pytest.raises(ImportError, lambda: page.write(job(), tmp_path / "out.html")).match("recstore\\[monitor\\]")
     assert os.listdir(tmp_path) == []
+
+
+def test_the_page_says_how_many_events_it_leaves_out():
+    notes = (event(t, "note") for t in range(page.MOST_ROWS + 7))
+    assert "7 earlier events" in page.html_text(run(sample(0, [process("main", 10, uss=50)]), *notes, end(9)))

@@ -419,6 +419,7 @@ def test_the_kind_of_a_file_system(tmp_path):
         == "fuse.x"
     )
     assert cache_folder.kind_of_mount(b"mnt_id:\t7\n", b"5 1 0:1 / /a rw - ext4 x rw\n") == ""
+    assert cache_folder.kind_of_mount(b"pos:\t0\n", b"5 1 0:1 / /a rw - ext4 x rw\n") == ""
     assert cache_folder.file_system(str(tmp_path / "none")) == ""
     if os.path.exists("/proc/self/mountinfo"):
         assert cache_folder.file_system("/proc") == "proc"

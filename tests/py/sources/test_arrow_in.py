@@ -3,6 +3,7 @@ that Python's types cannot hold."""
 
 import datetime
 import io
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -340,3 +341,14 @@ def test_a_name_with_a_nul_does_not_end_the_process_in_polars():
     for table in (pl.DataFrame({"a\0b": [1]}), pl.Series("a\0b", [1]), nested, nested.to_frame()):
         with pytest.raises(recstore.errors.InputError):
             RecordList(table)
+
+
+@pytest.mark.parametrize("name", ["n" * 45, "ü" * 30, "n" * 39 + "ü" * 5])
+def test_an_error_deep_in_a_table_has_a_path(name):
+    column = pa.array([10**13]).cast(pa.timestamp("s"))  # beyond the year 9999
+    for _ in range(5):
+        column = pa.StructArray.from_arrays([column], [name])
+    with pytest.raises(EncodeError) as caught:
+        RecordList(pa.table({name: column}))
+    root, *steps = re.match("record 0: ([^:]*)", str(caught.value))[1].split(".")
+    assert root == "$" and len(steps) >= 2 and all(step and name.startswith(step) for step in steps)

@@ -16,6 +16,8 @@ samplers = pytest.importorskip("recstore.torch")
 
 from sampler_ranks import no_ranks  # noqa: E402, F401
 
+from recstore.torch import rows  # noqa: E402
+
 BatchSampler = samplers.BatchSampler
 WeightedSampler = samplers.WeightedSampler
 
@@ -258,3 +260,8 @@ def test_a_damaged_saved_index(tmp_path, damage):
             lambda: WeightedSampler("balanced", 9, classes=labels, replacement=False),
         ):
             pytest.raises(recstore.errors.CorruptError, lambda: list(make())).match("saved index")
+
+
+def test_record_numbers_beyond_32_bits_stay():
+    big = np.array([1 << 32, 5])
+    assert rows.small(big) is big and rows.small(big[1:]).dtype == np.uint32

@@ -348,8 +348,10 @@ def handle(monkeypatch):
     return attached
 
 
-def test_a_class_is_imported_for_a_handle(handle):
-    with RecordList([Plain(1), Outer.Inner(2)]) as x, handle(x) as y:
+def test_a_class_is_imported_for_a_handle(handle, monkeypatch):
+    x = RecordList([Plain(1), Outer.Inner(2)])
+    monkeypatch.setattr(trust, "_seen", {})  # as in a process that has not stored the classes
+    with x, handle(x) as y:
         assert y.segment is not x.segment
         assert y.to_list() == [Plain(1), Outer.Inner(2)]
 
@@ -420,9 +422,14 @@ def test_records_without_the_missing_class_are_read(handle, monkeypatch):
 # ---- nothing leaks -------------------------------------------------------------------------------------------------------
 
 
+def named_tuple_with_a_dict():
+    return type("Named", (collections.namedtuple("Named", "x"),), {})
+
+
 @drops_classes
-def test_a_dropped_class_is_freed():
-    cls = kinds.local_class()
+@pytest.mark.parametrize("make", [kinds.local_class, named_tuple_with_a_dict])
+def test_a_dropped_class_is_freed(make):
+    cls = make()
     gone = weakref.ref(cls)
     with RecordList([cls(1), {"a": cls(2)}]) as x:
         assert x[0].x == 1 and x[1]["a"].x == 2
