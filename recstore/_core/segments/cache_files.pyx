@@ -301,7 +301,7 @@ cdef class CacheFile(Owner):
     # ---- Keys ----
 
     cdef object slot_of(self, object key):
-        if hasattr(type(key), "is_integer") and key.is_integer():  # floats, also of numpy
+        if type(key) is not int and hasattr(type(key), "is_integer") and key.is_integer():  # floats, also of numpy
             key = int(key)
         return operator.index(key)
 
