@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Cache", "cache"]
 
 _MISSING, _UNREADABLE = object(), object()
-_STRICT_EVERY = 100  # hits for each value that strict mode makes again
+_STRICT_EVERY = 100  # hits per value that strict mode makes again
 _SAMPLE = 1000  # the most keys whose misses are counted, to see whether the cache helps
-_SAMPLE_LEAST = 32  # the fewest such keys before a warning, without slots=
+_SAMPLE_LEAST = 32  # the fewest such keys for a warning, without slots=
 
 
 def cache(
@@ -49,8 +49,8 @@ def cache(
     Args:
         name: up to 64 characters.
         limit: the most bytes of values, such as ``"20GiB"``, or a share such as ``"60%"`` of the memory that is free at
-            creation (the least in the machine and its cgroups) or, with `dir` on a disk, of the free disk space.
-        dir: a folder on a local disk. The cache is kept there and survives a restart. None: it is in memory.
+            creation (the least of the machine, cgroups, ulimit -v and /dev/shm) or, on a disk, of the free disk space.
+        dir: a folder on a local disk, where the cache survives a restart. None: RECSTORE_DIR or, in memory, /dev/shm.
         code: the function that makes the values. Its code, and the values that it reads, become part of the
             fingerprint (docs/fingerprints.md), so that a changed function gets a new cache.
         files: paths whose sizes, times and inodes become part of the fingerprint.
@@ -58,18 +58,16 @@ def cache(
         slots: the number of int keys, 0 to slots - 1, which share the limit: leave it out for ids with large gaps.
             None: a key is any key of a RecordDict, such as a str or a tuple ``(episode, camera, frame)``.
         keep: whether the cache stays without users: False, True, or a duration such as ``"2h"``. None: only with `dir`.
-        arrays: "copy": a hit is a writable copy. "view": its numpy arrays are read-only views of the shared bytes.
-            Tensors are always copies.
+        arrays: "copy": a hit is a writable copy. "view": its arrays are read-only views of the shared bytes, and its
+            tensors are copies.
 
-    A cache that exists keeps the `limit`, `slots` and `keep` that it was created with.
-
+    A cache that exists keeps the `limit` and `keep` that it was created with; another size or `keep` gives a warning.
     Nobody owns the cache, and no process waits for another. A value appears whole or not at all, even if its writer
     is killed. Values are never evicted. If they do not fit within the limit, a cache with `slots` keeps the keys that a
-    hash selects, and any other cache keeps the values that came first. Classes in values must be registered, see
-    :func:`register`.
+    hash selects, and any other cache keeps the values that came first. Classes in values must be registered.
 
-    Raises TypeError if the fingerprint of `code` cannot be derived, ValueError for a wrong limit or for a cache with
-    other slots, OutOfSpaceError, VersionError, PermissionError, and OSError for a network file system.
+    Raises TypeError if `code` has no fingerprint, ValueError for a wrong limit or for a cache with other slots,
+    OutOfSpaceError, VersionError, PermissionError, and OSError for a network file system.
 
     >>> import recstore
     >>> with recstore.cache("doctest", slots=100, limit="1MB") as squares:
@@ -79,7 +77,7 @@ def cache(
     named_segments.check_name(name)
     if slots is not None and hasattr(slots, "__index__") and not isinstance(slots, bool):
         slots = operator.index(slots)  # accepts numpy's ints too
-    dir = dir or None  # "" is an unset variable of the environment
+    dir = dir or None  # "" may come from an environment variable that is not set
     if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
         raise ValueError(f"slots is the number of int keys, at least 1, not {slots!r:.80}")
     if code is not None and not callable(code):
@@ -90,8 +88,10 @@ def cache(
     parts = [] if fingerprint is None and files is None else [fingerprints.full(None, own, files)]
     if code is not None:
         parts.append(fingerprints.derive(code, "code"))
-    kept = dir is not None if keep is None else keep
-    return Cache(name, "+".join(parts), limit, slots, named_segments.seconds(kept), dir, arrays, _code_label(code))
+    seconds = named_segments.seconds(dir is not None if keep is None else keep)
+    opened = Cache(name, "+".join(parts), limit, slots, seconds, dir, arrays, _code_label(code))
+    opened._warn_of_other_settings(limit, None if keep is None else "" if seconds is None else str(seconds))
+    return opened
 
 
 def _code_label(code: Any) -> str:
@@ -129,7 +129,7 @@ class Cache:
     ) -> None:
         target = named_segments.Target(name, fingerprint, keep, dir)
         named_segments.collect_first(target.folder, name)
-        # The process that unpickles the cache may have another RECSTORE_DIR, as a fork server that started earlier has.
+        # A process that unpickles the cache may have another RECSTORE_DIR, such as a fork server that started earlier.
         self._arguments = name, fingerprint, limit, slots, keep, target.folder, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
         self._file = named_caches.opened(target, slots or 0, cache_size.parse(limit, target.folder), code)
@@ -144,8 +144,8 @@ class Cache:
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or `default`. A stored None is a value: ``key in cache`` shows whether there is one.
-        Raises IndexError for an int key beyond the slots, TypeError for a value that cannot be a key, CorruptError for
-        a damaged file, UntrustedError for a value of a class that is not registered."""
+        Raises IndexError for an int key beyond the slots, TypeError for an unsupported key, CorruptError for a
+        damaged file, UntrustedError for a value of a class that is not registered."""
         value = self._file.get(key, _MISSING)
         if value is not _MISSING:
             return value
@@ -212,7 +212,7 @@ class Cache:
             out: an array or CPU tensor to copy the values into, such as pinned or shared memory. Its first axis has the
                 length of `keys`. Implies `stack`.
             stack: return one array, or tensor if the values are tensors: ``out[i]`` has the value of ``keys[i]``. The
-                values are arrays of one shape and dtype. Hits are copied in C without the interpreter lock.
+                values must have one shape and dtype. Hits are copied in C without the interpreter lock.
 
         Raises KeyError for a key without a value if `make` is None; ValueError if the values cannot be stacked.
         """
@@ -231,8 +231,9 @@ class Cache:
     def warm(
         self, keys: Iterable[Any], make: Callable[[Any], Any], workers: int = 0, progress: bool = False
     ) -> CacheInfo:
-        """Makes the missing values of keys with ``make(key)``, in `workers` processes, and returns the `info`. With
-        workers, `make` must be picklable. `progress` shows a bar, which needs rich. Raises the exception of `make`."""
+        """Makes the missing values of keys with ``make(key)``, in `workers` processes or, for 0, in this one, and
+        returns the `info`. With workers, `make` must be picklable. `progress` shows a bar, which needs rich. Raises the
+        exception of `make`."""
         warming.warm(self, keys, make, workers, progress)
         return self.info()
 
@@ -344,7 +345,7 @@ class Cache:
         return value
 
     def _compare(self, key: Any, value: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """In strict mode, makes every hundredth hit again and compares."""
+        """In strict mode, makes the value of every hundredth hit again, and warns if it differs."""
         self._hits += 1
         if self._hits % _STRICT_EVERY:
             return
@@ -398,6 +399,21 @@ class Cache:
             return f"other caches of this name have another fingerprint: {', '.join(same_name[:3])}"
         names = sorted({repr(label.name) for label in known})
         return "no process has stored its values" + (f"; other caches are {', '.join(names[:5])}" if names else "")
+
+    def _warn_of_other_settings(self, limit: int | str, keep: str | None) -> None:
+        """Warns if the cache was created with another size or `keep`. A share, and a `keep` of None, match any."""
+        size, made_with = self._file.limit, named_segments.Label.unpacked(self._file.label()).keep
+        others = []
+        if not cache_size.is_share(limit) and cache_size.parse(limit, self._file.path) != size:
+            others.append(f"limit={size}, not {limit!r}")
+        if keep not in (None, made_with):
+            others.append(f"keep={made_with or False}, not {keep or False}")
+        if others:
+            settings = " and ".join(others)
+            self._warn(
+                "settings",
+                f"the cache {self.name!r} was made with {settings}; another fingerprint= makes another cache",
+            )
 
     def _warn(self, kind: str, text: str) -> None:
         """Warns once per kind in this process."""

@@ -8,18 +8,18 @@ from recstore._core import native
 from recstore.dataset import object_sizes
 from recstore.shm import folders
 
-# The limit of a cache in memory if the machine does not report its free memory.
+# The free memory that is assumed if the machine does not report it.
 _UNKNOWN = 1 << 30
 LEAST = 1 << 16
 
 
 def parse(limit: int | str, folder: str) -> int:
     """The bytes of a limit: a number, a text such as "20GiB", or a share such as "60%" of the free memory (the least
-    in the machine, its memory cgroups and the folder). For a folder on a disk, the share is of the free disk space.
-    Raises ValueError and TypeError."""
-    if isinstance(limit, str) and limit.strip().endswith("%"):
+    of the machine, its memory cgroups, ulimit -v and the folder). Outside /dev/shm, only the free space of the folder
+    counts. Raises ValueError and TypeError."""
+    if is_share(limit):
         try:
-            share = float(limit.strip()[:-1]) / 100
+            share = float(str(limit).strip()[:-1]) / 100
         except ValueError:
             share = -1.0
         if not 0 < share <= 1:
@@ -29,6 +29,10 @@ def parse(limit: int | str, folder: str) -> int:
     if size < LEAST:
         raise ValueError(f"limit is {size} bytes, and a cache has at least {LEAST:,}")
     return size
+
+
+def is_share(limit: int | str) -> bool:
+    return isinstance(limit, str) and limit.strip().endswith("%")
 
 
 def _free(folder: str) -> int:

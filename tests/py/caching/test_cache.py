@@ -438,7 +438,7 @@ def test_a_closed_cache(name):
 
 
 def test_two_caches_of_one_name_in_a_process(name):
-    one, other = recstore.cache(name, limit="1MB"), recstore.cache(name, limit="2MB")
+    one, other = recstore.cache(name, limit="1MB"), recstore.cache(name)
     one.put("a", 1)
     assert other.get("a") == 1 and other.put("a", 2) is False and other.info().limit == 10**6
     one.close()
@@ -462,10 +462,19 @@ def test_a_cache_in_a_folder_is_kept(name, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     with pickle.loads(pickled) as again:
         assert again.get("a").tolist() == [0, 1, 2]
-    with recstore.cache(name, dir=tmp_path / "kept", keep=False, limit="1MB") as again:
-        assert len(again) == 1, "the cache that exists is kept"
-    (file,) = (tmp_path / "kept").iterdir()
+    assert len(recstore.cache(name, dir=tmp_path / "kept", keep=True, limit="50%")) == 1
+    file = next((tmp_path / "kept").iterdir())
     pytest.raises(recstore.errors.CorruptError, recstore.open, file).match(r"recstore\.cache\(name\)")
+
+
+@pytest.mark.parametrize("other", [{"limit": "2MB"}, {"keep": "3h"}, {"keep": True}, {"keep": False}], ids=str)
+def test_a_later_opener_is_told_of_another_limit_or_keep(name, other):
+    with recstore.cache(name, limit="1MB", keep="2h"):
+        with pytest.warns(RuntimeWarning, match=next(iter(other))) as warned, recstore.cache(name, **other) as again:
+            assert again.info().limit == 1_000_000 and len(warned) == 1
+        for same in ({"limit": 10**6, "keep": 7200}, {"limit": "30%", "keep": "2h"}, {}):
+            recstore.cache(name, **same).close()
+    recstore.names.remove(name)
 
 
 def test_twelve_thousand_keys(cache):
