@@ -95,7 +95,7 @@ def show(rows, title):
             print("\t".join(line))
         return
     table = Table(title=title)
-    for key, sample in zip(columns, cells[0], strict=True):
+    for key, sample in zip(columns, cells[0] if cells else (), strict=True):
         table.add_column(key, justify="right" if sample[:1].isdigit() else "left")
     for line in cells:
         table.add_row(*map(escape, line))

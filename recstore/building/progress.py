@@ -61,20 +61,20 @@ class Bar:
     """
 
     def __init__(self, shown: bool, total: int | None = None, unit: str = "records") -> None:
-        self.drawn = _rich_progress(unit) if shown else None
+        self.rich_bar = _rich_progress(unit) if shown else None
         self.total = total
-        self.task: rich.progress.TaskID  # once it is shown
+        self.task: rich.progress.TaskID  # set when the bar starts
         self.done: float = 0
 
     def __enter__(self) -> Self:
-        if self.drawn is not None:
-            self.task = self.drawn.add_task("building", total=self.total)
-            self.drawn.start()
+        if self.rich_bar is not None:
+            self.task = self.rich_bar.add_task("building", total=self.total)
+            self.rich_bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.drawn is not None:
-            self.drawn.stop()
+        if self.rich_bar is not None:
+            self.rich_bar.stop()
 
     def advance(self, n: int) -> None:
         """Counts n further steps."""
@@ -83,8 +83,8 @@ class Bar:
     def to(self, done: float) -> None:
         """Sets the number of finished steps."""
         self.done = done
-        if self.drawn is not None:
-            self.drawn.update(self.task, completed=done)
+        if self.rich_bar is not None:
+            self.rich_bar.update(self.task, completed=done)
 
 
 def _rich_progress(unit: str) -> rich.progress.Progress:

@@ -35,7 +35,7 @@ _ISO = (datetime.date, datetime.time)
 
 
 def add(commands: Commands) -> None:
-    """The arguments of the command."""
+    """Adds the command to the parser."""
     cat = commands.add_parser(
         "cat",
         help="write the records of a store as JSON lines, CSV or Parquet",
@@ -146,7 +146,7 @@ def _json_error(number: int, record: object, error: Exception) -> str:
         try:
             json.dumps(value, default=_default)
         except (TypeError, ValueError):
-            kind = an(type(value).__name__)
+            kind = an(type(next(iter(value)) if isinstance(value, dict) else value).__name__)
             return (
                 f"record {number:,}: {path or 'the value'} is {kind}, which JSON cannot hold; choose other fields with "
                 "--columns, or write --parquet"
@@ -155,11 +155,11 @@ def _json_error(number: int, record: object, error: Exception) -> str:
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """`(path, value)` of each value in a record that is not a container, and of each key that JSON cannot hold."""
+    """`(path, value)` of each value that is not a container. A key that JSON cannot hold is `{key: None}`."""
     if isinstance(value, (Mapping, recstore.Record)):
         for key, child in value.items():
             if not isinstance(key, (str, int, float, type(None))):
-                yield f"{path}: the key {key!r:.60}", key
+                yield f"{path}{': ' if path else ''}the key {key!r:.60}", {key: None}
             yield from _leaves(child, f"{path}.{key}".lstrip("."))
     elif isinstance(value, (list, tuple)):
         for number, child in enumerate(value):

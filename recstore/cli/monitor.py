@@ -32,7 +32,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def add(commands: Commands) -> None:
-    """Add the command to the parser."""
+    """Adds the command to the parser."""
     command = commands.add_parser(
         "monitor",
         help="show the memory of a job over time, per process, and warn before it reaches its limit",
@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return the exit status."""
+    """Runs the command and returns the exit status."""
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     if (options.pid is None) == (not arguments):
         raise Usage("give either a command after -- or a process with --pid")
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_html(path: str) -> None:
-    """Raise Refused before the command runs if the page could not be written after it."""
+    """Raises Refused before the command runs if the page could not be written after it."""
     import importlib.util
 
     if importlib.util.find_spec("plotly") is None:
@@ -103,7 +103,7 @@ class Show:
         self.panel = None if plain else terminal.Panel(self._out.fileno())
 
     def say(self, text: str) -> None:
-        """Print a line; ignores a closed terminal."""
+        """Prints a line; ignores a closed terminal."""
         line = f"recstore monitor: {text}"
         if self.panel is not None:
             self.panel.above(line)
@@ -115,7 +115,7 @@ class Show:
 
     @contextlib.contextmanager
     def failing(self, part: str) -> Iterator[None]:
-        """Report the first exception of the monitor and always go on: the command and its exit status matter more."""
+        """Reports the first exception of the monitor and goes on: the command and its exit status matter more."""
         try:
             yield
         except Exception as error:
@@ -124,8 +124,8 @@ class Show:
                 self.say(f"{part} failed: {type(error).__name__}: {reason(error)}; the command continues")
             time.sleep(0.1)  # the next call may fail at once too
 
-    def end(self, run: Run, options: argparse.Namespace) -> None:
-        """Print the summary and the verdicts."""
+    def end(self, run: Run) -> None:
+        """Prints the summary and the verdicts."""
         self.close()
         width = shutil.get_terminal_size((100, 24)).columns
         missing = (run.start or {}).get("missing", [])
@@ -143,7 +143,7 @@ class Show:
             self.quiet = True
 
     def close(self) -> None:
-        """Remove the live table from the terminal."""
+        """Removes the live table from the terminal."""
         if self.panel is not None:
             self.panel.close()
 
@@ -194,7 +194,7 @@ def _run_command(arguments: list[str], options: argparse.Namespace, log: Log | N
 
 
 def _report_left(watch: Watch) -> None:
-    """Warn of processes that outlive the command, because the monitor stops watching them."""
+    """Warns of processes that outlive the command, because the monitor stops watching them."""
     watch.catch_up()
     left = [f"{member.label} ({member.pid})" for member in watch.sampler.tree.members.values()]
     if left:
@@ -241,7 +241,7 @@ def _watch_process(pid: int, options: argparse.Namespace, log: Log | None, show:
 
 
 def _exists(pid: int) -> bool:
-    if pid < 1:  # kill takes 0 and negative numbers for process groups
+    if pid < 1:  # kill() reads 0 and negative numbers as process groups
         return False
     try:
         os.kill(pid, 0)
@@ -257,7 +257,7 @@ def _ignore(*_: object) -> None:
 
 
 def _wait_for_sample(watch: Watch) -> bool:
-    """Wait until the next sample is due or the root process has ended. Return True if a signal came."""
+    """Waits until the next sample is due or the root process has ended. Returns True if a signal came."""
     while True:
         root = watch.sampler.tree.members.get(watch.sampler.tree.root)
         due, readable = watch.wait()
@@ -269,7 +269,7 @@ def _wait_for_sample(watch: Watch) -> bool:
 
 def _finish(recent: Recent, options: argparse.Namespace, show: Show) -> None:
     run = recent.run()
-    show.end(run, options)
+    show.end(run)
     if options.html is not None:
         from recstore.monitor import page
 

@@ -1,7 +1,7 @@
 """`recstore ls, info, head, verify, rm, gc`: inspects and removes stores, by name or file.
 
 An argument without a slash names a store if that store exists, else a file; `./x` is always a file. Stores are not
-trusted: the commands load neither classes nor pickles. They cut printed text short and strip control characters.
+trusted: the commands load neither classes nor pickles. They cut printed text short and replace control characters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def info(options: argparse.Namespace) -> int:
 
 
 def head(options: argparse.Namespace) -> int:
-    """`head`: prints the first records of a store, or of a file that a reader knows, one per line."""
+    """`head`: prints the first records of a store, or of a file that `build` reads, one per line."""
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
         files.refuse_reading(options)
@@ -80,10 +80,12 @@ def _head(options: argparse.Namespace, store: Any, is_store: bool) -> int:
 
 def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
     """`(key, value, error)`. Reports a record with untrusted content, so that it does not hide the others."""
+    key = at
     try:
-        return keys[at], values[at], ""
+        key = keys[at]
+        return key, values[at], ""
     except recstore.errors.UntrustedError as error:
-        return at, None, error_line(error)
+        return key, None, error_line(error)
 
 
 def verify(options: argparse.Namespace) -> int:

@@ -107,8 +107,8 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @staticmethod
     def _of_sides(keys: RecordView, values: RecordView, factory: type | None = None) -> RecordDict:
-        """A mapping whose entry i has the i-th key and the i-th value. It copies no records and makes a new key index.
-        A repeated key keeps its first position and takes its last value."""
+        """A mapping whose entry i has the i-th key and the i-th value. Copies no records, but makes a new key index. A
+        repeated key keeps its first position and takes its last value."""
         index, order = native.hash_keys(keys)
         if order is not None:
             keys = keys._derive(keys.selection.taken(order[0]))
@@ -123,19 +123,19 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
     # ---- Reading ----
 
     def keys(self) -> RecordKeys:
-        """A live, set-like view of the keys, which also indexes and slices by position."""
+        """A live, set-like view of the keys, which can also be indexed and sliced by position."""
         return RecordKeys(self)
 
     def values(self) -> RecordValues:
-        """A view of the values, which also indexes and slices by position."""
+        """A view of the values, which can also be indexed and sliced by position."""
         return RecordValues(self)
 
     def items(self) -> RecordItems:
-        """A live, set-like view of the (key, value) pairs, which also indexes and slices by position."""
+        """A live, set-like view of the (key, value) pairs, which can also be indexed and sliced by position."""
         return RecordItems(self)
 
     def get_many(self, keys: Iterable[Any], default: object = _MISSING) -> list[Any]:
-        """A list of the values of `keys`, in the order of `keys`; `default` is the value of a missing key.
+        """A list of the values of `keys`, in the order of `keys`; `default` is the value for a missing key.
 
         Raises KeyError for a missing key without a default.
 
@@ -275,10 +275,12 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the
-        bytes of the whole mapping."""
+        """The bytes of all sections of the segments, of all files of a set of shards, and of a key index outside
+        them. A part of a mapping counts the bytes of the whole mapping."""
         self._require()
-        return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.key_index.segment is None)
+        files: int = sum(shards.opener.nbytes for shards in self.sets)
+        stores: int = sum(segment.nbytes for segment in self.segments)
+        return files + stores + self.index_nbytes * (self.key_index.segment is None)
 
     @property
     def index_nbytes(self) -> int:
@@ -441,8 +443,8 @@ class RecordItems(_Positions, _SetOfPairs):  # type: ignore[type-arg]
 
 
 class RecordPairs(base.InNotebooks, Sequence):  # type: ignore[type-arg]
-    """Pairs of the items of two containers, by position, over the same bytes. A call with only an iterable returns a
-    plain list. Safe from several threads at once.
+    """Pairs the items of two containers by position, without copying them. A call with only an iterable returns a plain
+    list. Safe from several threads at once.
 
     >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
     ('c', 3)

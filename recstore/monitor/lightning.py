@@ -54,10 +54,12 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin to watch before the workers start."""
         all_ranks = self._log is not None and "{rank}" in self._log
-        if stage != "fit" or self.monitor is not None or not (all_ranks or trainer.is_global_zero):
+        if stage != "fit" or not (all_ranks or trainer.is_global_zero):
             return
-        log = None if self._log is None else self._log.replace("{rank}", str(trainer.global_rank))
-        self.monitor = MemoryMonitor(log=log, **self._options).start()
+        if self.monitor is None:
+            log = None if self._log is None else self._log.replace("{rank}", str(trainer.global_rank))
+            self.monitor = MemoryMonitor(log=log, **self._options)
+        self.monitor.start()  # another `fit` continues the log
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Mark the epoch."""

@@ -1,8 +1,8 @@
 """Reads processes from /proc, and tracks the processes of a job.
 
-`Proc` reads the files of a process. Most methods raise OSError if the process has ended or belongs to another user.
-`Tree` tracks a job: the descendants of its root, including orphans. The path of /proc is a parameter, so that tests can
-describe other machines.
+`Proc` reads the files of a process. Most methods raise OSError if the process has ended, and some if it belongs to
+another user. `Tree` tracks a job: the descendants of its root, including orphans. The path of /proc is a parameter, so
+that tests can describe other machines.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     Key: TypeAlias = tuple[int, int]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_RESCAN = 30  # the most samples between two readings of all processes of the machine
+_RESCAN = 30  # the most samples between two readings of all processes on the machine
 
 
 class Stat:
-    """A line of /proc/PID/stat: parent, process group, start time in clock ticks, state, bytes of minor page faults,
-    bytes of address space, and exit status."""
+    """Fields of /proc/PID/stat. `start` is in clock ticks. `mapped` is the bytes of address space, `faults` the bytes
+    of minor page faults, and `status` the status from waitpid."""
 
-    __slots__ = ("pid", "name", "state", "parent", "group", "session", "start", "mapped", "faults", "status")
+    __slots__ = ("pid", "name", "state", "parent", "group", "start", "mapped", "faults", "status")
 
     def __init__(self, pid: int, data: bytes) -> None:
         # The name is in parentheses, and may contain spaces and parentheses.
@@ -48,12 +48,12 @@ class Stat:
 
     @property
     def ended(self) -> bool:
-        """Whether the process is a zombie, without memory and descriptors."""
+        """Whether the process has ended. A zombie has no memory and no descriptors."""
         return self.state in (b"Z", b"X", b"x")
 
 
 class Mapping:
-    """A file that a process maps: key (device, inode), path, PSS in bytes, and whether it has code."""
+    """A file that a process maps: key (device, inode), path, PSS in bytes, and whether it is mapped as code."""
 
     __slots__ = ("key", "path", "pss", "code")
 
@@ -107,7 +107,7 @@ class Proc:
         return [int(name) for name in os.listdir(self.root) if name.isdecimal()]
 
     def newest(self) -> int | None:
-        """The pid of the newest process or thread of the machine; None if unknown."""
+        """The pid of the newest process or thread on the machine; None if unknown."""
         try:
             return int(self.read_line("loadavg").split()[4])
         except (OSError, IndexError, ValueError):
@@ -151,7 +151,7 @@ class Proc:
         return os.path.exists(f"{self.root}/{pid}/{name}")
 
     def smaps(self, pid: int) -> bytes:
-        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. May cost several times `rollup`."""
+        """The bytes of /proc/PID/smaps, for `rollup_of` and `mappings_of`. May cost several times as much as rollup."""
         return self.read(f"{pid}/smaps")
 
     def descriptors(self, pid: int) -> list[Descriptor]:
@@ -213,7 +213,8 @@ def _field(chunk: bytes, name: bytes) -> int:
 
 
 class Member:
-    """A process of the job. `owner` is the member that started it, even if that has ended; None for the root.
+    """A process of the job. `owner` is the member that started it, even if that member has ended, or else the root; it
+    is None for the root itself.
 
     labels.py and sampler.py set the labels and readings.
     """
@@ -233,11 +234,11 @@ class Member:
         self.forked = False  # whether it has the command of its owner, and so began with the owner's pages
         self.alive = True
         self.status: int | None = None  # the status from waitpid, if known
-        self.now: Reading = None  # type: ignore[assignment]  # the Reading of this sample; None until it is taken
+        self.now: Reading = None  # type: ignore[assignment]  # the latest Reading; None if it failed
         self.last: Reading | None = None  # the last exact Reading
         self.parts: Parts | None = None  # the PSS of its mapped files
         self.held: Collection[Descriptor] = ()  # its open files in shared memory
-        self.followed = False  # whether a pidfd was opened for it
+        self.followed = False  # whether opening a pidfd for it was tried
         self.denied = False  # whether this user may only read its RSS
         self.files_open: int | None = None  # the number of open files when `held` was read
         self.files_at = 0.0
@@ -252,8 +253,8 @@ class Tree:
         root: the pid of the job's first process.
         without: pids that are never members, such as the monitor's.
         reaper: the pid of the process that becomes the parent of the job's orphans (see PR_SET_CHILD_SUBREAPER). Its
-            children are members. With None, an orphan is a member if it was before, or if it is in the process group of
-            a member and younger than the root.
+            children are members. With None, a member that becomes an orphan stays a member, and another orphan joins if
+            it is in the process group of a past or present member and younger than the root.
     """
 
     def __init__(self, proc: Proc, root: int, without: Iterable[int] = (), reaper: int | None = None) -> None:
@@ -277,7 +278,7 @@ class Tree:
             return [], ended
         self._newest = newest
         gone = {member.pid: member for member in ended}
-        return self._join(self._unknown(), gone), ended
+        return self._join(self._new_stats(), gone), ended
 
     def end(self, member: Member, status: int | None = None) -> None:
         """Remove a member whose process has ended with this status."""
@@ -301,7 +302,7 @@ class Tree:
             ended.append(member)
         return ended
 
-    def _unknown(self) -> dict[int, Stat]:
+    def _new_stats(self) -> dict[int, Stat]:
         """The Stats of new processes by pid."""
         pids = set(self.proc.pids())
         if self._turn % _RESCAN == 0:
@@ -323,10 +324,10 @@ class Tree:
         joined = []
         left = sorted(new.values(), key=lambda stat: (stat.start, stat.pid))
         while True:
-            mine = [stat for stat in left if self._belongs(stat, gone)]
-            if not mine:
+            joining = [stat for stat in left if self._belongs(stat, gone)]
+            if not joining:
                 break
-            for stat in mine:
+            for stat in joining:
                 owner = self.members.get(stat.parent) or gone.get(stat.parent)
                 if owner is None and stat.pid != self.root:
                     owner = self.members.get(self.root)

@@ -192,7 +192,7 @@ class ObjectStorage(Storage):
                 (item["path"], item["size"], item["last_modified"].timestamp())
                 for chunk in obstore.list(client, offset=prefix or None, chunk_size=1000)
                 for item in chunk
-                if item["path"].startswith(prefix) and "/" not in item["path"]
+                if item["path"].startswith(prefix) and "/" not in item["path"] and item["path"][0] != "."
             ]
 
         try:

@@ -122,14 +122,12 @@ def converted(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array
     if pyarrow.types.is_binary(kind):
         return cells
     texts = compute.cast(cells, pyarrow.string())
-    if pyarrow.types.is_string(kind):
-        return texts
-    texts = without_nulls(texts, nulls)
-    if pyarrow.types.is_large_string(kind):
-        return compute.cast(texts, kind)
-    if pyarrow.types.is_dictionary(kind):
-        return compute.cast(_numbers(texts, kind.value_type).dictionary_encode(), kind)
-    return _numbers(texts, kind)
+    is_dictionary = pyarrow.types.is_dictionary(kind)
+    value_kind = kind.value_type if is_dictionary else kind
+    if not (pyarrow.types.is_string(value_kind) or pyarrow.types.is_large_string(value_kind)):
+        texts = without_nulls(texts, nulls)
+    values = _numbers(texts, value_kind)
+    return compute.cast(values.dictionary_encode(), kind) if is_dictionary else values
 
 
 def failing(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) -> list[int]:

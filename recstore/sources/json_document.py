@@ -145,7 +145,7 @@ class Document:
             self.skipped.append((keys, is_object, self.bounds.count))
 
     def pieces(self, step: Callable[[bytes, int, int], None]) -> Iterator[None]:
-        """Scans the open container with `step`, bounds.skip or bounds.mark. Yields after each piece."""
+        """Scans the open container with `step`, which is bounds.skip or bounds.mark. Yields after each piece."""
         while True:
             self.scan(step, self.at)
             self.at = self.bounds.at
@@ -170,7 +170,8 @@ class Document:
             raise self.wrong("text follows the document; read_jsonl reads one value per line")
 
     def survey(self, keys: Keys) -> None:
-        """Skips the value that begins here, under these keys, and adds the containers in it to `skipped`."""
+        """Skips the value that begins here, under these keys, and adds the outermost containers in it to `skipped`. For
+        an object under fewer than two keys, adds the containers in its members instead."""
         for _ in self._search(keys, None, None):
             pass
 
@@ -180,14 +181,17 @@ class Document:
         if left == ():
             yield
         elif byte == _OBJECT and (left is not None or len(keys) < 2 and len(self.skipped) < _MOST_SKIPPED):
-            seen = False
+            seen, n, at = False, 0, len(self.skipped)
             for key in self.members():
+                n += 1
                 rest = left[1:] if left and key == left[0] else None
                 if rest is not None:
                     if seen and again:
                         again((*keys, key))
                     seen = True
                 yield from self._search((*keys, key), rest, again)
+            if at < _MOST_SKIPPED:
+                self.skipped.insert(at, (keys, True, n))
         else:
             self.skip(keys)
 

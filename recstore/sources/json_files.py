@@ -61,7 +61,7 @@ def json(
     Raises OSError for a file that cannot be read. A build raises InputError for a document that is not JSON, is
     truncated or lacks the array, with a list of its arrays, and for a file that changes while it is read; EncodeError
     for a record nested deeper than a store allows. If a key on the path to the array is repeated, the last value
-    counts. In a compressed file or a stream, which is read only once, a repeated key is an InputError. With
+    counts. In a stream, or a file that is compressed, remote or not UTF-8, a repeated key is an InputError. With
     ``workers=N`` a build reads large documents in ranges. Safe from several threads at once.
 
     >>> import io, recstore
@@ -222,8 +222,8 @@ class JsonSource(json_values.ValueSource):
     def repeated(self, file: Input) -> Callable[[tuple[str, ...]], None]:
         def again(keys: tuple[str, ...]) -> None:
             raise InputError(
-                f"{file.name}: the key {'.'.join(keys)!r} is repeated, and a compressed file or stream is read only "
-                "once; decompress it into a file to read the last value"
+                f"{file.name}: the key {'.'.join(keys)!r} is repeated, and only an uncompressed local file in UTF-8 is "
+                "read a second time; convert it to read the last value"
             )
 
         return again
@@ -264,7 +264,7 @@ class JsonSource(json_values.ValueSource):
 
 
 class RangeSource(JsonSource):
-    """A range of the array in one file; `range` is an item of Document.ranges."""
+    """A range of the array in one file; `range` is one of the results of Document.ranges."""
 
     def __init__(self, range: tuple[int, int, int], *rest: Any) -> None:
         super().__init__(*rest)

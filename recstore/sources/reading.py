@@ -41,8 +41,8 @@ def built(
 
 
 class FileSource(Source):
-    """A source of files. `inputs` are their Inputs. Subclasses implement `_read`, extend `_restart`, and set `content`
-    to the arguments that determine the records, as values that a fingerprint can hash."""
+    """A source of files. `inputs` are their Inputs. Subclasses implement `_read`, may extend `_restart`, and set
+    `content` to the arguments that determine the records, as values that a fingerprint can hash."""
 
     content: dict[str, Any] = {}
     n_rows: int | None = None  # the most records
@@ -64,7 +64,7 @@ class FileSource(Source):
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """A text that identifies the data, derived from the arguments and the paths, sizes and times of the files.
+        """A text that identifies the data, derived from the arguments and the paths and stamps of the files.
         Raises TypeError for a file object."""
         stamps = self._begun()._stamped()
         if not stamps or None in stamps:
@@ -104,7 +104,7 @@ class FileSource(Source):
         raise NotImplementedError
 
     def _rewind(self) -> None:
-        """Moves file objects back to their first position. Raises InputError for one that was read and cannot seek."""
+        """Moves file objects back to their first position. Raises InputError if one was read and cannot seek."""
         objects = [file.file for file in self.inputs if isinstance(file, inputs.FileObject)]
         if not self.positions:
             self.positions += [file.tell() if file.seekable() else None for file in objects]
@@ -155,30 +155,23 @@ class FileBar(progress.Bar):
         sizes = [file.size for file in files] if shown else []
         known = [size for size in sizes if size is not None]
         super().__init__(shown, sum(known) if len(known) == len(sizes) else None, "bytes")
-        self.left = list(files)
+        self.inputs = list(files)
         self.file: Any = None  # the current Input
-        self.before = self.steps = 0
+        self.before = 0
 
     def files(self) -> Iterator[Input]:
         """Yields the files one after another; each becomes the current file."""
-        for file in self.left:
+        for file in self.inputs:
             self.file = file
             yield file
-            if self.drawn is not None:
+            if self.rich_bar is not None:
                 self.before += file.size or 0
                 self.to(self.before)
-
-    def step(self) -> None:
-        """Called for each record. Updates the position only now and then."""
-        if self.drawn is not None:
-            self.steps += 1
-            if self.steps % 1024 == 1:
-                self.moved()
 
     def moved(self, share: float | None = None) -> None:
         """Called after each block of the file. `share` is the part of the file that was read, from 0 to 1; by default
         it follows from the position of the file."""
-        if self.drawn is not None:
+        if self.rich_bar is not None:
             read = self.file.position if share is None else (self.file.size or 0) * share
             self.to(self.before + read)
 

@@ -53,7 +53,7 @@ def is_pandas(source: object) -> bool:
 
 
 def checked(columns: Iterable[str] | None, missing: Missing, nanoseconds: Nanoseconds) -> How:
-    """The keyword arguments of TableRows. Raises TypeError and ValueError."""
+    """Checks the arguments, and returns them as keyword arguments of TableRows. Raises TypeError and ValueError."""
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])
     names = reading.keys_of(columns)
@@ -109,7 +109,7 @@ class TableRows(Source):
         try:
             while reader.next():
                 while reader.left:
-                    bar.advance(append(reader, _BAR_ROWS if bar.drawn is not None else reader.left))
+                    bar.advance(append(reader, _BAR_ROWS if bar.rich_bar is not None else reader.left))
         finally:
             reader.close()
 
@@ -204,7 +204,7 @@ def plain_rows(table: Any, missing: Missing, nanoseconds: Nanoseconds) -> list[A
 
 
 class _Run(Source):
-    """The next rows of an ArrowReader, up to `most`. `append_to` sets `count`, their number."""
+    """The next rows of an ArrowReader, up to `most`. `append_to` sets `count` to their number."""
 
     def __init__(self, reader: native.ArrowReader, most: int) -> None:
         self.reader, self.most = reader, most

@@ -18,14 +18,15 @@ from waiting import LIMIT_S, until
 
 from recstore.shm import handles, pins
 
+collect_ignore_glob = []
 if not os.path.isdir("/proc/self/fd"):
-    collect_ignore_glob = ["test_*.py"]  # these tests need /proc
+    collect_ignore_glob.append("test_*.py")  # these tests need /proc
 
 METHODS = ["fork", "spawn", "forkserver"]
 BY_DIRECTORY = os.environ.get("RECSTORE_BACKING") == "dir"
 if BY_DIRECTORY:  # nox -s files
     # These tests choose the backing of their stores themselves, or do not depend on it.
-    collect_ignore_glob = ["test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*", "test_torch_*", "test_examples*",
+    collect_ignore_glob += ["test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*", "test_torch_*", "test_examples*",
                            "test_share_dataset_by_name*", "test_monitor*", "test_memory_monitor*", "test_growing*"]  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def forking():
 
 @pytest.fixture
 def own_folders(monkeypatch):
-    """For programs that run as another user and need their own folders."""
+    """Removes the backing and folder settings, for programs that run as another user."""
     for name in ("RECSTORE_BACKING", "RECSTORE_DIR"):
         monkeypatch.delenv(name, raising=False)
 
@@ -144,7 +145,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def name():
-    """A unique name for segments. The test must not leave any."""
+    """A unique name for segments. The test must not leave segments."""
     name = f"test {os.getpid()} {next(_numbers)}"
     yield name
     gc.collect()

@@ -58,6 +58,8 @@ def test_a_training_run_is_monitored(tmp_path):
     assert "worker 0" in {process["label"] for sample in run.samples for process in sample["processes"]}
     assert run.end is not None and callback.monitor.report().rows
     assert "epoch 1" in pathlib.Path(tmp_path / "rank0.html").read_text()
+    train(callback, tmp_path)
+    assert log.read(tmp_path / "rank0.jsonl").samples[0]["t"] > run.end["t"], "a second fit is watched too"
 
 
 def test_a_failing_training_run_ends_the_monitor(tmp_path):

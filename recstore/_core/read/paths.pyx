@@ -66,7 +66,7 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:
     """Opens a place down to the container of its children, and returns the kind of the container. For NAMED, sets
-    *described to the result of `names_of`, borrowed from `keep` or the program."""
+    *described to the result of `names_of`, borrowed from `keep`."""
     cdef const rs_node *node
     cdef const uint8_t *p
     cdef rs_slice head
@@ -110,6 +110,7 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
                 names = program.lookups[<size_t>node] = names_of(node.param, node.aux, node.aux_size_bytes)
             if names is None:
                 return LEAF
+            keep.append(names)  # without a GIL, another thread may replace `lookups`
             described[0] = <PyObject *>names
             return NAMED
         if node.kind != RS_FMT_NODE_CONST:
@@ -194,7 +195,7 @@ cdef bint is_key(Program program, rs_cursor *cursor, object key) except -1:
             check(rs_decode_units(cursor, n, unit, &p, &err), &err)
             return same_str(key, p, n, unit)
         if unit < RS_FMT_TAG_NDARRAY or rs_tag_is_small(<uint8_t>unit):
-            check(rs_path_any_pass(cursor, &err), &err)  # None, a number, bytes or a tuple equals no str
+            check(rs_path_any_pass(cursor, &err), &err)  # a str equals no None, number, bytes or tuple
             return False
     other = program.decode_place(cursor, NULL, NULL, 0, None)
     return hash_of_key(other) == hash(key) and (other is key or other == key)
@@ -376,8 +377,8 @@ cdef class Path:
         return f"Path({str(self)!r})"
 
     cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1:
-        """Goes to the value of the path; False if the record has none. Appends the keys on the way to `taken` unless
-        that is None."""
+        """Goes to the value of the path. Returns False if the record has none. Appends the keys on the way to `taken`
+        unless that is None."""
         cdef rs_cursor cursor_before
         cdef rs_place place_before
         if self.only is not None and taken is None:
@@ -405,7 +406,7 @@ cdef class Path:
         return True
 
     def keys_in(self, value):
-        """Walks the path through a plain value: `(whether it exists, keys on the way, value)`."""
+        """Walks the path through a plain value. Returns `(whether the path exists, keys on the way, its value)`."""
         keys = []
         for key, parts in self.steps:
             found, inner = pick(value, key)
@@ -446,16 +447,16 @@ def pick(value, key):
 # ---- Values in a handle ----
 
 cpdef object dump(value, writer=None):
-    """A value as bytes: `(any value, arrays)`, or `(any value, arrays, True)` if it holds a Record of a class. Reading
-    them never unpickles anything. `writer` is a trust.Writer; None for the defaults."""
+    """A value as bytes: `(any value, arrays)`, or `(any value, arrays, True)` if it holds a Record of a class. `load`
+    never unpickles anything. `writer` is a trust.Writer; None for the defaults."""
     cdef rs_buffer raw, arrays
     writer = trust.Writer() if writer is None else writer
     memset(&raw, 0, sizeof(rs_buffer))
     memset(&arrays, 0, sizeof(rs_buffer))
     try:
         encode_value(&raw, &arrays, value, writer)
-        outside = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
-        out = (<const char *>raw.data)[:raw.size_bytes], outside
+        array_bytes = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        out = (<const char *>raw.data)[:raw.size_bytes], array_bytes
         return (*out, True) if writer.foreign else out
     finally:
         rs_buffer_clear(&raw)

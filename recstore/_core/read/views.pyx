@@ -39,12 +39,12 @@ cdef class Projection:
         return hash(self.key())
 
     def describe(self):
-        """Plain values for a handle; `projection_from` makes an equal projection of them. None for whole records."""
+        """Plain values for a handle; `projection_from` makes an equal projection from them. None for whole records."""
         return None
 
 
 cdef class GroupProjection(Projection):
-    """Reads position g as a view of group g. The positions of its records are rows[starts[g]:starts[g + 1]].
+    """Reads group g as a view. The positions of its records are rows[starts[g]:starts[g + 1]].
 
     `starts` and `rows` are Blobs with entries of `width` bytes; `rows` has positions in `records`. Without `rows`,
     row i is position i. There are `n` groups."""
@@ -85,7 +85,7 @@ cdef class GroupProjection(Projection):
         return base if self.rows is None else base.indexed(self.rows, 0, self.width, self.rows.size // self.width)
 
     def over(self, records):
-        """The same groups over `records`, the same records with another projection."""
+        """The same groups over `records`, which must be the same records with another projection."""
         return GroupProjection(records, self.starts, self.rows, self.width, self.n)
 
 
@@ -139,7 +139,7 @@ cdef class Records:
 
     @property
     def blobs(self):
-        """The index arrays of the selection and of groups that are outside segments, each once."""
+        """The index arrays outside segments, both of the selection and of groups, each once."""
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.projection, GroupProjection):
             projection = <GroupProjection>self.projection
@@ -201,8 +201,9 @@ cdef class Records:
         if isinstance(value, (Records, Record)) or is_default(self.projection, value):
             return value  # reading from a Records or Record makes watched objects
         self.selection.locate(i, &leaf)
+        segment = <Segment>leaf.segment  # a reference: `watched` and `note` may close the store
         value = hooks.module("strict_containers").watched(value, None, i)
-        cdef LiveSample sample = (<Segment>leaf.segment).sample  # a reference: `note` may close the store
+        cdef LiveSample sample = segment.sample
         if sample is not None and leaf.store == 0 and sample.note(<uint64_t>leaf.index, value):
             hooks.module("strict_containers").warn_of_many(sample.n_records)
         return value
@@ -335,7 +336,7 @@ cdef inline void fetch_record(Leaf *leaf) noexcept:
 cdef class RecordIterator:
     """Iterates over a container, forwards or backwards, and keeps the container alive until the iteration ends.
 
-    It prefetches records that are not stored next to each other. `leaves` is a ring of the locations of the next FAR
+    It prefetches records that are not stored near each other. `leaves` is a ring of the locations of the next FAR
     records; `ring_end` is the position after the last of them.
     """
 
@@ -385,7 +386,7 @@ cdef class RecordIterator:
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
     cdef int look_ahead(self, Py_ssize_t i) except -1:
-        """Locates and prefetches the records from position i, which is read next, to FAR - 1 steps later."""
+        """Locates the records from position i, which is read next, to FAR - 1 steps later, and prefetches them."""
         cdef Py_ssize_t last = i + self.step * (FAR - 1)
         cdef Leaf *leaf
         while (self.ring_end - last) * self.step <= 0 and 0 <= self.ring_end < self.records.length:

@@ -54,8 +54,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err)
 
 
-# The counters of a process, in order: hits, misses, values that it stored, values that it lost to a faster writer,
-# values without space, and values of types that cannot be stored.
+# The counters of a process, in order: hits, misses, values stored, values that another writer stored first, values that
+# found no space, and values of types that cannot be stored.
 CACHE_HITS, CACHE_MISSES, CACHE_STORED, CACHE_LOST, CACHE_FULL, CACHE_REFUSED = range(RS_CACHE_COUNTERS)
 cdef enum:
     HITS_ = 0
@@ -75,7 +75,7 @@ cdef class CacheArena:
 
 
 cdef class CacheBatch:
-    """The values of some keys, for a `with` statement. While it runs, closing the cache raises BusyError."""
+    """The values of some keys, for a `with` statement. Within the statement, closing the cache raises BusyError."""
 
     cdef CacheFile file
     cdef rs_cache_value *values  # the values of `hits`, in order
@@ -116,9 +116,9 @@ cdef class CacheFile(Owner):
     cdef rs_cache_process *row
     cdef Program program
     cdef object start_time
-    cdef bint counts             # whether `row` was claimed
+    cdef bint row_is_claimed     # `row` is set, to NULL if no row was free
     cdef list arenas
-    cdef int64_t writes_as       # the id of the process that `arenas` belong to
+    cdef int64_t arenas_pid      # the id of the process that `arenas` belong to
     cdef Py_ssize_t busy
     cdef bint open_, closing, views
     cdef bytes encoded
@@ -149,14 +149,14 @@ cdef class CacheFile(Owner):
     # ---- Life ----
 
     cdef int enter(self, bint checked=False) except -1:
-        """Begins a call that reads the mapping. The mapping stays until `leave`. With `checked`, the call begins with a
-        C function that checks the file."""
+        """Begins a call that reads the mapping. The mapping stays until `leave`. Checks the file, unless the caller
+        says with `checked` that its first C function does."""
         cdef rs_error err
         if self.closing or not self.open_:
             raise errors.ClosedError("the cache is closed")
-        if not checked or not self.counts:
+        if not checked or not self.row_is_claimed:
             check_path(rs_cache_check_file(&self.core, &err), &err, self.path)
-        if not self.counts:
+        if not self.row_is_claimed:
             self.claim_row()
         count_up(&self.busy, 1)
         return 0
@@ -168,7 +168,7 @@ cdef class CacheFile(Owner):
 
     def forget_calls(self):
         """For a forked child: the threads that used the cache, and their space, exist only in the parent."""
-        self.busy, self.counts, self.row = 0, False, NULL
+        self.busy, self.row_is_claimed, self.row = 0, False, NULL
         self.arenas = []
 
     cdef void leases_ended(self):
@@ -177,7 +177,7 @@ cdef class CacheFile(Owner):
 
     cdef int claim_row(self) except -1:
         self.row = rs_cache_claim_row(&self.core, getpid(), self.start_time(getpid()) or 0)
-        self.counts = True
+        self.row_is_claimed = True
         return 0
 
     @property
@@ -185,8 +185,8 @@ cdef class CacheFile(Owner):
         return bool(self.closing or not self.open_)
 
     def close(self):
-        """Ends the use of the cache. Raises BusyError while arrays over it live. The last user of a cache that is not
-        kept removes its file."""
+        """Ends the use of the cache. Raises BusyError while arrays over it or a CacheBatch exist. The last user of a
+        cache that is not kept removes its file."""
         if count_of(&self.leases) > 0:
             raise errors.BusyError(f"{count_of(&self.leases)} arrays over the cache are alive; delete them first")
         set_flag(&self.closing)
@@ -244,7 +244,7 @@ cdef class CacheFile(Owner):
         return inspect_descriptor(self.core.fd, self.path)["label"]
 
     def count(self):
-        """`(number of values, bytes of the table)`."""
+        """`(number of values, reserved bytes of the table)`."""
         cdef uint64_t table_bytes, n
         self.enter()
         try:
@@ -255,7 +255,7 @@ cdef class CacheFile(Owner):
             self.leave()
 
     def used(self):
-        """The bytes of all values."""
+        """The bytes of all values, including those lost to a faster writer."""
         self.enter()
         try:
             return rs_cache_used(&self.core)
@@ -316,7 +316,7 @@ cdef class CacheFile(Owner):
         return number
 
     cdef object form(self, object key, uint64_t *hash_out):
-        """Returns the form of a hashed key, and sets *hash_out to its hash. Raises TypeError for other keys."""
+        """Returns the form of a key, and sets *hash_out to the form's hash. Raises TypeError for a key without one."""
         form = key_form(key)
         if form is None:
             why = "the equality of this value is unknown" if isinstance(key, Hashable) else "it is not hashable"
@@ -326,7 +326,7 @@ cdef class CacheFile(Owner):
         return form
 
     cdef bint find(self, object key, rs_cache_value *out) except -1:
-        """Looks up a key. The caller has entered the cache."""
+        """Looks up a key. The caller must have entered the cache."""
         cdef rs_error err
         cdef rs_bool found
         cdef rs_slice form = rs_slice_of(NULL, 0)
@@ -354,13 +354,13 @@ cdef class CacheFile(Owner):
         return self.decode(&value.form, NULL)
 
     cdef object decode(self, const rs_slice *body, const rs_slice *arrays):
-        """Decodes one any value. Its arrays are copies if `arrays` is NULL or the cache copies."""
+        """Decodes one `any` value. Its arrays are copies if `arrays` is NULL or the reader does not make views."""
         cdef decode_state c
-        cdef rs_slice beside = rs_slice_of(NULL, 0)
+        cdef rs_slice array_bytes = rs_slice_of(NULL, 0)
         if arrays != NULL:
-            beside = arrays[0]
-        cdef size_t size = rs_slice_left(body), arrays_size = rs_slice_left(&beside)
-        set_cursor(&c.cursor, body.ptr, size, beside.ptr, arrays_size)
+            array_bytes = arrays[0]
+        cdef size_t size = rs_slice_left(body), arrays_size = rs_slice_left(&array_bytes)
+        set_cursor(&c.cursor, body.ptr, size, array_bytes.ptr, arrays_size)
         c.cursor.budget.bytes += arrays_size
         self.program.start(&c)
         if arrays != NULL and self.views:
@@ -447,9 +447,9 @@ cdef class CacheFile(Owner):
             self.leave()
 
     def copy_rows(self, CacheBatch batch, out, Py_ssize_t row_bytes):
-        """Copies the arrays of the hits into the rows of a writable buffer, without the interpreter lock. Returns the
-        number of the first hit that has no row, or is not an array of `row_bytes` bytes in C order with the type and
-        shape of the first hit; -1 if there is none."""
+        """Copies the arrays of the hits, without the interpreter lock, into a writable buffer with a row per key, and
+        returns -1. If a hit has no row, or is not an array of `row_bytes` bytes in C order with the type and shape of
+        the first hit, copies nothing and returns the number of the first such hit."""
         cdef Py_buffer view
         cdef Py_ssize_t i, n = batch.n, misfit = -1
         cdef uint8_t *to
@@ -459,9 +459,9 @@ cdef class CacheFile(Owner):
         cdef const uint8_t *data
         if n == 0:
             return -1
+        PyObject_GetBuffer(out, &view, PyBUF_WRITABLE)
         sources = <const uint8_t **>malloc(n * sizeof(uint8_t *))
         rows = <Py_ssize_t *>malloc(n * sizeof(Py_ssize_t))
-        PyObject_GetBuffer(out, &view, PyBUF_WRITABLE)
         try:
             if sources == NULL or rows == NULL:
                 raise MemoryError
@@ -506,8 +506,8 @@ cdef class CacheFile(Owner):
         """The space for one write. Two threads get two arenas."""
         cdef CacheArena arena
         cdef rs_error err
-        if self.writes_as != getpid():
-            self.arenas, self.writes_as = [], getpid()
+        if self.arenas_pid != getpid():
+            self.arenas, self.arenas_pid = [], getpid()
         try:
             return self.arenas.pop()
         except IndexError:
@@ -556,7 +556,7 @@ cdef class CacheFile(Owner):
             arena = self.arena()
             with nogil:
                 status = rs_cache_put(&self.core, &arena.core, &parts, &outcome, &err)
-            if self.writes_as == getpid():
+            if self.arenas_pid == getpid():
                 self.arenas.append(arena)
             check_path(status, &err, self.path)
             kind = (CACHE_STORED if outcome == RS_CACHE_STORED else CACHE_LOST if outcome == RS_CACHE_EXISTS
@@ -615,7 +615,7 @@ cdef bint array_of(const rs_cache_value *value, rs_slice *head, const uint8_t **
 # ---- Opening ----
 
 def create_cache(str directory, str temporary, str path, uint64_t slots, uint64_t limit, bint kept, bytes label):
-    """Creates a cache and gives it its name. Raises SegmentExistsError if another process was faster."""
+    """Creates a cache and gives it its name. Raises SegmentExistsError if a file has this name."""
     cdef rs_error err
     cdef int fd = -1
     cdef rs_bool nameless

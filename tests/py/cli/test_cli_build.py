@@ -274,6 +274,9 @@ def test_values_that_json_does_not_have(run):
     recstore.RecordList([{"a": 1}, {"a": {"b": [0, b"x"]}}]).save("x.recs")
     status, out, err = run("cat", "x.recs")
     assert status == 1 and "record 1: a.b[1] is a bytes" in err
+    recstore.RecordList([{"a": {("b", 1): 2}}]).save("x.recs")
+    status, out, err = run("cat", "x.recs")
+    assert status == 1 and "record 0: a: the key ('b', 1) is a tuple" in err
 
 
 def test_mappings(run):

@@ -189,6 +189,9 @@ def test_nothing_is_loaded(run, run_json, capfdbinary):
     answers = run_json("head", "x")
     assert answers[0]["value"] == {"name": "a", "sizes": [1, 2]}
     assert "error" in answers[1] and answers[2] == {"key": 2, "value": 3}
+    recstore.RecordDict({"k": Pickled()}, on_unsupported="pickle").save("d")
+    capfdbinary.readouterr()
+    assert run("head", "d")[1].startswith("'k': <not shown: ")
 
 
 def test_terminals_are_safe(run):

@@ -138,7 +138,8 @@ def test_views(tmp_path):
     assert sorted(r["id"] for r in x.shuffled(3)) == list(range(len(plain)))
     assert x.get_many([70, 0, 500], default=None) == [plain[70], plain[0], None]
     assert x.field("id").to_numpy([137, 0, 64]).tolist() == [137, 0, 64]
-    assert x.index_by("id")[99] == plain[99]
+    ids = x.index_by("id")
+    assert ids[99] == plain[99] and ids.nbytes == ids.info().nbytes == x.nbytes + ids.index_nbytes
     assert [len(g) for g in x.group_by("id").values()] == [1] * len(plain)
     assert x.fields("id")[65] == {"id": 65} and x.lazy()[65]["id"] == 65
     assert x.attributes == {"classes": ["a", "b"]} and x.nbytes == x.sets[0].opener.nbytes

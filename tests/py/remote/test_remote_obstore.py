@@ -154,9 +154,10 @@ def test_the_newest_manifest_is_found_among_foreign_objects(server, bucket):
     assert manifest.newest(bucket) == 10
 
 
-def test_objects_in_a_subfolder_are_not_listed(server, bucket):
+def test_foreign_objects_are_not_listed(server, bucket):
     bucket.write("a", b"x")
-    server.put(f"{bucket.url.removeprefix('s3://bucket/')}/b/c", b"x")
+    for name in ("b/c", ".DS_Store"):
+        server.put(f"{bucket.url.removeprefix('s3://bucket/')}/{name}", b"x")
     assert [name for name, _, _ in bucket.list()] == ["a"]
 
 
