@@ -1,7 +1,7 @@
 """The tasks of a checkout: `nox -l` lists them, `nox -s lint` runs one, `nox -s fuzz -- decode 600` with arguments.
 
-`nox` alone runs the tasks of CI; `.ci/run` installs nox first. A failing task has an exit status other than 0. Tasks
-keep their results below build/, and remove their temporary files.
+`nox` alone runs the default tasks, as CI does; `.ci/run` installs nox first. A failing task has an exit status other
+than 0. Tasks keep their results below build/, and remove their temporary files.
 """
 
 from __future__ import annotations
@@ -208,7 +208,10 @@ def real(session: nox.Session) -> None:
         system_package(session, program, package)
     programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
-    in_clone(session, "pytest", "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
+    # The tests of a file share a cluster.
+    parallel = ("-n", "2", "--dist", "loadfile", "--durations", "15")
+    tests = ("tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
+    in_clone(session, "pytest", *parallel, *tests)
 
 
 def system_package(session: nox.Session, program: str, package: str) -> None:
@@ -350,9 +353,9 @@ def clang(session: nox.Session) -> str:
 
 
 # Targets whose input is a sequence of choices, not a segment, have their own corpus.
-OF_CHOICES = ("nodes", "roundtrip", "arrow_in", "json")
-OF_SEGMENTS = ("header", "tree", "verify", "decode", "keys", "saved", "paths", "columns", "gather", "arrow_out")
-TARGETS = (*OF_SEGMENTS, *OF_CHOICES)
+CHOICE_TARGETS = ("nodes", "roundtrip", "arrow_in", "json")
+SEGMENT_TARGETS = ("header", "tree", "verify", "decode", "keys", "saved", "paths", "columns", "gather", "arrow_out")
+TARGETS = (*SEGMENT_TARGETS, *CHOICE_TARGETS)
 
 
 @nox.session
@@ -378,11 +381,11 @@ def fuzz(session: nox.Session) -> None:
     for target in TARGETS if chosen == "all" else (chosen,):
         grown = folder / "corpus" / target
         grown.mkdir(parents=True, exist_ok=True)
-        seeds = [corpus / target] if target in OF_CHOICES else [golden, corpus / "segments"]
+        seeds = [corpus / target] if target in CHOICE_TARGETS else [golden, corpus / "segments"]
         session.run(
             str(folder / f"build/fuzz_{target}"),
             f"-max_total_time={seconds}",
-            f"-max_len={2_000 if target in OF_CHOICES else 40_000}",
+            f"-max_len={2_000 if target in CHOICE_TARGETS else 40_000}",
             *("-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"),
             f"-artifact_prefix={folder}/found/{target}-",
             *map(str, (grown, *seeds)),

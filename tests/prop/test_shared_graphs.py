@@ -87,7 +87,7 @@ def test_graphs(batch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(3, 200, 1 if os.environ.get("RECSTORE_STORM") == "full" else 4))
+@pytest.mark.parametrize("batch", range(3, 200, 1 if os.environ.get("RECSTORE_STORM") == "full" else 8))
 def test_many_graphs(batch, tmp_path):
     run(range(batch * BATCH, (batch + 1) * BATCH), tmp_path)
 
